@@ -1,0 +1,209 @@
+"""Plan nodes: a frozen tree that says what to compute, not how. Floor P1; knows nothing of the engine.
+
+Column names are unique within a node's schema; expressions refer to the schema of the node's child. `schema` is known for
+every node before anything runs (SPEC D4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.expression import Expr
+
+
+@dataclass(frozen=True, eq=False)
+class PlanNode:
+    """One step of a plan. `id` is unique within the plan; `schema` describes the output."""
+
+    id: str
+    schema: pa.Schema
+
+    @property
+    def children(self) -> tuple[PlanNode, ...]:
+        """Inputs, left (probe) first."""
+        return ()
+
+    def with_children(self, *children: PlanNode) -> PlanNode:
+        """The same node over other inputs of the same schemas."""
+        names = [name for name in ("child", "left", "right") if hasattr(self, name)]
+        if hasattr(self, "inputs"):
+            return replace(self, inputs=tuple(children))  # type: ignore[call-arg]
+        return replace(self, **dict(zip(names, children, strict=True)))
+
+    def walk(self) -> Iterator[PlanNode]:
+        """This node and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True, eq=False)
+class Unary(PlanNode):
+    """A node with one input."""
+
+    child: PlanNode
+
+    @property
+    def children(self) -> tuple[PlanNode, ...]:
+        return (self.child,)
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(PlanNode):
+    """A node with two inputs."""
+
+    left: PlanNode
+    right: PlanNode
+
+    @property
+    def children(self) -> tuple[PlanNode, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(PlanNode):
+    """Read a table, split by split.
+
+    `source` is a connector's table handle (qcore.connectors.base.Table), or None when the application adds every split
+    itself. `columns` are the source's names of the output columns, in order; `filter` (over the output's names) is what the
+    connector may use to prune: the rows it gives may still include some that fail, so a Filter node above keeps the truth.
+    """
+
+    table: str
+    source: Any = None
+    columns: tuple[str, ...] = ()
+    filter: Expr | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Values(PlanNode):
+    """Rows held in memory: a pyarrow Table or RecordBatch of the node's schema."""
+
+    data: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Unary):
+    """Rows where `predicate` is true."""
+
+    predicate: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Project(Unary):
+    """One output column an expression; names in the schema's order."""
+
+    expressions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class AggregateCall:
+    """One aggregate: count (no argument: rows), sum, avg, min, max …"""
+
+    name: str
+    function: str
+    arguments: tuple[Expr, ...] = ()
+    distinct: bool = False
+    filter: Expr | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(Unary):
+    """One row a group; without keys, one row. Output: keys, then aggregates.
+
+    `keys` are (name, expression) pairs over the child's schema. `grouping_sets` are tuples of key positions, or None for
+    one set of all keys.
+    """
+
+    keys: tuple[tuple[str, Expr], ...]
+    aggregates: tuple[AggregateCall, ...]
+    grouping_sets: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class HashJoin(Binary):
+    """Equi-join. Left is the probe side, right the build side, unless `build` is 'left'.
+
+    `kind`: inner, left, right, full, left_semi, right_semi, left_anti, right_anti, null_aware_anti, mark. Output: the left
+    columns, then the right ones (semi and anti: only that side's; mark: the left's and a boolean). Key pairs have equal types.
+    `condition` is an extra predicate over the left and right columns together.
+    """
+
+    kind: str
+    left_keys: tuple[str, ...]
+    right_keys: tuple[str, ...]
+    condition: Expr | None = None
+    build: str = "right"
+
+
+@dataclass(frozen=True, eq=False)
+class NestedLoopJoin(Binary):
+    """Join on any condition; None is the cross join. Kinds and output as HashJoin's."""
+
+    kind: str
+    condition: Expr | None = None
+    build: str = "right"
+
+
+@dataclass(frozen=True, eq=False)
+class SortKey:
+    """A column to order by. Nulls come last when ascending and descending alike, unless `nulls_first`."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class OrderBy(Unary):
+    """All rows in order."""
+
+    keys: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TopN(Unary):
+    """The rows `offset`..`offset + count` of the order."""
+
+    keys: tuple[SortKey, ...]
+    count: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Limit(Unary):
+    """At most `count` rows (None: all) after skipping `offset`."""
+
+    count: int | None
+    offset: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class UnionAll(PlanNode):
+    """All rows of all inputs; equal types by position, names of the first."""
+
+    inputs: tuple[PlanNode, ...] = ()
+
+    @property
+    def children(self) -> tuple[PlanNode, ...]:
+        return self.inputs
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPartition(Unary):
+    """Redistribute rows among drivers: `kind` hash (by `keys`), round_robin or gather. `drivers` above it, None: default."""
+
+    kind: str
+    keys: tuple[str, ...] = ()
+    drivers: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CallbackSink(Unary):
+    """Give each batch (a pyarrow.RecordBatch) to `callback`; it may return qcore.Blocked(reason, future)."""
+
+    callback: Any = field(default=None)

@@ -1,0 +1,36 @@
+"""A batch: columns of equal length, a schema, and which of the rows count. Floor E1."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from qcore_ext.data.column cimport Column
+from qcore_ext.data.schema cimport CSchema
+from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
+
+
+ctypedef struct Batch:
+    # Immutable once handed on; held by reference count, on any thread, without the GIL.
+    Owner owner
+    CSchema* schema             # owned
+    int64_t n_rows              # physical rows of every column
+    const uint32_t* selection   # NULL: all rows count; else the n_selected rows that do, ascending
+    int64_t n_selected          # rows that count: what the outside calls the batch's rows
+    Owner* selection_owner
+    int32_t n_columns
+    Column** columns            # each owned; lies behind the struct
+
+
+cdef Batch* batch_new(CSchema* schema, int64_t n_rows) except NULL nogil    # references schema; columns NULL, to be filled with owned ones
+cdef inline Batch* batch_ref(Batch* batch) noexcept nogil:
+    """Take a reference."""
+    return <Batch*> owner_ref(<Owner*> batch)
+
+cdef inline void batch_unref(Batch* batch) noexcept nogil:
+    """Drop a reference; NULL is ignored."""
+    owner_unref(<Owner*> batch)
+
+cdef void batch_select(Batch* batch, const uint32_t* selection, int64_t n_selected, Owner* owner) noexcept nogil   # on a batch not yet handed on; references owner
+# The same rows without a selection: itself (a new reference) when it has none, else DICTIONARY columns over this one's.
+cdef Batch* batch_compact(Batch* batch, void* account) except NULL nogil
+cdef Batch* batch_slice(Batch* batch, int64_t start, int64_t n) except NULL nogil   # of a batch without selection; start: a multiple of 8
+cdef Batch* batch_with_schema(Batch* batch, CSchema* schema) except NULL nogil      # same columns, other names
+cdef int64_t batch_bytes(const Batch* batch) noexcept nogil

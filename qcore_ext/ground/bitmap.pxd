@@ -1,0 +1,31 @@
+"""Validity bitmaps: bit i (least significant first) set means row i is valid. Floor E0."""
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+
+cdef extern from "native/clz.h" nogil:
+    int qc_count_trailing_zeros(uint64_t value)
+    int qc_popcount(uint64_t value)
+
+
+cdef inline bint bit_get(const uint8_t* bits, int64_t i) noexcept nogil:
+    """True when row i is valid; `bits` is not NULL."""
+    return (bits[i >> 3] >> (i & 7)) & 1
+
+
+cdef inline bint is_valid(const uint8_t* bits, int64_t i) noexcept nogil:
+    """True when row i is valid; NULL means every row is."""
+    return bits == NULL or (bits[i >> 3] >> (i & 7)) & 1
+
+
+cdef inline void bit_set(uint8_t* bits, int64_t i) noexcept nogil:
+    bits[i >> 3] = <uint8_t> (bits[i >> 3] | (1 << (i & 7)))
+
+
+cdef inline void bit_clear(uint8_t* bits, int64_t i) noexcept nogil:
+    bits[i >> 3] = <uint8_t> (bits[i >> 3] & ~(1 << (i & 7)))
+
+
+cdef inline int64_t bitmap_bytes(int64_t n_rows) noexcept nogil:
+    """Bytes of a bitmap over n_rows, rounded up to whole 64-bit words."""
+    return ((n_rows + 63) >> 6) << 3

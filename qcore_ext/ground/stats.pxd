@@ -1,0 +1,49 @@
+"""What an operator did and how long it took (SPEC V14). Floor E0.
+
+Written by the one driver that runs the operator, read by anyone at any time: plain 64-bit words, so a reader sees each
+figure whole, if not all of the same instant.
+"""
+
+from libc.stdint cimport int64_t
+
+
+cpdef enum BlockReason:
+    NOT_BLOCKED = 0
+    WAIT_FOR_SPLIT = 1
+    WAIT_FOR_JOIN_BUILD = 2
+    WAIT_FOR_PRODUCER = 3       # local exchange is empty
+    WAIT_FOR_CONSUMER = 4       # local exchange, output buffer or callback is full
+    WAIT_FOR_MEMORY = 5
+    WAIT_FOR_PEERS = 6          # a barrier: the other drivers of the pipeline
+    YIELD = 7                   # time slice over, or the operator asked
+    WAIT_FOR_USER = 8           # a future of an operator written in Python
+
+cdef enum:
+    N_BLOCK_REASONS = 9
+
+
+ctypedef struct Timing:
+    int64_t calls
+    int64_t wall_nanos
+    int64_t cpu_nanos
+
+
+ctypedef struct OperatorStats:
+    Timing add_input            # bind included
+    Timing get_output
+    Timing finish               # finish, abandon and close
+    Timing is_blocked           # get_output calls that answered BLOCKED
+    int64_t blocked_wall_nanos[N_BLOCK_REASONS]
+    int64_t blocked_times[N_BLOCK_REASONS]
+    int64_t input_rows
+    int64_t input_bytes
+    int64_t input_batches
+    int64_t output_rows
+    int64_t output_bytes
+    int64_t output_batches
+    int64_t splits              # taken by a source
+
+cdef int64_t wall_nanos() noexcept nogil    # monotonic
+cdef int64_t cpu_nanos() noexcept nogil     # of the calling thread
+# {'add_input': {'calls', 'wall_nanos', 'cpu_nanos'}, …, 'blocked_wall_nanos': {reason name: nanos}, 'input_rows', …}
+cdef dict stats_to_dict(const OperatorStats* stats)

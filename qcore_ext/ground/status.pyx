@@ -1,0 +1,62 @@
+"""Exceptions of the engine, and how code without the GIL raises them. Floor E0."""
+
+
+class QcoreError(Exception):
+    """Base of every error qcore raises on purpose."""
+
+
+class PlanError(QcoreError):
+    """The plan, the SQL text, an expression or a source cannot be run as given. Raised before any row is computed."""
+
+
+class SchemaChangeError(QcoreError):
+    """A schema change in mid-stream that an operator cannot carry; names operator, column and both types (SPEC D6)."""
+
+
+class ExecutionError(QcoreError):
+    """A running operator failed.
+
+    Attributes
+    ----------
+    operator : str or None
+        The operator's name.
+    node_id : str or None
+        Id of the plan node the operator belongs to.
+    """
+
+    def __init__(self, message, operator=None, node_id=None):
+        super().__init__(message)
+        self.operator = operator
+        self.node_id = node_id
+
+
+class MemoryLimitError(ExecutionError):
+    """A reservation went past the query's memory limit, or the machine has no memory left."""
+
+
+class Cancelled(QcoreError):
+    """The query was cancelled."""
+
+
+class Timeout(QcoreError):
+    """The query ran longer than its timeout, or a wait did."""
+
+
+cdef int raise_execution(const char* message) except -1 nogil:
+    with gil:
+        raise ExecutionError(message.decode("utf-8", "replace"))
+
+
+cdef int raise_plan(const char* message) except -1 nogil:
+    with gil:
+        raise PlanError(message.decode("utf-8", "replace"))
+
+
+cdef int raise_memory_limit(const char* message) except -1 nogil:
+    with gil:
+        raise MemoryLimitError(message.decode("utf-8", "replace"))
+
+
+cdef int raise_schema_change(const char* message) except -1 nogil:
+    with gil:
+        raise SchemaChangeError(message.decode("utf-8", "replace"))
