@@ -24,7 +24,7 @@ for source in sorted(Path("qcore_ext").rglob("*.pyx")):
             [str(source)],
             include_dirs=["qcore_ext/ground"],
             define_macros=MACROS + [("QCORE_DEBUG", "1" if DEBUG else "0")],
-            extra_compile_args=[*FLAGS, "-fno-strict-aliasing", "-Wno-unused-function"],
+            extra_compile_args=[*FLAGS, "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-discarded-qualifiers"],
             libraries=["pthread"],
             py_limited_api=True,
         )

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema
-from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
+from qcore_ext.ground.memory cimport MemoryAccount, Owner, owner_ref, owner_unref
 
 
 ctypedef struct Batch:
@@ -30,7 +30,11 @@ cdef inline void batch_unref(Batch* batch) noexcept nogil:
 
 cdef void batch_select(Batch* batch, const uint32_t* selection, int64_t n_selected, Owner* owner) noexcept nogil   # on a batch not yet handed on; references owner
 # The same rows without a selection: itself (a new reference) when it has none, else DICTIONARY columns over this one's.
-cdef Batch* batch_compact(Batch* batch, void* account) except NULL nogil
+cdef Batch* batch_compact(Batch* batch, MemoryAccount* account) except NULL nogil
+# Rows rows[0..n) of the physical rows (a selection is not looked at), as columns_take does it.
+cdef Batch* batch_take(
+    Batch* batch, const uint32_t* rows, int64_t n, Owner* rows_owner, MemoryAccount* account,
+) except NULL nogil
 cdef Batch* batch_slice(Batch* batch, int64_t start, int64_t n) except NULL nogil   # of a batch without selection; start: a multiple of 8
-cdef Batch* batch_with_schema(Batch* batch, CSchema* schema) except NULL nogil      # same columns, other names
+cdef Batch* batch_with_schema(Batch* batch, CSchema* schema) except NULL nogil      # same columns and selection, other names
 cdef int64_t batch_bytes(const Batch* batch) noexcept nogil

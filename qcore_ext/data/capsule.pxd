@@ -4,13 +4,16 @@ from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport CSchema
-from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream
-from qcore_ext.ground.memory cimport MemoryAccount, Owner
+from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSchema
+from qcore_ext.ground.memory cimport MemoryAccount
 
 
-# Takes over `array` (a struct array, one child a column; its release is moved out). Zero copy but for validity bitmaps that
-# start inside a byte. ExecutionError when lengths or buffer counts do not fit `schema`.
-cdef Batch* batch_import(ArrowArray* array, CSchema* schema, MemoryAccount* account) except NULL nogil
+# Takes over `array` (a struct array, one child a column; its release is moved out, also on error). `layout` is the Arrow
+# schema it came with, `schema` the engine's reading of it. Zero copy but for validity bitmaps that start inside a byte and
+# dictionary indices that are not 32 bits wide. ExecutionError when lengths or buffer counts do not fit.
+cdef Batch* batch_import(
+    ArrowArray* array, const ArrowSchema* layout, CSchema* schema, MemoryAccount* account,
+) except NULL nogil
 # A struct array with freshly laid out or referenced buffers; strings go out in their field's Variant. Selections applied.
 cdef int batch_export(Batch* batch, ArrowArray* out) except -1 nogil
 
@@ -19,7 +22,16 @@ cdef class Stream:
     """An open ArrowArrayStream, read without the GIL by one thread at a time."""
     cdef ArrowArrayStream stream
     cdef readonly object schema_object      # data.schema.Schema
+    cdef ArrowSchema layout
     cdef CSchema* schema                    # owned
     # 1: *out is a batch, 0: the end. ExecutionError with the producer's message when it failed.
+    cdef str last_error(self)
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil
     cdef void close(self) noexcept nogil
+
+
+cdef class PyBatch:
+    """A batch on the Python side."""
+    cdef Batch* batch                       # owned
+    @staticmethod
+    cdef PyBatch wrap(Batch* batch)         # takes a new reference

@@ -28,7 +28,9 @@ ctypedef struct StringView:
 
 cdef inline const char* view_data(const StringView* view) noexcept nogil:
     """First byte of the string; of an inline one, inside the view itself."""
-    return view.prefix if view.length <= VIEW_INLINE_BYTES else view.pointer
+    if view.length <= VIEW_INLINE_BYTES:
+        return <const char*> view + 4
+    return view.pointer
 
 
 cpdef enum Encoding:
@@ -105,6 +107,11 @@ cdef Column* column_new_flat(
 cdef Column* column_take(
     Column* column, const uint32_t* indices, int64_t n, Owner* indices_owner, MemoryAccount* account,
 ) except NULL nogil
+# column_take of many columns at once: those that share an index vector keep sharing one. out[i] are owned by the caller.
+cdef int columns_take(
+    Column** columns, int64_t n_columns, const uint32_t* indices, int64_t n, Owner* indices_owner, MemoryAccount* account,
+    Column** out,
+) except -1 nogil
 cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL nogil     # start: a multiple of 8
 cdef Column* column_constant_null(const DataType* type, int64_t n_rows) except NULL nogil
 

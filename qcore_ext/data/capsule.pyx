@@ -1,0 +1,396 @@
+"""Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). Floor E1. SPEC H2."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport atoi, free, malloc
+from libc.string cimport memcpy, memset, strchr, strcmp
+
+from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
+from qcore_ext.data.column cimport (
+    CONSTANT, DICTIONARY, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64,
+    STORE_DECIMAL128, STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_UTF8, Column, column_new, column_unref,
+)
+from qcore_ext.data.layout cimport array_from_batch
+from qcore_ext.data.schema cimport (
+    PHYS_I128, TYPE_DECIMAL, TYPE_NESTED, TYPE_NULL, CSchema, DataType, Schema, schema_from_arrow, schema_to_arrow,
+)
+from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSchema
+from qcore_ext.ground.bitmap cimport bit_get, bitmap_bytes
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, MemoryAccount, Owner, buffer_new, owner_ref, owner_unref, struct_free, struct_new,
+)
+from qcore_ext.ground.status cimport raise_execution
+
+from qcore_ext.ground.status import ExecutionError
+
+
+ctypedef struct ForeignArray:
+    # Keeps an imported Arrow array alive for the columns that point into it.
+    Owner owner
+    ArrowArray array
+
+
+cdef void foreign_free(Owner* self) noexcept nogil:
+    cdef ForeignArray* foreign = <ForeignArray*> self
+    if foreign.array.release != NULL:
+        foreign.array.release(&foreign.array)
+    struct_free(foreign)
+
+
+cdef int storage_of(const char* format, const DataType* type, int32_t* width) noexcept nogil:
+    """Storage of a column that comes in this Arrow format."""
+    cdef const char* comma
+    width[0] = 0
+    if type.id == TYPE_DECIMAL:
+        comma = strchr(format, c",")
+        comma = strchr(comma + 1, c",")
+        if comma == NULL or atoi(comma + 1) == 128:
+            return STORE_CANONICAL if type.phys == PHYS_I128 else STORE_DECIMAL128
+        if atoi(comma + 1) == 32:
+            return STORE_DECIMAL32
+        return STORE_DECIMAL64 if type.phys == PHYS_I128 else STORE_CANONICAL
+    if strcmp(format, b"b") == 0:
+        return STORE_BITS
+    if strcmp(format, b"u") == 0 or strcmp(format, b"z") == 0:
+        return STORE_UTF8
+    if strcmp(format, b"U") == 0 or strcmp(format, b"Z") == 0:
+        return STORE_LARGE_UTF8
+    if format[0] == c"v":
+        return STORE_ARROW_VIEW
+    if strcmp(format, b"tdm") == 0:
+        return STORE_DATE64
+    if strcmp(format, b"e") == 0:
+        return STORE_HALF
+    if format[0] == c"w":
+        width[0] = atoi(format + 2)
+        return STORE_FIXED_BINARY
+    return STORE_CANONICAL
+
+
+cdef int import_validity(Column* column, const ArrowArray* array, Owner* owner, MemoryAccount* account) except -1 nogil:
+    cdef const uint8_t* bits
+    cdef Buffer* shifted
+    cdef uint8_t* out
+    cdef int64_t i, offset, n_bytes
+    cdef int shift
+    if array.null_count == 0 or array.n_buffers == 0 or array.buffers[0] == NULL:
+        return 0
+    bits = <const uint8_t*> array.buffers[0] + (array.offset >> 3)
+    shift = array.offset & 7
+    if shift == 0:
+        column.validity = bits
+        column.validity_owner = owner_ref(owner)
+        return 0
+    offset = array.offset + array.length
+    n_bytes = (offset + 7) // 8 - (array.offset >> 3)        # bytes of `bits` that may be read
+    shifted = buffer_new(account, bitmap_bytes(array.length))
+    out = <uint8_t*> shifted.data
+    for i in range((array.length + 7) >> 3):
+        out[i] = <uint8_t> (bits[i] >> shift)
+        if i + 1 < n_bytes:
+            out[i] |= <uint8_t> (bits[i + 1] << (8 - shift))
+    column.validity = out
+    column.validity_owner = <Owner*> shifted
+    return 0
+
+
+cdef int64_t buffers_needed(int storage, const DataType* type) noexcept nogil:
+    if type.id == TYPE_NULL:
+        return 0
+    return 3 if storage in (STORE_UTF8, STORE_LARGE_UTF8) else 2
+
+
+cdef Column* import_plain(
+    const ArrowArray* array, const char* format, const DataType* type, Owner* owner, MemoryAccount* account,
+) except NULL nogil:
+    """A FLAT column over an Arrow array that is not dictionary-encoded."""
+    cdef Column* column
+    cdef int32_t width
+    cdef int storage = storage_of(format, type, &width)
+    cdef bint done = False
+    if array.n_buffers < buffers_needed(storage, type):
+        raise_execution(b"an Arrow array has fewer buffers than its type needs; its producer is broken")
+        return NULL
+    column = column_new(type, array.length)
+    try:
+        column.storage = <uint8_t> storage
+        column.width = width
+        column.offset = array.offset
+        column.values_owner = owner_ref(owner)
+        if type.id != TYPE_NULL:
+            import_validity(column, array, owner, account)
+            column.values = array.buffers[1]
+            if storage == STORE_UTF8 or storage == STORE_LARGE_UTF8:
+                column.bytes = <const char*> array.buffers[2]
+                if column.values == NULL:
+                    column.values = EMPTY_OFFSETS   # an empty array may leave its offsets out
+            elif storage == STORE_ARROW_VIEW:
+                column.view_buffers = array.buffers + 2
+        done = True
+    finally:
+        if not done:
+            column_unref(column)
+    return column
+
+cdef int64_t[1] EMPTY_OFFSETS
+EMPTY_OFFSETS[0] = 0
+
+ctypedef fused IndexInteger:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+
+
+cdef bint widen_indices(
+    const IndexInteger* indices, int64_t n, const uint8_t* validity, int64_t n_values, uint32_t* out,
+) noexcept nogil:
+    """Indices as uint32, 0 for null rows. False when one is out of range."""
+    cdef int64_t i
+    cdef bint good = True
+    for i in range(n):
+        if validity != NULL and not bit_get(validity, i):
+            out[i] = 0
+        else:
+            out[i] = <uint32_t> indices[i]
+            good = good and <int64_t> indices[i] >= 0 and <int64_t> indices[i] < n_values
+    return good
+
+
+cdef Column* import_dictionary(
+    const ArrowArray* array, const ArrowSchema* layout, const DataType* type, Owner* owner, MemoryAccount* account,
+) except NULL nogil:
+    cdef Column* column = column_new(type, array.length)
+    cdef Buffer* widened
+    cdef uint32_t* out
+    cdef bint done = False
+    cdef bint good
+    cdef char kind = layout.format[0]
+    try:
+        if array.n_buffers < 2 or array.dictionary == NULL:
+            raise_execution(b"a dictionary-encoded Arrow array has no indices or no dictionary; its producer is broken")
+        column.encoding = DICTIONARY
+        column.base = import_plain(array.dictionary, layout.dictionary.format, type, owner, account)
+        import_validity(column, array, owner, account)
+        widened = buffer_new(account, array.length * 4)
+        column.indices_owner = <Owner*> widened
+        out = <uint32_t*> widened.data
+        column.indices = out
+        if kind == c"c" or kind == c"C":
+            if kind == c"C":
+                good = widen_unsigned(<const uint8_t*> array.buffers[1], array, column.validity, out)
+            else:
+                good = widen_indices[int8_t](
+                    (<const int8_t*> array.buffers[1]) + array.offset, array.length, column.validity,
+                    array.dictionary.length, out,
+                )
+        elif kind == c"s" or kind == c"S":
+            good = widen_indices[int16_t](
+                (<const int16_t*> array.buffers[1]) + array.offset, array.length, column.validity,
+                array.dictionary.length, out,
+            )
+        elif kind == c"i" or kind == c"I":
+            good = widen_indices[int32_t](
+                (<const int32_t*> array.buffers[1]) + array.offset, array.length, column.validity,
+                array.dictionary.length, out,
+            )
+        else:
+            good = widen_indices[int64_t](
+                (<const int64_t*> array.buffers[1]) + array.offset, array.length, column.validity,
+                array.dictionary.length, out,
+            )
+        if not good:
+            raise_execution(b"a dictionary-encoded Arrow array has an index outside its dictionary")
+        if array.dictionary.length == 0:
+            # Only nulls: no value to point at.
+            column_unref(column.base)
+            column.base = NULL
+            column.encoding = CONSTANT
+            column.values = &EMPTY_OFFSETS[0]
+            column.validity = <const uint8_t*> &EMPTY_OFFSETS[0]
+        done = True
+    finally:
+        if not done:
+            column_unref(column)
+    return column
+
+
+cdef bint widen_unsigned(
+    const uint8_t* indices, const ArrowArray* array, const uint8_t* validity, uint32_t* out,
+) noexcept nogil:
+    cdef int64_t i
+    cdef bint good = True
+    for i in range(array.length):
+        out[i] = indices[array.offset + i]
+        if validity != NULL and not bit_get(validity, i):
+            out[i] = 0
+        elif out[i] >= array.dictionary.length:
+            good = False
+    return good
+
+
+cdef int import_columns(
+    Batch* batch, ForeignArray* foreign, const ArrowSchema* layout, MemoryAccount* account,
+) except -1 nogil:
+    cdef ArrowArray* child
+    cdef ArrowArray shifted
+    cdef int64_t i
+    for i in range(batch.n_columns):
+        child = foreign.array.children[i]
+        if child.length < foreign.array.offset + foreign.array.length:
+            return raise_execution(b"a column of an Arrow batch is shorter than the batch; its producer is broken")
+        # The struct's own offset counts on top of each child's.
+        shifted = child[0]
+        shifted.offset += foreign.array.offset
+        shifted.length = foreign.array.length
+        if shifted.length != child.length and shifted.null_count > 0:
+            shifted.null_count = -1
+        if batch.schema.fields[i].type.id == TYPE_NESTED:
+            return raise_nested(batch.schema.fields[i].name)
+        if layout.children[i].dictionary != NULL:
+            batch.columns[i] = import_dictionary(
+                &shifted, layout.children[i], &batch.schema.fields[i].type, <Owner*> foreign, account
+            )
+        else:
+            batch.columns[i] = import_plain(
+                &shifted, layout.children[i].format, &batch.schema.fields[i].type, <Owner*> foreign, account
+            )
+    return 0
+
+
+cdef int raise_nested(const char* name) except -1 nogil:
+    with gil:
+        raise ExecutionError(
+            f"column {name.decode('utf-8', 'replace')!r} is a list, struct or map, which the engine does not carry; "
+            "leave the column out of the scan"
+        )
+
+
+cdef Batch* batch_import(
+    ArrowArray* array, const ArrowSchema* layout, CSchema* schema, MemoryAccount* account,
+) except NULL nogil:
+    cdef ForeignArray* foreign = <ForeignArray*> struct_new(sizeof(ForeignArray))
+    cdef Batch* batch = NULL
+    cdef bint done = False
+    foreign.owner.references = 1
+    foreign.owner.release = foreign_free
+    foreign.array = array[0]
+    array.release = NULL
+    try:
+        if foreign.array.n_children != schema.n_fields:
+            raise_execution(b"an Arrow batch has another number of columns than its schema; its producer is broken")
+        batch = batch_new(schema, foreign.array.length)
+        import_columns(batch, foreign, layout, account)
+        done = True
+    finally:
+        owner_unref(<Owner*> foreign)
+        if not done:
+            batch_unref(batch)
+    return batch
+
+
+cdef int batch_export(Batch* batch, ArrowArray* out) except -1 nogil:
+    return array_from_batch(batch, out)
+
+
+cdef class Stream:
+    """An open ArrowArrayStream, read without the GIL by one thread at a time.
+
+    Parameters
+    ----------
+    source : object with __arrow_c_stream__
+        Anything that gives batches; its batches are taken one at a time.
+    """
+
+    def __init__(self, source):
+        capsule = source.__arrow_c_stream__()
+        cdef ArrowArrayStream* given = <ArrowArrayStream*> PyCapsule_GetPointer(capsule, "arrow_array_stream")
+        if given.release == NULL:
+            raise ExecutionError("the Arrow stream was already read")
+        self.stream = given[0]
+        given.release = NULL
+        if self.stream.get_schema(&self.stream, &self.layout) != 0:
+            raise ExecutionError(f"the Arrow stream gives no schema: {self.last_error()}")
+        self.schema = schema_from_arrow(&self.layout)
+        self.schema_object = Schema.wrap(self.schema)
+
+    def __dealloc__(self):
+        self.close()
+        owner_unref(<Owner*> self.schema)
+
+    cdef str last_error(self):
+        cdef const char* message = self.stream.get_last_error(&self.stream)
+        return message.decode("utf-8", "replace") if message != NULL else "no reason given"
+
+    cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil:
+        cdef ArrowArray array
+        memset(&array, 0, sizeof(ArrowArray))
+        if self.stream.release == NULL:
+            return 0
+        if self.stream.get_next(&self.stream, &array) != 0:
+            with gil:
+                raise ExecutionError(f"an Arrow stream failed while being read: {self.last_error()}")
+        if array.release == NULL:
+            return 0
+        out[0] = batch_import(&array, &self.layout, self.schema, account)
+        return 1
+
+    cdef void close(self) noexcept nogil:
+        if self.stream.release != NULL:
+            self.stream.release(&self.stream)
+            self.stream.release = NULL
+        if self.layout.release != NULL:
+            self.layout.release(&self.layout)
+            self.layout.release = NULL
+
+
+cdef void release_array_capsule(object capsule) noexcept:
+    cdef ArrowArray* array = <ArrowArray*> PyCapsule_GetPointer(capsule, "arrow_array")
+    if array.release != NULL:
+        array.release(array)
+    free(array)
+
+
+cdef class PyBatch:
+    """A batch on the Python side; gives itself to pyarrow and others by __arrow_c_array__."""
+
+    def __dealloc__(self):
+        batch_unref(self.batch)
+
+    @staticmethod
+    cdef PyBatch wrap(Batch* batch):
+        cdef PyBatch self = PyBatch.__new__(PyBatch)
+        self.batch = batch_ref(batch)
+        return self
+
+    @staticmethod
+    def from_arrow(source):
+        """Import one record batch: an object with __arrow_c_array__, such as a pyarrow.RecordBatch."""
+        schema_capsule, array_capsule = source.__arrow_c_array__()
+        cdef ArrowSchema* layout = <ArrowSchema*> PyCapsule_GetPointer(schema_capsule, "arrow_schema")
+        cdef ArrowArray* array = <ArrowArray*> PyCapsule_GetPointer(array_capsule, "arrow_array")
+        cdef PyBatch self = PyBatch.__new__(PyBatch)
+        cdef CSchema* schema = schema_from_arrow(layout)
+        try:
+            self.batch = batch_import(array, layout, schema, NULL)
+        finally:
+            owner_unref(<Owner*> schema)
+        return self
+
+    def __arrow_c_array__(self, requested_schema=None):
+        """Capsules of schema and array; the values are copied out of the engine's layout."""
+        cdef ArrowArray* array = <ArrowArray*> malloc(sizeof(ArrowArray))
+        memset(array, 0, sizeof(ArrowArray))
+        array_capsule = PyCapsule_New(array, "arrow_array", release_array_capsule)
+        with nogil:
+            batch_export(self.batch, array)
+        return Schema.wrap(self.batch.schema).__arrow_c_schema__(), array_capsule
+
+    @property
+    def schema(self):
+        """The batch's schema as data.schema.Schema."""
+        return Schema.wrap(self.batch.schema)
+
+    def __len__(self):
+        return self.batch.n_selected

@@ -1,0 +1,326 @@
+"""One column of a batch: borrowed or owned values in the layout they came in. Floor E1."""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.data.load cimport load_flat
+from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, DataType, TYPE_DECIMAL, phys_width
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.ground.memory cimport (
+    Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+)
+
+cdef enum:
+    NO_ROW = 0xFFFFFFFF         # index of a row that is null
+
+
+cdef void column_free(Owner* self) noexcept nogil:
+    cdef Column* column = <Column*> self
+    owner_unref(<Owner*> column.base)
+    owner_unref(column.values_owner)
+    owner_unref(column.validity_owner)
+    owner_unref(column.indices_owner)
+    owner_unref(column.heap_owner)
+    struct_free(column)
+
+
+cdef Column* column_new(const DataType* type, int64_t n_rows) except NULL nogil:
+    cdef Column* column = <Column*> struct_new(sizeof(Column))
+    column.owner.references = 1
+    column.owner.release = column_free
+    column.type = type[0]
+    column.n_rows = n_rows
+    return column
+
+
+cdef Column* column_new_flat(
+    const DataType* type, int64_t n_rows, bint nullable, MemoryAccount* account,
+    Buffer** values, uint8_t** validity,
+) except NULL nogil:
+    cdef Column* column = column_new(type, n_rows)
+    cdef Buffer* bits
+    cdef bint done = False
+    validity[0] = NULL
+    try:
+        values[0] = buffer_new(account, n_rows * phys_width(type.phys))
+        column.values_owner = <Owner*> values[0]
+        column.values = values[0].data
+        if nullable:
+            bits = buffer_new(account, bitmap_bytes(n_rows))
+            memset(bits.data, 0xFF, bitmap_bytes(n_rows))
+            column.validity_owner = <Owner*> bits
+            column.validity = <uint8_t*> bits.data
+            validity[0] = <uint8_t*> bits.data
+        done = True
+    finally:
+        if not done:
+            column_unref(column)
+    return column
+
+
+cdef Column* column_constant_null(const DataType* type, int64_t n_rows) except NULL nogil:
+    # 16 zero bytes serve as the value of any type, one zero byte as its validity.
+    cdef Column* column = column_new(type, n_rows)
+    column.encoding = CONSTANT
+    column.values = NULL_VALUE
+    column.validity = <const uint8_t*> NULL_VALUE
+    return column
+
+cdef char[32] NULL_VALUE
+memset(NULL_VALUE, 0, 32)
+
+
+cdef uint32_t index_max(const uint32_t* indices, int64_t n) noexcept nogil:
+    cdef uint32_t largest = 0
+    cdef int64_t i
+    for i in range(n):
+        largest = indices[i] if indices[i] > largest else largest
+    return largest
+
+
+cdef Buffer* compose_indices(
+    const uint32_t* outer,      # IN, n positions among inner
+    int64_t n,
+    const uint32_t* inner,      # IN
+    MemoryAccount* account,
+) except NULL nogil:
+    cdef Buffer* buffer = buffer_new(account, n * 4)
+    cdef uint32_t* out = <uint32_t*> buffer.data
+    cdef int64_t i
+    for i in range(n):
+        out[i] = inner[outer[i]] if outer[i] != <uint32_t> NO_ROW else <uint32_t> NO_ROW
+    return buffer
+
+
+cdef Column* take_with(
+    Column* column, Column* base, const uint32_t* indices, int64_t n, Owner* indices_owner,
+    const uint32_t* rows,       # IN, positions in `column` (its validity is gathered by them), or NULL when it has none
+    MemoryAccount* account,
+) except NULL nogil:
+    """DICTIONARY over base by indices, null where an index is NO_ROW or column.validity says so."""
+    cdef Column* out
+    cdef Buffer* bits
+    cdef Buffer* clean
+    cdef uint32_t* clean_indices
+    cdef uint8_t* validity
+    cdef int64_t i
+    cdef bint own_nulls = rows != NULL and column.encoding == DICTIONARY and column.validity != NULL
+    cdef bint missing = n > 0 and index_max(indices, n) == <uint32_t> NO_ROW
+    cdef bint done = False
+    if n > 0 and base.n_rows == 0:
+        return column_constant_null(&column.type, n)
+    out = column_new(&column.type, n)
+    try:
+        out.encoding = DICTIONARY
+        out.base = column_ref(base)
+        out.indices = indices
+        out.indices_owner = owner_ref(indices_owner)
+        if missing or own_nulls:
+            bits = buffer_new(account, bitmap_bytes(n))
+            out.validity_owner = <Owner*> bits
+            validity = <uint8_t*> bits.data
+            out.validity = validity
+            memset(validity, 0xFF, bitmap_bytes(n))
+            if own_nulls:
+                for i in range(n):
+                    if rows[i] != <uint32_t> NO_ROW and not bit_get(column.validity, rows[i]):
+                        bit_clear(validity, i)
+        if missing:
+            clean = buffer_new(account, n * 4)
+            clean_indices = <uint32_t*> clean.data
+            owner_unref(out.indices_owner)
+            out.indices_owner = <Owner*> clean
+            out.indices = clean_indices
+            for i in range(n):
+                if indices[i] == <uint32_t> NO_ROW:
+                    clean_indices[i] = 0
+                    bit_clear(validity, i)
+                else:
+                    clean_indices[i] = indices[i]
+        done = True
+    finally:
+        if not done:
+            column_unref(out)
+    return out
+
+
+cdef Column* column_take(
+    Column* column, const uint32_t* indices, int64_t n, Owner* indices_owner, MemoryAccount* account,
+) except NULL nogil:
+    cdef Column* out
+    columns_take(&column, 1, indices, n, indices_owner, account, &out)
+    return out
+
+
+cdef int columns_take(
+    Column** columns, int64_t n_columns, const uint32_t* indices, int64_t n, Owner* indices_owner, MemoryAccount* account,
+    Column** out,
+) except -1 nogil:
+    cdef int64_t i, j
+    cdef int64_t made = 0
+    cdef Column* column
+    cdef Buffer* composed = NULL
+    cdef const uint32_t* composed_of = NULL
+    cdef bint done = False
+    try:
+        for i in range(n_columns):
+            column = columns[i]
+            if column.encoding == DICTIONARY:
+                # Columns that came out of one filter or join stand side by side, so remembering the last index vector
+                # is enough to keep them sharing.
+                if column.indices != composed_of:
+                    for j in range(i):
+                        if columns[j].encoding == DICTIONARY and columns[j].indices == column.indices and (
+                            out[j].encoding == DICTIONARY and columns[j].validity == NULL and column.validity == NULL
+                        ):
+                            break
+                    else:
+                        j = -1
+                    buffer_unref(composed)
+                    composed = NULL
+                    composed_of = NULL
+                    if j >= 0:
+                        out[i] = column_new(&column.type, n)
+                        made = i + 1
+                        out[i].encoding = DICTIONARY
+                        out[i].base = column_ref(column.base)
+                        out[i].indices = out[j].indices
+                        out[i].indices_owner = owner_ref(out[j].indices_owner)
+                        out[i].validity = out[j].validity
+                        out[i].validity_owner = owner_ref(out[j].validity_owner)
+                        continue
+                    composed = compose_indices(indices, n, column.indices, account)
+                    composed_of = column.indices
+                out[i] = take_with(
+                    column, column.base, <uint32_t*> composed.data, n, <Owner*> composed, indices, account
+                )
+            else:
+                out[i] = take_with(column, column, indices, n, indices_owner, NULL, account)
+            made = i + 1
+        done = True
+    finally:
+        buffer_unref(composed)
+        if not done:
+            for i in range(made):
+                column_unref(out[i])
+    return 0
+
+
+cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL nogil:
+    cdef Column* out = column_new(&column.type, n)
+    out.encoding = column.encoding
+    out.storage = column.storage
+    out.width = column.width
+    out.values = column.values
+    out.bytes = column.bytes
+    out.view_buffers = column.view_buffers
+    out.offset = column.offset
+    out.validity = column.validity
+    if column.encoding != CONSTANT:
+        if column.encoding == FLAT:
+            out.offset += start
+        if column.validity != NULL:
+            out.validity = column.validity + (start >> 3)
+    if column.indices != NULL:
+        out.indices = column.indices + start
+    out.base = <Column*> owner_ref(<Owner*> column.base)
+    out.values_owner = owner_ref(column.values_owner)
+    out.validity_owner = owner_ref(column.validity_owner)
+    out.indices_owner = owner_ref(column.indices_owner)
+    out.heap_owner = owner_ref(column.heap_owner)
+    return out
+
+
+cdef void spread(const char* value, int width, int64_t n, char* out) noexcept nogil:
+    """Repeat one value n times."""
+    cdef int64_t i
+    if width == 8:
+        for i in range(n):
+            (<uint64_t*> out)[i] = (<uint64_t*> value)[0]
+    elif width == 4:
+        for i in range(n):
+            (<uint32_t*> out)[i] = (<uint32_t*> value)[0]
+    else:
+        for i in range(n):
+            memcpy(out + i * width, value, width)
+
+
+cdef int load_constant(const Column* column, int64_t n, bint narrow, VectorScratch* scratch, Vector* out) except -1 nogil:
+    cdef Vector one
+    cdef char value[16]
+    cdef int width
+    cdef bint valid = column.validity == NULL or (column.validity[0] & 1)
+    if column.type.phys == PHYS_NONE or not valid:
+        out.phys = column.type.phys
+        if narrow and out.phys == PHYS_I128:
+            out.phys = PHYS_I64
+        memset(scratch.values, 0, n * phys_width(out.phys))
+        memset(scratch.validity, 0, bitmap_bytes(n))
+        out.values = scratch.values
+        out.validity = scratch.validity
+        return 0
+    load_flat(column, 0, NULL, 1, narrow, scratch, &one)
+    width = phys_width(one.phys)
+    memcpy(value, one.values, width)
+    spread(value, width, n, scratch.values)
+    out.phys = one.phys
+    out.values = scratch.values
+    out.validity = NULL
+    return 0
+
+
+cdef int load(
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch, Vector* out,
+) except -1 nogil:
+    cdef uint32_t picked[VECTOR_ROWS]
+    cdef const uint32_t* at
+    cdef const uint8_t* own
+    cdef uint8_t* validity
+    cdef int64_t i
+    if column.encoding == FLAT:
+        return load_flat(column, start, rows, n, narrow, scratch, out)
+    if column.encoding == CONSTANT:
+        return load_constant(column, n, narrow, scratch, out)
+    if rows == NULL:
+        at = column.indices + start
+    else:
+        for i in range(n):
+            picked[i] = column.indices[rows[i]]
+        at = picked
+    if column.base.encoding == CONSTANT:
+        load_constant(column.base, n, narrow, scratch, out)
+    else:
+        load_flat(column.base, 0, at, n, narrow, scratch, out)
+    if column.validity != NULL:
+        own = column.validity
+        validity = scratch.validity
+        if out.validity == NULL:
+            memset(validity, 0xFF, bitmap_bytes(n))
+        elif out.validity != validity:
+            memcpy(validity, out.validity, bitmap_bytes(n))
+        for i in range(n):
+            if not bit_get(own, rows[i] if rows != NULL else start + i):
+                bit_clear(validity, i)
+        out.validity = validity
+    return 0
+
+
+cdef int column_load(
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
+) except -1 nogil:
+    return load(column, start, rows, n, False, scratch, out)
+
+
+cdef int column_load_narrow(
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
+) except -1 nogil:
+    return load(column, start, rows, n, column.type.id == TYPE_DECIMAL, scratch, out)
+
+
+cdef int64_t column_bytes(const Column* column) noexcept nogil:
+    return column.n_rows * phys_width(column.type.phys)
+
+
+cdef Owner* column_heap(const Column* column) noexcept nogil:
+    cdef const Column* flat = column if column.encoding != DICTIONARY else column.base
+    return flat.heap_owner if flat.heap_owner != NULL else flat.values_owner

@@ -1,0 +1,312 @@
+"""Rows of a flat column as canonical values: the one place that reads foreign layouts. Floor E1."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.data.column cimport (
+    STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64, STORE_DECIMAL128,
+    STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_UTF8, VECTOR_BITMAP_BYTES, VECTOR_ROWS, VIEW_INLINE_BYTES,
+    Column, StringView, Vector, VectorScratch,
+)
+from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, phys_width
+from qcore_ext.ground.bitmap cimport bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.status cimport raise_execution
+
+ctypedef struct Wide:
+    # A 16-byte value, moved but not looked into.
+    uint64_t low
+    uint64_t high
+
+ctypedef fused Word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    Wide
+
+ctypedef fused Offset:
+    int32_t
+    int64_t
+
+
+cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = values[rows[i]]
+
+
+cdef void gather_width(const char* values, int width, const uint32_t* rows, int64_t n, char* out) noexcept nogil:
+    if width == 8:
+        gather[uint64_t](<uint64_t*> values, rows, n, <uint64_t*> out)
+    elif width == 4:
+        gather[uint32_t](<uint32_t*> values, rows, n, <uint32_t*> out)
+    elif width == 16:
+        gather[Wide](<Wide*> values, rows, n, <Wide*> out)
+    elif width == 1:
+        gather[uint8_t](<uint8_t*> values, rows, n, <uint8_t*> out)
+    elif width == 2:
+        gather[uint16_t](<uint16_t*> values, rows, n, <uint16_t*> out)
+
+
+cdef void gather_bits(const uint8_t* bits, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
+    cdef uint64_t word = 0
+    cdef int64_t i
+    for i in range(n):
+        word |= (<uint64_t> ((bits[rows[i] >> 3] >> (rows[i] & 7)) & 1)) << (i & 63)
+        if (i & 63) == 63:
+            (<uint64_t*> out)[i >> 6] = word
+            word = 0
+    if n & 63:
+        (<uint64_t*> out)[n >> 6] = word
+
+
+cdef void spread_bits(const uint8_t* bits, int64_t first, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
+    cdef int64_t i, at
+    if rows == NULL:
+        for i in range(n):
+            at = first + i
+            out[i] = (bits[at >> 3] >> (at & 7)) & 1
+    else:
+        for i in range(n):
+            at = first + rows[i]
+            out[i] = (bits[at >> 3] >> (at & 7)) & 1
+
+
+cdef uint64_t narrow_wide(const Wide* values, const uint32_t* rows, int64_t n, int64_t* out) noexcept nogil:
+    """Low words of 128-bit integers; the result is non-zero when one of them does not fit 64 bits."""
+    cdef uint64_t lost = 0
+    cdef uint64_t low
+    cdef int64_t i
+    if rows == NULL:
+        for i in range(n):
+            low = values[i].low
+            lost |= values[i].high ^ (<uint64_t> ((<int64_t> low) >> 63))
+            out[i] = <int64_t> low
+    else:
+        for i in range(n):
+            low = values[rows[i]].low
+            lost |= values[rows[i]].high ^ (<uint64_t> ((<int64_t> low) >> 63))
+            out[i] = <int64_t> low
+    return lost
+
+
+cdef bint valid_row_lost(
+    const Wide* values, const uint32_t* rows, int64_t n, const uint8_t* validity,
+) noexcept nogil:
+    """True when a valid row does not fit 64 bits; null rows may hold anything."""
+    cdef int64_t i, at
+    for i in range(n):
+        at = rows[i] if rows != NULL else i
+        if is_valid(validity, i) and values[at].high != <uint64_t> ((<int64_t> values[at].low) >> 63):
+            return True
+    return False
+
+
+cdef void views_from_offsets(
+    const Offset* offsets,      # IN, one more than rows in the column
+    const char* data,
+    Offset last,                # offset behind the column's last byte
+    const uint32_t* rows,
+    int64_t n,
+    const uint8_t* validity,    # of the n rows, or NULL
+    StringView* out,
+) noexcept nogil:
+    cdef int64_t i, at, length
+    cdef const char* text
+    cdef const char* safe = data + last - 16    # up to here 16 bytes can be read without leaving the buffer
+    cdef uint64_t first, second
+    for i in range(n):
+        at = rows[i] if rows != NULL else i
+        text = data + offsets[at]
+        length = offsets[at + 1] - offsets[at]
+        if length > VIEW_INLINE_BYTES:
+            out[i].length = <uint32_t> length
+            memcpy(out[i].prefix, text, 4)
+            out[i].pointer = <char*> text
+        elif text <= safe and last >= 16:
+            # Masking two overlapping words is branch-free and beats a byte copy of unknown length.
+            memcpy(&first, text, 8)
+            memcpy(&second, text + 4, 8)
+            if length < 4:
+                first &= ((<uint64_t> 1) << (8 * length)) - 1
+                second = 0
+            else:
+                second &= (((<uint64_t> 1) << (8 * (length - 4))) - 1) if length < 12 else ~(<uint64_t> 0)
+            (<uint64_t*> &out[i])[0] = <uint64_t> length | (first << 32)
+            (<uint64_t*> &out[i])[1] = second
+        else:
+            (<uint64_t*> &out[i])[0] = 0
+            (<uint64_t*> &out[i])[1] = 0
+            out[i].length = <uint32_t> length
+            memcpy(out[i].prefix, text, length)
+
+
+cdef void views_from_arrow(
+    const StringView* source, const void** buffers, const uint32_t* rows, int64_t n, const uint8_t* validity, StringView* out,
+) noexcept nogil:
+    cdef int64_t i, at
+    cdef const int32_t* place
+    for i in range(n):
+        at = rows[i] if rows != NULL else i
+        out[i] = source[at]
+        if out[i].length > VIEW_INLINE_BYTES:
+            if is_valid(validity, i):
+                place = <const int32_t*> &source[at].pointer
+                out[i].pointer = (<char*> buffers[place[0]]) + place[1]
+            else:
+                memset(&out[i], 0, sizeof(StringView))      # a null row's view may point anywhere
+
+
+cdef void views_from_fixed(const char* data, int width, const uint32_t* rows, int64_t n, StringView* out) noexcept nogil:
+    cdef int64_t i, at
+    memset(out, 0, n * sizeof(StringView))
+    for i in range(n):
+        at = rows[i] if rows != NULL else i
+        out[i].length = width
+        memcpy(out[i].prefix, data + at * width, 4 if width > VIEW_INLINE_BYTES else width)
+        if width > VIEW_INLINE_BYTES:
+            out[i].pointer = <char*> data + at * width
+
+
+cdef float half_to_float(uint16_t half) noexcept nogil:
+    cdef uint32_t sign = (<uint32_t> (half & 0x8000)) << 16
+    cdef uint32_t exponent = (half >> 10) & 0x1F
+    cdef uint32_t mantissa = half & 0x3FF
+    cdef uint32_t bits
+    cdef float value
+    if exponent == 0:
+        value = <float> mantissa * <float> 5.9604644775390625e-08      # subnormal: 2**-24 each
+        return -value if sign else value
+    if exponent == 31:
+        bits = sign | 0x7F800000 | (mantissa << 13)
+    else:
+        bits = sign | ((exponent + 112) << 23) | (mantissa << 13)
+    memcpy(&value, &bits, 4)
+    return value
+
+
+cdef void load_validity(
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
+) noexcept nogil:
+    if column.type.phys == PHYS_NONE:
+        memset(scratch.validity, 0, VECTOR_BITMAP_BYTES)
+        out.validity = scratch.validity
+    elif column.validity == NULL:
+        out.validity = NULL
+    elif rows == NULL:
+        out.validity = column.validity + (start >> 3)
+    else:
+        gather_bits(column.validity, rows, n, scratch.validity)
+        out.validity = scratch.validity
+
+
+cdef int load_decimal(
+    const Column* column, const Wide* values, const uint32_t* rows, int64_t n, bint must_fit, VectorScratch* scratch,
+    Vector* out,
+) except -1 nogil:
+    """128-bit values as int64 where they fit; else as they are, or an error when the type says that they must fit."""
+    out.phys = PHYS_I64
+    out.values = scratch.values
+    if narrow_wide(values, rows, n, <int64_t*> scratch.values) and valid_row_lost(values, rows, n, out.validity):
+        if must_fit:
+            return raise_execution(b"a stored decimal has more digits than its type's precision")
+        out.phys = PHYS_I128
+        if rows == NULL:
+            out.values = values
+        else:
+            gather[Wide](values, rows, n, <Wide*> scratch.values)
+    return 0
+
+
+cdef void widen(const Column* column, int64_t first, const uint32_t* rows, int64_t n, VectorScratch* scratch) noexcept nogil:
+    """Decimals stored in 4 or 8 bytes to 8 or 16."""
+    cdef int64_t i, at, value
+    for i in range(n):
+        at = first + (rows[i] if rows != NULL else i)
+        if column.storage == STORE_DECIMAL32:
+            value = (<const int32_t*> column.values)[at]
+        else:
+            value = (<const int64_t*> column.values)[at]
+        if column.type.phys == PHYS_I64:
+            (<int64_t*> scratch.values)[i] = value
+        else:
+            (<int64_t*> scratch.values)[2 * i] = value
+            (<int64_t*> scratch.values)[2 * i + 1] = value >> 63
+
+
+cdef int load_converted(
+    const Column* column, int64_t first, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
+) except -1 nogil:
+    """Layouts that are neither canonical nor decimal; `first` is where row 0 of the request (or of `rows`) lies."""
+    cdef int64_t i, at, milliseconds
+    cdef const int32_t* offsets
+    cdef const int64_t* long_offsets
+    cdef StringView* views = <StringView*> scratch.values
+    out.values = scratch.values
+    if column.storage == STORE_UTF8:
+        offsets = <const int32_t*> column.values
+        views_from_offsets[int32_t](
+            offsets + first, column.bytes, offsets[column.offset + column.n_rows], rows, n, out.validity, views
+        )
+    elif column.storage == STORE_LARGE_UTF8:
+        long_offsets = <const int64_t*> column.values
+        views_from_offsets[int64_t](
+            long_offsets + first, column.bytes, long_offsets[column.offset + column.n_rows], rows, n, out.validity, views
+        )
+    elif column.storage == STORE_ARROW_VIEW:
+        views_from_arrow((<const StringView*> column.values) + first, column.view_buffers, rows, n, out.validity, views)
+    elif column.storage == STORE_FIXED_BINARY:
+        views_from_fixed((<const char*> column.values) + first * column.width, column.width, rows, n, views)
+    elif column.storage == STORE_BITS:
+        spread_bits(<const uint8_t*> column.values, first, rows, n, <uint8_t*> scratch.values)
+    elif column.storage == STORE_DATE64:
+        for i in range(n):
+            at = first + (rows[i] if rows != NULL else i)
+            milliseconds = (<const int64_t*> column.values)[at]
+            # Floor division: a date before 1970 with a stray time of day belongs to the day it lies in.
+            (<int32_t*> scratch.values)[i] = <int32_t> (
+                (milliseconds - (86399999 if milliseconds < 0 else 0)) / 86400000
+            )
+    elif column.storage == STORE_HALF:
+        for i in range(n):
+            at = first + (rows[i] if rows != NULL else i)
+            (<float*> scratch.values)[i] = half_to_float((<const uint16_t*> column.values)[at])
+    else:
+        return raise_execution(b"a column's memory layout is not one the engine can read")
+    return 0
+
+
+cdef int load_flat(
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch, Vector* out,
+) except -1 nogil:
+    cdef int width = phys_width(column.type.phys)
+    cdef int64_t first = column.offset + (start if rows == NULL else 0)
+    out.phys = column.type.phys
+    load_validity(column, start, rows, n, scratch, out)
+    if column.type.phys == PHYS_NONE:
+        out.values = scratch.values
+        return 0
+    if column.storage == STORE_CANONICAL:
+        if narrow and column.type.phys == PHYS_I128:
+            return load_decimal(column, (<const Wide*> column.values) + first, rows, n, False, scratch, out)
+        if rows == NULL:
+            out.values = (<const char*> column.values) + first * width
+        else:
+            gather_width((<const char*> column.values) + first * width, width, rows, n, scratch.values)
+            out.values = scratch.values
+        return 0
+    if column.storage == STORE_DECIMAL128:
+        return load_decimal(column, (<const Wide*> column.values) + first, rows, n, True, scratch, out)
+    if column.storage == STORE_DECIMAL64 and narrow:
+        out.phys = PHYS_I64
+        if rows == NULL:
+            out.values = (<const int64_t*> column.values) + first
+        else:
+            gather[uint64_t]((<const uint64_t*> column.values) + first, rows, n, <uint64_t*> scratch.values)
+            out.values = scratch.values
+        return 0
+    if column.storage == STORE_DECIMAL64 or column.storage == STORE_DECIMAL32:
+        widen(column, first, rows, n, scratch)
+        out.values = scratch.values
+        return 0
+    return load_converted(column, first, rows, n, scratch, out)
