@@ -1,0 +1,602 @@
+"""Functions: their names, and the types they take and give. Floor P1; knows nothing of the engine.
+
+A function is resolved from its name and argument types to a Signature: the result type, and the types its arguments are
+converted to first. Frontends use it to check plans; qcore.compile uses it to insert the conversions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from qcore.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
+from qcore_ext.ground.status import PlanError
+
+DECIMAL_DIGITS_MAX = 38
+
+Types = Sequence[pa.DataType]
+
+BOOL = pa.bool_()
+INT64 = pa.int64()
+FLOAT64 = pa.float64()
+STRING = pa.string()
+DATE = pa.date32()
+INTERVAL = pa.month_day_nano_interval()
+
+_SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
+_DIGITS = {1: 3, 2: 5, 4: 10, 8: 19}
+_UNITS = ("s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a call gives, and what its arguments become first."""
+
+    result: pa.DataType
+    arguments: tuple[pa.DataType, ...]
+
+
+class _Mismatch(Exception):
+    """The argument types do not suit the function; carries the reason."""
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+def plain(type_: pa.DataType) -> pa.DataType:
+    """The logical type: dictionary, view, large and other layouts of one type are the same."""
+    if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
+        return plain(type_.value_type)
+    if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        return STRING
+    if pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_) or type_ == pa.binary_view():
+        return pa.binary()
+    if pa.types.is_date64(type_):
+        return DATE
+    if pa.types.is_float16(type_):
+        return pa.float32()
+    if pa.types.is_decimal(type_) and not pa.types.is_decimal128(type_) and type_.precision <= DECIMAL_DIGITS_MAX:
+        return pa.decimal128(type_.precision, type_.scale)
+    return type_
+
+
+def is_temporal(type_: pa.DataType) -> bool:
+    """Date, timestamp or time of day."""
+    return pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_time(type_)
+
+
+def is_numeric(type_: pa.DataType) -> bool:
+    """Integer, decimal or float."""
+    return pa.types.is_integer(type_) or pa.types.is_decimal(type_) or pa.types.is_floating(type_)
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """String of any layout."""
+    return pa.types.is_string(plain(type_))
+
+
+def integer_as_decimal(type_: pa.DataType) -> pa.DataType:
+    """The decimal type that holds every value of an integer type."""
+    digits = _DIGITS[type_.bit_width // 8]
+    return pa.decimal128(20 if type_ == pa.uint64() else digits, 0)
+
+
+def common_type(types: Types) -> pa.DataType:
+    """The one type that values of all `types` can be compared or mixed in.
+
+    Raises
+    ------
+    PlanError
+        There is none.
+    """
+    try:
+        return _common([plain(type_) for type_ in types])
+    except _Mismatch:
+        raise PlanError(f"the types {', '.join(map(str, types))} have nothing in common; cast them to one type") from None
+
+
+def _common(types: Types) -> pa.DataType:
+    result = pa.null()
+    for type_ in types:
+        result = _common_pair(result, type_)
+    return result
+
+
+def _common_pair(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    if a == b or pa.types.is_null(b):
+        return a
+    if pa.types.is_null(a):
+        return b
+    if is_numeric(a) and is_numeric(b):
+        return _common_numeric(a, b)
+    for one, other in ((a, b), (b, a)):
+        if pa.types.is_date(one) and pa.types.is_timestamp(other):
+            return other
+        if pa.types.is_string(one) and (is_temporal(other) or is_numeric(other) or pa.types.is_boolean(other)):
+            return other
+        if pa.types.is_string(one) and pa.types.is_binary(other):
+            return other
+    if pa.types.is_timestamp(a) and pa.types.is_timestamp(b):
+        return pa.timestamp(_finest(a, b), a.tz or b.tz)
+    if pa.types.is_time(a) and pa.types.is_time(b):
+        unit = _finest(a, b)
+        return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+    if pa.types.is_duration(a) and pa.types.is_duration(b):
+        return pa.duration(_finest(a, b))
+    raise _Mismatch(f"{a} and {b} have nothing in common")
+
+
+def _finest(a: pa.DataType, b: pa.DataType) -> str:
+    return max(a.unit, b.unit, key=_UNITS.index)
+
+
+def _common_numeric(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    if pa.types.is_floating(a) or pa.types.is_floating(b):
+        return FLOAT64
+    if pa.types.is_integer(a) and pa.types.is_integer(b):
+        return _common_integer(a, b)
+    a, b = _decimal(a), _decimal(b)
+    scale = max(a.scale, b.scale)
+    digits = max(a.precision - a.scale, b.precision - b.scale) + scale
+    return pa.decimal128(min(digits, DECIMAL_DIGITS_MAX), scale)
+
+
+def _common_integer(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    if (a in _SIGNED) == (b in _SIGNED):
+        return max(a, b, key=lambda type_: type_.bit_width)
+    signed, unsigned = (a, b) if a in _SIGNED else (b, a)
+    if unsigned.bit_width < signed.bit_width:
+        return signed
+    if unsigned == pa.uint64():
+        return pa.decimal128(20, 0)
+    return _SIGNED[_UNSIGNED.index(unsigned) + 1]
+
+
+def _decimal(type_: pa.DataType) -> pa.DataType:
+    return integer_as_decimal(type_) if pa.types.is_integer(type_) else type_
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def _numbers(types: Types) -> list[pa.DataType]:
+    """Argument types of arithmetic: null and text become what the other side is."""
+    others = [type_ for type_ in types if not pa.types.is_null(type_) and not pa.types.is_string(type_)]
+    stand_in = others[0] if others else FLOAT64 if any(map(pa.types.is_string, types)) else INT64
+    result = [stand_in if pa.types.is_null(type_) or pa.types.is_string(type_) else type_ for type_ in types]
+    if not all(map(is_numeric, result)):
+        raise _Mismatch("it takes numbers")
+    return result
+
+
+def _same_numbers(types: Types) -> Signature:
+    common = _common(_numbers(types))
+    if all(type_ == pa.float32() for type_ in types):
+        common = pa.float32()
+    return Signature(common, (common,) * len(types))
+
+
+def _add(types: Types) -> Signature:
+    moved = _shift(types, commutes=True)
+    if moved:
+        return moved
+    a, b = _numbers(types)
+    if _both_decimal(a, b):
+        a, b = _decimal(a), _decimal(b)
+        scale = max(a.scale, b.scale)
+        whole = max(a.precision - a.scale, b.precision - b.scale)
+        result = pa.decimal128(min(whole + scale + 1, DECIMAL_DIGITS_MAX), scale)
+        # Each side keeps its own digits and only moves to the common scale.
+        sides = (pa.decimal128(min(t.precision - t.scale + scale, DECIMAL_DIGITS_MAX), scale) for t in (a, b))
+        return Signature(result, tuple(sides))
+    return _same_numbers([a, b])
+
+
+def _subtract(types: Types) -> Signature:
+    a, b = types
+    if pa.types.is_date(a) and pa.types.is_date(b):
+        return Signature(INT64, (DATE, DATE))
+    if pa.types.is_timestamp(a) and (pa.types.is_timestamp(b) or pa.types.is_date(b)):
+        common = _common([a, b])
+        return Signature(pa.duration(common.unit), (common, common))
+    if pa.types.is_date(a) and pa.types.is_timestamp(b):
+        return Signature(pa.duration(b.unit), (b, b))
+    return _shift(types, commutes=False) or _add(types)
+
+
+def _shift(types: Types, commutes: bool) -> Signature | None:
+    """Date or timestamp moved by days, an interval or a duration."""
+    if len(types) != 2:
+        raise _Mismatch("it takes two arguments")
+    a, b = types
+    if commutes and is_temporal(b) and not is_temporal(a):
+        moved = _shift([b, a], commutes=False)
+        return Signature(moved.result, moved.arguments[::-1]) if moved else None
+    if pa.types.is_date(a) and (pa.types.is_integer(b) or pa.types.is_null(b)):
+        return Signature(DATE, (DATE, INT64))
+    if pa.types.is_date(a) and pa.types.is_interval(b):
+        return Signature(DATE, (DATE, b))
+    if pa.types.is_timestamp(a) and pa.types.is_interval(b):
+        return Signature(a, (a, b))
+    if pa.types.is_timestamp(a) and pa.types.is_duration(b):
+        return Signature(a, (a, pa.duration(a.unit)))
+    if pa.types.is_interval(a) and a == b:
+        return Signature(a, (a, b))
+    if pa.types.is_duration(a) and pa.types.is_duration(b):
+        common = _common([a, b])
+        return Signature(common, (common, common))
+    if is_temporal(a) or is_temporal(b):
+        raise _Mismatch("a date moves by whole days or an interval, a timestamp by an interval or a duration")
+    return None
+
+
+def _both_decimal(a: pa.DataType, b: pa.DataType) -> bool:
+    """One is a decimal and neither is a float."""
+    if pa.types.is_floating(a) or pa.types.is_floating(b):
+        return False
+    return pa.types.is_decimal(a) or pa.types.is_decimal(b)
+
+
+def _multiply(types: Types) -> Signature:
+    a, b = types
+    if pa.types.is_interval(a) and pa.types.is_integer(b):
+        return Signature(a, (a, INT64))
+    if pa.types.is_integer(a) and pa.types.is_interval(b):
+        return Signature(b, (INT64, b))
+    a, b = _numbers(types)
+    if _both_decimal(a, b):
+        a, b = _decimal(a), _decimal(b)
+        if a.scale + b.scale > DECIMAL_DIGITS_MAX:
+            raise _Mismatch(f"the result would have {a.scale + b.scale} digits after the point; cast an argument first")
+        digits = min(a.precision + b.precision, DECIMAL_DIGITS_MAX)
+        return Signature(pa.decimal128(digits, a.scale + b.scale), (a, b))
+    return _same_numbers([a, b])
+
+
+def _divide(types: Types) -> Signature:
+    a, b = _numbers(types)
+    if _both_decimal(a, b):
+        return Signature(FLOAT64, (FLOAT64, FLOAT64))
+    return _same_numbers([a, b])
+
+
+def _same_number(types: Types) -> Signature:
+    return _same_numbers(types)
+
+
+def _round(types: Types) -> Signature:
+    number, *digits = _numbers(types)
+    if any(not pa.types.is_integer(type_) for type_ in digits):
+        raise _Mismatch("the number of digits is an integer")
+    if pa.types.is_decimal(number):
+        # 9.99 rounds to 10.0: one digit more.
+        result = pa.decimal128(min(number.precision + 1, DECIMAL_DIGITS_MAX), number.scale)
+        return Signature(result, (number, *(INT64 for _ in digits)))
+    return Signature(number, (number, *(INT64 for _ in digits)))
+
+
+def _whole(types: Types) -> Signature:
+    (number,) = _numbers(types)
+    if pa.types.is_decimal(number):
+        digits = max(number.precision - number.scale + 1, 1)
+        return Signature(pa.decimal128(min(digits, DECIMAL_DIGITS_MAX), 0), (number,))
+    return Signature(number, (number,))
+
+
+def _floats(types: Types) -> Signature:
+    _numbers(types)
+    return Signature(FLOAT64, (FLOAT64,) * len(types))
+
+
+# --- the rest --------------------------------------------------------------------------------------------------------
+
+
+def _comparison(types: Types) -> Signature:
+    common = _common(types)
+    if pa.types.is_nested(common):
+        raise _Mismatch("nested values cannot be compared")
+    return Signature(BOOL, (common,) * len(types))
+
+
+def _boolean(types: Types) -> Signature:
+    if any(not (pa.types.is_boolean(type_) or pa.types.is_null(type_)) for type_ in types):
+        raise _Mismatch("it takes conditions")
+    return Signature(BOOL, (BOOL,) * len(types))
+
+
+def _predicate(types: Types) -> Signature:
+    return Signature(BOOL, tuple(types))
+
+
+def _unify(types: Types) -> Signature:
+    common = _common(types)
+    return Signature(common, (common,) * len(types))
+
+
+def _nullif(types: Types) -> Signature:
+    common = _common(types)
+    return Signature(common if pa.types.is_null(types[0]) else types[0], (common, common))
+
+
+def _text_to(result: pa.DataType, *rest: pa.DataType) -> Callable[[Types], Signature]:
+    """Text first, then arguments of the types `rest`."""
+
+    def resolve(types: Types) -> Signature:
+        wanted = (STRING, *rest)[: len(types)]
+        for given, want in zip(types, wanted, strict=True):
+            same_kind = (pa.types.is_integer(given) and want == INT64) or given == want
+            if not (same_kind or pa.types.is_null(given)):
+                raise _Mismatch(f"it takes {', '.join(map(str, wanted))}")
+        return Signature(result, wanted)
+
+    return resolve
+
+
+def _concat(types: Types) -> Signature:
+    return Signature(STRING, (STRING,) * len(types))
+
+
+def _part(types: Types) -> Signature:
+    (when,) = types
+    if pa.types.is_string(when) or pa.types.is_null(when):
+        when = pa.timestamp("us")
+    if not (is_temporal(when) or pa.types.is_interval(when)):
+        raise _Mismatch("it takes a date, a time or a timestamp")
+    return Signature(INT64, (when,))
+
+
+def _extract(types: Types) -> Signature:
+    part, when = types
+    if not pa.types.is_string(part):
+        raise _Mismatch("the part is a text literal")
+    return Signature(INT64, (STRING, *_part([when]).arguments))
+
+
+def _date_trunc(types: Types) -> Signature:
+    part, when = types
+    if not pa.types.is_string(part):
+        raise _Mismatch("the unit is a text literal")
+    if pa.types.is_null(when) or pa.types.is_string(when):
+        when = pa.timestamp("us")
+    if not (pa.types.is_date(when) or pa.types.is_timestamp(when)):
+        raise _Mismatch("it takes a date or a timestamp")
+    return Signature(when, (STRING, when))
+
+
+@dataclass(frozen=True)
+class _Function:
+    arguments_min: int
+    arguments_max: int
+    resolve: Callable[[Types], Signature]
+
+
+_MANY = 1 << 20
+
+_SCALAR: dict[str, _Function] = {
+    "add": _Function(2, 2, _add),
+    "subtract": _Function(2, 2, _subtract),
+    "multiply": _Function(2, 2, _multiply),
+    "divide": _Function(2, 2, _divide),
+    "modulo": _Function(2, 2, _same_numbers),
+    "negate": _Function(1, 1, _same_number),
+    "abs": _Function(1, 1, _same_number),
+    "sign": _Function(1, 1, _same_number),
+    "round": _Function(1, 2, _round),
+    "floor": _Function(1, 1, _whole),
+    "ceil": _Function(1, 1, _whole),
+    "sqrt": _Function(1, 1, _floats),
+    "exp": _Function(1, 1, _floats),
+    "ln": _Function(1, 1, _floats),
+    "power": _Function(2, 2, _floats),
+    "and": _Function(1, _MANY, _boolean),
+    "or": _Function(1, _MANY, _boolean),
+    "not": _Function(1, 1, _boolean),
+    "is_null": _Function(1, 1, _predicate),
+    "is_not_null": _Function(1, 1, _predicate),
+    "is_true": _Function(1, 1, _boolean),
+    "is_false": _Function(1, 1, _boolean),
+    "is_not_true": _Function(1, 1, _boolean),
+    "is_not_false": _Function(1, 1, _boolean),
+    "coalesce": _Function(1, _MANY, _unify),
+    "nullif": _Function(2, 2, _nullif),
+    "greatest": _Function(1, _MANY, _unify),
+    "least": _Function(1, _MANY, _unify),
+    "substring": _Function(2, 3, _text_to(STRING, INT64, INT64)),
+    "length": _Function(1, 1, _text_to(INT64)),
+    "upper": _Function(1, 1, _text_to(STRING)),
+    "lower": _Function(1, 1, _text_to(STRING)),
+    "trim": _Function(1, 2, _text_to(STRING, STRING)),
+    "ltrim": _Function(1, 2, _text_to(STRING, STRING)),
+    "rtrim": _Function(1, 2, _text_to(STRING, STRING)),
+    "left": _Function(2, 2, _text_to(STRING, INT64)),
+    "right": _Function(2, 2, _text_to(STRING, INT64)),
+    "replace": _Function(3, 3, _text_to(STRING, STRING, STRING)),
+    "position": _Function(2, 2, _text_to(INT64, STRING)),
+    "concat": _Function(1, _MANY, _concat),
+    "extract": _Function(2, 2, _extract),
+    "date_trunc": _Function(2, 2, _date_trunc),
+}
+for _name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+    _SCALAR[_name] = _Function(2, 2, _comparison)
+for _name in ("is_distinct_from", "is_not_distinct_from"):
+    _SCALAR[_name] = _Function(2, 2, _comparison)
+for _name in ("like", "not_like", "ilike", "not_ilike", "starts_with", "ends_with", "contains"):
+    _SCALAR[_name] = _Function(2, 2, _text_to(BOOL, STRING))
+
+# Parts of a date or time; call("year", x) and call("extract", "year", x) mean the same.
+PARTS = (
+    "year", "quarter", "month", "week", "day", "day_of_week", "day_of_year", "hour", "minute", "second", "epoch",
+)  # fmt: skip
+for _name in PARTS:
+    _SCALAR[_name] = _Function(1, 1, _part)
+
+
+def _sum(types: Types) -> pa.DataType:
+    (type_,) = types
+    if pa.types.is_null(type_) or pa.types.is_integer(type_):
+        return INT64
+    if pa.types.is_decimal(type_):
+        return pa.decimal128(DECIMAL_DIGITS_MAX, type_.scale)
+    if pa.types.is_floating(type_):
+        return FLOAT64
+    raise _Mismatch("it takes numbers")
+
+
+def _average(types: Types) -> pa.DataType:
+    if any(not is_numeric(type_) and not pa.types.is_null(type_) for type_ in types):
+        raise _Mismatch("it takes numbers")
+    return FLOAT64
+
+
+def _truth(types: Types) -> pa.DataType:
+    return _boolean(types).result
+
+
+_AGGREGATES: dict[str, tuple[int, int, Callable[[Types], pa.DataType]]] = {
+    "count": (0, _MANY, lambda types: INT64),
+    "sum": (1, 1, _sum),
+    "min": (1, 1, lambda types: types[0]),
+    "max": (1, 1, lambda types: types[0]),
+    "any_value": (1, 1, lambda types: types[0]),
+    "first": (1, 1, lambda types: types[0]),
+    "last": (1, 1, lambda types: types[0]),
+    "bool_and": (1, 1, _truth),
+    "bool_or": (1, 1, _truth),
+}
+for _name in ("avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop"):
+    _AGGREGATES[_name] = (1, 1, _average)
+
+
+def is_known(name: str) -> bool:
+    """Whether `name` is a scalar function."""
+    return name in _SCALAR
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether `name` is an aggregate function."""
+    return name in _AGGREGATES
+
+
+def resolve(name: str, arg_types: Types) -> Signature:
+    """Result type and argument conversions of a scalar function.
+
+    Raises
+    ------
+    PlanError
+        The function is unknown or does not take these types; the message names both.
+    """
+    function = _SCALAR.get(name)
+    shown = f"{name}({', '.join(map(str, arg_types))})"
+    if function is None:
+        raise PlanError(f"unknown function {shown}; qcore.functions lists what there is")
+    if not function.arguments_min <= len(arg_types) <= function.arguments_max:
+        raise PlanError(f"{shown}: {name} takes {_count(function.arguments_min, function.arguments_max)}")
+    try:
+        return function.resolve([plain(type_) for type_ in arg_types])
+    except _Mismatch as reason:
+        raise PlanError(f"{shown} is not defined: {reason}") from None
+
+
+def scalar_type(name: str, arg_types: Types) -> pa.DataType:
+    """Result type of a scalar function.
+
+    Examples
+    --------
+    >>> scalar_type("multiply", [pa.decimal128(15, 2), pa.decimal128(15, 2)])
+    Decimal128Type(decimal128(30, 4))
+    """
+    return resolve(name, arg_types).result
+
+
+def aggregate_type(name: str, arg_types: Types) -> pa.DataType:
+    """Result type of an aggregate function; `count` without arguments counts rows.
+
+    Raises
+    ------
+    PlanError
+        The function is unknown or does not take these types; the message names both.
+    """
+    shown = f"{name}({', '.join(map(str, arg_types))})"
+    if name not in _AGGREGATES:
+        raise PlanError(f"unknown aggregate {shown}; there are {', '.join(sorted(_AGGREGATES))}")
+    fewest, most, result = _AGGREGATES[name]
+    if not fewest <= len(arg_types) <= most:
+        raise PlanError(f"{shown}: {name} takes {_count(fewest, most)}")
+    try:
+        return result([plain(type_) for type_ in arg_types])
+    except _Mismatch as reason:
+        raise PlanError(f"{shown} is not defined: {reason}") from None
+
+
+def _count(fewest: int, most: int) -> str:
+    if most == _MANY:
+        return f"at least {fewest} argument{'s' if fewest != 1 else ''}"
+    return f"{fewest} argument{'s' if fewest != 1 else ''}" if fewest == most else f"{fewest} to {most} arguments"
+
+
+# --- expressions -----------------------------------------------------------------------------------------------------
+
+
+def literal_as(literal: Literal, others: Types) -> Literal:
+    """`literal` in the type that suits the types it meets: 1 beside a decimal is decimal(1, 0), '1995-01-01' beside a date
+    stays text and is converted when compiled."""
+    if not isinstance(literal.value, int) or isinstance(literal.value, bool) or not pa.types.is_integer(literal.type):
+        return literal
+    if any(map(pa.types.is_decimal, others)) and not any(map(pa.types.is_floating, others)):
+        return Literal(literal.value, pa.decimal128(len(str(abs(literal.value))), 0))
+    return literal
+
+
+def suit_literals(arguments: Sequence[Expr], types: Types) -> tuple[list[Expr], list[pa.DataType]]:
+    """Arguments of one call with their integer literals suited to the others."""
+    suited: list[Expr] = []
+    for i, argument in enumerate(arguments):
+        others = [type_ for j, type_ in enumerate(types) if j != i]
+        suited.append(literal_as(argument, others) if isinstance(argument, Literal) else argument)
+    return suited, [a.type if isinstance(a, Literal) else t for a, t in zip(suited, types, strict=True)]
+
+
+def expr_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
+    """Type of an expression over columns of `schema`.
+
+    Raises
+    ------
+    PlanError
+        A column or function is unknown, or types do not fit.
+    """
+    if isinstance(expr, Column):
+        return schema.field(column_index(expr.name, schema)).type
+    if isinstance(expr, Literal):
+        return expr.type
+    if isinstance(expr, Alias):
+        return expr_type(expr.argument, schema)
+    if isinstance(expr, Cast):
+        expr_type(expr.argument, schema)
+        return expr.to
+    if isinstance(expr, In):
+        common_type([expr_type(part, schema) for part in (expr.argument, *expr.values)])
+        return BOOL
+    if isinstance(expr, Case):
+        values = [value for _, value in expr.branches]
+        values += [expr.otherwise] if expr.otherwise is not None else []
+        _, types = suit_literals(values, [expr_type(value, schema) for value in values])
+        for condition, _ in expr.branches:
+            resolve("not", [expr_type(condition, schema)])
+        return common_type(types)
+    if isinstance(expr, Call):
+        _, types = suit_literals(expr.arguments, [expr_type(argument, schema) for argument in expr.arguments])
+        return scalar_type(expr.function, types)
+    raise PlanError(f"{expr!r} is no expression")
+
+
+def column_index(name: str, schema: pa.Schema) -> int:
+    """Position of a column by name; PlanError when it is absent or ambiguous."""
+    places = schema.get_all_field_indices(name)
+    if len(places) == 1:
+        return places[0]
+    if places:
+        raise PlanError(f"the column name {name!r} occurs {len(places)} times; rename the columns first")
+    raise PlanError(f"there is no column {name!r}; there are {', '.join(schema.names) or 'none'}")
