@@ -1,0 +1,54 @@
+"""Version and settings. Floor P0."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+VERSION = "0.1.0"
+
+
+def default_threads() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a session runs its queries with.
+
+    Attributes
+    ----------
+    threads : int
+        Worker threads, and drivers of a pipeline that can be split.
+    memory_limit : int or None
+        Bytes the operators of one query may keep; None is no limit.
+    spill_dir : str or None
+        Where operators may write what memory cannot hold; None is nowhere.
+    batch_rows : int
+        Rows of a batch that sources aim at.
+    timeout : float or None
+        Seconds after which a query stops with Timeout; None is never.
+    """
+
+    threads: int
+    memory_limit: int | None = None
+    spill_dir: str | None = None
+    batch_rows: int = 65_536
+    timeout: float | None = None
+
+    @staticmethod
+    def make(
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        spill_dir: str | None = None,
+        batch_rows: int | None = None,
+        timeout: float | None = None,
+    ) -> Settings:
+        """Settings with defaults filled in; ValueError where one makes no sense."""
+        for name, value in (
+            ("threads", threads), ("memory_limit", memory_limit), ("batch_rows", batch_rows), ("timeout", timeout),
+        ):  # fmt: skip
+            if value is not None and value <= 0:
+                raise ValueError(f"{name} must be positive, not {value}")
+        return Settings(threads or default_threads(), memory_limit, spill_dir, batch_rows or 65_536, timeout)

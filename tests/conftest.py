@@ -1,0 +1,86 @@
+"""What every test gets: leak checks after it, the oracle, TPC-H data."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+# Operators run in checked mode (docs/ARCHITECTURE.md); an explicit 0 in the environment wins.
+os.environ.setdefault("QCORE_DEBUG", "1")
+sys.path.insert(0, str(Path(__file__).parent))
+
+# How long the last worker may take to drop what it holds, once a query is over.
+SETTLE_SECONDS = 5.0
+
+
+def held_by_engine() -> dict[str, int]:
+    """What should be zero when no query runs and no result is held."""
+    from qcore_ext.ground.memory import live_counts
+
+    counts = live_counts()
+    return {name: counts[name] for name in ("structs", "buffers", "reserved_bytes") if counts[name]}
+
+
+def user_threads() -> set[threading.Thread]:
+    """Threads that would keep the interpreter from leaving."""
+    return {thread for thread in threading.enumerate() if thread.is_alive() and not thread.daemon}
+
+
+def settles(condition: object) -> bool:
+    """True once `condition()` is falsy, within SETTLE_SECONDS."""
+    assert callable(condition)
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while condition():
+        if time.monotonic() > deadline:
+            return False
+        gc.collect()
+        time.sleep(0.01)
+    return True
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Note a failure, so that leaks its traceback causes are not reported on top."""
+    outcome = yield
+    if outcome.get_result().failed:  # type: ignore[attr-defined]
+        item.failed = True  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After every test: no live batch, column or buffer, no reserved byte, no thread of ours (SPEC D8, D9)."""
+    threads_before = user_threads()
+    yield
+    if getattr(request.node, "failed", False):
+        return
+    assert settles(held_by_engine), f"left behind: {held_by_engine()}"
+    assert settles(lambda: user_threads() - threads_before), f"threads left: {user_threads() - threads_before}"
+
+
+@pytest.fixture
+def duck() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB of one's own: the oracle."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("set timezone = 'UTC'")
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def tpch_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """TPC-H at scale 0.01: a folder with lineitem.parquet and the other seven."""
+    folder = tmp_path_factory.mktemp("tpch")
+    tool = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent)) or shutil.which("tpchgen-cli")
+    if tool is None:
+        pytest.fail("tpchgen-cli is missing: pip install 'qcore[dev]'")
+    subprocess.run([tool, "parquet", "-s", "0.01", "--output-dir", str(folder)], check=True, capture_output=True)
+    return folder
