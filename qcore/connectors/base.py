@@ -1,0 +1,164 @@
+"""What a source of data is to the engine: a table that names its splits and opens each as an Arrow stream. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from qcore.expression import Expr
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What is known of one column without reading it. None: not known.
+
+    `min` and `max` are Python values of the column's type and hold for every non-null value (bounds: they need not occur).
+    """
+
+    min: Any = None
+    max: Any = None
+    null_count: int | None = None
+    distinct_count: int | None = None
+
+
+UNKNOWN_COLUMN = ColumnStatistics()
+NO_COLUMNS: Mapping[str, ColumnStatistics] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class TableStatistics:
+    """What is known of a table without reading it, for the optimizer.
+
+    `columns` may compute an entry when it is first asked for, so ask only for the columns that matter.
+    """
+
+    row_count: int | None = None
+    columns: Mapping[str, ColumnStatistics] = NO_COLUMNS
+
+    def column(self, name: str) -> ColumnStatistics:
+        """Statistics of one column; all unknown when there are none."""
+        return self.columns.get(name, UNKNOWN_COLUMN)
+
+
+@dataclass(frozen=True)
+class Split:
+    """An instruction for getting part of a table's rows. Picklable, so that it can travel to another process."""
+
+
+@dataclass(frozen=True)
+class FileSplit(Split):
+    """A byte section of one file.
+
+    Of a Parquet file it stands for the row groups whose middle byte lies in it, so sections that tile a file give every row
+    once, wherever the cuts fall. Other formats take whole files only: start 0 and length None.
+
+    Parameters
+    ----------
+    path : str
+        A local path or a URL that pyarrow or fsspec can open.
+    start, length : int
+        The section in bytes; length None: to the end of the file.
+    partition_values : mapping or tuple of pairs
+        Columns that the file does not hold, with the one value each has in all its rows.
+
+    Examples
+    --------
+    >>> FileSplit("lineitem.parquet", start=0, length=4_000_000)
+    FileSplit(path='lineitem.parquet', start=0, length=4000000, partition_values=())
+    """
+
+    path: str
+    start: int = 0
+    length: int | None = None
+    partition_values: tuple[tuple[str, Any], ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if isinstance(self.partition_values, Mapping):
+            object.__setattr__(self, "partition_values", tuple(self.partition_values.items()))
+        object.__setattr__(self, "path", str(self.path))
+
+
+@runtime_checkable
+class BatchStream(Protocol):
+    """An opened split: batches of exactly the wanted columns, in order, of the declared types.
+
+    String columns may come as string, large_string, string_view or a dictionary of one of them, decimals in any width.
+    """
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The rows as an ArrowArrayStream; asked for once."""
+
+    def close(self) -> None:
+        """Release files; also after an error, and when the stream was not read to its end."""
+
+
+@runtime_checkable
+class Table(Protocol):
+    """The handle a Scan node's `source` holds. Its methods may be called from any thread."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns, known before anything is read (SPEC D4)."""
+
+    def statistics(self) -> TableStatistics:
+        """What is known cheaply: from footers and lengths, never by reading data."""
+
+    def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
+        """The splits that hold rows for `filter`; possibly lazy, and then iterated in a thread that may wait.
+
+        `columns` and the columns of `filter` are this table's own names. Splits whose statistics show that no row can pass
+        `filter` may be left out. `target` is how many splits would be enough to keep the drivers busy; there may be more or fewer.
+        A generator is closed when no more splits are wanted.
+        """
+
+    def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
+        """Start reading a split; batches have about `batch_rows` rows. The rows may include some that fail `filter`."""
+
+
+class TableStream:
+    """A pyarrow Table as a BatchStream: its batches are handed out by C++, without the GIL."""
+
+    __slots__ = ("_table", "_batch_rows")
+
+    def __init__(self, table: pa.Table, batch_rows: int) -> None:
+        self._table: pa.Table | None = table
+        self._batch_rows = batch_rows
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        table = self._table
+        if table is None:
+            raise ValueError("the stream is closed")
+        self._table = None  # the stream keeps what it needs; memory goes as batches are consumed
+        return table.to_reader(max_chunksize=self._batch_rows).__arrow_c_stream__(requested_schema)
+
+    def close(self) -> None:
+        """Drop the rows not taken yet."""
+        self._table = None
+
+
+class ReaderStream:
+    """A pyarrow RecordBatchReader as a BatchStream, with something to close after it."""
+
+    __slots__ = ("_reader", "_closing")
+
+    def __init__(self, reader: pa.RecordBatchReader, closing: Any = None) -> None:
+        self._reader: pa.RecordBatchReader | None = reader
+        self._closing = closing
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        reader = self._reader
+        if reader is None:
+            raise ValueError("the stream is closed")
+        self._reader = None
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def close(self) -> None:
+        """Close the file behind the reader."""
+        self._reader = None
+        closing, self._closing = self._closing, None
+        if closing is not None:
+            closing.close()
