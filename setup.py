@@ -7,42 +7,71 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 DEBUG = os.environ.get("QCORE_DEBUG") == "1"
-# Rebuild only these modules (comma-separated); for development in place.
+# Rebuild only these modules (comma-separated ends of names); for development in place.
 ONLY = [name for name in os.environ.get("QCORE_ONLY", "").split(",") if name]
+JOBS = int(os.environ.get("QCORE_JOBS", os.cpu_count() or 1))
 
-MACROS = [("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1")]
+MACROS = [("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1"), ("QCORE_DEBUG", "1" if DEBUG else "0")]
+# No -march: the wheel runs on any processor of its architecture; files in ground/native choose at run time.
 FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
+FLAGS += ["-fno-strict-aliasing", "-Wno-unused-function"]
+BUILD = "build/debug" if DEBUG else "build"
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": DEBUG,
+    "embedsignature": False,
+}
 
-extensions = []
-for source in sorted(Path("qcore_ext").rglob("*.pyx")):
-    name = ".".join(source.with_suffix("").parts)
-    if ONLY and not any(name.endswith(only) for only in ONLY):
-        continue
-    extensions.append(
-        Extension(
-            name,
-            [str(source)],
-            include_dirs=["qcore_ext/ground"],
-            define_macros=MACROS + [("QCORE_DEBUG", "1" if DEBUG else "0")],
-            extra_compile_args=[*FLAGS, "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-discarded-qualifiers"],
-            libraries=["pthread"],
-            py_limited_api=True,
+
+def extensions() -> list[Extension]:
+    """One extension a .pyx file; the name follows from the path."""
+    headers = sorted(map(str, Path("qcore_ext").rglob("*.h")))
+    found = []
+    for source in sorted(Path("qcore_ext").rglob("*.pyx")):
+        name = ".".join(source.with_suffix("").parts)
+        if ONLY and not any(name.endswith(only) for only in ONLY):
+            continue
+        found.append(
+            Extension(
+                name,
+                [str(source)],
+                include_dirs=["qcore_ext/ground"],
+                define_macros=MACROS,
+                extra_compile_args=FLAGS,
+                libraries=["pthread"],
+                depends=headers,
+                py_limited_api=True,
+            )
         )
-    )
+    return found
 
-setup(
-    ext_modules=cythonize(
-        extensions,
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": DEBUG,
-            "wraparound": False,
-            "cdivision": True,
-            "initializedcheck": DEBUG,
-            "embedsignature": False,
+
+def drop_stale_build_products() -> None:
+    """Remove from build/lib what no longer has a source, lest an incremental build puts it into the wheel."""
+    for built in Path(BUILD).glob("lib*/qcore*/**/*"):
+        source = Path(*built.relative_to(BUILD).parts[1:])
+        if built.suffix == ".so":
+            source = source.with_name(source.name.split(".")[0] + ".pyx")
+        if built.is_file() and not source.exists():
+            built.unlink()
+
+
+if __name__ == "__main__":
+    drop_stale_build_products()
+    setup(
+        ext_modules=cythonize(
+            extensions(),
+            compiler_directives=DIRECTIVES,
+            build_dir=f"{BUILD}/cython",
+            nthreads=JOBS if JOBS > 1 and not ONLY else 0,
+            show_all_warnings=False,
+        ),
+        options={
+            "bdist_wheel": {"py_limited_api": "cp311"},
+            "build": {"build_base": BUILD},
+            "build_ext": {"parallel": JOBS},
         },
-        build_dir="build/cython",
-        show_all_warnings=False,
-    ),
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
-)
+    )

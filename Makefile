@@ -1,0 +1,98 @@
+# qcore's commands. `make demo` and `make test` are all a newcomer needs; `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# DEBUG=1: bounds checks and assertions compiled in, built and installed apart.
+DEBUG ?= 0
+ifeq ($(DEBUG),1)
+  VENV ?= .venv-debug
+  DIST := build/debug/dist
+else
+  VENV ?= .venv
+  DIST := build/dist
+endif
+BIN := $(VENV)/bin
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+ARGS ?=
+
+# The first Python of 3.11 or later that can make an environment and has its headers; PYTHON=… overrides.
+PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; do \
+	$$name -c 'import ensurepip, os, sys, sysconfig, venv; \
+	sys.exit(sys.version_info < (3, 11) or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+	>/dev/null 2>&1 && { echo $$name; break; }; done)
+
+# Java 17 or later, or nothing; what needs no Spark runs without it.
+JAVA := $(shell java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | awk '$$1 >= 17')
+EXTRAS := sql,dev$(if $(JAVA),$(comma)spark)
+comma := ,
+NO_JAVA := Java 17 or later is missing, so Spark is left out; to have it: apt-get install openjdk-17-jre-headless
+
+SOURCES := $(shell find qcore qcore_ext -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pyi' -o -name '*.h' \
+	-o -path '*/native/*.c' -o -name py.typed) setup.py pyproject.toml README.md
+
+MADE := $(VENV)/.made
+WHEEL := $(DIST)/.built
+INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
+
+.PHONY: help build install develop demo test debug bench kernels tidy java clean
+
+help:  ## List these commands
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+$(MADE):
+	@[ -n "$(PYTHON)" ] || { echo "qcore needs Python 3.11 or later with venv and headers:" \
+		"apt-get install python3-venv python3-dev, or make PYTHON=/path/to/python" >&2; exit 1; }
+	@command -v "$${CC:-cc}" >/dev/null || { echo "qcore needs a C compiler: apt-get install build-essential" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check 'setuptools>=68' wheel 'Cython>=3.3,<4'
+	@touch $@
+
+$(WHEEL): $(SOURCES) | $(MADE)
+	@mkdir -p $(DIST) && rm -f $(DIST)/*.whl
+	QCORE_DEBUG=$(DEBUG) QCORE_JOBS=$(JOBS) $(BIN)/python -m pip wheel -v --disable-pip-version-check --no-build-isolation \
+		--no-deps -w $(DIST) . > $(DIST)/build.log 2>&1 || { tail -n 60 $(DIST)/build.log >&2; exit 1; }
+	@touch $@
+
+$(INSTALLED): $(WHEEL)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --force-reinstall --no-deps $(DIST)/*.whl
+	$(BIN)/python -m pip install -q --disable-pip-version-check "$$(echo $(DIST)/*.whl)[$(EXTRAS)]"
+	@touch $@
+
+java:
+	@[ -n "$(JAVA)" ] || echo "$(NO_JAVA)"
+
+build: $(WHEEL)  ## Build the wheel (build/dist)
+
+install: $(INSTALLED)  ## Build the wheel and install it into .venv with its extras
+
+develop: $(MADE)  ## Build the extensions in place, only what changed
+	QCORE_DEBUG=$(DEBUG) QCORE_JOBS=$(JOBS) $(BIN)/python setup.py -q build_ext --inplace
+
+demo: java $(INSTALLED)  ## TPC-H Q1, Q3, Q6: by SQL, by splits, over Spark; compared with DuckDB
+	$(BIN)/python demo/run.py $(ARGS)
+
+test: java $(INSTALLED)  ## Run the tests against the installed wheel (ARGS='-k join')
+	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q $(ARGS)
+
+debug:  ## Run the tests against a build with bounds checks and assertions
+	$(MAKE) test DEBUG=1
+
+bench: $(INSTALLED)  ## TPC-H SF1 against DuckDB and Polars (ARGS='--rounds 15')
+	$(BIN)/python bench/tpch/run.py $(ARGS)
+
+kernels: $(INSTALLED)  ## Single kernels
+	$(BIN)/pytest -q bench/kernels --benchmark-only $(ARGS)
+
+tidy: $(INSTALLED)  ## Lint, types, stubs, floors
+	$(BIN)/ruff check .
+	$(BIN)/cython-lint --max-line-length 120 qcore_ext
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest qcore_ext --ignore-missing-stub --allowlist stubtest_allowlist.txt --concise
+	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q tests/test_tidy.py
+
+clean:  ## Remove everything built, and the environments
+	rm -rf build dist .venv .venv-debug *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks
+	find qcore_ext -name '*.so' -delete
