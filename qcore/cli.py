@@ -1,0 +1,215 @@
+"""The qcore command. Floor P5."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from qcore.config import VERSION
+from qcore.errors import QcoreError
+from qcore.output import BINARY_FORMATS, FORMAT_OF_SUFFIX, FORMATS, WRITERS
+from qcore.text_table import render
+
+EXIT_OK = 0
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+# Rows of a result shown on a terminal.
+TERMINAL_ROWS = 40
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status: 0, 1 for an error, 2 for bad usage."""
+    parser = make_parser()
+    try:
+        options = parser.parse_args(arguments)
+        if options.command is None:
+            parser.print_help(sys.stderr)
+            return EXIT_USAGE
+        tables = parse_tables(parser, options.table)
+        check_output(parser, options)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    try:
+        run_sql(options, tables)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads any more; keep the interpreter from flushing, and complaining, at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        return fail("interrupted", EXIT_INTERRUPTED)
+    except QcoreError as error:
+        if options.debug:
+            raise
+        return fail(str(error))
+    except OSError as error:
+        if options.debug:
+            raise
+        return fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except Exception as error:
+        if options.debug:
+            raise
+        return fail(f"{type(error).__name__}: {error} (--debug shows where)")
+    return EXIT_OK
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    parser = argparse.ArgumentParser(prog="qcore", description="Run SQL over Parquet, CSV, ORC and Arrow files.")
+    parser.add_argument("--version", action="version", version=f"qcore {VERSION}")
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    sql = commands.add_parser(
+        "sql",
+        help="run one query and print or write its result",
+        description="Run one query and print or write its result.",
+        epilog="example: qcore sql 'select count(*) from t' --table t=trips.parquet",
+    )
+    sql.add_argument("text", help="the query; - reads it from standard input")
+    sql.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a table of the query: a file or a glob; once for each table",
+    )
+    sql.add_argument("--threads", type=positive, metavar="N", help="worker threads; default: one a processor")
+    sql.add_argument("--format", choices=FORMATS, help="default: what the output file's ending says, else table")
+    sql.add_argument("--output", metavar="FILE", help="write here, not to standard output")
+    plan = sql.add_mutually_exclusive_group()
+    plan.add_argument("--explain", action="store_true", help="print the plan, run nothing")
+    plan.add_argument("--analyze", action="store_true", help="run, and print the plan with what each operator did")
+    sql.add_argument("--debug", action="store_true", help="show tracebacks")
+    return parser
+
+
+def positive(text: str) -> int:
+    """An argument that is a whole number above zero."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def parse_tables(parser: argparse.ArgumentParser, definitions: Sequence[str]) -> dict[str, str]:
+    """Paths by table name; bad usage ends the command."""
+    tables: dict[str, str] = {}
+    for definition in definitions:
+        name, equals, path = definition.partition("=")
+        if not (name and equals and path):
+            parser.error(f"--table wants NAME=PATH, not {definition!r}")
+        if name in tables:
+            parser.error(f"--table names {name!r} twice; a glob or a folder holds several files")
+        tables[name] = path
+    return tables
+
+
+def check_output(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Settle the format; bad usage ends the command."""
+    if options.format is None:
+        suffix = Path(options.output).suffix.lower() if options.output else ""
+        options.format = FORMAT_OF_SUFFIX.get(suffix, "table")
+    shows_plan = options.explain or options.analyze
+    if options.format in BINARY_FORMATS and not options.output and not shows_plan and sys.stdout.isatty():
+        parser.error(f"--format {options.format} is no text: add --output FILE, or pipe it on")
+
+
+def fail(message: str, status: int = EXIT_ERROR) -> int:
+    """Say on stderr what went wrong."""
+    with contextlib.suppress(BrokenPipeError):
+        print(f"qcore: {message}", file=sys.stderr, flush=True)
+    return status
+
+
+def run_sql(options: argparse.Namespace, tables: dict[str, str]) -> None:
+    """Run the query and write what was asked for."""
+    # Imported late: --help and usage errors answer at once.
+    import qcore
+
+    text = sys.stdin.read() if options.text == "-" else options.text
+    result = qcore.sql(text, tables=tables, threads=options.threads)
+    if options.explain or options.analyze:
+        plan = result.explain(analyze=True) if options.analyze else result.explain()
+        write_to(options.output, lambda sink: write_text(plan, sink))
+    elif options.format == "table":
+        on_terminal = not options.output and sys.stdout.isatty()
+        write_to(options.output, lambda sink: write_table(result, sink, on_terminal))
+    else:
+        write_to(options.output, lambda sink: WRITERS[options.format](result, result.schema, sink))
+
+
+def write_to(path: str | None, write: Callable[[IO[bytes]], None]) -> None:
+    """Let `write` fill a file or standard output. A file appears whole or not at all."""
+    if path is None:
+        sys.stdout.flush()
+        write(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    if is_special(path):
+        with open_named(path, path) as sink:
+            write(sink)
+        return
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open_named(partial, path) as sink:
+            write(sink)
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+
+
+def open_named(path: str, name: str) -> IO[bytes]:
+    """The file, open for writing; an error names it as the user did."""
+    try:
+        return open(path, "wb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from None
+
+
+def is_special(path: str) -> bool:
+    """Whether the path is a device, a pipe or a link (/dev/stdout is one), which is written in place."""
+    try:
+        return not stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def write_text(text: str, sink: IO[bytes]) -> None:
+    """Text and a line end."""
+    sink.write(text.rstrip("\n").encode(errors="replace") + b"\n")
+
+
+def write_table(result: Any, sink: IO[bytes], on_terminal: bool) -> None:
+    """The result as an aligned table; on a terminal its first rows, cut to the terminal's width."""
+    rows_max = TERMINAL_ROWS if on_terminal else None
+    kept, n_rows = first_rows(result, rows_max)
+    table = pa.Table.from_batches(kept, schema=result.schema)
+    width = shutil.get_terminal_size().columns if on_terminal else None
+    unicode = not on_terminal or "utf" in (sys.stdout.encoding or "").lower()
+    note = f"{n_rows:,} row{'' if n_rows == 1 else 's'}"
+    if table.num_rows < n_rows:
+        note += f", the first {table.num_rows} shown; --output FILE writes all"
+    write_text(f"{render(table, width, unicode)}\n({note})", sink)
+
+
+def first_rows(batches: Iterator[pa.RecordBatch], rows_max: int | None) -> tuple[list[pa.RecordBatch], int]:
+    """The first rows, and how many there are in all."""
+    kept, n_rows = [], 0
+    for batch in batches:
+        room = batch.num_rows if rows_max is None else rows_max - n_rows
+        if room > 0 and batch.num_rows:
+            kept.append(batch.slice(0, room))
+        n_rows += batch.num_rows
+    return kept, n_rows
