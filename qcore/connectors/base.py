@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -26,7 +25,6 @@ class ColumnStatistics:
 
 
 UNKNOWN_COLUMN = ColumnStatistics()
-NO_COLUMNS: Mapping[str, ColumnStatistics] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class TableStatistics:
     """
 
     row_count: int | None = None
-    columns: Mapping[str, ColumnStatistics] = NO_COLUMNS
+    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
     def column(self, name: str) -> ColumnStatistics:
         """Statistics of one column; all unknown when there are none."""

@@ -1,0 +1,266 @@
+"""Make what a file holds into what a scan declares: columns by name, types widened or cast. Floor P2."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from qcore_ext.ground.status import ExecutionError, PlanError
+
+Values = pa.Array | pa.ChunkedArray
+Convert = Callable[[Values], Values]
+
+
+def logical_type(type: pa.DataType) -> pa.DataType:
+    """The type a query sees: dictionaries and run-ends as their values, extension types as their storage."""
+    if isinstance(type, pa.BaseExtensionType):
+        return logical_type(type.storage_type)
+    if pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type):
+        return logical_type(type.value_type)
+    if pa.types.is_decimal(type) and type.bit_width < 128:
+        return pa.decimal128(type.precision, type.scale)
+    return type
+
+
+def logical_schema(schema: pa.Schema, where: str) -> pa.Schema:
+    """Names, types and nullability only. PlanError when two columns share a name."""
+    names = schema.names
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise PlanError(f"{where} has two columns named {twice!r}; rename one, since columns are found by name")
+    return pa.schema([pa.field(field.name, logical_type(field.type), field.nullable) for field in schema])
+
+
+def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
+    """One schema for several files: columns by name, in order of first appearance, types widened.
+
+    A column that some file lacks is nullable. PlanError naming the column, both types and the file when they do not widen.
+    """
+    fields: dict[str, pa.Field] = {}
+    firsts: dict[str, str] = {}
+    count = 0
+    seen: dict[str, int] = {}
+    for where, schema in schemas:
+        for item in schema:
+            seen[item.name] = seen.get(item.name, 0) + 1
+            known = fields.get(item.name)
+            if known is None:
+                fields[item.name] = item
+                firsts[item.name] = where
+            elif not known.equals(item):
+                type = _widen(known.type, item.type)
+                if type is None:
+                    raise PlanError(
+                        f"column {item.name!r} is {known.type} in {firsts[item.name]} and {item.type} in {where}: "
+                        "the types do not widen into one; scan the files apart and cast"
+                    )
+                fields[item.name] = pa.field(item.name, type, known.nullable or item.nullable)
+        count += 1
+    return pa.schema([item if seen[name] == count else item.with_nullable(True) for name, item in fields.items()])
+
+
+def _widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    if a.equals(b) or same_values(a, b):
+        return a
+    one, other = pa.schema([pa.field("", a)]), pa.schema([pa.field("", b)])
+    try:
+        return pa.unify_schemas([one, other], promote_options="permissive").field(0).type
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        return None
+
+
+def is_text(type: pa.DataType) -> bool:
+    """Any of Arrow's string layouts."""
+    return pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type)
+
+
+def is_bytes(type: pa.DataType) -> bool:
+    """Any of Arrow's layouts for binary of varying length."""
+    return pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type)
+
+
+def same_values(a: pa.DataType, b: pa.DataType) -> bool:
+    """Whether two types are layouts of one logical type, which the engine takes alike."""
+    return (is_text(a) and is_text(b)) or (is_bytes(a) and is_bytes(b))
+
+
+def passes(actual: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether the engine takes `actual` where `declared` is declared, without a copy here."""
+    if actual.equals(declared) or same_values(actual, declared):
+        return True
+    if pa.types.is_dictionary(actual):
+        return is_text(actual.value_type) and is_text(declared)
+    if pa.types.is_decimal(actual) and pa.types.is_decimal(declared):
+        return actual.scale == declared.scale and actual.precision == declared.precision and actual.bit_width <= 128
+    return False
+
+
+def suggest(name: str, names: Sequence[str]) -> str:
+    """`; did you mean 'x'?`, or the first names there are."""
+    close = difflib.get_close_matches(name, names, 1)
+    if not close:
+        close = [known for known in names if known.lower() == name.lower()]
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    return f"; there are: {shown}" if names else "; there are no columns"
+
+
+class Alignment:
+    """How the columns of one opened file become the columns of a scan; made once a file, applied to each batch.
+
+    Parameters
+    ----------
+    source : pyarrow.Schema
+        What reading the file gives.
+    wanted : sequence of pyarrow.Field
+        The declared columns, in order.
+    where : str
+        The file, for messages.
+    constants : mapping
+        Columns the file does not hold, with their one value each.
+    decimals : mapping
+        Columns of plain integers that hold the unscaled values of a decimal, with its type (see parquet_footer).
+    absent_is_null : bool
+        A column that is neither in the file nor a constant is all null; otherwise it is an ExecutionError.
+    ignore_case : bool
+        Find columns without regard to case, as Spark does, when there is no exact match.
+    """
+
+    def __init__(
+        self,
+        source: pa.Schema,
+        wanted: Sequence[pa.Field],
+        where: str,
+        constants: Mapping[str, Any] | None = None,
+        decimals: Mapping[str, pa.DataType] | None = None,
+        absent_is_null: bool = False,
+        ignore_case: bool = False,
+    ) -> None:
+        self._where = where
+        self._constants = constants or {}
+        self._decimals = decimals or {}
+        self._absent_is_null = absent_is_null
+        self._ignore_case = ignore_case
+        self._steps: list[tuple[str | None, Convert | None, pa.Field, Any]] = []
+        fields = []
+        for field in wanted:
+            name, type, convert = self._plan(source, field)
+            self._steps.append((name, convert, field, self._constants.get(field.name)))
+            fields.append(pa.field(field.name, type, field.nullable or name is None))
+        self.schema = pa.schema(fields)
+
+    @staticmethod
+    def names(source: Sequence[str], wanted: Sequence[pa.Field], constants: Mapping[str, Any], ignore_case: bool) -> list[str]:
+        """The source's columns that are to be read, in the order wanted."""
+        found = (match_name(source, field.name, ignore_case) for field in wanted if field.name not in constants)
+        return [name for name in found if name is not None]
+
+    def _plan(self, source: pa.Schema, field: pa.Field) -> tuple[str | None, pa.DataType, Convert | None]:
+        if field.name in self._constants:
+            return None, field.type, None
+        name = match_name(source.names, field.name, self._ignore_case)
+        if name is None:
+            if self._absent_is_null:
+                return None, field.type, None
+            raise ExecutionError(f"{self._where} has no column {field.name!r}{suggest(field.name, source.names)}")
+        actual = source.field(name).type
+        viewed = self._decimals.get(name)
+        if viewed is not None:
+            return name, *self._plan_decimal(viewed, field)
+        if passes(actual, field.type):
+            return name, actual, None
+        return name, field.type, self._cast(actual, field)
+
+    def _plan_decimal(self, viewed: pa.DataType, field: pa.Field) -> tuple[pa.DataType, Convert]:
+        declared = field.type
+        if pa.types.is_decimal(declared) and declared.scale == viewed.scale and declared.precision >= viewed.precision:
+            wide = declared.precision
+            if viewed.bit_width == 32 and wide <= 9:
+                type = pa.decimal32(wide, viewed.scale)
+            elif viewed.bit_width == 64 and wide <= 18:
+                type = pa.decimal64(wide, viewed.scale)
+            else:
+                return declared, self._cast(viewed, field, first=lambda values: _view(values, viewed))
+            return type, lambda values: _view(values, type)
+        return declared, self._cast(viewed, field, first=lambda values: _view(values, viewed))
+
+    def _cast(self, actual: pa.DataType, field: pa.Field, first: Convert | None = None) -> Convert:
+        declared, where = field.type, self._where
+
+        def convert(values: Values) -> Values:
+            try:
+                return _cast(first(values) if first else values, declared)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                raise ExecutionError(
+                    f"column {field.name!r} of {where} is {logical_type(actual)} and does not go into the declared "
+                    f"{declared}: {error}"
+                ) from error
+
+        return convert
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """The declared columns of `table`."""
+        n_rows = table.num_rows
+        if not self._steps:
+            return table.select([])
+        columns = []
+        for (name, convert, _, constant), field in zip(self._steps, self.schema, strict=True):
+            if name is None:
+                columns.append(constant_array(constant, field.type, n_rows))
+            else:
+                values = table.column(name)
+                columns.append(values if convert is None else convert(values))
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The declared columns of `batch`."""
+        if not self._steps:
+            return batch.select([])
+        columns = []
+        for (name, convert, _, constant), field in zip(self._steps, self.schema, strict=True):
+            if name is None:
+                columns.append(constant_array(constant, field.type, batch.num_rows))
+            else:
+                values = batch.column(name)
+                columns.append(values if convert is None else convert(values))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def match_name(names: Sequence[str], name: str, ignore_case: bool) -> str | None:
+    """The name in `names` that `name` stands for; without regard to case it must be the only one."""
+    if name in names:
+        return name
+    if not ignore_case:
+        return None
+    lower = name.lower()
+    matches = [known for known in names if known.lower() == lower]
+    return matches[0] if len(matches) == 1 else None
+
+
+def constant_array(value: Any, type: pa.DataType, n_rows: int) -> pa.Array:
+    """`n_rows` times one value."""
+    return pa.nulls(n_rows, type) if value is None else pa.repeat(pa.scalar(value, type), n_rows)
+
+
+def _view(values: Values, type: pa.DataType) -> Values:
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([chunk.view(type) for chunk in values.chunks], type=type)
+    return values.view(type)
+
+
+def _cast(values: Values, type: pa.DataType) -> Values:
+    if isinstance(values, pa.ChunkedArray):
+        if isinstance(values.type, pa.BaseExtensionType) or pa.types.is_run_end_encoded(values.type):
+            return pa.chunked_array([_cast(chunk, type) for chunk in values.chunks], type=type)
+    elif isinstance(values.type, pa.BaseExtensionType):
+        return _cast(values.storage, type)
+    elif pa.types.is_run_end_encoded(values.type):
+        return _cast(pc.run_end_decode(values), type)
+    if pa.types.is_decimal(values.type) and values.type.bit_width < 128:
+        values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    return values if passes(values.type, type) else values.cast(type)

@@ -1,0 +1,276 @@
+"""Tables made of files: Parquet, CSV, Arrow IPC and ORC, local or on any pyarrow or fsspec filesystem. Floor P2. SPEC V10."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.connectors.alignment import logical_schema, suggest, unify_schemas
+from qcore.connectors.base import BatchStream, ColumnStatistics, FileSplit, Split, TableStatistics
+from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_schema
+from qcore.connectors.parquet import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
+from qcore.connectors.parquet_footer import FOOTERS
+from qcore.connectors.storage import FoundFile, Location, find_files, locate, partition_columns
+from qcore.expression import Expr
+from qcore_ext.ground.status import ExecutionError, PlanError
+
+PARQUET = "Parquet"
+SUFFIXES: dict[str, FileFormat | str] = {
+    ".parquet": PARQUET,
+    ".pq": PARQUET,
+    ".parq": PARQUET,
+    ".csv": CSV,
+    ".tsv": CSV,
+    ".tbl": CSV,
+    ".arrow": IPC,
+    ".arrows": IPC,
+    ".feather": IPC,
+    ".ipc": IPC,
+    ".orc": ORC,
+}
+MAGIC: tuple[tuple[bytes, FileFormat | str], ...] = ((b"PAR1", PARQUET), (b"ARROW1", IPC), (b"ORC", ORC))
+COMPRESSIONS = (".gz", ".bz2", ".zst")
+# More footers than this are read by several threads, since each costs a round trip on remote storage.
+FOOTERS_ONE_THREAD_MAX = 4
+FOOTER_THREADS = 8
+
+
+def format_of(location: Location) -> FileFormat | str:
+    """The format, by the name's ending, else by the first bytes. PlanError when neither tells."""
+    name = location.path.lower()
+    for compression in COMPRESSIONS:
+        name = name.removesuffix(compression)
+    for suffix, format in SUFFIXES.items():
+        if name.endswith(suffix):
+            return format
+    try:
+        with _open_binary(location) as file:
+            head = bytes(file.read(6))
+    except OSError as error:
+        raise PlanError(f"no such file: {location.path} ({error})") from error
+    for magic, format in MAGIC:
+        if head.startswith(magic):
+            return format
+    raise PlanError(f"the format of {location.path} is not known: name it .parquet, .csv, .arrow or .orc")
+
+
+def _open_binary(location: Location) -> Any:
+    return open(location.path, "rb") if location.filesystem is None else location.filesystem.open_input_file(location.path)
+
+
+def select_fields(schema: pa.Schema, columns: Sequence[str], what: str) -> list[pa.Field]:
+    """The fields named, in that order. PlanError naming an unknown one, with a suggestion."""
+    fields = []
+    for name in columns:
+        index = schema.get_field_index(name)
+        if index < 0:
+            raise PlanError(f"{what} has no column {name!r}{suggest(name, schema.names)}")
+        fields.append(schema.field(index))
+    return fields
+
+
+class FileTable:
+    """Files of one format with the union of their columns. Safe to use from any thread, and picklable.
+
+    Parameters
+    ----------
+    source : path, URL, glob, directory, or sequence of them
+        Hidden files are left out of directories; folders named key=value give columns.
+    filesystem : pyarrow or fsspec filesystem, optional
+        Where the paths are; without it they are local, or URLs.
+    schema : pyarrow.Schema, optional
+        Declared columns, instead of those found; files are matched to them by name.
+    """
+
+    def __init__(self, source: Any, filesystem: Any = None, schema: pa.Schema | None = None) -> None:
+        self._files = find_files(source, filesystem)
+        self._format = format_of(self._files[0].location)
+        for file in self._files[1:]:
+            if format_of(file.location) is not self._format and format_of(file.location) != self._format:
+                raise PlanError(
+                    f"{self._files[0].location.path} and {file.location.path} are of different formats: "
+                    "scan them as two tables and take the union"
+                )
+        self._by_path = {file.location.path: file.location for file in self._files}
+        partitions = partition_columns(self._files)
+        if schema is None:
+            found = unify_schemas(zip(self._paths(), self._read_schemas(), strict=True))
+            schema = pa.schema([field for field in found if field.name not in {p.name for p in partitions}] + partitions)
+        self.schema = logical_schema(schema, self._name())
+        self._constants = [self._typed(file) for file in self._files]
+
+    def _paths(self) -> list[str]:
+        return [file.location.path for file in self._files]
+
+    def _name(self) -> str:
+        first = self._files[0].location.path
+        return first if len(self._files) == 1 else f"{first} and {len(self._files) - 1} more files"
+
+    def _read_schemas(self) -> list[pa.Schema]:
+        if len(self._files) <= FOOTERS_ONE_THREAD_MAX:
+            return [self._read_schema(file) for file in self._files]
+        with ThreadPoolExecutor(FOOTER_THREADS, "qcore-footer") as pool:
+            return list(pool.map(self._read_schema, self._files))
+
+    def _read_schema(self, file: FoundFile) -> pa.Schema:
+        if isinstance(self._format, FileFormat):
+            return read_schema(self._format, file.location)
+        return FOOTERS.get(file.location).schema
+
+    def _typed(self, file: FoundFile) -> tuple[tuple[str, Any], ...]:
+        values = []
+        for name, text in file.partition_values:
+            index = self.schema.get_field_index(name)
+            if index >= 0:
+                type = self.schema.field(index).type
+                values.append((name, None if text is None else pa.scalar(text).cast(type).as_py()))
+        return tuple(values)
+
+    def statistics(self) -> TableStatistics:
+        """Row count and column ranges, from the footers."""
+        if isinstance(self._format, FileFormat):
+            counts = [self._format.rows_of(file.location) for file in self._files]
+            return TableStatistics(None if None in counts else sum(count for count in counts if count is not None))
+        rows = sum(FOOTERS.get(file.location).n_rows for file in self._files)
+        return TableStatistics(rows, _FooterStatistics(self, rows))
+
+    def column_statistics(self, name: str, n_rows: int) -> ColumnStatistics:
+        """Range of one Parquet column over all files."""
+        lows, highs, nulls = [], [], 0
+        known_nulls = True
+        for file, constants in zip(self._files, self._constants, strict=True):
+            values = dict(constants)
+            footer = FOOTERS.get(file.location)
+            if name in values:
+                low = high = values[name]
+                count: int | None = footer.n_rows if low is None else 0
+            elif name not in footer.schema.names:
+                low, high, count = None, None, footer.n_rows
+            else:
+                low, high, count = footer.column_range(name)
+            if count is None:
+                known_nulls = False
+            else:
+                nulls += count
+            if count == footer.n_rows:
+                continue
+            if low is None or high is None:
+                return ColumnStatistics(null_count=nulls if known_nulls and len(self._files) == 1 else None)
+            lows.append(low)
+            highs.append(high)
+        null_count = nulls if known_nulls else None
+        return ColumnStatistics(min(lows, default=None), max(highs, default=None), null_count)
+
+    def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
+        """About one split a row group; other formats: one a file."""
+        select_fields(self.schema, columns, self._name())
+        if isinstance(self._format, FileFormat):
+            for file, constants in zip(self._files, self._constants, strict=True):
+                if constants_may_pass(dict(constants), self.schema, filter):
+                    yield FileSplit(file.location.path, 0, None, constants)
+            return
+        footers = [FOOTERS.get(file.location) for file in self._files]
+        # Few splits for little work, but enough for every driver to take several.
+        split_rows = min(SPLIT_ROWS, sum(footer.n_rows for footer in footers) // max(1, 4 * target))
+        for footer, constants in zip(footers, self._constants, strict=True):
+            if constants_may_pass(dict(constants), self.schema, filter):
+                yield from split_file(footer, constants, footer.location.path, filter, split_rows)
+
+    def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
+        """Read a split of this table, or one the application made of any file with such columns."""
+        file = _file_split(split)
+        location = self._by_path.get(file.path) or locate(file.path)
+        wanted = select_fields(self.schema, columns, self._name())
+        return open_file(file, location, wanted, filter, batch_rows, declared=self.schema, absent_is_null=True)
+
+
+class _FooterStatistics(Mapping[str, ColumnStatistics]):
+    """Column statistics of a Parquet table, worked out when asked for."""
+
+    def __init__(self, table: FileTable, n_rows: int) -> None:
+        self._table = table
+        self._n_rows = n_rows
+        self._known: dict[str, ColumnStatistics] = {}
+
+    def __getitem__(self, name: str) -> ColumnStatistics:
+        if name not in self._known:
+            if self._table.schema.get_field_index(name) < 0:
+                raise KeyError(name)
+            self._known[name] = self._table.column_statistics(name, self._n_rows)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.schema.names)
+
+    def __len__(self) -> int:
+        return len(self._table.schema)
+
+
+class SplitTable:
+    """A table of declared columns whose splits the application adds itself (SPEC V3): files of any format.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        The declared columns; every file must have them, by name.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = logical_schema(schema, "the declared schema")
+
+    def statistics(self) -> TableStatistics:
+        """Nothing is known before splits come."""
+        return TableStatistics()
+
+    def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
+        """None of its own."""
+        return ()
+
+    def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
+        """Read a file section."""
+        file = _file_split(split)
+        wanted = select_fields(self.schema, columns, "the declared schema")
+        return open_file(file, locate(file.path), wanted, filter, batch_rows, declared=self.schema)
+
+
+def _file_split(split: Split) -> FileSplit:
+    if not isinstance(split, FileSplit):
+        raise ExecutionError(f"a {type(split).__name__} cannot be read by a table of files: add FileSplits to its node")
+    return split
+
+
+def open_file(
+    split: FileSplit,
+    location: Location,
+    wanted: Sequence[pa.Field],
+    filter: Expr | None,
+    batch_rows: int,
+    *,
+    declared: pa.Schema | None = None,
+    absent_is_null: bool = False,
+    ignore_case: bool = False,
+) -> BatchStream:
+    """Open a section of a file of any known format. ExecutionError naming the path when it cannot be read."""
+    try:
+        format = format_of(location)
+        if isinstance(format, FileFormat):
+            return open_whole(
+                format, split, location, wanted, batch_rows, declared=declared, absent_is_null=absent_is_null
+            )
+        return open_parquet(
+            split, location, wanted, filter, batch_rows, absent_is_null=absent_is_null, ignore_case=ignore_case
+        )
+    except PlanError as error:
+        raise ExecutionError(str(error)) from error
+
+
+def unquoted_file_url(url: str) -> str:
+    """The local path of a `file:` URL, unquoted exactly once; anything else stays as it is."""
+    if url.startswith("file:"):
+        path = urllib.parse.unquote(url[len("file:") :])
+        return "/" + path.lstrip("/")
+    return url

@@ -1,0 +1,158 @@
+"""Parquet files: splits at row groups, row groups left out by statistics, columns read the cheapest way. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from qcore.connectors.alignment import Alignment
+from qcore.connectors.base import BatchStream, FileSplit, ReaderStream, TableStream
+from qcore.connectors.parquet_footer import FOOTERS, ParquetFooter
+from qcore.connectors.pruning import Bounds, is_bounded, may_pass
+from qcore.connectors.storage import Location
+from qcore.expression import Expr
+from qcore_ext.ground.status import ExecutionError
+
+# Row groups up to this many rows are decoded at once, by one call without the GIL; larger ones batch by batch.
+WHOLE_GROUP_ROWS_MAX = 512 * 1024
+# Small neighbouring row groups share a split up to this many rows.
+SPLIT_ROWS = 64 * 1024
+
+
+def split_file(
+    footer: ParquetFooter, partition_values: tuple[tuple[str, Any], ...], path: str, filter: Expr | None, split_rows: int
+) -> Iterator[FileSplit]:
+    """Splits of one file: about one a row group, without those in which no row passes `filter`."""
+    runs: list[list[int]] = []
+    rows = 0
+    for group, n_rows in enumerate(footer.group_rows):
+        if n_rows == 0 or (filter is not None and not footer.may_pass(group, filter)):
+            continue
+        if runs and runs[-1][-1] == group - 1 and rows + n_rows <= split_rows:
+            runs[-1].append(group)
+            rows += n_rows
+        else:
+            runs.append([group])
+            rows = n_rows
+    for start, length in footer.sections(runs):
+        yield FileSplit(path, start, length, partition_values)
+
+
+def constant_bounds(values: Mapping[str, Any], schema: pa.Schema) -> dict[str, Bounds]:
+    """Bounds of partition columns: each has one value."""
+    found = {}
+    for name, value in values.items():
+        index = schema.get_field_index(name)
+        if index >= 0 and is_bounded(schema.field(index).type):
+            type, null = schema.field(index).type, value is None
+            found[name] = Bounds(type, value, value, empty=null, has_nulls=null, has_values=not null)
+    return found
+
+
+def constants_may_pass(values: Mapping[str, Any], schema: pa.Schema, filter: Expr | None) -> bool:
+    """Whether rows with these partition values may pass `filter`."""
+    if filter is None or not values:
+        return True
+    return may_pass(filter, constant_bounds(values, schema).get)
+
+
+def check_section(split: FileSplit, size: int) -> None:
+    """ExecutionError when a split reaches past the end of its file."""
+    start, length = split.start, split.length
+    if start < 0 or (length is not None and length < 0):
+        raise ExecutionError(f"split of {split.path}: start {start} and length {length} must not be negative")
+    if start >= size or (length is not None and start + length > size):
+        section = f"bytes {start} to {'the end' if length is None else start + length}"
+        raise ExecutionError(f"split of {split.path} asks for {section}, but the file has {size} bytes")
+
+
+def open_parquet(
+    split: FileSplit,
+    location: Location,
+    wanted: Sequence[pa.Field],
+    filter: Expr | None,
+    batch_rows: int,
+    *,
+    absent_is_null: bool = False,
+    ignore_case: bool = False,
+) -> BatchStream:
+    """Read the row groups of a split: only `wanted`, and only groups in which rows may pass `filter`."""
+    footer = FOOTERS.get(location)
+    check_section(split, footer.size)
+    groups = footer.groups_in(split.start, split.length)
+    if filter is not None:
+        groups = [group for group in groups if footer.may_pass(group, filter)]
+    constants = dict(split.partition_values)
+    names = Alignment.names(footer.schema.names, wanted, constants, ignore_case)
+    file = _ColumnReader(footer, names, groups)
+    try:
+        alignment = Alignment(
+            file.schema,
+            wanted,
+            footer.location.path,
+            constants,
+            footer.decimals,
+            absent_is_null,
+            ignore_case,
+        )
+        if sum(footer.group_rows[group] for group in groups) > WHOLE_GROUP_ROWS_MAX:
+            batches = file.batches(groups, alignment, batch_rows)
+            return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file)
+        stream = TableStream(alignment.table(file.read(groups)), batch_rows)
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return stream
+
+
+class _ColumnReader:
+    """Some columns of one open file. One thread's."""
+
+    def __init__(self, footer: ParquetFooter, names: list[str], groups: Sequence[int]) -> None:
+        self._footer = footer
+        self._path = footer.location.path
+        self._names = names
+        remote = footer.location.filesystem is not None
+        try:
+            self._file = pq.ParquetFile(
+                footer.location.source(),
+                metadata=footer.reading_metadata,
+                read_dictionary=footer.dictionary_columns(names, groups),
+                # Ahead of local reads it only copies (whole-table reads are 1.2-4 times slower); over a network it
+                # turns many small requests into few large ones.
+                pre_buffer=remote,
+            )
+        except (OSError, pa.ArrowException) as error:
+            raise ExecutionError(f"cannot open {self._path}: {error}") from error
+        held = self._file.schema_arrow
+        # Metadata of fields would only make schemas differ.
+        self.schema = pa.schema([held.field(name).remove_metadata() for name in names])
+
+    def read(self, groups: Sequence[int]) -> pa.Table:
+        """Row groups as a table of exactly the columns `names`."""
+        try:
+            table = self._file.read_row_groups(list(groups), columns=self._names, use_threads=False)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise ExecutionError(f"cannot read {self._path}, row groups {list(groups)}: {error}") from error
+        # A name with a dot may bring more columns than asked for, and the order is the file's.
+        return table.select(self._names)
+
+    def batches(self, groups: Sequence[int], alignment: Alignment, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The same rows, decoded a batch at a time."""
+        for group in groups:
+            if self._footer.group_rows[group] <= WHOLE_GROUP_ROWS_MAX:
+                yield from alignment.table(self.read([group])).to_batches(max_chunksize=batch_rows)
+                continue
+            try:
+                for batch in self._file.iter_batches(batch_rows, [group], columns=self._names, use_threads=False):
+                    yield alignment.batch(batch.select(self._names))
+            except (OSError, pa.ArrowException, ValueError) as error:
+                raise ExecutionError(f"cannot read {self._path}, row group {group}: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close(force=True)

@@ -1,0 +1,275 @@
+"""Can any of a set of rows pass a filter, judging by the least and greatest values of their columns? Floor P2.
+
+Every doubt is answered yes: a row group is left out only when its statistics prove that the filter is false or null in all
+of its rows.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.expression import Call, Cast, Column, Expr, In, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where the values of an operand lie. None: not bounded on that side. `empty`: every row is null.
+
+    A column of floats has no `high`: statistics leave NaN out, and NaN may count as greater than everything.
+    """
+
+    type: pa.DataType
+    low: Any = None
+    high: Any = None
+    empty: bool = False
+    has_nulls: bool = True
+    has_values: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Which values a condition may take over the rows; null is neither."""
+
+    may_be_true: bool
+    may_be_false: bool
+
+
+UNKNOWN = Truth(True, True)
+NEVER = Truth(False, False)
+
+# Gives a column's bounds, or None when nothing is known of it.
+BoundsOf = Callable[[str], Bounds | None]
+
+
+def may_pass(filter: Expr, bounds_of: BoundsOf) -> bool:
+    """Whether some row may make `filter` true."""
+    return _truth(filter, bounds_of).may_be_true
+
+
+def _truth(expr: Expr, bounds_of: BoundsOf) -> Truth:
+    if isinstance(expr, Call):
+        return _call(expr, bounds_of)
+    if isinstance(expr, In):
+        parts = [_compare("equal", expr.argument, value, bounds_of) for value in expr.values]
+        return Truth(any(part.may_be_true for part in parts), True)
+    if isinstance(expr, Literal):
+        known = expr.value is None or isinstance(expr.value, bool)
+        return Truth(expr.value is True, expr.value is False) if known else UNKNOWN
+    bounds = _bounds(expr, bounds_of)
+    if bounds is None or not pa.types.is_boolean(bounds.type):
+        return UNKNOWN
+    return NEVER if bounds.empty else Truth(bounds.high is not False, bounds.low is not True)
+
+
+def _call(expr: Call, bounds_of: BoundsOf) -> Truth:
+    function, arguments = expr.function, expr.arguments
+    if function in ("and", "or"):
+        parts = [_truth(argument, bounds_of) for argument in arguments]
+        true = [part.may_be_true for part in parts]
+        false = [part.may_be_false for part in parts]
+        return Truth(all(true), any(false)) if function == "and" else Truth(any(true), all(false))
+    if function == "not":
+        part = _truth(arguments[0], bounds_of)
+        return Truth(part.may_be_false, part.may_be_true)
+    if function in ("is_null", "is_not_null"):
+        bounds = _bounds(arguments[0], bounds_of)
+        if bounds is None:
+            return UNKNOWN
+        null = Truth(bounds.has_nulls, bounds.has_values)
+        return null if function == "is_null" else Truth(null.may_be_false, null.may_be_true)
+    if function == "like" and len(arguments) == 2:
+        return _like(arguments[0], arguments[1], bounds_of)
+    if function in _COMPARISONS and len(arguments) == 2:
+        return _compare(function, arguments[0], arguments[1], bounds_of)
+    return UNKNOWN
+
+
+def _compare(function: str, left: Expr, right: Expr, bounds_of: BoundsOf) -> Truth:
+    a, b = _bounds(left, bounds_of), _bounds(right, bounds_of)
+    # A null literal or an all-null column makes every row null, whatever the other side is.
+    if (a is not None and a.empty) or (b is not None and b.empty):
+        return NEVER
+    if a is None or b is None:
+        return UNKNOWN
+    pair = _comparable(a, b)
+    if pair is None:
+        return UNKNOWN
+    try:
+        return _COMPARISONS[function](*pair)
+    except TypeError:  # naive against zoned timestamps, and other pairs that Python does not order
+        return UNKNOWN
+
+
+def _less(a: Bounds, b: Bounds) -> Truth:
+    return Truth(_under(a.low, b.high), _under_or_at(b.low, a.high))
+
+
+def _less_equal(a: Bounds, b: Bounds) -> Truth:
+    return Truth(_under_or_at(a.low, b.high), _under(b.low, a.high))
+
+
+def _equal(a: Bounds, b: Bounds) -> Truth:
+    overlap = _under_or_at(a.low, b.high) and _under_or_at(b.low, a.high)
+    single = a.low is not None and a.low == a.high == b.low == b.high
+    return Truth(overlap, not single)
+
+
+def _not_equal(a: Bounds, b: Bounds) -> Truth:
+    equal = _equal(a, b)
+    return Truth(equal.may_be_false, equal.may_be_true)
+
+
+_COMPARISONS: dict[str, Callable[[Bounds, Bounds], Truth]] = {
+    "less": _less,
+    "less_equal": _less_equal,
+    "greater": lambda a, b: _less(b, a),
+    "greater_equal": lambda a, b: _less_equal(b, a),
+    "equal": _equal,
+    "not_equal": _not_equal,
+}
+
+
+def _under(low: Any, high: Any) -> bool:
+    return low is None or high is None or bool(low < high)
+
+
+def _under_or_at(low: Any, high: Any) -> bool:
+    return low is None or high is None or bool(low <= high)
+
+
+def _like(argument: Expr, pattern: Expr, bounds_of: BoundsOf) -> Truth:
+    bounds = _bounds(argument, bounds_of)
+    if bounds is None or not isinstance(pattern, Literal):
+        return UNKNOWN
+    if bounds.empty or pattern.value is None:
+        return NEVER
+    if not isinstance(pattern.value, str) or "\\" in pattern.value:
+        return UNKNOWN
+    prefix = pattern.value
+    for wildcard in "%_":
+        prefix = prefix.partition(wildcard)[0]
+    low, high = bounds.low, bounds.high
+    if not isinstance(low, str | None) or not isinstance(high, str | None):
+        return UNKNOWN
+    # Strings that start with the prefix are >= it, and so is the greatest; the least one's own start is <= it.
+    reachable = (high is None or prefix <= high) and (low is None or low[: len(prefix)] <= prefix)
+    return Truth(reachable, True)
+
+
+def _bounds(expr: Expr, bounds_of: BoundsOf) -> Bounds | None:
+    if isinstance(expr, Column):
+        return bounds_of(expr.name)
+    if isinstance(expr, Literal):
+        return _literal_bounds(expr.value, expr.type)
+    if isinstance(expr, Cast):
+        return _cast_bounds(expr, bounds_of)
+    return None
+
+
+def _literal_bounds(value: Any, type: pa.DataType) -> Bounds | None:
+    if value is None:
+        return Bounds(type, empty=True, has_values=False)
+    try:
+        plain = pa.scalar(value, type).as_py()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    if plain != plain or not is_bounded(type):  # NaN has no place in an order
+        return None
+    return Bounds(type, plain, plain, has_nulls=False)
+
+
+def _cast_bounds(expr: Cast, bounds_of: BoundsOf) -> Bounds | None:
+    inner = _bounds(expr.argument, bounds_of)
+    if inner is None or inner.type.equals(expr.to):
+        return inner
+    if isinstance(expr.argument, Literal):
+        if inner.empty:
+            return inner
+        try:
+            value = pa.scalar(inner.low, inner.type).cast(expr.to).as_py()
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return None
+        return _literal_bounds(value, expr.to)
+    if _keeps_values(inner.type, expr.to):
+        return Bounds(expr.to, inner.low, inner.high, inner.empty, inner.has_nulls, inner.has_values)
+    if pa.types.is_date32(inner.type) and pa.types.is_timestamp(expr.to) and expr.to.tz is None:
+        low, high = _midnight(inner.low), _midnight(inner.high)
+        return Bounds(expr.to, low, high, inner.empty, inner.has_nulls, inner.has_values)
+    return None
+
+
+def _keeps_values(source: pa.DataType, to: pa.DataType) -> bool:
+    """Whether a cast that does not fail leaves every value what it is."""
+    if pa.types.is_integer(source):
+        return pa.types.is_integer(to) or pa.types.is_decimal(to)
+    if pa.types.is_decimal(source):
+        return pa.types.is_decimal(to) and to.scale >= source.scale
+    return _kind(source) == "text" == _kind(to)
+
+
+def _midnight(day: Any) -> Any:
+    return None if day is None else datetime.datetime(day.year, day.month, day.day)
+
+
+def _kind(type: pa.DataType) -> str | None:
+    types = pa.types
+    if types.is_integer(type) or types.is_decimal(type):
+        return "exact"
+    if types.is_float32(type) or types.is_float64(type):
+        return "float"
+    if types.is_string(type) or types.is_large_string(type) or types.is_string_view(type):
+        return "text"
+    if types.is_binary(type) or types.is_large_binary(type) or types.is_binary_view(type):
+        return "bytes"
+    for kind in ("boolean", "date32", "timestamp", "time"):
+        if getattr(types, f"is_{kind}")(type):
+            return kind
+    return None
+
+
+def is_bounded(type: pa.DataType) -> bool:
+    """Whether least and greatest values of this type are understood here."""
+    return _kind(type) is not None
+
+
+def _comparable(a: Bounds, b: Bounds) -> tuple[Bounds, Bounds] | None:
+    """Both operands so that Python compares them as the engine does, or None."""
+    kinds = {_kind(a.type), _kind(b.type)}
+    if kinds == {"date32", "timestamp"}:
+        return _as_timestamp(a), _as_timestamp(b)
+    if not kinds <= {"exact", "float"}:
+        return (a, b) if len(kinds) == 1 and None not in kinds else None
+    if "float" not in kinds:
+        return a, b
+    if pa.types.is_float32(a.type) or pa.types.is_float32(b.type):
+        # Which precision the other operand is brought to is the engine's choice: only exact ones are the same in both.
+        if not all(_fits_float32(value) for value in (a.low, a.high, b.low, b.high)):
+            return None
+    # Rounding to double keeps order, so bounds of rounded values are the rounded bounds.
+    return _as_float(a), _as_float(b)
+
+
+def _as_timestamp(bounds: Bounds) -> Bounds:
+    if not pa.types.is_date32(bounds.type):
+        return bounds
+    return Bounds(pa.timestamp("us"), _midnight(bounds.low), _midnight(bounds.high))
+
+
+def _as_float(bounds: Bounds) -> Bounds:
+    low = None if bounds.low is None else float(bounds.low)
+    high = None if bounds.high is None else float(bounds.high)
+    return Bounds(bounds.type, low, high)
+
+
+def _fits_float32(value: Any) -> bool:
+    if value is None:
+        return True
+    if isinstance(value, (int, decimal.Decimal)):
+        return value == int(value) and abs(value) <= 1 << 24
+    return bool(pa.scalar(value, pa.float32()).as_py() == value)
