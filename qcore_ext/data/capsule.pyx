@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset, strchr, strcmp
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
 from qcore_ext.data.column cimport (
     CONSTANT, DICTIONARY, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64,
-    STORE_DECIMAL128, STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_UTF8, Column, column_new, column_unref,
+    STORE_DECIMAL128, STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_NESTED, STORE_UTF8, Column, column_new, column_unref,
 )
 from qcore_ext.data.layout cimport array_from_batch
 from qcore_ext.data.schema cimport (
@@ -99,6 +99,26 @@ cdef int64_t buffers_needed(int storage, const DataType* type) noexcept nogil:
     if type.id == TYPE_NULL:
         return 0
     return 3 if storage in (STORE_UTF8, STORE_LARGE_UTF8) else 2
+
+
+cdef Column* import_nested(
+    const ArrowArray* array,    # where it lies within the batch's array, and so as long as that
+    const ArrowArray* part,     # the rows of it that count
+    const DataType* type, Owner* owner, MemoryAccount* account,
+) except NULL nogil:
+    cdef Column* column = column_new(type, part.length)
+    cdef bint done = False
+    try:
+        column.storage = STORE_NESTED
+        column.offset = part.offset - array.offset      # whoever takes rows of the array counts from its own offset
+        column.values = array
+        column.values_owner = owner_ref(owner)
+        import_validity(column, part, owner, account)
+        done = True
+    finally:
+        if not done:
+            column_unref(column)
+    return column
 
 
 cdef Column* import_plain(
@@ -247,8 +267,8 @@ cdef int import_columns(
         if shifted.length != child.length and shifted.null_count > 0:
             shifted.null_count = -1
         if batch.schema.fields[i].type.id == TYPE_NESTED:
-            return raise_nested(batch.schema.fields[i].name)
-        if layout.children[i].dictionary != NULL:
+            batch.columns[i] = import_nested(child, &shifted, &batch.schema.fields[i].type, <Owner*> foreign, account)
+        elif layout.children[i].dictionary != NULL:
             batch.columns[i] = import_dictionary(
                 &shifted, layout.children[i], &batch.schema.fields[i].type, <Owner*> foreign, account
             )
@@ -257,14 +277,6 @@ cdef int import_columns(
                 &shifted, layout.children[i].format, &batch.schema.fields[i].type, <Owner*> foreign, account
             )
     return 0
-
-
-cdef int raise_nested(const char* name) except -1 nogil:
-    with gil:
-        raise ExecutionError(
-            f"column {name.decode('utf-8', 'replace')!r} is a list, struct or map, which the engine does not carry; "
-            "leave the column out of the scan"
-        )
 
 
 cdef Batch* batch_import(

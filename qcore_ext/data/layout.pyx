@@ -8,8 +8,9 @@ from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport (
     VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_load, view_data,
 )
+from qcore_ext.data.nested cimport nested_export
 from qcore_ext.data.schema cimport (
-    PHYS_BOOL, PHYS_I64, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, VARIANT_LARGE, VARIANT_PLAIN, VARIANT_VIEW, DataType, phys_width,
+    PHYS_BOOL, PHYS_I64, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, TYPE_NESTED, VARIANT_LARGE, VARIANT_VIEW, DataType, phys_width,
 )
 from qcore_ext.ground.arrow_abi cimport ArrowArray
 from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid
@@ -202,6 +203,9 @@ cdef int array_from_batch(Batch* batch, ArrowArray* out) except -1 nogil:
     out.release = release_struct
     try:
         for i in range(batch.n_columns):
+            if batch.schema.fields[i].type.id == TYPE_NESTED:
+                nested_export(batch, batch.columns[i], batch.schema.fields[i].nested, out.children[i])
+                continue
             export_column(batch, batch.columns[i], &batch.schema.fields[i].type, &scratch, out.children[i])
         done = True
     finally:

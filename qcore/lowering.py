@@ -1,0 +1,262 @@
+"""Plan → pipelines of operators; the only place that builds operators. Floor P3.
+
+The tree is cut at every input of a node but one (SPEC V1) and at LocalPartition (V2). A pipeline is a list of steps; each
+step makes one operator for one driver, so that every driver gets instances of its own (V4). What drivers share (split
+queues, join bridges, exchange queues, limits) is made once, here, and handed to the operators' constructors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from qcore import plan as p
+from qcore.aggregate_plan import AggregateSteps, aggregate_steps
+from qcore.compile import compile_predicate, compile_projection
+from qcore.config import Settings
+from qcore.expression import Expr, col
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.ground.status import PlanError
+from qcore_ext.operators.aggregation import HashAggregation
+from qcore_ext.operators.filter import Filter
+from qcore_ext.operators.hash_join_build import HashBuild
+from qcore_ext.operators.hash_join_probe import HashProbe
+from qcore_ext.operators.limit import Limit, LimitState
+from qcore_ext.operators.local_exchange import LocalExchange
+from qcore_ext.operators.local_partition import LocalPartition
+from qcore_ext.operators.project import Project
+from qcore_ext.operators.scan import TableScan
+from qcore_ext.structures.batch_queue import BatchQueue
+from qcore_ext.structures.join_bridge import JoinBridge
+from qcore_ext.structures.split_queue import SplitQueue
+
+MakeOperator = Callable[[int], Any]
+OpenSplit = Callable[[p.Scan, Any], Any]
+
+
+@dataclass
+class Pipeline:
+    """A chain of steps, source first, run by `drivers` drivers."""
+
+    drivers: int
+    steps: list[MakeOperator] = field(default_factory=list)
+    node_ids: list[str] = field(default_factory=list)
+
+    def add(self, node_id: str, make: MakeOperator) -> None:
+        self.steps.append(make)
+        self.node_ids.append(node_id)
+
+    def chains(self) -> list[list[Any]]:
+        """The operators of every driver."""
+        return [[make(driver) for make in self.steps] for driver in range(self.drivers)]
+
+
+@dataclass
+class Lowered:
+    """What a task runs: pipelines in the order they were closed, the last giving the result."""
+
+    pipelines: list[Pipeline]
+    split_queues: dict[str, SplitQueue]
+    memory: Account
+
+
+def once_per_schema(compile: Callable[[pa.Schema], Any]) -> Callable[[Any], Any]:
+    """Compile for an engine schema, once for all drivers that see the same one."""
+    programs: dict[pa.Schema, Any] = {}
+
+    def compiled(schema: Any) -> Any:
+        arrow_schema = pa.schema(schema)
+        program = programs.get(arrow_schema)
+        if program is None:
+            program = programs.setdefault(arrow_schema, compile(arrow_schema))
+        return program
+
+    return compiled
+
+
+class Lowering:
+    """Lowers one plan. `open_split(scan, split)` opens a split of a scan node as an Arrow stream."""
+
+    def __init__(self, settings: Settings, open_split: OpenSplit) -> None:
+        self.settings = settings
+        self.open_split = open_split
+        self.memory = Account(None, settings.memory_limit or 0)
+        self.closed: list[Pipeline] = []
+        self.split_queues: dict[str, SplitQueue] = {}
+        self._methods: dict[type[p.PlanNode], Callable[[Any], Pipeline]] = {
+            p.Scan: self.scan,
+            p.Values: self.values,
+            p.Filter: self.filter,
+            p.Project: self.project,
+            p.Aggregate: self.aggregate,
+            p.HashJoin: self.hash_join,
+            p.NestedLoopJoin: self.nested_loop_join,
+            p.OrderBy: self.order_by,
+            p.TopN: self.top_n,
+            p.Limit: self.limit,
+            p.UnionAll: self.union_all,
+            p.LocalPartition: self.local_partition,
+            p.CallbackSink: self.callback_sink,
+        }
+
+    def lower(self, node: p.PlanNode) -> Pipeline:
+        """The open pipeline whose last step is the node."""
+        method = self._methods.get(type(node))
+        if method is None:
+            raise PlanError(f"the engine cannot run a {type(node).__name__} node (node {node.id})")
+        return method(node)
+
+    def finish(self, root: p.PlanNode, make_sink: MakeOperator | None) -> Lowered:
+        """Lower the whole plan; `make_sink` makes the sink of the last pipeline, unless the plan ends in one."""
+        pipeline = self.lower(root)
+        if make_sink is not None:
+            pipeline.add("result", make_sink)
+        self.closed.append(pipeline)
+        return Lowered(self.closed, self.split_queues, self.memory)
+
+    # --- sources ---
+
+    def scan(self, node: p.Scan) -> Pipeline:
+        if node.id in self.split_queues:
+            raise PlanError(f"two scan nodes have the id {node.id!r}; give each an id of its own")
+        queue = self.split_queues[node.id] = SplitQueue(node.id)
+        schema = Schema(node.schema)
+        pipeline = Pipeline(self.settings.threads)
+        pipeline.add(
+            node.id,
+            lambda driver: TableScan(
+                node.id, self.memory, queue, schema, lambda split: self.open_split(node, split), self.settings.batch_rows
+            ),
+        )
+        return pipeline
+
+    def values(self, node: p.Values) -> Pipeline:
+        queue = SplitQueue(node.id)
+        queue.add(node.data)
+        queue.no_more()
+        schema = Schema(node.schema)
+        pipeline = Pipeline(1)
+        pipeline.add(
+            node.id,
+            lambda driver: TableScan(
+                node.id, self.memory, queue, schema, lambda data: data, self.settings.batch_rows
+            ),
+        )
+        return pipeline
+
+    # --- one input, no state shared ---
+
+    def filter(self, node: p.Filter) -> Pipeline:
+        pipeline = self.lower(node.child)
+        compile = once_per_schema(lambda schema: compile_predicate(node.predicate, schema))
+        pipeline.add(node.id, lambda driver: Filter(node.id, self.memory, compile))
+        return pipeline
+
+    def project(self, node: p.Project) -> Pipeline:
+        pipeline = self.lower(node.child)
+        self._project(pipeline, node.id, list(zip(node.schema.names, node.expressions, strict=True)))
+        return pipeline
+
+    def _project(self, pipeline: Pipeline, node_id: str, expressions: Sequence[tuple[str, Expr]]) -> None:
+        compile = once_per_schema(lambda schema: compile_projection(expressions, schema))
+        pipeline.add(node_id, lambda driver: Project(node_id, self.memory, compile))
+
+    # --- exchanges ---
+
+    def exchange(
+        self, pipeline: Pipeline, node_id: str, kind: str, keys: Sequence[str], drivers: int, schema: pa.Schema
+    ) -> Pipeline:
+        """Close `pipeline` with a LocalPartition and open the one that reads it, with `drivers` drivers."""
+        queues = [BatchQueue(pipeline.drivers) for _ in range(drivers)]
+        names = list(keys)
+        pipeline.add(node_id, lambda driver: LocalPartition(node_id, self.memory, queues, kind, names))
+        self.closed.append(pipeline)
+        engine_schema = Schema(schema)
+        above = Pipeline(drivers)
+        above.add(node_id, lambda driver: LocalExchange(node_id, self.memory, queues[driver], engine_schema))
+        return above
+
+    def gather(self, pipeline: Pipeline, node: p.PlanNode, schema: pa.Schema) -> Pipeline:
+        """The pipeline itself when it has one driver, else one behind a gathering exchange."""
+        if pipeline.drivers == 1:
+            return pipeline
+        return self.exchange(pipeline, node.id, "gather", (), 1, schema)
+
+    def local_partition(self, node: p.LocalPartition) -> Pipeline:
+        drivers = 1 if node.kind == "gather" else node.drivers or self.settings.threads
+        return self.exchange(self.lower(node.child), node.id, node.kind, node.keys, drivers, node.schema)
+
+    def union_all(self, node: p.UnionAll) -> Pipeline:
+        inputs = []
+        for child in node.inputs:
+            pipeline = self.lower(child)
+            if child.schema.names != node.schema.names:
+                pairs = zip(node.schema.names, child.schema.names, strict=True)
+                self._project(pipeline, node.id, [(name, col(of)) for name, of in pairs])
+            inputs.append(pipeline)
+        drivers = max(pipeline.drivers for pipeline in inputs)
+        queues = [BatchQueue(sum(pipeline.drivers for pipeline in inputs)) for _ in range(drivers)]
+        for pipeline in inputs:
+            pipeline.add(node.id, lambda driver: LocalPartition(node.id, self.memory, queues, "round_robin", []))
+            self.closed.append(pipeline)
+        engine_schema = Schema(node.schema)
+        above = Pipeline(drivers)
+        above.add(node.id, lambda driver: LocalExchange(node.id, self.memory, queues[driver], engine_schema))
+        return above
+
+    # --- aggregation ---
+
+    def aggregate(self, node: p.Aggregate) -> Pipeline:
+        pipeline = self.lower(node.child)
+        steps = aggregate_steps(node)
+        if pipeline.drivers == 1:
+            self._aggregation(pipeline, node, steps, "single")
+        else:
+            self._aggregation(pipeline, node, steps, "partial")
+            drivers = self.settings.threads if steps.key_names else 1
+            kind = "hash" if steps.key_names else "gather"
+            pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
+            self._aggregation(pipeline, node, steps, "final")
+        if steps.post is not None:
+            self._project(pipeline, node.id, steps.post)
+        return pipeline
+
+    def _aggregation(self, pipeline: Pipeline, node: p.Aggregate, steps: AggregateSteps, step: str) -> None:
+        expressions = steps.state_columns if step == "final" else steps.inputs
+        compile = once_per_schema(lambda schema: compile_projection(expressions, schema))
+        schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
+        pipeline.add(
+            node.id,
+            lambda driver: HashAggregation(
+                node.id, self.memory, compile, len(steps.key_names), steps.calls, step, schema
+            ),
+        )
+
+    # --- joins ---
+
+    def hash_join(self, node: p.HashJoin) -> Pipeline:
+        raise PlanError("hash joins are not lowered yet")
+
+    def nested_loop_join(self, node: p.NestedLoopJoin) -> Pipeline:
+        raise PlanError(f"the engine cannot run a join without an equality (node {node.id})")
+
+    # --- order ---
+
+    def order_by(self, node: p.OrderBy) -> Pipeline:
+        raise PlanError("order by is not lowered yet")
+
+    def top_n(self, node: p.TopN) -> Pipeline:
+        raise PlanError("top-n is not lowered yet")
+
+    def limit(self, node: p.Limit) -> Pipeline:
+        pipeline = self.lower(node.child)
+        state = LimitState(node.count, node.offset)
+        pipeline.add(node.id, lambda driver: Limit(node.id, self.memory, state))
+        return pipeline
+
+    def callback_sink(self, node: p.CallbackSink) -> Pipeline:
+        raise PlanError("callback sinks are not lowered yet")

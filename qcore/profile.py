@@ -1,0 +1,43 @@
+"""Where a query's time went, as text. Floor P4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qcore.text_table import render_cells
+
+TIMED_CALLS = ("add_input", "get_output", "finish", "is_blocked")
+
+
+def operator_wall_nanos(figures: Mapping[str, Any]) -> int:
+    """Time inside the operator's own calls, waiting not counted."""
+    return sum(int(figures[name]["wall_nanos"]) for name in TIMED_CALLS)
+
+
+def profile_text(stats: Mapping[str, Any]) -> str:
+    """One line an operator, most expensive first; times are summed over its drivers.
+
+    `stats` is what Result.stats() gives.
+    """
+    rows = [figures for pipeline in stats["pipelines"] for figures in pipeline["operators"]]
+    rows.sort(key=operator_wall_nanos, reverse=True)
+    total = sum(map(operator_wall_nanos, rows)) or 1
+    columns: list[list[str]] = [[] for _ in range(8)]
+    for figures in rows:
+        wall = operator_wall_nanos(figures)
+        blocked = sum(figures["blocked_wall_nanos"].values())
+        cells = (
+            figures["name"],
+            figures["node_id"],
+            f"{wall / 1e6:,.2f}",
+            f"{100 * wall / total:.0f}%",
+            f"{blocked / 1e6:,.2f}",
+            f"{figures['input_rows']:,}",
+            f"{figures['output_rows']:,}",
+            f"{figures['peak_bytes']:,}",
+        )
+        for column, cell in zip(columns, cells, strict=True):
+            column.append(cell)
+    headers = ["operator", "node", "ms", "share", "blocked ms", "rows in", "rows out", "peak bytes"]
+    return render_cells(headers, columns, [False, False, True, True, True, True, True, True])

@@ -1,0 +1,141 @@
+"""Sessions: registered tables, settings, and running SQL, plans and Substrait with them. Floor P4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from qcore import plan as p
+from qcore.config import Settings
+from qcore.connectors.base import Table, TableStatistics
+from qcore.connectors.sources import table_from
+from qcore.errors import PlanError
+from qcore.frontends.sql import plan_sql
+from qcore.frontends.substrait import read_substrait
+from qcore.optimizer import optimize
+from qcore.result import Result
+from qcore.task import Task
+
+
+class Session:
+    """Tables and settings that queries share. Usable from several threads.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Worker threads; by default one for every processor this process may use.
+    memory_limit : int, optional
+        Bytes the operators of one query may keep; by default no limit.
+    spill_dir : str, optional
+        Where operators may write what memory cannot hold.
+    batch_rows : int, optional
+        Rows of a batch that sources aim at.
+    timeout : float, optional
+        Seconds after which a query stops with Timeout.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, qcore
+    >>> session = qcore.Session(threads=2)
+    >>> session.register("t", pa.table({"a": [1, 2, 3]}))
+    >>> session.sql("select sum(a) as s from t").to_arrow().to_pylist()
+    [{'s': 6}]
+    """
+
+    def __init__(
+        self,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        spill_dir: str | None = None,
+        batch_rows: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
+        self._tables: dict[str, Table] = {}
+
+    def register(self, name: str, source: Any) -> None:
+        """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session."""
+        self._tables[name] = table_from(source)
+
+    def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
+        """Plan a query over the session's tables and `tables`; it runs when the result is read.
+
+        Raises
+        ------
+        PlanError
+            The text has a syntax error, names an unknown table or column, or asks for what the engine cannot run.
+        """
+        known = dict(self._tables)
+        for name, source in (tables or {}).items():
+            known[name] = table_from(source)
+        planned = plan_sql(text, {name: table.schema for name, table in known.items()})
+        return self._run(planned.plan, planned.output_names, known)
+
+    def substrait(self, plan_bytes: bytes) -> Result:
+        """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
+        planned = read_substrait(plan_bytes, {name: table.schema for name, table in self._tables.items()})
+        return self._run(planned.plan, planned.output_names, self._tables)
+
+    def execute(self, plan: p.PlanNode) -> Result:
+        """Run a plan of PlanBuilder's; its scans name tables of this session or bring their own source."""
+        return self._run(plan, None, self._tables)
+
+    def _run(self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table]) -> Result:
+        bound = bind_sources(plan, tables)
+        statistics: dict[str, TableStatistics] = {}
+
+        def of_scan(scan: p.Scan) -> TableStatistics:
+            if scan.table not in statistics:
+                statistics[scan.table] = scan.source.statistics()
+            return statistics[scan.table]
+
+        optimized = optimize(bound, of_scan)
+        return Result(optimized, output_names, lambda: Task.of_plan(optimized, self.settings), self.settings.timeout)
+
+
+def bind_sources(plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
+    """The plan with every scan's source filled in. PlanError for a table nobody registered."""
+    if isinstance(plan, p.Scan):
+        if plan.source is not None:
+            return plan
+        if plan.table not in tables:
+            known = ", ".join(sorted(tables)) or "none"
+            raise PlanError(f"table {plan.table!r} is not registered (node {plan.id}); registered: {known}")
+        return replace(plan, source=tables[plan.table])
+    children = tuple(bind_sources(child, tables) for child in plan.children)
+    return plan.with_children(*children) if children else plan
+
+
+
+def sql(
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    *,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    timeout: float | None = None,
+) -> Result:
+    """Run SQL over `tables` (name → source), without a session of one's own.
+
+    Parameters
+    ----------
+    text : str
+        One SELECT statement. Planning needs the `sql` extra.
+    tables : mapping of str to source
+        A source is a path, a glob or a list of files, Arrow data, a frame, or a Spark DataFrame.
+    threads, memory_limit, timeout
+        As Session's.
+
+    Returns
+    -------
+    Result
+        Streams; `to_arrow()` and `to_pandas()` collect it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, qcore
+    >>> qcore.sql("select a + 1 as b from t", {"t": pa.table({"a": [1]})}).to_arrow().to_pylist()
+    [{'b': 2}]
+    """
+    return Session(threads, memory_limit, None, None, timeout).sql(text, tables)
