@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore_ext.ground.status import ExecutionError, PlanError
+from qcore.connectors.base import suggest
+from qcore.errors import ExecutionError, PlanError
 
 Values = pa.Array | pa.ChunkedArray
 Convert = Callable[[Values], Values]
@@ -97,17 +97,6 @@ def passes(actual: pa.DataType, declared: pa.DataType) -> bool:
     if pa.types.is_decimal(actual) and pa.types.is_decimal(declared):
         return actual.scale == declared.scale and actual.precision == declared.precision and actual.bit_width <= 128
     return False
-
-
-def suggest(name: str, names: Sequence[str]) -> str:
-    """`; did you mean 'x'?`, or the first names there are."""
-    close = difflib.get_close_matches(name, names, 1)
-    if not close:
-        close = [known for known in names if known.lower() == name.lower()]
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    return f"; there are: {shown}" if names else "; there are no columns"
 
 
 class Alignment:

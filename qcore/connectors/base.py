@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.expression import Expr
 
 
@@ -160,3 +162,25 @@ class ReaderStream:
         closing, self._closing = self._closing, None
         if closing is not None:
             closing.close()
+
+
+def suggest(name: str, names: Sequence[str]) -> str:
+    """`; did you mean 'x'?`, or the first names there are."""
+    close = difflib.get_close_matches(name, names, 1)
+    if not close:
+        close = [known for known in names if known.lower() == name.lower()]
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    return f"; there are: {shown}" if names else "; there are no columns"
+
+
+def select_fields(schema: pa.Schema, columns: Sequence[str], what: str) -> list[pa.Field]:
+    """The fields named, in that order. PlanError naming an unknown one, with a suggestion."""
+    fields = []
+    for name in columns:
+        index = schema.get_field_index(name)
+        if index < 0:
+            raise PlanError(f"{what} has no column {name!r}{suggest(name, schema.names)}")
+        fields.append(schema.field(index))
+    return fields

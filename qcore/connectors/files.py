@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 
-from qcore.connectors.alignment import logical_schema, suggest, unify_schemas
-from qcore.connectors.base import BatchStream, ColumnStatistics, FileSplit, Split, TableStatistics
+from qcore.connectors.alignment import logical_schema, unify_schemas
+from qcore.connectors.base import BatchStream, ColumnStatistics, FileSplit, Split, TableStatistics, select_fields
 from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_schema
 from qcore.connectors.parquet import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
 from qcore.connectors.parquet_footer import FOOTERS
 from qcore.connectors.storage import FoundFile, Location, find_files, locate, partition_columns
 from qcore.expression import Expr
-from qcore_ext.ground.status import ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError
 
 PARQUET = "Parquet"
 SUFFIXES: dict[str, FileFormat | str] = {
@@ -62,17 +61,6 @@ def _open_binary(location: Location) -> Any:
     return open(location.path, "rb") if location.filesystem is None else location.filesystem.open_input_file(location.path)
 
 
-def select_fields(schema: pa.Schema, columns: Sequence[str], what: str) -> list[pa.Field]:
-    """The fields named, in that order. PlanError naming an unknown one, with a suggestion."""
-    fields = []
-    for name in columns:
-        index = schema.get_field_index(name)
-        if index < 0:
-            raise PlanError(f"{what} has no column {name!r}{suggest(name, schema.names)}")
-        fields.append(schema.field(index))
-    return fields
-
-
 class FileTable:
     """Files of one format with the union of their columns. Safe to use from any thread, and picklable.
 
@@ -87,7 +75,8 @@ class FileTable:
     """
 
     def __init__(self, source: Any, filesystem: Any = None, schema: pa.Schema | None = None) -> None:
-        self._files = find_files(source, filesystem)
+        given = isinstance(source, list) and bool(source) and isinstance(source[0], FoundFile)
+        self._files: list[FoundFile] = source if given else find_files(source, filesystem)
         self._format = format_of(self._files[0].location)
         for file in self._files[1:]:
             if format_of(file.location) is not self._format and format_of(file.location) != self._format:
@@ -266,11 +255,3 @@ def open_file(
         )
     except PlanError as error:
         raise ExecutionError(str(error)) from error
-
-
-def unquoted_file_url(url: str) -> str:
-    """The local path of a `file:` URL, unquoted exactly once; anything else stays as it is."""
-    if url.startswith("file:"):
-        path = urllib.parse.unquote(url[len("file:") :])
-        return "/" + path.lstrip("/")
-    return url

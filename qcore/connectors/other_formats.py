@@ -12,7 +12,7 @@ import pyarrow.csv as pacsv
 from qcore.connectors.alignment import Alignment, logical_schema
 from qcore.connectors.base import BatchStream, FileSplit, ReaderStream
 from qcore.connectors.storage import Location
-from qcore_ext.ground.status import ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError
 
 # One block of CSV is one batch; types are inferred from the first one.
 CSV_BLOCK_BYTES = 4 << 20

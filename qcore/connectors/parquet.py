@@ -14,7 +14,7 @@ from qcore.connectors.parquet_footer import FOOTERS, ParquetFooter
 from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
 from qcore.expression import Expr
-from qcore_ext.ground.status import ExecutionError
+from qcore.errors import ExecutionError
 
 # Row groups up to this many rows are decoded at once, by one call without the GIL; larger ones batch by batch.
 WHOLE_GROUP_ROWS_MAX = 512 * 1024

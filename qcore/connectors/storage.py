@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 GLOB_CHARACTERS = frozenset("*?[")
 # Written by Hive and Spark for a null partition value.

@@ -1,0 +1,96 @@
+"""Whatever a user passes as a table becomes a Table. Floor P2."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from qcore.connectors.arrow import ArrowTable, DatasetTable, StreamTable
+from qcore.connectors.base import Table
+from qcore.connectors.files import FileTable
+from qcore.connectors.storage import FoundFile, Location
+from qcore.errors import PlanError
+
+# Packages whose frames are made into tables by a module of ours, imported only then: package -> (module, function).
+FOREIGN_FRAMES = {"pyspark": ("qcore.spark.source", "spark_table")}
+# Frames held in memory: taken over as Arrow tables at once, so that they have splits and a row count.
+MEMORY_FRAMES = frozenset({"pandas", "polars", "pyarrow", "modin", "cudf", "arro3", "nanoarrow"})
+TAKEN = "a path, glob or list of files, Arrow data, a pandas or polars frame, a pyarrow Dataset, or a Spark DataFrame"
+
+
+def table_from(source: Any) -> Table:
+    """A Table of any source.
+
+    Parameters
+    ----------
+    source : object
+        A path, URL, glob, directory or list of files; a pair (any of those, filesystem) for a pyarrow or fsspec filesystem;
+        a pyarrow Table, RecordBatch, RecordBatchReader or Dataset; anything with `__arrow_c_stream__` or
+        `__arrow_c_array__`; a Spark DataFrame; or a Table, which is returned as it is.
+
+    Raises
+    ------
+    PlanError
+        There is no such file, it is damaged, or the object is nothing of these.
+
+    Examples
+    --------
+    >>> table_from(pa.table({"a": [1, 2]})).statistics().row_count
+    2
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return FileTable(source)
+    if isinstance(source, pa.Table):
+        return ArrowTable(source)
+    if isinstance(source, pa.RecordBatch):
+        return ArrowTable(pa.Table.from_batches([source]))
+    if isinstance(source, pads.Dataset):
+        return _dataset_table(source)
+    if isinstance(source, (list, tuple)):
+        return _sequence_table(source)
+    packages = [kind.__module__.partition(".")[0] for kind in type(source).__mro__]
+    for package, (module, function) in FOREIGN_FRAMES.items():
+        if package in packages:
+            return getattr(importlib.import_module(module), function)(source)  # type: ignore[no-any-return]
+    if hasattr(source, "__arrow_c_stream__"):
+        if packages[0] in MEMORY_FRAMES and not hasattr(source, "__next__"):
+            return ArrowTable(pa.table(source))
+        return StreamTable(source)
+    if hasattr(source, "__arrow_c_array__"):
+        return ArrowTable(pa.Table.from_batches([pa.record_batch(source)]))
+    if isinstance(source, Table):
+        return source
+    raise PlanError(f"a {type(source).__module__}.{type(source).__qualname__} is no table source: give {TAKEN}")
+
+
+def _sequence_table(source: list[Any] | tuple[Any, ...]) -> Table:
+    if not source:
+        raise PlanError(f"an empty {type(source).__name__} is no table source: give {TAKEN}")
+    if all(isinstance(part, (str, os.PathLike)) for part in source):
+        return FileTable(source)
+    if all(isinstance(part, pa.RecordBatch) for part in source):
+        return ArrowTable(pa.Table.from_batches(source))
+    if len(source) == 2 and isinstance(source[0], (str, os.PathLike, list, tuple)):
+        return FileTable(source[0], source[1])
+    kinds = ", ".join(sorted({type(part).__name__ for part in source}))
+    raise PlanError(f"a {type(source).__name__} of {kinds} is no table source: give {TAKEN}")
+
+
+def _dataset_table(dataset: pads.Dataset) -> Table:
+    """Plain files of Parquet are read by our own reader, anything else by the dataset's."""
+    filtered = bool(getattr(dataset, "_scan_options", None))
+    if filtered or not isinstance(dataset, pads.FileSystemDataset):
+        return DatasetTable(dataset)
+    if not isinstance(dataset.format, pads.ParquetFileFormat) or not dataset.files:
+        return DatasetTable(dataset)
+    local = isinstance(dataset.filesystem, pa.fs.LocalFileSystem)
+    found = []
+    for fragment in dataset.get_fragments():
+        values = pads.get_partition_keys(fragment.partition_expression)
+        texts = tuple((name, None if value is None else str(value)) for name, value in values.items())
+        found.append(FoundFile(Location(fragment.path, None if local else dataset.filesystem), texts))
+    return FileTable(found, schema=dataset.schema)
