@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from data import query_text
+
+from tpch_data import query_text
 
 Run = Callable[[int], pa.Table]
 # A source holds every table as a pyarrow.Table or as the path of a Parquet file.
@@ -29,6 +30,7 @@ def duckdb_run(source: Source, threads: int) -> Run:
 def polars_run(source: Source, threads: int) -> Run:
     """Polars' streaming engine; its threads are set by POLARS_MAX_THREADS before the import."""
     import polars as pl
+
     from polars_queries import QUERIES
 
     if pl.thread_pool_size() != threads:

@@ -90,7 +90,8 @@ def parse() -> argparse.Namespace:
 def load_sources(options: argparse.Namespace) -> dict[str, dict[str, object]]:
     """Every table, by source and name."""
     import pyarrow.parquet as pq
-    from data import table_paths
+
+    from tpch_data import table_paths
 
     paths = table_paths(options.scale)
     used = {1: ["lineitem"], 3: ["customer", "orders", "lineitem"], 6: ["lineitem"]}
