@@ -1,0 +1,74 @@
+"""The loop that runs one chain of operators: a small machine that knows neither threads nor data. Floor E5.
+
+A driver asks the sink first and walks upstream to the first operator that can go on (SPEC V6); a batch is handed down and
+the walk continues downstream of it. Everything downstream of the operator being asked has said that it needs input.
+"""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.data.schema cimport CSchema
+from qcore_ext.ground.stats cimport Timing
+from qcore_ext.ground.wait_token cimport WaitToken
+
+
+cpdef enum DriverAnswer:
+    DRIVER_FINISHED = 1         # the sink is finished
+    DRIVER_BLOCKED = 2          # an operator registered the token; run again when it fires
+    DRIVER_YIELDED = 3          # the slice is over; run again when convenient
+    DRIVER_STOPPED = 4          # *stop was set
+
+
+ctypedef struct Seat:
+    # What the driver knows of one operator.
+    PyObject* occupant          # Operator; borrowed from Driver.operators
+    Batch* pending              # owned; offered to the operator, not yet accepted
+    CSchema* bound              # owned; schema last bound
+    int64_t refusals            # in a row
+    bint finish_called
+    bint finished               # answered FINISHED
+    bint abandoned
+
+
+cdef class Driver:
+    """Runs one chain. Used by one thread at a time; `operators` come source first."""
+    cdef readonly list operators
+    cdef Seat* seats
+    cdef int n_operators
+    cdef WaitToken* token       # borrowed; outlives every run
+    cdef int64_t* stop          # borrowed; set to other than 0: stop at the next operator boundary
+    cdef bint opened
+    cdef bint shut_down
+    cdef bint checked           # QCORE_DEBUG: what operators hand over is verified
+    cdef bint fed               # a batch was accepted since the walk last began at the sink
+    cdef int at                 # operator being called: the one to blame
+    cdef int blocked_at         # operator that blocked, or -1
+    cdef int64_t blocked_since
+    cdef int64_t clock          # wall at the last reading
+    cdef int64_t cpu_clock      # CPU at the last reading
+    cdef int64_t cpu_assumed    # CPU charged since by assumption
+    cdef readonly int64_t runs
+    cdef readonly int64_t steps
+
+    # Run until finished, blocked, stopped or `slice_nanos` are over (0: no bound). Returns a DriverAnswer.
+    cdef int run(self, int64_t slice_nanos) except -1 nogil
+    # Abandon what is not finished, then close every operator, sink first. Once; later calls do nothing.
+    cdef void shut(self) noexcept nogil
+
+    cdef int open_operators(self) except -1 nogil
+    cdef int step(self, int at) except -1 nogil
+    cdef int feed(self, int at) except -1 nogil
+    cdef int hand_down(self, int at, Batch* batch) except -1 nogil
+    cdef int offer(self, int at) except -1 nogil
+    cdef int finish_at(self, int at) except -1 nogil
+    cdef int block_at(self, int at) except -1 nogil
+    cdef void abandon_upstream(self, int below) noexcept nogil
+    cdef void start_clock(self) noexcept nogil
+    cdef void charge(self, Timing* timing) noexcept nogil
+    cdef void end_blocked(self) noexcept nogil
+
+
+# The error to show for what an operator raised: QcoreErrors keep their class, others become an ExecutionError caused by
+# them; either names operator and plan node.
+cpdef object explain_failure(object error, str operator_name, str node_id)

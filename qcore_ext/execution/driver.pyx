@@ -1,0 +1,364 @@
+"""The loop that runs one chain of operators: a small machine that knows neither threads nor data. Floor E5. SPEC V6."""
+
+import os
+
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
+from qcore_ext.data.schema cimport CSchema, schema_equal
+from qcore_ext.execution.batch_check cimport check_batch
+from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.stats cimport (
+    N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_USER, YIELD, OperatorStats, Timing, cpu_nanos, wall_nanos,
+)
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport (
+    ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator,
+)
+
+from qcore_ext.ground.status import ExecutionError, QcoreError
+
+cdef enum:
+    # Ends of a step, beside the operator to ask next.
+    STEP_FINISHED = -2
+    STEP_BLOCKED = -3
+    # An operator that says it needs input and refuses it this often in a row is stuck (SPEC V6). An honest one refuses
+    # once more than it is woken, so it is blocked in between.
+    REFUSALS_MAX = 1000
+    # Reading a thread's CPU clock is a system call (0.2 µs and up); shorter calls are taken to be all CPU: under 1 %.
+    CPU_READ_NANOS = 20000
+
+
+@cython.no_gc_clear
+cdef class Driver:
+    """Runs one chain of operators.
+
+    Parameters
+    ----------
+    operators : list of Operator
+        Source first, sink last. Instances belong to this driver alone.
+    """
+
+    def __init__(self, list operators):
+        cdef int i
+        if not operators:
+            raise ValueError("a driver needs at least one operator")
+        for operator in operators:
+            if not isinstance(operator, Operator):
+                raise TypeError(f"a chain is made of Operator objects, not {type(operator).__name__}")
+        self.operators = list(operators)
+        self.n_operators = <int> len(operators)
+        self.seats = <Seat*> struct_new(self.n_operators * sizeof(Seat))
+        for i in range(self.n_operators):
+            self.seats[i].occupant = <PyObject*> self.operators[i]
+        self.blocked_at = -1
+        self.checked = os.environ.get("QCORE_DEBUG", "0") not in ("", "0")
+
+    def __dealloc__(self):
+        if self.seats != NULL:
+            self.shut()
+            struct_free(self.seats)
+
+    def describe_current(self):
+        """Name and plan node id of the operator called last."""
+        cdef Operator called = self.operators[self.at]
+        return called.name, called.node_id
+
+    def stats_snapshot(self):
+        """Figures of each operator, source first, the wait under way included."""
+        cdef int64_t waiting
+        cdef int at = self.blocked_at
+        snapshots = []
+        for i, operator in enumerate(self.operators):
+            snapshot = operator.stats_snapshot()
+            snapshot["operator"] = operator.name
+            snapshot["node_id"] = operator.node_id
+            snapshots.append(snapshot)
+        return snapshots
+
+    cdef int run(self, int64_t slice_nanos) except -1 nogil:
+        cdef int at = self.n_operators - 1
+        cdef int64_t until
+        self.start_clock()
+        self.end_blocked()
+        self.runs += 1
+        until = self.clock + slice_nanos
+        if qc_load(self.stop) != 0:
+            return DRIVER_STOPPED
+        if not self.opened:
+            self.open_operators()
+        self.fed = False
+        while True:
+            self.steps += 1
+            at = self.step(at)
+            if at == STEP_FINISHED:
+                return DRIVER_FINISHED
+            if at == STEP_BLOCKED:
+                return DRIVER_BLOCKED
+            if qc_load(self.stop) != 0:
+                return DRIVER_STOPPED
+            if slice_nanos > 0 and self.clock >= until:
+                return DRIVER_YIELDED
+
+    cdef int open_operators(self) except -1 nogil:
+        cdef int i
+        self.opened = True
+        for i in range(self.n_operators):
+            self.at = i
+            (<Operator> self.seats[i].occupant).open()
+            self.charge(&(<Operator> self.seats[i].occupant).stats.add_input)
+        return 0
+
+    cdef int step(self, int at) except -1 nogil:
+        """Ask operator `at`. Returns the operator to ask next, or how the run ends."""
+        cdef Batch* batch = NULL
+        cdef PyObject* asked = self.seats[at].occupant
+        cdef int answer
+        self.at = at
+        answer = (<Operator> asked).get_output(&batch, self.token)
+        if answer == BLOCKED:
+            self.charge(&(<Operator> asked).stats.is_blocked)
+            return self.block_at(at)
+        self.charge(&(<Operator> asked).stats.get_output)
+        if answer == NEEDS_INPUT:
+            return self.feed(at)
+        if answer == OUTPUT:
+            return self.hand_down(at, batch)
+        if answer == FINISHED:
+            return self.finish_at(at)
+        if answer == YIELDED:
+            return at
+        return raise_unknown_answer(self, answer)
+
+    cdef int feed(self, int at) except -1 nogil:
+        """Operator `at` answered NEEDS_INPUT: find some."""
+        cdef Seat* seat = &self.seats[at]
+        if not (<Operator> seat.occupant).needs_input():
+            return raise_no_progress(self)
+        if seat.pending != NULL:
+            return self.offer(at)
+        if at == 0:
+            return raise_source_needs_input(self)
+        if self.seats[at - 1].finished:
+            if seat.finish_called:
+                return raise_needs_input_after_finish(self)
+            seat.finish_called = True
+            (<Operator> seat.occupant).finish()
+            self.charge(&(<Operator> seat.occupant).stats.finish)
+            return at
+        if self.fed:
+            # A batch went in and nothing came out: begin at the sink again, it may have got enough by other drivers.
+            self.fed = False
+            if at < self.n_operators - 1:
+                return self.n_operators - 1
+        return at - 1
+
+    cdef int hand_down(self, int at, Batch* batch) except -1 nogil:
+        """Operator `at` gave a batch."""
+        cdef OperatorStats* stats = &(<Operator> self.seats[at].occupant).stats
+        cdef Seat* next_seat
+        if batch == NULL:
+            return raise_null_output(self)
+        if at == self.n_operators - 1:
+            batch_unref(batch)
+            return raise_sink_output(self)
+        next_seat = &self.seats[at + 1]
+        next_seat.pending = batch
+        if self.checked:
+            check_batch(batch, (<Operator> self.seats[at].occupant).output_schema)
+        stats.output_rows += batch.n_selected
+        stats.output_bytes += batch_bytes(batch)
+        stats.output_batches += 1
+        if batch.n_selected == 0 and next_seat.bound != NULL and schema_equal(batch.schema, next_seat.bound):
+            # Nothing in it, not even a new schema.
+            next_seat.pending = NULL
+            batch_unref(batch)
+            return at
+        return self.offer(at + 1)
+
+    cdef int offer(self, int at) except -1 nogil:
+        """Give its pending batch to operator `at`, binding a new schema first."""
+        cdef Seat* seat = &self.seats[at]
+        cdef Batch* batch = seat.pending
+        cdef OperatorStats* stats = &(<Operator> seat.occupant).stats
+        cdef int64_t n_rows = batch.n_selected
+        cdef int64_t n_bytes = batch_bytes(batch)
+        cdef int answer
+        self.at = at
+        if batch.schema != seat.bound:
+            if not schema_equal(batch.schema, seat.bound):
+                (<Operator> seat.occupant).bind(batch.schema)
+            owner_ref(<Owner*> batch.schema)
+            owner_unref(<Owner*> seat.bound)
+            seat.bound = batch.schema
+        answer = (<Operator> seat.occupant).add_input(batch)
+        self.charge(&stats.add_input)
+        if answer != ACCEPTED:
+            seat.refusals += 1
+            if seat.refusals > REFUSALS_MAX:
+                return raise_refuses(self)
+            return at
+        seat.pending = NULL
+        seat.refusals = 0
+        self.fed = True
+        stats.input_rows += n_rows
+        stats.input_bytes += n_bytes
+        stats.input_batches += 1
+        return at
+
+    cdef int finish_at(self, int at) except -1 nogil:
+        """Operator `at` is finished: nothing upstream of it is wanted, the one downstream gets no more."""
+        cdef Seat* seat
+        self.seats[at].finished = True
+        self.abandon_upstream(at)
+        if at == self.n_operators - 1:
+            return STEP_FINISHED
+        seat = &self.seats[at + 1]
+        self.at = at + 1
+        seat.finish_called = True
+        (<Operator> seat.occupant).finish()
+        self.charge(&(<Operator> seat.occupant).stats.finish)
+        return at + 1
+
+    cdef void abandon_upstream(self, int below) noexcept nogil:
+        """Abandon every operator before `below` that is not finished, nearest first, and drop what waits for them."""
+        cdef int i
+        cdef Seat* seat
+        batch_unref(self.seats[below].pending)
+        self.seats[below].pending = NULL
+        for i in range(below - 1, -1, -1):
+            seat = &self.seats[i]
+            batch_unref(seat.pending)
+            seat.pending = NULL
+            if not seat.finished and not seat.abandoned:
+                seat.abandoned = True
+                seat.finished = True
+                (<Operator> seat.occupant).abandon()
+                self.charge(&(<Operator> seat.occupant).stats.finish)
+
+    cdef int block_at(self, int at) except -1 nogil:
+        cdef int reason = (<Operator> self.seats[at].occupant).blocked_reason
+        if reason <= NOT_BLOCKED or reason >= N_BLOCK_REASONS:
+            return raise_blocked_without_reason(self, reason)
+        self.blocked_since = self.clock
+        self.blocked_at = at
+        self.seats[at].refusals = 0
+        return STEP_BLOCKED
+
+    cdef void end_blocked(self) noexcept nogil:
+        cdef OperatorStats* stats
+        cdef int reason
+        if self.blocked_at < 0:
+            return
+        stats = &(<Operator> self.seats[self.blocked_at].occupant).stats
+        reason = (<Operator> self.seats[self.blocked_at].occupant).blocked_reason
+        stats.blocked_wall_nanos[reason] += self.clock - self.blocked_since
+        stats.blocked_times[reason] += 1
+        self.blocked_at = -1
+
+    cdef void shut(self) noexcept nogil:
+        cdef int i
+        cdef Seat* seat
+        if self.shut_down:
+            return
+        self.shut_down = True
+        self.start_clock()
+        self.end_blocked()
+        self.abandon_upstream(self.n_operators)
+        for i in range(self.n_operators - 1, -1, -1):
+            seat = &self.seats[i]
+            (<Operator> seat.occupant).close()
+            self.charge(&(<Operator> seat.occupant).stats.finish)
+            owner_unref(<Owner*> seat.bound)
+            seat.bound = NULL
+
+    cdef void start_clock(self) noexcept nogil:
+        self.clock = wall_nanos()
+        self.cpu_clock = cpu_nanos()
+        self.cpu_assumed = 0
+
+    cdef void charge(self, Timing* timing) noexcept nogil:
+        """Charge the time since the last reading to `timing`."""
+        cdef int64_t now = wall_nanos()
+        cdef int64_t wall = now - self.clock
+        cdef int64_t cpu = wall
+        cdef int64_t cpu_now
+        self.clock = now
+        if wall < CPU_READ_NANOS:
+            self.cpu_assumed += wall
+        else:
+            cpu_now = cpu_nanos()
+            cpu = cpu_now - self.cpu_clock - self.cpu_assumed
+            if cpu < 0:
+                cpu = 0
+            self.cpu_clock = cpu_now
+            self.cpu_assumed = 0
+        timing.calls += 1
+        timing.wall_nanos += wall
+        timing.cpu_nanos += cpu
+
+
+cpdef object explain_failure(object error, str operator_name, str node_id):
+    where = f"{operator_name} (node {node_id})"
+    if isinstance(error, QcoreError):
+        if getattr(error, "node_id", None) is None:
+            error.operator = operator_name
+            error.node_id = node_id
+            error.args = (f"{where}: {error}",)
+        return error
+    if not isinstance(error, Exception):
+        return error        # KeyboardInterrupt and its like are not the operator's
+    explained = ExecutionError(f"{where} failed: {type(error).__name__}: {error}", operator_name, node_id)
+    explained.__cause__ = error
+    return explained
+
+
+# The operator to blame is the one called last; the task puts its name before the message.
+
+cdef int raise_no_progress(Driver driver) except -1 nogil:
+    with gil:
+        raise ExecutionError(
+            "stuck: not blocked and not finished, yet it gives no output and takes no input; this is a bug of the operator"
+        )
+
+
+cdef int raise_source_needs_input(Driver driver) except -1 nogil:
+    with gil:
+        raise ExecutionError("asks for input, but it is the source of its pipeline; this is a bug of the plan or the operator")
+
+
+cdef int raise_needs_input_after_finish(Driver driver) except -1 nogil:
+    with gil:
+        raise ExecutionError("stuck: it asks for input after it was told that no more comes; this is a bug of the operator")
+
+
+cdef int raise_refuses(Driver driver) except -1 nogil:
+    with gil:
+        raise ExecutionError(
+            f"stuck: it refused the same batch {REFUSALS_MAX} times while saying that it needs input; "
+            "an operator that has to wait must answer BLOCKED"
+        )
+
+
+cdef int raise_null_output(Driver driver) except -1 nogil:
+    with gil:
+        raise ExecutionError("answered OUTPUT without a batch; this is a bug of the operator")
+
+
+cdef int raise_sink_output(Driver driver) except -1 nogil:
+    with gil:
+        raise ExecutionError("gave a batch, but it is the sink of its pipeline; this is a bug of the plan or the operator")
+
+
+cdef int raise_unknown_answer(Driver driver, int answer) except -1 nogil:
+    with gil:
+        raise ExecutionError(f"answered {answer}, which is no Poll; this is a bug of the operator")
+
+
+cdef int raise_blocked_without_reason(Driver driver, int reason) except -1 nogil:
+    with gil:
+        raise ExecutionError(f"is blocked for reason {reason}, which is no BlockReason; this is a bug of the operator")
