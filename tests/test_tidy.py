@@ -95,6 +95,16 @@ def resolve(module: str, known: set[str]) -> str | None:
     return None
 
 
+def is_part_of(path: Path, target: str) -> bool:
+    """Whether `target` is a part of this .pyx in a file of its own: a sibling that builds on this module's .pxd."""
+    stem = ROOT / Path(*target.split("."))
+    if path.suffix != ".pyx" or stem.parent != path.parent:
+        return False
+    files = [file for file in (stem.with_suffix(".pxd"), stem.with_suffix(".pyx")) if file.exists()]
+    own = f"{module_name(path)}."
+    return any(f"{imported}.".startswith(own) for file in files for _, imported in imported_modules(file))
+
+
 def where(path: Path, line: int | None = None) -> str:
     return f"{path.relative_to(ROOT)}" + (f":{line}" if line else "")
 
@@ -125,7 +135,9 @@ def test_imports_point_down() -> None:
         module = module_name(path)
         for line, imported in imported_modules(path):
             target = resolve(imported, set(order))
-            if target is None or target == module or (path.suffix == ".pxd" and target == module):
+            if target is None or target == module:
+                continue
+            if is_part_of(path, target):
                 continue
             if order[target] >= order.get(module, 0) and not module.endswith("__init__"):
                 wrong.append(f"{where(path, line)} imports {target}")
@@ -183,7 +195,7 @@ def test_files_and_functions_are_short() -> None:
 
 def functions(lines: list[str]) -> Iterator[tuple[int, str, int]]:
     """First line, name and length of every function, by indentation, so that it works for Cython too."""
-    head = re.compile(r"(\s*)(?:async )?(?:def|cdef|cpdef)\b.*?\b(\w+)\(")
+    head = re.compile(r"(\s*)(?:async )?(?:def|cdef(?! class)|cpdef)\b.*?\b(\w+)\(")
     for start, line in enumerate(lines):
         found = head.match(line)
         if not found or not opens_block(lines, start):
