@@ -88,7 +88,7 @@ kernels: $(INSTALLED)  ## Single kernels
 
 tidy: $(INSTALLED)  ## Lint, types, stubs, floors
 	$(BIN)/ruff check .
-	$(BIN)/cython-lint --max-line-length 120 qcore_ext
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint --max-line-length 120 qcore_ext
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest qcore_ext --ignore-missing-stub --allowlist stubtest_allowlist.txt --concise
 	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q tests/test_tidy.py

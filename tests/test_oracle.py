@@ -7,6 +7,7 @@ from decimal import Decimal
 import duckdb
 import pyarrow as pa
 import pytest
+
 from oracle import assert_same_rows
 from random_tables import ALL_TYPES, SIZES, random_table
 

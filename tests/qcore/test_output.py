@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from oracle import assert_same_rows
-from random_tables import ALL_TYPES, random_table
 
+from oracle import assert_same_rows
 from qcore.output import WRITERS, json_text
+from random_tables import ALL_TYPES, random_table
 
 
 def written(table: pa.Table, format: str) -> bytes:

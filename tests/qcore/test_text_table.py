@@ -8,9 +8,9 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from random_tables import ALL_TYPES, random_table
 
 from qcore.text_table import cell, render, text_width
+from random_tables import ALL_TYPES, random_table
 
 
 def test_numbers_align_right_and_text_left() -> None:

@@ -1,0 +1,39 @@
+"""A local Spark session for the demo, or the reason why there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def spark_session(cores: int) -> Iterator[tuple[Any, str]]:
+    """The session and an empty reason, or None and the reason in one line."""
+    if shutil.which("java") is None:
+        yield None, "Java is missing (apt-get install openjdk-17-jre-headless)"
+        return
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        yield None, "pyspark is missing (pip install 'qcore[spark]')"
+        return
+    # Spark's Python workers are to be this environment's.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName("qcore demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", str(cores))
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    try:
+        yield session, ""
+    finally:
+        session.stop()
