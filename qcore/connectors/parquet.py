@@ -23,12 +23,18 @@ SPLIT_ROWS = 64 * 1024
 
 
 def split_file(
-    footer: ParquetFooter, partition_values: tuple[tuple[str, Any], ...], path: str, filter: Expr | None, split_rows: int
+    footer: ParquetFooter,
+    partition_values: tuple[tuple[str, Any], ...],
+    path: str,
+    filter: Expr | None,
+    split_rows: int,
+    groups: Sequence[int] | None = None,
 ) -> Iterator[FileSplit]:
-    """Splits of one file: about one a row group, without those in which no row passes `filter`."""
+    """Splits of one file, or of some row groups of it: about one a group, without those where no row passes `filter`."""
     runs: list[list[int]] = []
     rows = 0
-    for group, n_rows in enumerate(footer.group_rows):
+    for group in range(len(footer.group_rows)) if groups is None else groups:
+        n_rows = footer.group_rows[group]
         if n_rows == 0 or (filter is not None and not footer.may_pass(group, filter)):
             continue
         if runs and runs[-1][-1] == group - 1 and rows + n_rows <= split_rows:

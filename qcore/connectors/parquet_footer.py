@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -74,7 +75,7 @@ class ParquetFooter:
         The whole file, once, when its row groups do not lie in order.
         """
         middles = self.middles()
-        if any(a >= b for a, b in zip(middles, middles[1:], strict=False)):
+        if any(a >= b for a, b in itertools.pairwise(middles)):
             return [(0, self.size)] if runs else []
         cuts = [0, *(middle + 1 for middle in middles[:-1]), self.size]
         return [(cuts[run[0]], cuts[run[-1] + 1] - cuts[run[0]]) for run in runs]

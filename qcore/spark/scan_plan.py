@@ -1,0 +1,224 @@
+"""Is a DataFrame no more than a scan of files? Then its files, sections and filters, out of Spark's physical plan. Floor P5."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.connectors.base import FileSplit
+from qcore.errors import PlanError
+from qcore.expression import Expr, call
+from qcore.spark.predicates import Conditions, Untranslated, plain_value
+from qcore.spark.types import arrow_schema
+
+PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+PARQUET_SCAN = "org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan"
+# File lists of Spark's own; those of table formats may stand for deleted rows and renamed columns.
+FILE_INDEXES = frozenset(
+    f"org.apache.spark.sql.execution.datasources.{name}"
+    for name in ("InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex")
+)
+# How PartitionedFile prints itself: one py4j call then fetches all files of a partition.
+PRINTED_FILE = re.compile(r"path: (.*?), range: (\d+)-(\d+), partition values: \[empty row\]", re.DOTALL)
+# Schemes that Hadoop and Arrow name differently.
+SCHEMES = {"s3a": "s3", "s3n": "s3"}
+# Metadata of a column that changes what reading it means.
+READING_METADATA = ("EXISTS_DEFAULT", "CURRENT_DEFAULT", "parquet.field.id", "__CHAR_VARCHAR_TYPE_STRING")
+
+
+@dataclass(frozen=True)
+class FileScan:
+    """A DataFrame that is a projection and a filter over files.
+
+    `schema` are the columns read, those of folder names included; `columns` the one behind each column of the DataFrame;
+    `splits` Spark's own sections, in the order of its partitions.
+    """
+
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    predicate: Expr | None
+    splits: tuple[FileSplit, ...]
+    ignore_case: bool
+
+
+def file_scan(df: Any) -> FileScan:
+    """The scan a classic DataFrame stands for. Raises Untranslated with the reason when it is more than that."""
+    plan = df._jdf.queryExecution().sparkPlan()
+    leaves = plan.collectLeaves()
+    if leaves.length() != 1:
+        raise Untranslated(f"the plan reads {leaves.length()} sources")
+    leaf = leaves.head()
+    kind = leaf.getClass().getSimpleName()
+    if kind == "FileSourceScanExec":
+        scan: _FileSource | _BatchSource = _FileSource(leaf, df.sparkSession._jvm)
+    elif kind == "BatchScanExec":
+        scan = _BatchSource(leaf, df.sparkSession._jvm)
+    else:
+        raise Untranslated(f"the plan reads from {kind}, not from files")
+    conf = df.sparkSession.conf
+    if conf.get("spark.sql.parquet.fieldId.read.enabled", "false") == "true":
+        raise Untranslated("columns are found by field id (spark.sql.parquet.fieldId.read.enabled)")
+    schema = scan.schema()
+    columns = _columns_by_id(leaf, schema)
+    conditions = Conditions(columns, {field.name: field.type for field in schema})
+    predicates: list[Expr] = []
+    _walk(plan, leaf, columns, conditions, predicates)
+    predicate = None
+    for part in predicates:
+        predicate = part if predicate is None else call("and", predicate, part)
+    output = plan.output()
+    held = tuple(_column(columns, output.apply(i)) for i in range(output.length()))
+    ignore_case = conf.get("spark.sql.caseSensitive", "false") != "true"
+    return FileScan(schema, held, predicate, tuple(scan.splits(schema)), ignore_case)
+
+
+def _columns_by_id(leaf: Any, schema: pa.Schema) -> dict[int, str]:
+    output = leaf.output()
+    columns = {}
+    for i in range(output.length()):
+        attribute = output.apply(i)
+        name = attribute.name()
+        if schema.get_field_index(name) < 0:
+            raise Untranslated(f"the column {name} is not stored in the files")
+        columns[attribute.exprId().id()] = name
+    return columns
+
+
+def _column(columns: dict[int, str], attribute: Any) -> str:
+    name = columns.get(attribute.exprId().id())
+    if name is None:
+        raise Untranslated(f"the column {attribute.name()} is computed")
+    return name
+
+
+def _walk(node: Any, leaf: Any, columns: dict[int, str], conditions: Conditions, predicates: list[Expr]) -> None:
+    """Collect filters and renamings between the top of the plan and its leaf, from the leaf up."""
+    if node.equals(leaf):
+        return
+    kind = node.getClass().getSimpleName()
+    if kind not in ("ProjectExec", "FilterExec", "ColumnarToRowExec"):
+        raise Untranslated(f"the plan has {kind} above the scan")
+    _walk(node.child(), leaf, columns, conditions, predicates)
+    if kind == "FilterExec":
+        predicates.append(conditions.condition(node.condition()))
+    elif kind == "ProjectExec":
+        listed = node.projectList()
+        for i in range(listed.length()):
+            item = listed.apply(i)
+            if item.getClass().getSimpleName() == "Alias":
+                child = item.child()
+                if child.getClass().getSimpleName() != "AttributeReference":
+                    raise Untranslated(f"the column {item.name()} is computed: {child.sql()}")
+                columns[item.exprId().id()] = _column(columns, child)
+
+
+def _schema_of(*structs: Any) -> pa.Schema:
+    fields = [item for struct in structs for item in json.loads(struct.json())["fields"]]
+    for item in fields:
+        marks = [mark for mark in READING_METADATA if mark in item.get("metadata", {})]
+        if marks:
+            raise Untranslated(f"the column {item['name']} is read in a way of its own ({marks[0]})")
+    try:
+        schema = arrow_schema({"fields": fields})
+    except PlanError as error:
+        raise Untranslated(str(error)) from error
+    for field in schema:
+        if pa.types.is_nested(field.type) or pa.types.is_duration(field.type) or pa.types.is_null(field.type):
+            raise Untranslated(f"the column {field.name} is {field.type}")
+    return schema
+
+
+class _FileSource:
+    """A scan by Spark's data source version 1: what spark.read.parquet gives unless configured otherwise."""
+
+    def __init__(self, leaf: Any, jvm: Any) -> None:
+        self._leaf = leaf
+        self._jvm = jvm
+        relation = leaf.relation()
+        format = relation.fileFormat().getClass().getName()
+        index = relation.location().getClass().getName()
+        if format != PARQUET_FORMAT:
+            raise Untranslated(f"the files are read by {format}")
+        if index not in FILE_INDEXES:
+            raise Untranslated(f"the files are listed by {index}")
+        self._partition_schema = relation.partitionSchema()
+
+    def schema(self) -> pa.Schema:
+        """Columns read from the files, then those of folder names."""
+        return _schema_of(self._leaf.requiredSchema(), self._partition_schema)
+
+    def splits(self, schema: pa.Schema) -> Iterator[FileSplit]:
+        rdds = self._leaf.inputRDDs()
+        if rdds.length() != 1 or rdds.head().getClass().getSimpleName() != "FileScanRDD":
+            raise Untranslated("the files are not read by one FileScanRDD")
+        partitions = rdds.head().filePartitions()
+        listed = [partitions.apply(i) for i in range(partitions.length())]
+        return _splits(self._jvm, listed, self._partition_schema, schema)
+
+
+class _BatchSource:
+    """A scan by version 2 (spark.sql.sources.useV1SourceList without parquet)."""
+
+    def __init__(self, leaf: Any, jvm: Any) -> None:
+        self._leaf = leaf
+        self._jvm = jvm
+        self._scan = leaf.scan()
+        name = self._scan.getClass().getName()
+        if name != PARQUET_SCAN:
+            raise Untranslated(f"the files are read by {name}")
+        if self._scan.pushedAggregate().isDefined():
+            raise Untranslated("an aggregate is answered from the files' footers")
+        index = self._scan.fileIndex().getClass().getName()
+        if index not in FILE_INDEXES:
+            raise Untranslated(f"the files are listed by {index}")
+
+    def schema(self) -> pa.Schema:
+        """Columns read from the files, then those of folder names."""
+        return _schema_of(self._scan.readDataSchema(), self._scan.readPartitionSchema())
+
+    def splits(self, schema: pa.Schema) -> Iterator[FileSplit]:
+        partitions = self._leaf.inputPartitions()
+        listed = [partitions.apply(i) for i in range(partitions.length())]
+        return _splits(self._jvm, listed, self._scan.readPartitionSchema(), schema)
+
+
+def _splits(jvm: Any, partitions: list[Any], partition_struct: Any, schema: pa.Schema) -> Iterator[FileSplit]:
+    fields = json.loads(partition_struct.json())["fields"]
+    types = [schema.field(item["name"]).type for item in fields]
+    for partition in partitions:
+        files = partition.files()
+        if not fields:
+            yield from _printed(jvm.scala.runtime.ScalaRunTime.stringOf(files), len(files))
+            continue
+        for file in files:
+            row = file.partitionValues()
+            values = []
+            for i, (item, type) in enumerate(zip(fields, types, strict=True)):
+                spark_type = partition_struct.apply(i).dataType()
+                value = None if row.isNullAt(i) else row.get(i, spark_type)
+                values.append((item["name"], plain_value(value, type)))
+            yield FileSplit(file_path(file.urlEncodedPath()), file.start(), file.length(), tuple(values))
+
+
+def _printed(text: str, count: int) -> Iterator[FileSplit]:
+    found = PRINTED_FILE.findall(text)
+    if len(found) != count:
+        raise Untranslated(f"{count} files of a partition print as {text[:200]}")
+    for path, start, end in found:
+        yield FileSplit(file_path(path), int(start), int(end) - int(start))
+
+
+def file_path(url: str) -> str:
+    """What our connectors open for a path as Spark writes it: a local path, unquoted exactly once, or a URL."""
+    scheme, colon, rest = url.partition(":")
+    if colon and scheme == "file":
+        return "/" + urllib.parse.unquote(rest).lstrip("/")
+    if colon and scheme in SCHEMES:
+        return f"{SCHEMES[scheme]}:{rest}"
+    return url

@@ -1,0 +1,96 @@
+"""A Spark DataFrame as a table: its files where it is a scan of files, else its partitions. Floor P5. SPEC S1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.connectors.base import BatchStream, FileSplit, Split, Table, TableStatistics, select_fields
+from qcore.connectors.files import open_file
+from qcore.connectors.parquet import SPLIT_ROWS, check_section, constants_may_pass, split_file
+from qcore.connectors.parquet_footer import FOOTERS
+from qcore.connectors.storage import locate
+from qcore.connectors.view import ViewTable
+from qcore.errors import ExecutionError, PlanError
+from qcore.expression import Expr
+from qcore.spark.exchange import SparkTable, is_connect
+from qcore.spark.predicates import Untranslated
+from qcore.spark.scan_plan import FileScan, file_scan
+from qcore.spark.types import arrow_schema
+
+
+class SparkFileTable:
+    """Spark's own file sections, read by our Parquet reader with Spark's rules for columns and row groups."""
+
+    def __init__(self, scan: FileScan) -> None:
+        self.schema = scan.schema
+        #: Spark's file partitions, as sections of files.
+        self.file_splits = scan.splits
+        self._ignore_case = scan.ignore_case
+
+    def statistics(self) -> TableStatistics:
+        """Row count from the footers."""
+        rows = 0
+        for split in self.file_splits:
+            footer = FOOTERS.get(locate(split.path))
+            rows += sum(footer.group_rows[group] for group in footer.groups_in(split.start, split.length))
+        return TableStatistics(rows)
+
+    def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
+        """Spark's sections, cut further at row groups, so that all drivers end together and statistics leave groups out."""
+        select_fields(self.schema, columns, "the Spark DataFrame")
+        # Columns found without regard to case, or absent, are not what the statistics of a name are about.
+        for split in self.file_splits:
+            if not constants_may_pass(dict(split.partition_values), self.schema, filter):
+                continue
+            footer = FOOTERS.get(locate(split.path))
+            check_section(split, footer.size)
+            groups = footer.groups_in(split.start, split.length)
+            yield from split_file(footer, split.partition_values, split.path, filter, SPLIT_ROWS, groups)
+
+    def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
+        """Read the row groups whose middle byte lies in the section."""
+        if not isinstance(split, FileSplit):
+            raise ExecutionError(f"a {type(split).__name__} cannot be read by a Spark file scan: add FileSplits to its node")
+        wanted = select_fields(self.schema, columns, "the Spark DataFrame")
+        return open_file(
+            split, locate(split.path), wanted, filter, batch_rows, absent_is_null=True, ignore_case=self._ignore_case
+        )
+
+
+def spark_table(df: Any) -> Table:
+    """A table of a Spark DataFrame, classic or Connect.
+
+    A DataFrame that only reads, filters and selects from Parquet files is read by the engine itself, from Spark's own file
+    sections. Anything else is computed by Spark, and its partitions are read as the tasks finish them.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        Not streaming.
+
+    Raises
+    ------
+    PlanError
+        The DataFrame is streaming, or has a type that Arrow lacks.
+    """
+    if not hasattr(df, "mapInArrow"):
+        raise PlanError(f"a {type(df).__module__}.{type(df).__name__} is no Spark DataFrame")
+    if df.isStreaming:
+        raise PlanError("a streaming Spark DataFrame has no end: write it somewhere, and read what was written")
+    schema = arrow_schema(df.schema.jsonValue())
+    if is_connect(df):
+        return SparkTable(df, schema, "Spark Connect does not show its plans")
+    try:
+        scan = file_scan(df)
+    except (Untranslated, OverflowError) as reason:
+        return SparkTable(df, schema, str(reason))
+    return _view(SparkFileTable(scan), scan, schema)
+
+
+def _view(table: SparkFileTable, scan: FileScan, schema: pa.Schema) -> Table:
+    if scan.predicate is None and scan.columns == tuple(schema.names) == tuple(scan.schema.names):
+        return table
+    return ViewTable(schema, table, scan.columns, scan.predicate)

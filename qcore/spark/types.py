@@ -1,0 +1,65 @@
+"""Spark's data types as Arrow's. Floor P5."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+
+SIMPLE = {
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    # Spark's timestamps are instants, kept in UTC; the session's zone only matters when they are shown or parsed.
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+LENGTH_LIMITED = re.compile(r"(char|varchar)\(\d+\)")
+DAY_TIME_INTERVAL = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+
+
+def arrow_type(json: Any, where: str) -> pa.DataType:
+    """The Arrow type of a Spark type in its JSON form. PlanError naming the column when there is none."""
+    if isinstance(json, str):
+        if json in SIMPLE:
+            return SIMPLE[json]
+        decimal = DECIMAL.fullmatch(json)
+        if decimal:
+            return pa.decimal128(int(decimal[1]), int(decimal[2]))
+        if LENGTH_LIMITED.fullmatch(json):
+            return pa.string()
+        if DAY_TIME_INTERVAL.fullmatch(json):
+            return pa.duration("us")
+    elif json.get("type") == "array":
+        element = arrow_type(json["elementType"], where)
+        return pa.list_(pa.field("element", element, json.get("containsNull", True)))
+    elif json.get("type") == "struct":
+        return pa.struct(
+            [pa.field(f["name"], arrow_type(f["type"], where), f.get("nullable", True)) for f in json["fields"]]
+        )
+    elif json.get("type") == "map":
+        value = pa.field("value", arrow_type(json["valueType"], where), json.get("valueContainsNull", True))
+        return pa.map_(arrow_type(json["keyType"], where), value)
+    shown = json if isinstance(json, str) else json.get("type", json)
+    raise PlanError(f"column {where!r} has Spark's type {shown}, which has no Arrow type: cast or drop it in Spark")
+
+
+def arrow_schema(json: dict[str, Any]) -> pa.Schema:
+    """The Arrow schema of a Spark StructType in its JSON form (StructType.jsonValue())."""
+    names = [item["name"] for item in json["fields"]]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise PlanError(f"the Spark DataFrame has two columns named {twice!r}: rename one with toDF() or alias()")
+    return pa.schema([pa.field(f["name"], arrow_type(f["type"], f["name"]), f["nullable"]) for f in json["fields"]])
