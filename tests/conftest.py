@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,16 +12,52 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import pytest
+
+if TYPE_CHECKING:
+    import duckdb
 
 # Operators run in checked mode (docs/ARCHITECTURE.md); an explicit 0 in the environment wins.
 os.environ.setdefault("QCORE_DEBUG", "1")
-sys.path.insert(0, str(Path(__file__).parent))
+ROOT = Path(__file__).resolve().parents[1]
 
 # How long the last worker may take to drop what it holds, once a query is over.
 SETTLE_SECONDS = 5.0
+
+
+def spark_obstacle() -> str | None:
+    """Why tests of Spark cannot run here, or None."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is missing: pip install 'qcore[spark]'"
+    if shutil.which("java") is None:
+        return "Java is missing: apt-get install openjdk-17-jre-headless"
+    return None
+
+
+def pytest_report_header() -> str:
+    """Which qcore is tested."""
+    import qcore_ext
+
+    folder = Path(qcore_ext.__path__[0]).resolve()
+    if (
+        os.environ.get("QCORE_TEST_INSTALLED") == "1"
+        and folder.is_relative_to(ROOT)
+        and "site-packages" not in str(folder)
+    ):
+        raise pytest.UsageError(f"the checkout's own {folder} would be tested, not the installed wheel")
+    return f"qcore: {folder.parent}; Spark: {spark_obstacle() or 'yes'}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of Spark are marked by their path, and skipped where Spark cannot run."""
+    obstacle = spark_obstacle()
+    for item in items:
+        if "spark" in item.path.relative_to(ROOT).as_posix():
+            item.add_marker(pytest.mark.spark)
+            if obstacle:
+                item.add_marker(pytest.mark.skip(reason=obstacle))
 
 
 def held_by_engine() -> dict[str, int]:
@@ -70,6 +107,8 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def duck() -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB of one's own: the oracle."""
+    import duckdb
+
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("set timezone = 'UTC'")
         yield connection
