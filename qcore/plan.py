@@ -183,6 +183,11 @@ class Limit(Unary):
 
 
 @dataclass(frozen=True, eq=False)
+class EnforceSingleRow(Unary):
+    """The child's one row; a row of nulls when it has none, an ExecutionError when it has more. For scalar subqueries."""
+
+
+@dataclass(frozen=True, eq=False)
 class UnionAll(PlanNode):
     """All rows of all inputs; equal types by position, names of the first."""
 

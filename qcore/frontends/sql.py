@@ -1,0 +1,232 @@
+"""SQL text → plan, with DataFusion's planner and optimizer. Floor P2. SPEC Q1.
+
+DataFusion parses, resolves, decorrelates and simplifies, and writes Substrait; nothing of it runs. It knows the tables by
+their schemas only: join order and build sides are decided by qcore.optimizer, which has statistics.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
+from qcore.frontends.substrait.relations import NULL_AWARE
+from qcore.schema import unknown, without_metadata
+from qcore_ext.ground.status import PlanError
+
+SETTINGS = {
+    # 0.06 is a decimal, as the standard says, not a float.
+    "datafusion.sql_parser.parse_float_as_decimal": "true",
+    "datafusion.sql_parser.default_null_ordering": "nulls_last",
+}
+# A context of eight tables takes 4 ms to make.
+CONTEXTS_MAX = 16
+LEFT_ANTI = 6
+
+_contexts: OrderedDict[tuple[tuple[str, pa.Schema], ...], Any] = OrderedDict()
+_contexts_lock = threading.Lock()
+
+
+def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
+    """Plan one SELECT statement over tables of these schemas.
+
+    Parameters
+    ----------
+    text : str
+        The query.
+    tables : mapping of str to pyarrow.Schema
+        The tables it may name. Scan nodes of the plan carry these names and no source.
+
+    Raises
+    ------
+    PlanError
+        A syntax error, an unknown table, column or function, or a construct the engine cannot run.
+    """
+    _refuse_misread(text)
+    context = context_of(tables)
+    options = _options()
+    try:
+        logical = context.sql_with_options(text, options).optimized_logical_plan()
+    except Exception as error:
+        raise _plan_error(error, tables) from None
+    from datafusion import substrait
+
+    try:
+        encoded = substrait.Producer.to_substrait_plan(logical, context).encode()
+    except Exception as error:
+        raise _plan_error(error, tables) from None
+    message = parse_plan(encoded)
+    shown = logical.display_indent()
+    if " null_aware" in shown:
+        _mark_null_aware(message, shown)
+    return read_plan_message(message, tables)
+
+
+def context_of(tables: Mapping[str, pa.Schema]) -> Any:
+    """A DataFusion context that knows empty tables of these schemas; kept for the next query over them."""
+    key = tuple(sorted((name, without_metadata(schema)) for name, schema in tables.items()))
+    with _contexts_lock:
+        context = _contexts.get(key)
+        if context is not None:
+            _contexts.move_to_end(key)
+            return context
+    context = _new_context(tables)
+    with _contexts_lock:
+        _contexts[key] = context
+        while len(_contexts) > CONTEXTS_MAX:
+            _contexts.popitem(last=False)
+    return context
+
+
+def import_datafusion() -> Any:
+    """The datafusion module. PlanError says how to get it."""
+    try:
+        import datafusion
+    except ImportError:
+        raise PlanError("SQL text needs the datafusion package: pip install 'qcore[sql]'") from None
+    return datafusion
+
+
+def _new_context(tables: Mapping[str, pa.Schema]) -> Any:
+    datafusion = import_datafusion()
+    config = datafusion.SessionConfig()
+    for name, value in SETTINGS.items():
+        config = config.set(name, value)
+    context = datafusion.SessionContext(config)
+    for name, schema in tables.items():
+        repeated = sorted({column for column in schema.names if schema.names.count(column) > 1})
+        if repeated:
+            raise PlanError(f"table {name!r} has more than one column {repeated[0]!r}; SQL cannot tell them apart")
+        empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+        try:
+            context.register_record_batches(_quoted(name), [[empty]])
+        except Exception as error:
+            raise PlanError(f"table {name!r} cannot be used in SQL: {_cleaned(str(error))}") from None
+    return context
+
+
+def _quoted(name: str) -> str:
+    """The name as registered: kept as it is, upper case and dots too."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _options() -> Any:
+    # Only reading: a CREATE or COPY would be carried out while planning.
+    options = import_datafusion().SQLOptions()
+    return options.with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+
+
+# --- what DataFusion would get wrong ---
+
+_STRING_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_MISREAD = {
+    # Both become semi joins that ignore how often a row occurs.
+    re.compile(r"\b(except|intersect)\s+all\b", re.IGNORECASE): "EXCEPT ALL and INTERSECT ALL are",
+    # Parsed, then ignored.
+    re.compile(r"\btablesample\b", re.IGNORECASE): "TABLESAMPLE is",
+}
+
+
+def _refuse_misread(text: str) -> None:
+    bare = _STRING_OR_COMMENT.sub(" ", text)
+    for pattern, construct in _MISREAD.items():
+        if pattern.search(bare):
+            raise PlanError(f"{construct} not supported yet")
+
+
+def _mark_null_aware(message: Any, shown: str) -> None:
+    """Put into the joins' hints which anti joins come from NOT IN: DataFusion knows, Substrait has no place for it.
+
+    The plan's text and the messages list the anti joins in the same order: a node, its subqueries, its inputs.
+    """
+    flags = [line.rstrip().endswith("null_aware") for line in shown.splitlines() if "LeftAnti Join:" in line]
+    joins = list(_anti_joins(message.relations[0].root.input))
+    if len(joins) != len(flags):
+        raise PlanError("NOT IN (subquery) over nullable columns cannot be planned here; use NOT EXISTS")
+    for join, null_aware in zip(joins, flags, strict=True):
+        if null_aware:
+            join.common.hint.alias = NULL_AWARE
+
+
+def _anti_joins(rel: Any) -> Iterator[Any]:
+    body = getattr(rel, rel.WhichOneof("rel_type"))
+    if rel.WhichOneof("rel_type") == "join" and body.type == LEFT_ANTI:
+        yield body
+    inputs = []
+    for field, value in body.ListFields():
+        if field.message_type is None:
+            continue
+        parts = value if field.is_repeated else [value]
+        if field.message_type.name == "Rel":
+            inputs += list(parts)
+        else:
+            for part in parts:
+                for subquery in _subqueries(part):
+                    yield from _anti_joins(subquery)
+    for part in inputs:
+        yield from _anti_joins(part)
+
+
+def _subqueries(message: Any) -> Iterator[Any]:
+    """Relations inside an expression, in order."""
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for part in value if field.is_repeated else [value]:
+            if field.message_type.name == "Rel":
+                yield part
+            else:
+                yield from _subqueries(part)
+
+
+# --- errors ---
+
+_PREFIXES = re.compile(
+    r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Invalid or Unsupported Configuration: |"
+    r"This feature is not implemented: |External error: |Execution error: |ParserError\(|TokenizerError\()+"
+)
+_NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
+_NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
+_NOT_SUBSTRAIT = re.compile(r'NotImplemented\("(.*)', re.DOTALL)
+_PLAN_TYPE = re.compile(r"Unsupported plan type: (\w+)")
+
+
+def _plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
+    text = str(error)
+    missing = _NO_TABLE.search(text)
+    if missing:
+        return unknown("table", missing.group(1), tables, "the query")
+    missing = _NO_FIELD.search(text)
+    if missing:
+        name = missing.group(1).replace('"', "").rpartition(".")[2]
+        columns = dict.fromkeys(column for schema in tables.values() for column in schema.names)
+        return unknown("column", name, columns, "the query")
+    unsupported = _NOT_SUBSTRAIT.match(text)
+    if unsupported:
+        return PlanError(_unsupported(unsupported.group(1)))
+    return PlanError(f"the query cannot be planned: {_cleaned(text)}")
+
+
+def _unsupported(text: str) -> str:
+    if "using" in text:
+        return "JOIN … USING and NATURAL JOIN are not supported yet; write the condition with ON"
+    plan_type = _PLAN_TYPE.search(text)
+    construct = plan_type.group(1).upper() if plan_type else text.strip("\"')").replace('\\"', '"')
+    return f"{construct[:200]} is not supported yet"
+
+
+def _cleaned(text: str) -> str:
+    """DataFusion's message without its wrapping."""
+    text = text.strip().removeprefix("Exception: ")
+    short = _PREFIXES.sub("", text)
+    if short != text and short.endswith('")'):
+        short = short[:-2]
+    first, _, rest = short.strip('"').replace("\\n", "\n").partition("\n")
+    hint = next((line for line in rest.splitlines() if line.startswith("Did you mean")), "")
+    first = first.replace('\\"', '"')
+    return f"{first} {hint}".strip()

@@ -1,0 +1,7 @@
+"""Substrait plans → qcore plans. Floor P2. SPEC Q1, B3."""
+
+from __future__ import annotations
+
+from qcore.frontends.substrait.plan import PlanResult, read_substrait
+
+__all__ = ["PlanResult", "read_substrait"]

@@ -1,0 +1,197 @@
+"""Substrait expressions → Expr. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.expression import Call, Case, Cast, Column, Expr, In, Literal
+from qcore.frontends.substrait.functions import scalar_call
+from qcore.frontends.substrait.literals import read_literal
+from qcore.frontends.substrait.types import read_type
+from qcore.functions import expr_type
+from qcore.plan import PlanNode
+from qcore.schema import same_type
+from qcore_ext.ground.status import PlanError
+
+_RETURN_NULL = 1
+_ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
+_COMPARISONS = frozenset(
+    {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from"}
+)
+
+
+@dataclass
+class Scope:
+    """What an expression's field references mean: position → column of `node`.
+
+    Reading a scalar subquery joins its value to `node` and adds no position.
+    """
+
+    node: PlanNode
+    columns: list[str]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the columns, and of subqueries' values."""
+        return self.node.schema
+
+
+SubqueryReader = Callable[[Any, Scope], Expr]
+
+
+class ExpressionReader:
+    """Reads expressions of one plan. `functions` are the names by anchor; `read_subquery` makes a subquery's value a column."""
+
+    def __init__(self, functions: Mapping[int, str], read_subquery: SubqueryReader) -> None:
+        self.functions = functions
+        self._read_subquery = read_subquery
+        self._readers: dict[str, Callable[[Any, Scope], Expr]] = {
+            "selection": self._selection,
+            "literal": lambda message, scope: read_literal(message),
+            "scalar_function": self._scalar_function,
+            "cast": self._cast,
+            "if_then": self._if_then,
+            "switch_expression": self._switch,
+            "singular_or_list": self._in,
+            "subquery": self._read_subquery,
+        }
+
+    def read(self, message: Any, scope: Scope) -> Expr:
+        """The Expr of a Substrait Expression message."""
+        kind = message.WhichOneof("rex_type")
+        reader = self._readers.get(kind)
+        if reader is None:
+            if kind == "window_function":
+                name = self.functions.get(message.window_function.function_reference, "?")
+                raise PlanError(f"window functions are not supported yet ({name})")
+            raise PlanError(f"a Substrait expression of kind {kind or 'none'} is not supported yet")
+        return reader(getattr(message, kind), scope)
+
+    def field_position(self, message: Any) -> int | None:
+        """The position an Expression message refers to, when it is a plain field reference."""
+        if message.WhichOneof("rex_type") != "selection":
+            return None
+        selection = message.selection
+        if selection.HasField("outer_reference"):
+            return None
+        field = selection.direct_reference.struct_field
+        return None if field.HasField("child") else field.field
+
+    def _selection(self, message: Any, scope: Scope) -> Expr:
+        if message.HasField("outer_reference"):
+            raise PlanError("a correlated subquery is left in the plan; rewrite it as a join")
+        if message.WhichOneof("reference_type") != "direct_reference":
+            raise PlanError("masked field references are not supported")
+        segment = message.direct_reference
+        if segment.WhichOneof("reference_type") != "struct_field" or segment.struct_field.HasField("child"):
+            raise PlanError("parts of nested columns (struct fields, list elements, map values) are not supported yet")
+        position = segment.struct_field.field
+        if position >= len(scope.columns):
+            raise PlanError(f"field {position} is referred to, but the input has {len(scope.columns)} columns")
+        return Column(scope.columns[position])
+
+    def function_name(self, reference: int) -> str:
+        """Name of the function with this anchor, without its signature."""
+        name = self.functions.get(reference)
+        if name is None:
+            raise PlanError(f"function anchor {reference} is not declared in the plan's extensions")
+        return name
+
+    def arguments(self, messages: Any, scope: Scope) -> tuple[Expr, ...]:
+        """Values of function arguments; enum arguments become text."""
+        result: list[Expr] = []
+        for message in messages:
+            kind = message.WhichOneof("arg_type")
+            if kind == "value":
+                result.append(self.read(message.value, scope))
+            elif kind == "enum":
+                result.append(Literal(message.enum, pa.string()))
+            else:
+                raise PlanError(f"function arguments of kind {kind} are not supported")
+        return tuple(result)
+
+    def _scalar_function(self, message: Any, scope: Scope) -> Expr:
+        name = self.function_name(message.function_reference)
+        made = scalar_call(name, self.arguments(message.arguments, scope))
+        if isinstance(made, Call) and (made.function in _ARITHMETIC or made.function in _COMPARISONS):
+            return _without_coercions(made, scope.schema)
+        return made
+
+    def _cast(self, message: Any, scope: Scope) -> Expr:
+        argument = self.read(message.input, scope)
+        to = read_type(message.type)
+        if same_type(expr_type(argument, scope.schema), to):
+            return argument
+        return Cast(argument, to, safe=message.failure_behavior != _RETURN_NULL)
+
+    def _if_then(self, message: Any, scope: Scope) -> Expr:
+        clauses = list(message.ifs)
+        base: Expr | None = None
+        # DataFusion writes `case x when …` with x as a first condition that has no value.
+        if clauses and not clauses[0].HasField("then"):
+            base = self.read(getattr(clauses.pop(0), "if"), scope)
+        branches = []
+        for clause in clauses:
+            condition = self.read(getattr(clause, "if"), scope)
+            if base is not None:
+                condition = Call("equal", (base, condition))
+            branches.append((condition, self.read(clause.then, scope)))
+        return self._case(branches, message, scope)
+
+    def _switch(self, message: Any, scope: Scope) -> Expr:
+        value = self.read(message.match, scope)
+        branches = [
+            (Call("equal", (value, read_literal(getattr(branch, "if")))), self.read(branch.then, scope))
+            for branch in message.ifs
+        ]
+        return self._case(branches, message, scope)
+
+    def _case(self, branches: list[Any], message: Any, scope: Scope) -> Expr:
+        otherwise = self.read(getattr(message, "else"), scope) if message.HasField("else") else None
+        if isinstance(otherwise, Literal) and otherwise.value is None:
+            otherwise = None
+        return Case(tuple(branches), otherwise)
+
+    def _in(self, message: Any, scope: Scope) -> Expr:
+        value = self.read(message.value, scope)
+        options = tuple(self.read(option, scope) for option in message.options)
+        if all(isinstance(option, Literal) for option in options):
+            return In(value, options)
+        return Call("or", tuple(Call("equal", (value, option)) for option in options))
+
+
+def _without_coercions(made: Call, schema: pa.Schema) -> Call:
+    """Arithmetic or a comparison without the casts a planner put in to meet its own typing.
+
+    qcore.functions converts arguments itself, to narrower decimals. A cast goes where the value, and the kind of arithmetic
+    (decimal or float), stay the same without it.
+    """
+    bare = tuple(_uncast(argument, schema) for argument in made.arguments)
+    if all(a is b for a, b in zip(bare, made.arguments, strict=True)):
+        return made
+    kinds = [_kind(expr_type(argument, schema)) for argument in bare]
+    if made.function in _ARITHMETIC and "float" not in kinds and "decimal" not in kinds:
+        return made
+    return Call(made.function, bare)
+
+
+def _kind(type_: pa.DataType) -> str:
+    if pa.types.is_decimal(type_):
+        return "decimal"
+    return "float" if pa.types.is_floating(type_) else "other"
+
+
+def _uncast(argument: Expr, schema: pa.Schema) -> Expr:
+    """What a lossless cast to decimal casts, or the argument itself."""
+    if not isinstance(argument, Cast) or not argument.safe or not pa.types.is_decimal(argument.to):
+        return argument
+    from_type = expr_type(argument.argument, schema)
+    lossless = pa.types.is_integer(from_type) or (
+        pa.types.is_decimal(from_type) and from_type.scale <= argument.to.scale
+    )
+    return argument.argument if lossless else argument
+

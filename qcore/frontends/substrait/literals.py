@@ -1,0 +1,114 @@
+"""Substrait literals → Literal expressions. Floor P2."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.expression import Literal
+from qcore.frontends.substrait.types import read_type, time_type, unit_of
+from qcore_ext.ground.status import PlanError
+
+_EPOCH = datetime.date(1970, 1, 1)
+_DECIMAL_DIGITS_MAX = 38
+
+_SIMPLE = {
+    "boolean": pa.bool_(),
+    "fp32": pa.float32(),
+    "fp64": pa.float64(),
+    "string": pa.string(),
+    "fixed_char": pa.string(),
+    "binary": pa.binary(),
+    "fixed_binary": pa.binary(),
+}
+_INTEGERS = {
+    "i8": (pa.int8(), pa.uint8()),
+    "i16": (pa.int16(), pa.uint16()),
+    "i32": (pa.int32(), pa.uint32()),
+    "i64": (pa.int64(), pa.uint64()),
+}
+
+
+def read_literal(message: Any) -> Literal:
+    """The Literal of a Substrait Expression.Literal message."""
+    kind = message.WhichOneof("literal_type")
+    if kind in _SIMPLE:
+        return Literal(getattr(message, kind), _SIMPLE[kind])
+    if kind in _INTEGERS:
+        return _integer(getattr(message, kind), _INTEGERS[kind], message.type_variation_reference)
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise PlanError(f"a literal of the Substrait type {kind or 'without a kind'} cannot be read")
+    return reader(getattr(message, kind))
+
+
+def _integer(value: int, types: tuple[pa.DataType, pa.DataType], variation: int) -> Literal:
+    if variation != 1:
+        return Literal(value, types[0])
+    # Unsigned values travel in the signed field.
+    return Literal(value % (1 << types[1].bit_width), types[1])
+
+
+def decimal_literal(unscaled: int, scale: int) -> Literal:
+    """The decimal unscaled × 10^-scale in as few digits as it takes: 1 as decimal(20,0) would widen all it meets."""
+    if scale < 0:
+        unscaled, scale = unscaled * 10**-scale, 0
+    digits = str(abs(unscaled))
+    if max(len(digits), scale) > _DECIMAL_DIGITS_MAX:
+        raise PlanError(f"the decimal literal {unscaled}e{-scale} has more than {_DECIMAL_DIGITS_MAX} digits")
+    value = Decimal((int(unscaled < 0), tuple(map(int, digits)), -scale))
+    return Literal(value, pa.decimal128(max(len(digits), scale, 1), scale))
+
+
+def _decimal(message: Any) -> Literal:
+    return decimal_literal(int.from_bytes(message.value, "little", signed=True), message.scale)
+
+
+def _timestamp(zone: str | None) -> Callable[[Any], Literal]:
+    def read(message: Any) -> Literal:
+        unit = unit_of(message.precision)
+        type_ = pa.timestamp(unit, zone)
+        if unit == "ns":
+            return Literal(message.value, type_)
+        return Literal(pa.scalar(message.value, type_).as_py(), type_)
+
+    return read
+
+
+def _time(message: Any) -> Literal:
+    type_ = time_type(message.precision)
+    if message.precision == 9:
+        return Literal(message.value, type_)
+    return Literal(pa.scalar(message.value, type_).as_py(), type_)
+
+
+def _interval(months: int, days: int, nanos: int) -> Literal:
+    return Literal(pa.MonthDayNano([months, days, nanos]), pa.month_day_nano_interval())
+
+
+def _nanos(message: Any) -> int:
+    scale = 10 ** (9 - message.precision)
+    return int(message.seconds) * 1_000_000_000 + int(message.subseconds) * scale
+
+
+def _interval_compound(message: Any) -> Literal:
+    months, rest = message.interval_year_to_month, message.interval_day_to_second
+    return _interval(months.years * 12 + months.months, rest.days, _nanos(rest))
+
+
+_READERS: dict[str, Callable[[Any], Literal]] = {
+    "date": lambda days: Literal(_EPOCH + datetime.timedelta(days=days), pa.date32()),
+    "decimal": _decimal,
+    "var_char": lambda message: Literal(message.value, pa.string()),
+    "precision_time": _time,
+    "precision_timestamp": _timestamp(None),
+    "precision_timestamp_tz": _timestamp("UTC"),
+    "interval_year_to_month": lambda message: _interval(message.years * 12 + message.months, 0, 0),
+    "interval_day_to_second": lambda message: _interval(0, message.days, _nanos(message)),
+    "interval_compound": _interval_compound,
+    "null": lambda type_: Literal(None, read_type(type_)),
+}

@@ -1,0 +1,86 @@
+"""Reading a whole Substrait plan. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.frontends.substrait.relations import RelationReader
+from qcore.frontends.substrait.types import top_level_names
+from qcore.plan import PlanNode
+from qcore_ext.ground.status import PlanError
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """A plan as read.
+
+    Attributes
+    ----------
+    plan : PlanNode
+        Its column names are unique.
+    output_names : list of str
+        The query's own names of the result's columns; one may occur more than once.
+    files : dict
+        Paths by table name, for tables the plan gives as files.
+    """
+
+    plan: PlanNode
+    output_names: list[str]
+    files: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read_substrait(plan_bytes: bytes, schemas: Mapping[str, pa.Schema] | None = None) -> PlanResult:
+    """Read a serialised Substrait plan.
+
+    Parameters
+    ----------
+    plan_bytes : bytes
+        A Plan message.
+    schemas : mapping of str to pyarrow.Schema, optional
+        The tables there are. Without it the plan's own schemas hold.
+
+    Raises
+    ------
+    PlanError
+        The bytes are no plan, need the `sql` extra that is not installed, or ask for what the engine has not.
+    """
+    return read_plan_message(parse_plan(plan_bytes), schemas)
+
+
+def parse_plan(plan_bytes: bytes) -> Any:
+    """The Plan message of serialised bytes."""
+    try:
+        from substrait.plan_pb2 import Plan
+    except ImportError:
+        raise PlanError("Substrait plans need the substrait package: pip install 'qcore[sql]'") from None
+    message = Plan()
+    try:
+        message.ParseFromString(plan_bytes)
+    except Exception as error:
+        raise PlanError(f"the bytes are no Substrait plan: {error}") from None
+    return message
+
+
+def read_plan_message(message: Any, schemas: Mapping[str, pa.Schema] | None = None) -> PlanResult:
+    """Read a Plan message."""
+    if len(message.relations) != 1:
+        raise PlanError(f"the Substrait plan has {len(message.relations)} root relations; 1 can be run")
+    functions = {}
+    for extension in message.extensions:
+        if extension.WhichOneof("mapping_type") == "extension_function":
+            function = extension.extension_function
+            functions[function.function_anchor] = function.name.partition(":")[0]
+    reader = RelationReader(functions, schemas, by_datafusion=message.version.producer == "datafusion")
+    relation = message.relations[0]
+    if relation.WhichOneof("rel_type") == "rel":
+        root = reader.exact(reader.read(relation.rel))
+        return PlanResult(root, list(root.schema.names), reader.files)
+    read = reader.exact(reader.read(relation.root.input))
+    names = list(relation.root.names)
+    if len(names) != len(read.schema):
+        names = top_level_names(names, read.schema.types)
+    return PlanResult(reader.renamed(read, names), names, reader.files)

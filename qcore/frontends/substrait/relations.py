@@ -1,0 +1,403 @@
+"""Substrait relations → plan nodes. Floor P2.
+
+Substrait counts columns, plans name them. Every column made here gets a name no other column of the plan has, so that
+joins never clash; a projection that only picks and reorders columns becomes no node, only another list of names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.expression import Call, Cast, Column, Expr, Literal, col, conjuncts
+from qcore.frontends.substrait.expressions import ExpressionReader, Scope
+from qcore.frontends.substrait.functions import aggregate_name
+from qcore.frontends.substrait.reads import read_table
+from qcore.functions import common_type, expr_type
+from qcore.joins import conjunction, make_join
+from qcore.naming import ColumnNames, NodeIds
+from qcore.plan import (
+    Aggregate,
+    AggregateCall,
+    EnforceSingleRow,
+    Filter,
+    Limit,
+    NestedLoopJoin,
+    OrderBy,
+    PlanNode,
+    Project,
+    SortKey,
+    TopN,
+    UnionAll,
+)
+from qcore.schema import aggregate_schema, join_schema, project_schema, same_type
+from qcore_ext.ground.status import PlanError
+
+# What sql.py writes into the hint of an anti join that Substrait cannot tell from NOT EXISTS.
+NULL_AWARE = "null_aware"
+
+_JOIN_KINDS = {
+    1: "inner",
+    2: "full",
+    3: "left",
+    4: "right",
+    5: "left_semi",
+    6: "left_anti",
+    8: "right_semi",
+    9: "right_anti",
+    11: "mark",
+}
+_JOIN_NAMES = {7: "left single", 10: "right single", 12: "right mark"}
+_SET_UNION_DISTINCT, _SET_UNION_ALL = 5, 6
+_SET_NAMES = {1: "EXCEPT", 2: "EXCEPT", 3: "INTERSECT", 4: "INTERSECT", 7: "EXCEPT ALL", 8: "INTERSECT ALL"}
+_DISTINCT = 2
+# (descending, nulls first) by SortDirection.
+_DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}
+# Fields that Substrait dropped and older producers still write, by number.
+_FETCH_OFFSET, _FETCH_COUNT = 3, 4
+
+
+@dataclass
+class Relation:
+    """A relation as read: `columns` name its columns, in order, within `node`'s schema; the node may have more."""
+
+    node: PlanNode
+    columns: list[str]
+
+    def scope(self) -> Scope:
+        """For the expressions over this relation."""
+        return Scope(self.node, self.columns)
+
+
+class RelationReader:
+    """Reads the relations of one plan."""
+
+    def __init__(
+        self, functions: Mapping[int, str], schemas: Mapping[str, pa.Schema] | None, by_datafusion: bool = False
+    ) -> None:
+        self.ids = NodeIds()
+        self.names = ColumnNames()
+        self.schemas = schemas
+        self.files: dict[str, list[str]] = {}
+        self.by_datafusion = by_datafusion
+        self.expressions = ExpressionReader(functions, self._subquery)
+        self._readers: dict[str, Callable[[Any], Relation]] = {
+            "read": self._read,
+            "project": self._project,
+            "filter": self._filter,
+            "join": self._join,
+            "cross": self._cross,
+            "aggregate": self._aggregate,
+            "sort": self._sort,
+            "fetch": self._fetch,
+            "set": self._set,
+        }
+
+    def read(self, message: Any) -> Relation:
+        """The relation of a Rel message."""
+        kind = message.WhichOneof("rel_type")
+        reader = self._readers.get(kind)
+        if reader is None:
+            raise PlanError(f"the Substrait relation {kind or 'without a kind'} is not supported yet")
+        body = getattr(message, kind)
+        relation = reader(body)
+        if kind != "project" and body.common.HasField("emit"):
+            mapping = body.common.emit.output_mapping
+            return Relation(relation.node, [relation.columns[position] for position in mapping])
+        return relation
+
+    def exact(self, relation: Relation) -> PlanNode:
+        """A node that has the relation's columns and no others, a repeated one under a new name."""
+        node, columns = relation.node, relation.columns
+        if node.schema.names == columns:
+            return node
+        seen: set[str] = set()
+        names = []
+        for name in columns:
+            names.append(self.names.new(name) if name in seen else name)
+            seen.add(name)
+        return self._project_node(node, names, [col(name) for name in columns])
+
+    def renamed(self, node: PlanNode, names: Sequence[str]) -> PlanNode:
+        """`node` with the query's own column names, where those are unique; sorting stays on top."""
+        if len(set(names)) != len(names) or len(names) != len(node.schema) or list(names) == node.schema.names:
+            return node
+        schema = pa.schema([field.with_name(name) for field, name in zip(node.schema, names, strict=True)])
+        if isinstance(node, Project):
+            return replace(node, schema=schema)
+        if isinstance(node, Limit):
+            return replace(node, schema=schema, child=self.renamed(node.child, names))
+        if isinstance(node, (OrderBy, TopN)):
+            new = dict(zip(node.schema.names, names, strict=True))
+            keys = tuple(replace(key, column=new[key.column]) for key in node.keys)
+            return replace(node, schema=schema, child=self.renamed(node.child, names), keys=keys)
+        return Project(self.ids.new(), schema, node, tuple(col(name) for name in node.schema.names))
+
+    # --- relations ---
+
+    def _read(self, message: Any) -> Relation:
+        table = read_table(message, self.schemas, self.ids, self.names, self.files)
+        node, columns = table.node, table.columns
+        for name in ("filter", "best_effort_filter"):
+            # A best-effort filter only prunes; the plan filters again above.
+            if name == "filter" and message.HasField(name):
+                scope = Scope(node, table.all_columns)
+                predicate = self.expressions.read(message.filter, scope)
+                node = self._filter_node(scope.node, predicate)
+        return Relation(node, columns)
+
+    def _project(self, message: Any) -> Relation:
+        child = self.read(message.input)
+        scope = child.scope()
+        wanted = (
+            list(message.common.emit.output_mapping)
+            if message.common.HasField("emit")
+            else list(range(len(child.columns) + len(message.expressions)))
+        )
+        n_inputs = len(child.columns)
+        computed: dict[int, tuple[str, Expr]] = {}
+        for position in sorted(set(wanted)):
+            if position < n_inputs:
+                continue
+            if position >= n_inputs + len(message.expressions):
+                raise PlanError(f"the projection emits column {position}, but has {n_inputs + len(message.expressions)}")
+            expr = self.expressions.read(message.expressions[position - n_inputs], scope)
+            name = expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr))
+            computed[position] = (name, expr)
+        columns = [computed[i][0] if i >= n_inputs else child.columns[i] for i in wanted]
+        if all(isinstance(expr, Column) for _, expr in computed.values()):
+            return Relation(scope.node, columns)
+        expressions: dict[str, Expr] = {child.columns[i]: col(child.columns[i]) for i in wanted if i < n_inputs}
+        expressions.update(computed[i] for i in wanted if i >= n_inputs)
+        node = self._project_node(scope.node, list(expressions), list(expressions.values()))
+        return Relation(node, columns)
+
+    def _filter(self, message: Any) -> Relation:
+        child = self.read(message.input)
+        scope = child.scope()
+        predicate = self.expressions.read(message.condition, scope)
+        return Relation(self._filter_node(scope.node, predicate), child.columns)
+
+    def _join(self, message: Any) -> Relation:
+        left, right = self.read(message.left), self.read(message.right)
+        kind = _JOIN_KINDS.get(message.type)
+        if kind is None:
+            raise PlanError(f"{_JOIN_NAMES.get(message.type, f'type {message.type}')} joins are not supported yet")
+        if message.common.hint.alias == NULL_AWARE and kind == "left_anti":
+            kind = "null_aware_anti"
+        both = Scope(self._cross_scope(left, right), left.columns + right.columns)
+        scope_node = both.node
+        conditions: list[Expr] = []
+        for name in ("expression", "post_join_filter"):
+            if message.HasField(name):
+                if name == "post_join_filter" and kind != "inner":
+                    raise PlanError("a filter after an outer or semi join, inside the join, is not supported yet")
+                conditions += conjuncts(self.expressions.read(getattr(message, name), both))
+        if both.node is not scope_node:
+            raise PlanError("a scalar subquery inside a join condition is not supported yet; put it into WHERE")
+        conditions = [part for part in conditions if not _is_true(part)]
+        mark = self.names.new("mark") if kind == "mark" else ""
+        node = make_join(self.ids, kind, left.node, right.node, conditions, mark)
+        if kind in ("left_semi", "left_anti", "null_aware_anti"):
+            return Relation(node, left.columns)
+        if kind in ("right_semi", "right_anti"):
+            return Relation(node, right.columns)
+        return Relation(node, left.columns + ([mark] if kind == "mark" else right.columns))
+
+    def _cross(self, message: Any) -> Relation:
+        left, right = self.read(message.left), self.read(message.right)
+        return Relation(self._cross_scope(left, right), left.columns + right.columns)
+
+    def _aggregate(self, message: Any) -> Relation:
+        child = self.read(message.input)
+        scope = child.scope()
+        key_exprs = [self.expressions.read(part, scope) for part in message.grouping_expressions]
+        sets = [list(grouping.expression_references) for grouping in message.groupings]
+        keys: list[tuple[str, Expr]] = []
+        place: list[int] = []
+        for expr in key_exprs:
+            # One expression may stand in several sets, each time listed anew.
+            known = [i for i, (_, key) in enumerate(keys) if isinstance(key, Column) and _same_column(key, expr)]
+            if not known:
+                known = [len(keys)]
+                name = expr.name if isinstance(expr, Column) else _name_of(expr)
+                keys.append((name if isinstance(expr, Column) else self.names.new(name), expr))
+            place.append(known[0])
+        calls = [self._measure(measure, scope) for measure in message.measures]
+        key_names = [name for name, _ in keys]
+        columns = [key_names[i] for i in place]
+        grouping_sets = None
+        if len(sets) > 1:
+            grouping_sets = tuple(tuple(dict.fromkeys(place[i] for i in part)) for part in sets)
+            if self.by_datafusion:
+                # Its columns are the distinct keys, then an internal grouping id, which nothing but GROUPING() reads.
+                columns = [*key_names, _GROUPING_ID]
+        schema = aggregate_schema(keys, calls, scope.schema)
+        node = Aggregate(self.ids.new(), schema, scope.node, tuple(keys), tuple(calls), grouping_sets)
+        return Relation(node, columns + [call.name for call in calls])
+
+    def _measure(self, message: Any, scope: Scope) -> AggregateCall:
+        function = message.measure
+        written = self.expressions.function_name(function.function_reference)
+        name = aggregate_name(written)
+        if function.sorts:
+            raise PlanError(f"ORDER BY inside {written}() is not supported yet")
+        if function.phase not in (0, 3):
+            raise PlanError("aggregates in partial phases cannot be read; give the plan before it is made distributed")
+        arguments = self.expressions.arguments(function.arguments, scope)
+        distinct = function.invocation == _DISTINCT
+        if name == "count" and not distinct:
+            arguments = tuple(a for a in arguments if not (isinstance(a, Literal) and a.value is not None))
+        if name in ("sum", "avg"):
+            arguments = tuple(_unwidened(a, scope.schema) for a in arguments)
+        where = self.expressions.read(message.filter, scope) if message.HasField("filter") else None
+        wish = _name_of(arguments[0]) if arguments else "rows"
+        return AggregateCall(self.names.new(f"{name}_{wish}"), name, arguments, distinct, where)
+
+    def _sort(self, message: Any) -> Relation:
+        child = self.read(message.input)
+        scope = child.scope()
+        keys: list[SortKey] = []
+        computed: dict[str, Expr] = {}
+        for sort in message.sorts:
+            if sort.direction not in _DIRECTIONS:
+                raise PlanError("clustered or custom sort orders are not supported")
+            descending, nulls_first = _DIRECTIONS[sort.direction]
+            expr = self.expressions.read(sort.expr, scope)
+            if isinstance(expr, Column):
+                name = expr.name
+            else:
+                name = self.names.new("order")
+                computed[name] = expr
+            if all(key.column != name for key in keys):
+                keys.append(SortKey(name, descending, nulls_first))
+        node = scope.node
+        if computed:
+            kept = node.schema.names
+            node = self._project_node(node, [*kept, *computed], [*map(col, kept), *computed.values()])
+        return Relation(OrderBy(self.ids.new(), node.schema, node, tuple(keys)), child.columns)
+
+    def _fetch(self, message: Any) -> Relation:
+        child = self.read(message.input)
+        scope = child.scope()
+        limits: dict[str, int | None] = {"offset_expr": 0, "count_expr": None}
+        for name in limits:
+            if message.HasField(name):
+                value = self.expressions.read(getattr(message, name), scope)
+                if not isinstance(value, Literal):
+                    raise PlanError("LIMIT and OFFSET take constants only")
+                limits[name] = value.value
+        for number, value in _dropped_numbers(message):
+            if number == _FETCH_OFFSET:
+                limits["offset_expr"] = value
+            elif number == _FETCH_COUNT and value < 1 << 63:
+                limits["count_expr"] = value
+        node = Limit(self.ids.new(), child.node.schema, child.node, limits["count_expr"], limits["offset_expr"] or 0)
+        return Relation(node, child.columns)
+
+    def _set(self, message: Any) -> Relation:
+        if message.op not in (_SET_UNION_ALL, _SET_UNION_DISTINCT):
+            raise PlanError(f"the set operation {_SET_NAMES.get(message.op, message.op)} is not supported yet")
+        inputs = [self.exact(self.read(part)) for part in message.inputs]
+        widths = {len(node.schema) for node in inputs}
+        if len(widths) > 1:
+            raise PlanError(f"the inputs of a UNION have {' and '.join(map(str, sorted(widths)))} columns")
+        types = [common_type([node.schema.field(i).type for node in inputs]) for i in range(widths.pop())]
+        names = [self.names.new(name) for name in inputs[0].schema.names]
+        inputs = [self._typed(node, types) for node in inputs]
+        schema = pa.schema(list(zip(names, types, strict=True)))
+        node: PlanNode = UnionAll(self.ids.new(), schema, tuple(inputs))
+        if message.op == _SET_UNION_DISTINCT:
+            node = Aggregate(self.ids.new(), schema, node, tuple((name, col(name)) for name in names), ())
+        return Relation(node, names)
+
+    # --- parts ---
+
+    def _subquery(self, message: Any, scope: Scope) -> Expr:
+        kind = message.WhichOneof("subquery_type")
+        if kind != "scalar":
+            text = {"in_predicate": "IN (subquery)", "set_predicate": "EXISTS"}.get(kind, "a subquery comparison")
+            raise PlanError(f"{text} as a value is not supported yet; use it as a condition in WHERE")
+        value = self.read(message.scalar.input)
+        if len(value.columns) != 1:
+            raise PlanError(f"a scalar subquery must give one column, not {len(value.columns)}")
+        node = self.exact(value)
+        if not _gives_one_row(node):
+            node = EnforceSingleRow(self.ids.new(), node.schema, node)
+        scope.node = NestedLoopJoin(
+            self.ids.new(), join_schema("inner", scope.node.schema, node.schema), scope.node, node, "inner"
+        )
+        return Column(node.schema.names[0])
+
+    def _cross_scope(self, left: Relation, right: Relation) -> PlanNode:
+        schema = join_schema("inner", left.node.schema, right.node.schema)
+        return NestedLoopJoin(self.ids.new(), schema, left.node, right.node, "inner")
+
+    def _filter_node(self, node: PlanNode, predicate: Expr) -> PlanNode:
+        kept = conjunction([part for part in conjuncts(predicate) if not _is_true(part)])
+        if kept is None:
+            return node
+        type_ = expr_type(kept, node.schema)
+        if not pa.types.is_boolean(type_) and not pa.types.is_null(type_):
+            raise PlanError(f"the condition {kept!r} is of type {type_}, not boolean")
+        return Filter(self.ids.new(), node.schema, node, kept)
+
+    def _project_node(self, node: PlanNode, names: Sequence[str], expressions: Sequence[Expr]) -> PlanNode:
+        return Project(self.ids.new(), project_schema(names, expressions, node.schema), node, tuple(expressions))
+
+    def _typed(self, node: PlanNode, types: Sequence[pa.DataType]) -> PlanNode:
+        if all(same_type(field.type, type_) for field, type_ in zip(node.schema, types, strict=True)):
+            return node
+        expressions = [
+            col(field.name) if same_type(field.type, type_) else Cast(col(field.name), type_)
+            for field, type_ in zip(node.schema, types, strict=True)
+        ]
+        return self._project_node(node, node.schema.names, expressions)
+
+
+_GROUPING_ID = "GROUPING()"
+
+
+def _same_column(key: Column, expr: Expr) -> bool:
+    return isinstance(expr, Column) and expr.name == key.name
+
+
+def _is_true(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value is True
+
+
+def _name_of(expr: Expr) -> str:
+    """A readable name for a computed column."""
+    while isinstance(expr, Cast):
+        expr = expr.argument
+    if isinstance(expr, Column):
+        return expr.name
+    if isinstance(expr, Call):
+        return expr.function
+    return type(expr).__name__.lower()
+
+
+def _unwidened(argument: Expr, schema: pa.Schema) -> Expr:
+    """What a cast between integers casts: sums widen by themselves."""
+    if isinstance(argument, Cast) and pa.types.is_integer(argument.to):
+        from_type = expr_type(argument.argument, schema)
+        if pa.types.is_signed_integer(from_type) and argument.to == pa.int64():
+            return argument.argument
+    return argument
+
+
+def _gives_one_row(node: PlanNode) -> bool:
+    """Whether the node is sure to give exactly one row."""
+    if isinstance(node, Aggregate):
+        return not node.keys and node.grouping_sets is None
+    return isinstance(node, Project) and _gives_one_row(node.child)
+
+
+def _dropped_numbers(message: Any) -> list[tuple[int, int]]:
+    """Integer fields that Substrait's current messages no longer have."""
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    return [(field.field_number, field.data) for field in UnknownFieldSet(message) if isinstance(field.data, int)]
