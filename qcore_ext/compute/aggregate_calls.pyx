@@ -1,0 +1,279 @@
+"""Aggregate calls taken apart: what is read, which states are kept, how results come of them. Floor E2."""
+
+from libc.math cimport sqrt
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memset
+
+from qcore_ext.compute.aggregate_state cimport (
+    REP_F64, REP_VIEW, STATE_COUNT, STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM,
+    AggregateState, Moments, state_column, state_column_type, state_n_columns, state_rep,
+)
+from qcore_ext.data.column cimport Column, column_new_flat, column_unref
+from qcore_ext.data.schema cimport (
+    PHYS_F64, PHYS_I64, PHYS_I128, PHYS_U64, TYPE_BOOL, TYPE_DECIMAL, CSchema, DataType, Schema, schema_copy_field,
+    schema_new, schema_set_field, type_equal, type_name,
+)
+from qcore_ext.ground.bitmap cimport bit_clear
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, owner_unref, struct_free, struct_new
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.ground.wide cimport int128, wide_power_of_ten
+
+from qcore_ext.ground.status import PlanError
+
+# Function: how the result comes about, and the states it needs.
+FUNCTIONS = {
+    "count": (RESULT_STATE, (STATE_COUNT,)),
+    "count_null": (RESULT_STATE, (STATE_COUNT,)),
+    "sum": (RESULT_SUM, (STATE_SUM,)),
+    "avg": (RESULT_AVG, (STATE_SUM, STATE_COUNT)),
+    "min": (RESULT_STATE, (STATE_MIN,)),
+    "max": (RESULT_STATE, (STATE_MAX,)),
+    "bool_and": (RESULT_STATE, (STATE_MIN,)),
+    "bool_or": (RESULT_STATE, (STATE_MAX,)),
+    "first": (RESULT_STATE, (STATE_FIRST,)),
+    "any_value": (RESULT_STATE, (STATE_FIRST,)),
+    "last": (RESULT_STATE, (STATE_LAST,)),
+    "var_samp": (RESULT_VAR_SAMP, (STATE_MOMENTS,)),
+    "var_pop": (RESULT_VAR_POP, (STATE_MOMENTS,)),
+    "stddev_samp": (RESULT_STDDEV_SAMP, (STATE_MOMENTS,)),
+    "stddev_pop": (RESULT_STDDEV_POP, (STATE_MOMENTS,)),
+}
+# Taking each value once changes nothing.
+INDIFFERENT_TO_REPEATS = {"min", "max", "bool_and", "bool_or", "first", "any_value", "last"}
+
+
+cdef class AggregateCalls:
+    """Aggregate calls, checked and taken apart.
+
+    Parameters
+    ----------
+    calls : list of (str, int, int, bool)
+        Function, position of the argument or -1, position of the filter or -1, distinct.
+    """
+
+    def __init__(self, list calls):
+        cdef int32_t i, j
+        inputs = {}
+        states = {}
+        results = []
+        self.functions = [call[0] for call in calls]
+        for function, argument, filter, distinct in calls:
+            if function not in FUNCTIONS:
+                raise PlanError(f"unknown aggregate function {function!r}; there are {', '.join(sorted(FUNCTIONS))}")
+            if argument < 0 and function != "count":
+                raise PlanError(f"the aggregate function {function!r} needs an argument")
+            how, kinds = FUNCTIONS[function]
+            repeats = bool(distinct) and function not in INDIFFERENT_TO_REPEATS and argument >= 0
+            wanted = (argument, filter, repeats, function == "count_null")
+            at = inputs.setdefault(wanted, len(inputs))
+            results.append((how, [states.setdefault((kind, at), len(states)) for kind in kinds]))
+        self.n_inputs = len(inputs)
+        self.n_states = len(states)
+        self.n_results = len(results)
+        self.inputs = <CallInput*> struct_new(max(self.n_inputs, 1) * sizeof(CallInput))
+        self.states = <CallState*> struct_new(max(self.n_states, 1) * sizeof(CallState))
+        self.results = <CallResult*> struct_new(max(self.n_results, 1) * sizeof(CallResult))
+        for i, (argument, filter, distinct, nulls) in enumerate(inputs):
+            self.inputs[i].argument = argument
+            self.inputs[i].filter = filter
+            self.inputs[i].distinct = distinct
+            self.inputs[i].nulls = nulls
+        for i, (kind, at) in enumerate(states):
+            self.states[i].kind = kind
+            self.states[i].input = at
+            self.states[i].column = self.n_state_columns
+            self.n_state_columns += state_n_columns(kind)
+        for i, (how, used) in enumerate(results):
+            self.results[i].how = how
+            for j in range(<int32_t> len(used)):
+                self.results[i].states[j] = used[j]
+
+    def __dealloc__(self):
+        struct_free(self.inputs)
+        struct_free(self.states)
+        struct_free(self.results)
+
+    @property
+    def has_distinct(self):
+        """Whether some call takes each value once: then states cannot meet, and step must be 'single'."""
+        return any(self.inputs[i].distinct for i in range(self.n_inputs))
+
+    cdef int check_types(self, const DataType* types, int32_t n_types) except -1:
+        cdef int32_t i, argument
+        cdef int rep
+        for i in range(self.n_inputs):
+            if max(self.inputs[i].argument, self.inputs[i].filter) >= n_types:
+                raise PlanError(f"an aggregate reads input {max(self.inputs[i].argument, self.inputs[i].filter)} of {n_types}")
+            if self.inputs[i].filter >= 0 and types[self.inputs[i].filter].id != TYPE_BOOL:
+                raise PlanError(f"the filter of an aggregate is {type_name(&types[self.inputs[i].filter])}, not bool")
+        for i in range(self.n_states):
+            argument = self.inputs[self.states[i].input].argument
+            if argument < 0 or self.states[i].kind == STATE_COUNT:
+                continue
+            rep = state_rep(&types[argument])
+            if rep < 0 or (rep == REP_VIEW and self.states[i].kind in (STATE_SUM, STATE_MOMENTS)):
+                raise PlanError(
+                    f"no aggregate of {', '.join(sorted(set(self.functions)))} takes {type_name(&types[argument])} as asked "
+                    f"of input {argument}; cast it first"
+                )
+        return 0
+
+
+def partial_schema(Schema inputs, int n_keys, list calls, Schema results):
+    """Schema of what step 'partial' gives and step 'final' reads: keys, then states.
+
+    Parameters
+    ----------
+    inputs : Schema
+        Of the expressions the partial step computes: keys, arguments, filters.
+    n_keys : int
+    calls : list of (str, int, int, bool)
+        As HashAggregation takes them.
+    results : Schema
+        Of the final step's output: the keys' names are taken from it.
+    """
+    cdef AggregateCalls parts = AggregateCalls(calls)
+    cdef CSchema* schema
+    cdef DataType* types = schema_types(inputs.schema)
+    cdef DataType type
+    cdef DataType none
+    cdef int32_t i, column, argument
+    memset(&none, 0, sizeof(DataType))
+    try:
+        parts.check_types(types, inputs.schema.n_fields)
+        schema = schema_new(n_keys + parts.n_state_columns)
+        try:
+            for i in range(n_keys):
+                schema_copy_field(schema, i, &inputs.schema.fields[i], results.schema.fields[i].name)
+            for i in range(parts.n_states):
+                argument = parts.inputs[parts.states[i].input].argument
+                for column in range(state_n_columns(parts.states[i].kind)):
+                    state_column_type(parts.states[i].kind, &types[argument] if argument >= 0 else &none, column, &type)
+                    name = f"$state{parts.states[i].column + column}".encode()
+                    schema_set_field(schema, n_keys + parts.states[i].column + column, name, &type)
+            return Schema.wrap(schema)
+        finally:
+            owner_unref(<Owner*> schema)
+    finally:
+        struct_free(types)
+
+
+cdef DataType* schema_types(CSchema* schema) except NULL:
+    """The fields' types side by side; the caller frees them."""
+    cdef DataType* types = <DataType*> struct_new(max(schema.n_fields, 1) * sizeof(DataType))
+    cdef int32_t i
+    for i in range(schema.n_fields):
+        types[i] = schema.fields[i].type
+    return types
+
+
+# --- results ---
+
+cdef int sum_to_doubles(const AggregateState* state, int64_t start, int64_t n, double* out) except -1 nogil:
+    cdef long double unit = <long double> wide_power_of_ten(state.type.scale)
+    cdef const int128* sums = (<const int128*> state.values.data) + start
+    cdef int64_t i
+    if state.rep == REP_F64:
+        for i in range(n):
+            out[i] = (<const double*> state.values.data)[start + i]
+    else:
+        for i in range(n):
+            out[i] = <double> (<long double> sums[i] / unit)
+    return 0
+
+
+cdef int sum_to_wholes(const AggregateState* state, const DataType* type, int64_t start, int64_t n, char* out) except -1 nogil:
+    """Sums as int64, uint64 or decimals of the state's scale."""
+    cdef const int128* sums = (<const int128*> state.values.data) + start
+    cdef int128 low = -wide_power_of_ten(38)
+    cdef int128 high = wide_power_of_ten(38)
+    cdef bint bad = False
+    cdef int64_t i
+    if type.id == TYPE_DECIMAL:
+        high = wide_power_of_ten(type.precision) - 1
+        low = -high
+    elif type.phys == PHYS_U64:
+        low = 0
+        high = <int128> 0xFFFFFFFFFFFFFFFFULL
+    else:
+        high = <int128> 0x7FFFFFFFFFFFFFFFULL
+        low = -high - 1
+    for i in range(n):
+        bad |= sums[i] < low or sums[i] > high
+    if bad:
+        return raise_execution(b"a sum does not fit its result type; cast its argument to a wider type or to double")
+    if type.phys == PHYS_I128:
+        for i in range(n):
+            (<int128*> out)[i] = sums[i]
+    else:
+        for i in range(n):
+            (<int64_t*> out)[i] = <int64_t> sums[i]
+    return 0
+
+
+cdef void averages(const AggregateState* sums, const AggregateState* counts, int64_t start, int64_t n, double* out) noexcept nogil:
+    cdef const int64_t* count = (<const int64_t*> counts.values.data) + start
+    cdef long double unit = <long double> wide_power_of_ten(sums.type.scale)
+    cdef int64_t i
+    if sums.rep == REP_F64:
+        for i in range(n):
+            out[i] = (<const double*> sums.values.data)[start + i] / count[i]
+    else:
+        # The sum is exact, so only this one division rounds.
+        for i in range(n):
+            out[i] = <double> (<long double> (<const int128*> sums.values.data)[start + i] / (unit * count[i]))
+
+
+cdef void variances(const Moments* moments, int how, int64_t n, double* out, uint8_t* validity) noexcept nogil:
+    cdef bint sample = how == RESULT_VAR_SAMP or how == RESULT_STDDEV_SAMP
+    cdef double freedom
+    cdef int64_t i
+    for i in range(n):
+        freedom = moments[i].count - 1 if sample else moments[i].count
+        if freedom <= 0:
+            out[i] = 0
+            bit_clear(validity, i)
+        elif how == RESULT_STDDEV_SAMP or how == RESULT_STDDEV_POP:
+            out[i] = sqrt(moments[i].m2 / freedom)
+        else:
+            out[i] = moments[i].m2 / freedom
+
+
+cdef Column* computed_column(
+    const CallResult* result, AggregateState* states, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil:
+    cdef AggregateState* state = &states[result.states[0]]
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef int64_t i
+    cdef bint done = False
+    cdef Column* out = column_new_flat(type, n, True, account, &values, &validity)
+    try:
+        if n > 0 and result.how >= RESULT_VAR_SAMP:
+            variances((<Moments*> state.values.data) + start, result.how, n, <double*> values.data, validity)
+        elif n > 0:
+            if result.how == RESULT_AVG:
+                averages(state, &states[result.states[1]], start, n, <double*> values.data)
+            elif type.phys == PHYS_F64:
+                sum_to_doubles(state, start, n, <double*> values.data)
+            else:
+                sum_to_wholes(state, type, start, n, values.data)
+            if state.seen == NULL:
+                out.validity = NULL
+            else:
+                for i in range(n):
+                    if not (<uint8_t*> state.seen.data)[start + i]:
+                        bit_clear(validity, i)
+        done = True
+    finally:
+        if not done:
+            column_unref(out)
+    return out
+
+
+cdef Column* result_column(
+    const CallResult* result, AggregateState* states, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil:
+    if result.how == RESULT_STATE:
+        return state_column(&states[result.states[0]], 0, start, n, account)
+    return computed_column(result, states, type, start, n, account)

@@ -1,0 +1,364 @@
+"""State of one aggregate for every group: made, updated by vectors, and read out as columns. Floor E2."""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.aggregate_extreme cimport (
+    extreme_fill, extreme_update, pick_strings, pick_update, string_update,
+)
+from qcore_ext.compute.aggregate_moments cimport moments_merge, moments_update
+from qcore_ext.compute.aggregate_sum cimport add_counts, count_rows, sum_doubles, sum_integers
+from qcore_ext.data.column cimport (
+    STORE_DECIMAL64, VECTOR_ROWS, Column, StringView, Vector, column_constant_null, column_new_flat,
+)
+from qcore_ext.data.schema cimport (
+    PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_U8, PHYS_U16,
+    PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT64, DataType, phys_width,
+)
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.ground.memory cimport (
+    Arena, Buffer, MemoryAccount, Owner, arena_new, buffer_grow, buffer_new, buffer_unref, owner_ref, owner_unref,
+)
+from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.ground.wide cimport int128, wide_power_of_ten
+
+cdef enum:
+    GROUPS_MIN = 64
+
+ctypedef fused Narrow:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+ctypedef fused Whole:
+    int64_t
+    uint64_t
+
+
+cdef int state_rep(const DataType* type) noexcept nogil:
+    cdef uint8_t phys = type.phys
+    if phys == PHYS_U64:
+        return REP_U64
+    if phys == PHYS_F32 or phys == PHYS_F64:
+        return REP_F64
+    if phys == PHYS_I128:
+        return REP_WIDE
+    if phys == PHYS_VIEW:
+        return REP_VIEW
+    if phys == PHYS_NONE or PHYS_BOOL <= phys <= PHYS_U32:
+        return REP_I64
+    return -1
+
+
+cdef int value_width(const AggregateState* state) noexcept nogil:
+    if state.kind == STATE_MOMENTS:
+        return sizeof(Moments)
+    if state.kind == STATE_COUNT:
+        return 8
+    if state.kind == STATE_SUM:
+        return 8 if state.rep == REP_F64 else 16
+    return 16 if state.rep == REP_WIDE or state.rep == REP_VIEW else 8
+
+
+cdef bint asks_seen(const AggregateState* state) noexcept nogil:
+    """Whether the kernel itself reads `seen`."""
+    if state.kind == STATE_FIRST or state.kind == STATE_LAST:
+        return True
+    return state.rep == REP_VIEW and (state.kind == STATE_MIN or state.kind == STATE_MAX)
+
+
+cdef bint counts_only(const AggregateState* state) noexcept nogil:
+    """Whether a group without a value has a state all the same: nothing was counted."""
+    return state.kind == STATE_COUNT or state.kind == STATE_MOMENTS
+
+
+cdef int state_init(AggregateState* state, MemoryAccount* account, int kind, const DataType* type) except -1 nogil:
+    memset(state, 0, sizeof(AggregateState))
+    state.account = account
+    state.kind = <uint8_t> kind
+    state.type = type[0]
+    state.rep = <uint8_t> max(state_rep(type), 0)
+    if state.rep == REP_VIEW and asks_seen(state):
+        state.arena = arena_new(account)
+    return 0
+
+
+cdef void state_free(AggregateState* state) noexcept nogil:
+    buffer_unref(state.values)
+    buffer_unref(state.seen)
+    owner_unref(<Owner*> state.arena)
+    state.values = NULL
+    state.seen = NULL
+    state.arena = NULL
+
+
+cdef int state_clear(AggregateState* state) except -1 nogil:
+    cdef Arena* arena
+    state.n_groups = 0
+    buffer_unref(state.seen)
+    state.seen = NULL
+    if state.arena != NULL:
+        arena = arena_new(state.account)
+        owner_unref(<Owner*> state.arena)
+        state.arena = arena
+    return 0
+
+
+# --- growing ---
+
+cdef int grow(AggregateState* state, int64_t n_groups) except -1 nogil:
+    """Room for n_groups; those that are new get an empty state, but `seen` is left as it is."""
+    cdef int width = value_width(state)
+    cdef int64_t capacity = max(state.capacity, <int64_t> GROUPS_MIN)
+    if n_groups > state.capacity:
+        while capacity < n_groups:
+            capacity *= 2
+        if state.values == NULL:
+            state.values = buffer_new(state.account, capacity * width)
+        else:
+            buffer_grow(&state.values, state.n_groups * width, capacity * width)
+        state.capacity = capacity
+    if (state.kind == STATE_MIN or state.kind == STATE_MAX) and state.rep != REP_VIEW:
+        extreme_fill(state.rep, state.kind == STATE_MAX, state.values.data, state.n_groups, n_groups)
+    else:
+        memset(state.values.data + state.n_groups * width, 0, (n_groups - state.n_groups) * width)
+    return 0
+
+
+cdef int state_reserve(AggregateState* state, int64_t n_groups, bint all_take_part) except -1 nogil:
+    """Make room for an update in which every new group has a row; `all_take_part`: and each row counts."""
+    cdef bint track = state.seen != NULL or not all_take_part or asks_seen(state)
+    cdef int64_t before = state.n_groups
+    if n_groups > before or state.values == NULL:
+        grow(state, n_groups)
+    if track and not counts_only(state):
+        if state.seen == NULL:
+            # Until now every group had a value.
+            state.seen = buffer_new(state.account, state.capacity)
+            memset(state.seen.data, 1, before)
+        elif state.seen.size < state.capacity:
+            buffer_grow(&state.seen, before, state.capacity)
+        memset(state.seen.data + before, 0, n_groups - before)
+    state.n_groups = n_groups
+    return 0
+
+
+cdef int state_extend(AggregateState* state, int64_t n_groups) except -1 nogil:
+    if n_groups > state.n_groups:
+        state_reserve(state, n_groups, False)
+    return 0
+
+
+cdef void mark_seen(uint8_t* seen, const uint32_t* groups, int64_t n, const uint8_t* mask) noexcept nogil:
+    cdef int64_t i
+    if mask == NULL:
+        for i in range(n):
+            seen[groups[i] if groups != NULL else 0] = 1
+    else:
+        for i in range(n):
+            seen[groups[i] if groups != NULL else 0] |= bit_get(mask, i)
+
+
+# --- updating ---
+
+cdef void widen_values(const Narrow* values, int64_t n, int64_t* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = <int64_t> values[i]
+
+
+cdef void widen_floats(const float* values, int64_t n, double* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = values[i]
+
+
+cdef void state_widen(const Vector* vector, int64_t n, char* room, Vector* out) noexcept nogil:
+    cdef uint8_t phys = vector.phys
+    out[0] = vector[0]
+    if phys == PHYS_I64 or phys == PHYS_U64 or phys == PHYS_F64 or phys == PHYS_I128 or phys == PHYS_VIEW:
+        return
+    out.values = room
+    out.phys = PHYS_F64 if phys == PHYS_F32 else PHYS_I64
+    if phys == PHYS_F32:
+        widen_floats(<const float*> vector.values, n, <double*> room)
+    elif phys == PHYS_I32:
+        widen_values[int32_t](<const int32_t*> vector.values, n, <int64_t*> room)
+    elif phys == PHYS_U32:
+        widen_values[uint32_t](<const uint32_t*> vector.values, n, <int64_t*> room)
+    elif phys == PHYS_I16:
+        widen_values[int16_t](<const int16_t*> vector.values, n, <int64_t*> room)
+    elif phys == PHYS_U16:
+        widen_values[uint16_t](<const uint16_t*> vector.values, n, <int64_t*> room)
+    elif phys == PHYS_I8:
+        widen_values[int8_t](<const int8_t*> vector.values, n, <int64_t*> room)
+    elif phys == PHYS_U8 or phys == PHYS_BOOL:
+        widen_values[uint8_t](<const uint8_t*> vector.values, n, <int64_t*> room)
+    else:
+        memset(room, 0, n * 8)      # type null
+
+
+cdef int update_value(
+    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument, const uint8_t* mask,
+) except -1 nogil:
+    """SUM, MIN, MAX, FIRST, LAST."""
+    cdef int128 wide[VECTOR_ROWS]
+    cdef char* values = state.values.data
+    cdef uint8_t* seen = <uint8_t*> state.seen.data if state.seen != NULL else NULL
+    cdef const char* picked = <const char*> argument.values
+    cdef int width = value_width(state)
+    if state.kind == STATE_SUM:
+        if state.rep == REP_F64:
+            sum_doubles(<double*> values, n_groups, groups, n, <const double*> argument.values, mask)
+        elif sum_integers(<int128*> values, n_groups, groups, n, argument, mask):
+            return raise_execution(b"a sum has more than the 38 digits a decimal can hold; cast its argument to double")
+    elif state.kind == STATE_MIN or state.kind == STATE_MAX:
+        if state.rep == REP_VIEW:
+            return string_update(
+                1 if state.kind == STATE_MAX else -1, <StringView*> values, seen, state.arena, groups, n, argument, mask
+            )
+        extreme_update(state.rep, state.kind == STATE_MAX, values, groups, n, argument, mask)
+    else:
+        if state.rep == REP_VIEW:
+            return pick_strings(
+                state.kind == STATE_FIRST, <StringView*> values, seen, state.arena, groups, n, argument, mask
+            )
+        if state.rep == REP_WIDE and argument.phys == PHYS_I64:
+            simd_kernels().widen(<const int64_t*> argument.values, n, <int64_t*> wide)
+            picked = <const char*> wide
+        pick_update(state.kind == STATE_FIRST, width, values, seen, groups, n, picked, mask)
+        return 0
+    if seen != NULL:
+        mark_seen(seen, groups, n, mask)
+    return 0
+
+
+cdef int state_update(
+    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument, const uint8_t* mask,
+) except -1 nogil:
+    state_reserve(state, n_groups, mask == NULL)
+    if state.kind == STATE_COUNT:
+        count_rows(<int64_t*> state.values.data, n_groups, groups, n, mask)
+        return 0
+    if state.kind == STATE_MOMENTS:
+        moments_update(
+            <Moments*> state.values.data, groups, n, argument, <double> wide_power_of_ten(state.type.scale), mask
+        )
+        return 0
+    return update_value(state, n_groups, groups, n, argument, mask)
+
+
+cdef int state_merge(
+    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* arguments, const uint8_t* mask,
+) except -1 nogil:
+    state_reserve(state, n_groups, mask == NULL)
+    if state.kind == STATE_COUNT:
+        add_counts(<int64_t*> state.values.data, groups, n, <const int64_t*> arguments[0].values)
+        return 0
+    if state.kind == STATE_MOMENTS:
+        moments_merge(
+            <Moments*> state.values.data, groups, n, <const int64_t*> arguments[0].values,
+            <const double*> arguments[1].values, <const double*> arguments[2].values,
+        )
+        return 0
+    return update_value(state, n_groups, groups, n, arguments, mask)
+
+
+# --- reading out ---
+
+cdef int state_n_columns(int kind) noexcept nogil:
+    return 3 if kind == STATE_MOMENTS else 1
+
+
+cdef void state_column_type(int kind, const DataType* type, int32_t column, DataType* out) noexcept nogil:
+    if kind != STATE_SUM and kind != STATE_COUNT and kind != STATE_MOMENTS:
+        out[0] = type[0]
+        return
+    memset(out, 0, sizeof(DataType))
+    if kind == STATE_SUM and type.id != TYPE_FLOAT32 and type.id != TYPE_FLOAT64:
+        out.id = TYPE_DECIMAL
+        out.phys = PHYS_I128
+        out.precision = 38
+        out.scale = type.scale
+    elif kind == STATE_SUM or column > 0:
+        out.id = TYPE_FLOAT64
+        out.phys = PHYS_F64
+    else:
+        out.id = TYPE_INT64
+        out.phys = PHYS_I64
+
+
+cdef void narrow_values(const int64_t* values, int64_t n, Narrow* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = <Narrow> values[i]
+
+
+cdef void narrow_doubles(const double* values, int64_t n, float* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = <float> values[i]
+
+
+cdef void copy_out(uint8_t phys, const char* values, int64_t n, char* out) noexcept nogil:
+    """Values as the state keeps them (8 or 16 bytes) to the column's width."""
+    if phys == PHYS_F32:
+        narrow_doubles(<const double*> values, n, <float*> out)
+    elif phys_width(phys) == 4:
+        narrow_values[uint32_t](<const int64_t*> values, n, <uint32_t*> out)
+    elif phys_width(phys) == 2:
+        narrow_values[uint16_t](<const int64_t*> values, n, <uint16_t*> out)
+    elif phys_width(phys) == 1:
+        narrow_values[uint8_t](<const int64_t*> values, n, <uint8_t*> out)
+    else:
+        memcpy(out, values, n * phys_width(phys))
+
+
+cdef void moments_out(const Moments* moments, int32_t column, int64_t n, char* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        if column == 0:
+            (<int64_t*> out)[i] = <int64_t> moments[i].count
+        else:
+            (<double*> out)[i] = moments[i].mean if column == 1 else moments[i].m2
+
+
+cdef Column* state_column(AggregateState* state, int32_t column, int64_t start, int64_t n, MemoryAccount* account) except NULL nogil:
+    cdef DataType type
+    cdef Column* out
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef const uint8_t* seen
+    cdef const char* source
+    cdef int64_t i
+    state_column_type(state.kind, &state.type, column, &type)
+    if type.phys == PHYS_NONE:
+        return column_constant_null(&type, n)
+    out = column_new_flat(&type, n, state.seen != NULL, account, &values, &validity)
+    source = state.values.data + start * value_width(state) if n > 0 else NULL
+    if n == 0:
+        return out
+    if state.kind == STATE_MOMENTS:
+        moments_out(<const Moments*> source, column, n, values.data)
+    elif type.phys == PHYS_I128:
+        # Sums mostly fit 64 bits: half the memory to move, and the reader need not look again.
+        if simd_kernels().narrow(<const int64_t*> source, n, <int64_t*> values.data) == 0:
+            out.storage = STORE_DECIMAL64
+        else:
+            memcpy(values.data, source, n * 16)
+    else:
+        copy_out(type.phys, source, n, values.data)
+    if state.seen != NULL:
+        seen = <const uint8_t*> state.seen.data + start
+        for i in range(n):
+            if not seen[i]:
+                bit_clear(validity, i)
+    if type.phys == PHYS_VIEW:
+        out.heap_owner = owner_ref(<Owner*> state.arena)
+    return out

@@ -1,0 +1,194 @@
+"""Counting and summing by group, a vector at a time. Floor E2."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from qcore_ext.compute.aggregate_state cimport FEW_GROUPS
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector
+from qcore_ext.data.schema cimport PHYS_I64, PHYS_U64
+from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.wide cimport int128, wide_apply, wide_power_of_ten
+
+cdef extern from "native/clz.h" nogil:
+    int qc_popcount(uint64_t value)
+
+cdef enum:
+    COPIES = 4
+    # Magnitudes below 2**52 cannot overflow a 64-bit sum over a vector of 2**11.
+    SAFE_BITS = 52
+
+ctypedef fused Number:
+    int64_t
+    double
+
+
+cdef void mask_numbers(const Number* values, const uint8_t* mask, int64_t n, Number* out) noexcept nogil:
+    """Zero where the mask has no bit."""
+    cdef int64_t i
+    cdef uint64_t keep
+    for i in range(n):
+        keep = <uint64_t> 0 - <uint64_t> ((mask[i >> 3] >> (i & 7)) & 1)
+        (<uint64_t*> out)[i] = (<const uint64_t*> values)[i] & keep
+
+
+cdef Number total(const Number* values, int64_t n) noexcept nogil:
+    cdef Number a = 0
+    cdef Number b = 0
+    cdef Number c = 0
+    cdef Number d = 0
+    cdef int64_t i
+    cdef int64_t quarters = n >> 2
+    for i in range(quarters):
+        a += values[4 * i]
+        b += values[4 * i + 1]
+        c += values[4 * i + 2]
+        d += values[4 * i + 3]
+    for i in range(4 * quarters, n):
+        a += values[i]
+    return (a + b) + (c + d)
+
+
+cdef void add_few(const Number* values, const uint32_t* groups, int64_t n, Number* sums) noexcept nogil:
+    """Into four copies of FEW_GROUPS sums."""
+    cdef int64_t i
+    cdef int64_t quarters = n >> 2
+    for i in range(quarters):
+        sums[groups[4 * i]] += values[4 * i]
+        sums[FEW_GROUPS + groups[4 * i + 1]] += values[4 * i + 1]
+        sums[2 * FEW_GROUPS + groups[4 * i + 2]] += values[4 * i + 2]
+        sums[3 * FEW_GROUPS + groups[4 * i + 3]] += values[4 * i + 3]
+    for i in range(4 * quarters, n):
+        sums[groups[i]] += values[i]
+
+
+# --- counts ---
+
+cdef int64_t count_bits(const uint8_t* mask, int64_t n) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t count = 0
+    for i in range(n >> 3):
+        count += qc_popcount(mask[i])
+    for i in range(n & ~7, n):
+        count += bit_get(mask, i)
+    return count
+
+
+cdef void count_rows(int64_t* counts, int64_t n_groups, const uint32_t* groups, int64_t n, const uint8_t* mask) noexcept nogil:
+    cdef uint32_t few[COPIES * FEW_GROUPS]
+    cdef int64_t i
+    cdef int64_t quarters = n >> 2
+    if groups == NULL or n_groups == 1:
+        counts[0] += n if mask == NULL else count_bits(mask, n)
+    elif mask != NULL:
+        for i in range(n):
+            counts[groups[i]] += bit_get(mask, i)
+    elif n_groups <= FEW_GROUPS:
+        memset(few, 0, sizeof(few))
+        for i in range(quarters):
+            few[groups[4 * i]] += 1
+            few[FEW_GROUPS + groups[4 * i + 1]] += 1
+            few[2 * FEW_GROUPS + groups[4 * i + 2]] += 1
+            few[3 * FEW_GROUPS + groups[4 * i + 3]] += 1
+        for i in range(4 * quarters, n):
+            few[groups[i]] += 1
+        for i in range(n_groups):
+            counts[i] += few[i] + few[FEW_GROUPS + i] + few[2 * FEW_GROUPS + i] + few[3 * FEW_GROUPS + i]
+    else:
+        for i in range(n):
+            counts[groups[i]] += 1
+
+
+cdef void add_counts(int64_t* counts, const uint32_t* groups, int64_t n, const int64_t* values) noexcept nogil:
+    cdef int64_t i
+    if groups == NULL:
+        counts[0] += total[int64_t](values, n)
+    else:
+        for i in range(n):
+            counts[groups[i]] += values[i]
+
+
+# --- sums ---
+
+cdef void sum_doubles(
+    double* sums, int64_t n_groups, const uint32_t* groups, int64_t n, const double* values, const uint8_t* mask,
+) noexcept nogil:
+    cdef double masked[VECTOR_ROWS]
+    cdef double few[COPIES * FEW_GROUPS]
+    cdef int64_t i
+    if mask != NULL:
+        mask_numbers[double](values, mask, n, masked)
+        values = masked
+    if groups == NULL or n_groups == 1:
+        sums[0] += total[double](values, n)
+    elif n_groups <= FEW_GROUPS:
+        memset(few, 0, sizeof(few))
+        add_few[double](values, groups, n, few)
+        for i in range(n_groups):
+            sums[i] += (few[i] + few[FEW_GROUPS + i]) + (few[2 * FEW_GROUPS + i] + few[3 * FEW_GROUPS + i])
+    else:
+        for i in range(n):
+            sums[groups[i]] += values[i]
+
+
+cdef int sum_wide(
+    int128* sums, const uint32_t* groups, int64_t n, const int128* values, const uint8_t* mask,
+) noexcept nogil:
+    cdef int128 limit = wide_power_of_ten(38) - 1
+    cdef int128 result
+    cdef int64_t i, group
+    cdef int bad = 0
+    for i in range(n):
+        if mask == NULL or bit_get(mask, i):
+            group = groups[i] if groups != NULL else 0
+            bad |= wide_apply(0, sums[group], values[i], limit, &result)
+            sums[group] = result
+    return bad
+
+
+cdef void sum_unsigned(
+    int128* sums, const uint32_t* groups, int64_t n, const uint64_t* values, const uint8_t* mask,
+) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        if mask == NULL or bit_get(mask, i):
+            sums[groups[i] if groups != NULL else 0] += <int128> values[i]
+
+
+cdef int sum_integers(
+    int128* sums, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument, const uint8_t* mask,
+) noexcept nogil:
+    cdef int64_t masked[VECTOR_ROWS]
+    cdef int64_t few[COPIES * FEW_GROUPS]
+    cdef const int64_t* values = <const int64_t*> argument.values
+    cdef uint64_t magnitude
+    cdef bint small
+    cdef int64_t i
+    if argument.phys != PHYS_I64 and argument.phys != PHYS_U64:
+        return sum_wide(sums, groups, n, <const int128*> argument.values, mask)
+    if mask != NULL:
+        mask_numbers[int64_t](values, mask, n, masked)
+        values = masked
+    if groups != NULL and n_groups > FEW_GROUPS and argument.phys == PHYS_I64:
+        for i in range(n):
+            sums[groups[i]] += values[i]
+        return 0
+    magnitude = simd_kernels().magnitude(values, n)
+    small = magnitude >> SAFE_BITS == 0
+    if argument.phys == PHYS_U64 and not small:
+        sum_unsigned(sums, groups, n, <const uint64_t*> values, NULL)
+    elif groups == NULL or n_groups == 1:
+        if small:
+            sums[0] += total[int64_t](values, n)
+        else:
+            for i in range(n):
+                sums[0] += values[i]
+    elif small and n_groups <= FEW_GROUPS:
+        memset(few, 0, sizeof(few))
+        add_few[int64_t](values, groups, n, few)
+        for i in range(n_groups):
+            sums[i] += few[i] + few[FEW_GROUPS + i] + few[2 * FEW_GROUPS + i] + few[3 * FEW_GROUPS + i]
+    else:
+        for i in range(n):
+            sums[groups[i]] += values[i]
+    return 0

@@ -1,0 +1,28 @@
+"""What an aggregate reads of one vector: its argument, widened, and which rows take part. Floor E3."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from qcore_ext.compute.aggregate_calls cimport CallInput
+from qcore_ext.data.column cimport Vector
+from qcore_ext.data.schema cimport DataType
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount
+from qcore_ext.structures.group_table cimport GroupTable
+
+
+ctypedef struct AggregateInput:
+    CallInput call
+    GroupTable* pairs           # owned; distinct: the (group, value) pairs met so far
+    Buffer* room                # owned
+    # Of the vector last loaded:
+    Vector vector
+    const uint8_t* mask         # NULL: every row takes part
+    bint nothing                # no row takes part
+
+
+# `type` of the argument; NULL when there is none.
+cdef int aggregate_input_init(
+    AggregateInput* input, MemoryAccount* account, const CallInput* call, const DataType* type,
+) except -1 nogil
+cdef void aggregate_input_free(AggregateInput* input) noexcept nogil
+# `loaded`: the vectors of all inputs; `groups` NULL: all rows are of group 0.
+cdef int aggregate_input_load(AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n) except -1 nogil

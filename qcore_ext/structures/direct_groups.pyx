@@ -1,0 +1,272 @@
+"""Groups of keys with few possible values, looked up in an array: no hash, no comparison. Floor E3."""
+
+from libc.stdint cimport (
+    INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
+from libc.string cimport memset
+
+from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
+from qcore_ext.data.schema cimport (
+    PHYS_BOOL, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_VIEW, DataType,
+)
+from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref, struct_free, struct_new
+
+cdef enum:
+    CODES_MAX = 65536           # 256 KB of groups: within the second-level cache
+    REBUILDS_MAX = 32
+
+ctypedef fused Integer:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+
+
+cdef DirectGroups* direct_groups_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
+    cdef DirectGroups* direct = <DirectGroups*> struct_new(sizeof(DirectGroups))
+    cdef int32_t c
+    cdef uint8_t phys
+    direct.account = account
+    direct.enabled = n_columns <= DIRECT_COLUMNS_MAX
+    direct.n_columns = n_columns
+    if direct.enabled:
+        for c in range(n_columns):
+            phys = types[c].phys
+            direct.fields[c].phys = phys
+            if phys != PHYS_VIEW and not (PHYS_BOOL <= phys <= PHYS_U32):
+                direct.enabled = False
+    return direct
+
+
+cdef void direct_groups_free(DirectGroups* direct) noexcept nogil:
+    if direct == NULL:
+        return
+    buffer_unref(direct.groups)
+    buffer_unref(direct.codes)
+    struct_free(direct)
+
+
+cdef void direct_groups_clear(DirectGroups* direct) noexcept nogil:
+    if direct.groups != NULL:
+        memset(direct.groups.data, 0, direct.n_codes * sizeof(uint32_t))
+
+
+# --- numbering ---
+
+cdef uint64_t add_integers(
+    const Integer* values, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride, uint32_t* codes,
+) noexcept nogil:
+    """Add each row's number times stride; the result is non-zero when a value lies outside low..low + span - 1."""
+    cdef uint64_t distance
+    cdef uint64_t outside = 0
+    cdef int64_t i
+    if validity == NULL:
+        for i in range(n):
+            distance = <uint64_t> <int64_t> values[i] - <uint64_t> low
+            outside |= distance >= span
+            codes[i] += <uint32_t> (distance + 1) * stride
+    else:
+        for i in range(n):
+            if bit_get(validity, i):
+                distance = <uint64_t> <int64_t> values[i] - <uint64_t> low
+                outside |= distance >= span
+                codes[i] += <uint32_t> (distance + 1) * stride
+    return outside
+
+
+cdef uint64_t add_strings(
+    const uint64_t* halves, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride, uint32_t* codes,
+) noexcept nogil:
+    """As add_integers. The empty string is 0, a byte one more than itself; length and that byte are in a view's first half."""
+    cdef uint64_t distance
+    cdef uint64_t outside = 0
+    cdef int64_t i
+    for i in range(n):
+        if validity == NULL or bit_get(validity, i):
+            distance = (halves[2 * i] & 1) * (1 + ((halves[2 * i] >> 32) & 0xFF)) - <uint64_t> low
+            outside |= (halves[2 * i] & 0xFFFFFFFEULL) | <uint64_t> (distance >= span)
+            codes[i] += <uint32_t> (distance + 1) * stride
+    return outside
+
+
+cdef bint encode(DirectGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
+    """Codes of the rows; False when a value lies outside the ranges known."""
+    cdef uint32_t* codes = <uint32_t*> direct.codes.data
+    cdef DirectField* field
+    cdef const void* values
+    cdef const uint8_t* validity
+    cdef uint64_t span
+    cdef uint64_t outside = 0
+    cdef int32_t c
+    memset(codes, 0, n * sizeof(uint32_t))
+    for c in range(direct.n_columns):
+        field = &direct.fields[c]
+        values = keys[c].values
+        validity = keys[c].validity
+        span = <uint64_t> (field.high - field.low + 1) if field.seen else 0
+        if field.phys == PHYS_VIEW:
+            outside |= add_strings(<const uint64_t*> values, validity, n, field.low, span, field.stride, codes)
+        elif field.phys == PHYS_I64:
+            outside |= add_integers[int64_t](<const int64_t*> values, validity, n, field.low, span, field.stride, codes)
+        elif field.phys == PHYS_I32:
+            outside |= add_integers[int32_t](<const int32_t*> values, validity, n, field.low, span, field.stride, codes)
+        elif field.phys == PHYS_I16:
+            outside |= add_integers[int16_t](<const int16_t*> values, validity, n, field.low, span, field.stride, codes)
+        elif field.phys == PHYS_I8:
+            outside |= add_integers[int8_t](<const int8_t*> values, validity, n, field.low, span, field.stride, codes)
+        elif field.phys == PHYS_U32:
+            outside |= add_integers[uint32_t](<const uint32_t*> values, validity, n, field.low, span, field.stride, codes)
+        elif field.phys == PHYS_U16:
+            outside |= add_integers[uint16_t](<const uint16_t*> values, validity, n, field.low, span, field.stride, codes)
+        else:
+            outside |= add_integers[uint8_t](<const uint8_t*> values, validity, n, field.low, span, field.stride, codes)
+        if outside:
+            return False
+    return True
+
+
+cdef bint direct_groups_find(DirectGroups* direct, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil:
+    cdef const uint32_t* known
+    cdef const uint32_t* codes
+    cdef uint32_t missing = 0
+    cdef int64_t i
+    direct.coded = False
+    if not direct.enabled or direct.groups == NULL:
+        return False
+    if not encode(direct, keys, n):
+        return False
+    direct.coded = True
+    known = <const uint32_t*> direct.groups.data
+    codes = <const uint32_t*> direct.codes.data
+    for i in range(n):
+        groups[i] = known[codes[i]] - 1
+    for i in range(n):
+        missing |= groups[i] == 0xFFFFFFFFU
+    return missing == 0
+
+
+# --- learning ---
+
+cdef void range_of_integers(const Integer* values, const uint8_t* validity, int64_t n, DirectField* field) noexcept nogil:
+    cdef int64_t value, low, high
+    cdef int64_t i
+    cdef bint seen = field.seen
+    low = field.low
+    high = field.high
+    for i in range(n):
+        if validity == NULL or bit_get(validity, i):
+            value = <int64_t> values[i]
+            low = value if not seen or value < low else low
+            high = value if not seen or value > high else high
+            seen = True
+    field.low = low
+    field.high = high
+    field.seen = seen
+
+
+cdef bint range_of_strings(const StringView* views, const uint8_t* validity, int64_t n, DirectField* field) noexcept nogil:
+    """False when a string has more than one byte."""
+    cdef int64_t value
+    cdef int64_t i
+    for i in range(n):
+        if validity == NULL or bit_get(validity, i):
+            if views[i].length > 1:
+                return False
+            value = 0 if views[i].length == 0 else 1 + <int64_t> <uint8_t> views[i].prefix[0]
+            field.low = value if not field.seen or value < field.low else field.low
+            field.high = value if not field.seen or value > field.high else field.high
+            field.seen = True
+    return True
+
+
+cdef bint widen(DirectGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
+    """Make the ranges cover the vector's values; False when they cannot be numbered or are too many."""
+    cdef DirectField* field
+    cdef const void* values
+    cdef int32_t c
+    cdef int64_t slack, total, loose_total, span
+    cdef bint loose
+    for c in range(direct.n_columns):
+        field = &direct.fields[c]
+        values = keys[c].values
+        if field.phys == PHYS_VIEW:
+            if not range_of_strings(<const StringView*> values, keys[c].validity, n, field):
+                return False
+        elif field.phys == PHYS_I64:
+            range_of_integers[int64_t](<const int64_t*> values, keys[c].validity, n, field)
+        elif field.phys == PHYS_I32:
+            range_of_integers[int32_t](<const int32_t*> values, keys[c].validity, n, field)
+        elif field.phys == PHYS_I16:
+            range_of_integers[int16_t](<const int16_t*> values, keys[c].validity, n, field)
+        elif field.phys == PHYS_I8:
+            range_of_integers[int8_t](<const int8_t*> values, keys[c].validity, n, field)
+        elif field.phys == PHYS_U32:
+            range_of_integers[uint32_t](<const uint32_t*> values, keys[c].validity, n, field)
+        elif field.phys == PHYS_U16:
+            range_of_integers[uint16_t](<const uint16_t*> values, keys[c].validity, n, field)
+        else:
+            range_of_integers[uint8_t](<const uint8_t*> values, keys[c].validity, n, field)
+        # As unsigned, so that the width of a range over most of the 64 bits does not overflow.
+        if field.seen and <uint64_t> field.high - <uint64_t> field.low >= CODES_MAX:
+            return False
+        if field.seen and (field.low < -(INT64_MAX // 2) or field.high > INT64_MAX // 2):
+            return False
+    # Half a range more on either side, if that is still small: saves learning anew when values creep.
+    total = 1
+    loose_total = 1
+    for c in range(direct.n_columns):
+        field = &direct.fields[c]
+        span = field.high - field.low + 1 if field.seen else 0
+        total *= span + 1
+        loose_total *= span + 2 * (span >> 1) + 1
+        if total > CODES_MAX:
+            return False
+    loose = loose_total <= CODES_MAX
+    total = 1
+    for c in range(direct.n_columns):
+        field = &direct.fields[c]
+        field.stride = <uint32_t> total
+        slack = (field.high - field.low + 1) >> 1 if loose and field.seen else 0
+        field.low -= slack
+        field.high += slack
+        total *= (field.high - field.low + 1 if field.seen else 0) + 1
+    direct.n_codes = total
+    return True
+
+
+cdef int rebuild(DirectGroups* direct, const Vector* keys, int64_t n) except -1 nogil:
+    cdef Buffer* groups
+    direct.n_rebuilds += 1
+    if direct.n_rebuilds > REBUILDS_MAX or not widen(direct, keys, n):
+        direct.enabled = False
+        buffer_unref(direct.groups)
+        direct.groups = NULL
+        return 0
+    if direct.codes == NULL:
+        direct.codes = buffer_new(direct.account, VECTOR_ROWS * sizeof(uint32_t))
+    groups = buffer_new(direct.account, direct.n_codes * sizeof(uint32_t))
+    buffer_unref(direct.groups)
+    direct.groups = groups
+    direct_groups_clear(direct)
+    direct.coded = encode(direct, keys, n)
+    return 0
+
+
+cdef int direct_groups_learn(DirectGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups) except -1 nogil:
+    cdef uint32_t* known
+    cdef const uint32_t* codes
+    cdef int64_t i
+    if not direct.enabled:
+        return 0
+    if not direct.coded:
+        rebuild(direct, keys, n)
+    if direct.coded:
+        known = <uint32_t*> direct.groups.data
+        codes = <const uint32_t*> direct.codes.data
+        for i in range(n):
+            known[codes[i]] = groups[i] + 1
+    return 0

@@ -1,0 +1,514 @@
+"""Group table: keys to dense group numbers, a vector at a time. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.row_hash cimport hash_vector
+from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, column_new_flat
+from qcore_ext.data.schema cimport DataType
+from qcore_ext.ground.memory cimport (
+    Buffer, MemoryAccount, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, struct_free, struct_new,
+)
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.structures.direct_groups cimport (
+    direct_groups_clear, direct_groups_find, direct_groups_free, direct_groups_learn, direct_groups_new,
+)
+from qcore_ext.structures.key_packing cimport (
+    KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack,
+)
+from qcore_ext.structures.stored_keys cimport (
+    stored_keys_append, stored_keys_column, stored_keys_compare, stored_keys_free, stored_keys_new, stored_keys_vector,
+)
+
+cdef extern from "native/mix.h" nogil:
+    uint64_t qc_mix(uint64_t value)
+
+cdef enum:
+    SLOTS_MIN = 64
+    GROUPS_MIN = 64
+    # A quarter full while the slots stay within the caches: at 1K groups load 0.49 -> 0.12 goes 2.8 -> 1.6 ns a row. Beyond,
+    # every row misses the cache anyway and memory counts more.
+    SPARSE_BYTES_MAX = 8388608
+
+cdef int64_t GROUPS_MAX = 0xFFFFFFFE
+
+
+ctypedef struct OneWordSlot:
+    uint64_t low
+    uint32_t group              # plus one; 0: empty
+    uint32_t nulls
+
+ctypedef struct TwoWordSlot:
+    # 32 bytes, so that no slot straddles two cache lines.
+    uint64_t low
+    uint64_t high
+    uint32_t group
+    uint32_t nulls
+    uint64_t unused
+
+ctypedef struct StoredSlot:
+    uint32_t tag                # upper half of the hash
+    uint32_t group
+
+ctypedef struct Scratch:
+    uint64_t low[VECTOR_ROWS]
+    uint64_t high[VECTOR_ROWS]
+    uint64_t hashes[VECTOR_ROWS]
+    uint64_t moved_low[VECTOR_ROWS]     # of groups moving to bigger slots
+    uint64_t moved_high[VECTOR_ROWS]
+    uint64_t moved_hashes[VECTOR_ROWS]
+    uint32_t nulls[VECTOR_ROWS]
+    uint32_t pending[VECTOR_ROWS]       # rows still without a group
+    uint32_t rows[VECTOR_ROWS]          # candidates: these rows ...
+    uint32_t groups[VECTOR_ROWS]        # ... may be of these groups
+    uint32_t fresh[VECTOR_ROWS]         # rows that opened a group
+    uint8_t hit[VECTOR_ROWS]
+
+ctypedef fused PackedSlot:
+    OneWordSlot
+    TwoWordSlot
+
+
+cdef GroupTable* group_table_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
+    cdef GroupTable* table = <GroupTable*> struct_new(sizeof(GroupTable))
+    cdef bint done = False
+    try:
+        table.account = account
+        table.n_columns = n_columns
+        table.types = <DataType*> struct_new(max(n_columns, 1) * sizeof(DataType))
+        memcpy(table.types, types, n_columns * sizeof(DataType))
+        key_layout_choose(&table.layout, types, n_columns)
+        if table.layout.mode == KEYS_NONE:
+            table.n_groups = 1
+        else:
+            table.scratch = buffer_new(account, sizeof(Scratch))
+        if table.layout.mode == KEYS_STORED:
+            table.stored = stored_keys_new(account, types, n_columns)
+        elif table.layout.mode != KEYS_NONE:
+            table.direct = direct_groups_new(account, types, n_columns)
+        done = True
+    finally:
+        if not done:
+            group_table_free(table)
+    return table
+
+
+cdef void group_table_free(GroupTable* table) noexcept nogil:
+    if table == NULL:
+        return
+    struct_free(table.types)
+    buffer_unref(table.slots)
+    buffer_unref(table.words)
+    buffer_unref(table.nulls)
+    buffer_unref(table.scratch)
+    stored_keys_free(table.stored)
+    direct_groups_free(table.direct)
+    struct_free(table)
+
+
+cdef int group_table_clear(GroupTable* table) except -1 nogil:
+    cdef StoredKeys* stored
+    if table.layout.mode == KEYS_NONE:
+        return 0
+    if table.layout.mode == KEYS_STORED:
+        # Output columns may point into the old arena.
+        stored = stored_keys_new(table.account, table.types, table.n_columns)
+        stored_keys_free(table.stored)
+        table.stored = stored
+    if table.slots != NULL:
+        memset(table.slots.data, 0, table.n_slots * slot_width(table.layout.mode))
+    if table.direct != NULL:
+        direct_groups_clear(table.direct)
+    table.n_groups = 0
+    return 0
+
+
+cdef int slot_width(int mode) noexcept nogil:
+    if mode == KEYS_ONE_WORD:
+        return sizeof(OneWordSlot)
+    return sizeof(TwoWordSlot) if mode == KEYS_TWO_WORDS else sizeof(StoredSlot)
+
+
+cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil:
+    return table.n_slots * slot_width(table.layout.mode)
+
+
+# --- growing ---
+
+cdef void hash_words(const uint64_t* low, const uint64_t* high, const uint32_t* nulls, int64_t n, uint64_t* out) noexcept nogil:
+    cdef int64_t i
+    if high == NULL:
+        for i in range(n):
+            out[i] = qc_mix(low[i] + nulls[i])
+    else:
+        for i in range(n):
+            out[i] = qc_mix((high[i] * 0x9E3779B97F4A7C15ULL ^ high[i] >> 29) + low[i] + nulls[i])
+
+
+cdef void place_packed(
+    PackedSlot* slots, int64_t mask, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, uint64_t* hashes,
+    uint64_t* low, uint64_t* high,
+) noexcept nogil:
+    """Put groups 0..n_groups into empty slots; hashes, low and high are room for a vector each."""
+    cdef int64_t n, i, at
+    cdef int64_t start = 0
+    while start < n_groups:
+        n = min(n_groups - start, <int64_t> VECTOR_ROWS)
+        if PackedSlot is OneWordSlot:
+            memcpy(low, words + start, n * 8)
+            hash_words(low, NULL, nulls + start, n, hashes)
+        else:
+            for i in range(n):
+                low[i] = words[2 * (start + i)]
+                high[i] = words[2 * (start + i) + 1]
+            hash_words(low, high, nulls + start, n, hashes)
+        for i in range(n):
+            at = <int64_t> hashes[i] & mask
+            while slots[at].group != 0:
+                at = (at + 1) & mask
+            slots[at].low = low[i]
+            if PackedSlot is TwoWordSlot:
+                slots[at].high = high[i]
+            slots[at].nulls = nulls[start + i]
+            slots[at].group = <uint32_t> (start + i + 1)
+        start += n
+
+
+cdef void place_stored(StoredSlot* slots, int64_t mask, const uint64_t* hashes, int64_t n_groups) noexcept nogil:
+    cdef int64_t i, at
+    for i in range(n_groups):
+        at = <int64_t> hashes[i] & mask
+        while slots[at].group != 0:
+            at = (at + 1) & mask
+        slots[at].tag = <uint32_t> (hashes[i] >> 32)
+        slots[at].group = <uint32_t> (i + 1)
+
+
+cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
+    cdef Buffer* slots = buffer_new_zeroed(table.account, n_slots * slot_width(table.layout.mode))
+    cdef Scratch* scratch = <Scratch*> table.scratch.data
+    buffer_unref(table.slots)
+    table.slots = slots
+    table.n_slots = n_slots
+    table.groups_limit = n_slots // (4 if group_table_slot_bytes(table) <= SPARSE_BYTES_MAX else 2)
+    if table.n_groups == 0:
+        return 0
+    if table.layout.mode == KEYS_ONE_WORD:
+        place_packed[OneWordSlot](
+            <OneWordSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
+            table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high,
+        )
+    elif table.layout.mode == KEYS_TWO_WORDS:
+        place_packed[TwoWordSlot](
+            <TwoWordSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
+            table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high,
+        )
+    else:
+        place_stored(<StoredSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, table.n_groups)
+    return 0
+
+
+cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
+    """Room for n_more new groups, in the slots and in the keys by group."""
+    cdef int64_t n_groups = table.n_groups + n_more
+    cdef int64_t capacity = max(table.capacity, <int64_t> GROUPS_MIN)
+    cdef int64_t n_slots = max(table.n_slots, <int64_t> SLOTS_MIN)
+    cdef int64_t limit = table.groups_limit
+    cdef int word_bytes = 16 if table.layout.mode == KEYS_TWO_WORDS else 8
+    if n_groups > GROUPS_MAX:
+        return raise_execution(b"an aggregation has more than 2**32 groups in one driver; use more drivers")
+    if n_groups > table.capacity:
+        while capacity < n_groups:
+            capacity *= 2
+        if table.words == NULL:
+            table.words = buffer_new(table.account, capacity * word_bytes)
+        else:
+            buffer_grow(&table.words, table.n_groups * word_bytes, capacity * word_bytes)
+        if table.layout.mode != KEYS_STORED:
+            if table.nulls == NULL:
+                table.nulls = buffer_new(table.account, capacity * 4)
+            else:
+                buffer_grow(&table.nulls, table.n_groups * 4, capacity * 4)
+        table.capacity = capacity
+    if n_groups <= limit:
+        return 0
+    while n_groups > limit:
+        n_slots *= 2
+        limit = n_slots // (4 if n_slots * slot_width(table.layout.mode) <= SPARSE_BYTES_MAX else 2)
+    return resize_slots(table, n_slots)
+
+
+# --- packed keys ---
+
+cdef int64_t find_packed(
+    const PackedSlot* slots, int64_t mask, const uint64_t* hashes, const uint64_t* low, const uint64_t* high,
+    const uint32_t* nulls, int64_t n,
+    uint32_t* groups,           # OUT, of the rows that hit
+    uint8_t* hit,               # OUT
+) noexcept nogil:
+    """Compare each row with the first slot of its hash, without a branch. Returns the number of hits."""
+    cdef const PackedSlot* slot
+    cdef int64_t i
+    cdef int64_t hits = 0
+    for i in range(n):
+        slot = &slots[<int64_t> hashes[i] & mask]
+        groups[i] = slot.group - 1
+        if PackedSlot is OneWordSlot:
+            hit[i] = (slot.low == low[i]) & (slot.nulls == nulls[i]) & (slot.group != 0)
+        else:
+            hit[i] = (slot.low == low[i]) & (slot.high == high[i]) & (slot.nulls == nulls[i]) & (slot.group != 0)
+        hits += hit[i]
+    return hits
+
+
+cdef int64_t list_missed(const uint8_t* hit, int64_t n, uint32_t* pending) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t count = 0
+    for i in range(n):
+        pending[count] = <uint32_t> i
+        count += hit[i] ^ 1
+    return count
+
+
+cdef int64_t insert_packed(
+    PackedSlot* slots, int64_t mask, const uint64_t* hashes, const uint64_t* low, const uint64_t* high,
+    const uint32_t* nulls, const uint32_t* pending, int64_t n_pending, int64_t n_groups,
+    uint64_t* group_words, uint32_t* group_nulls, uint32_t* groups,
+) noexcept nogil:
+    """Find or insert the rows `pending`. Returns the number of groups afterwards."""
+    cdef PackedSlot* slot
+    cdef int64_t j, i, at
+    for j in range(n_pending):
+        i = pending[j]
+        at = <int64_t> hashes[i] & mask
+        while True:
+            slot = &slots[at]
+            if slot.group == 0:
+                slot.low = low[i]
+                slot.nulls = nulls[i]
+                if PackedSlot is TwoWordSlot:
+                    slot.high = high[i]
+                    group_words[2 * n_groups] = low[i]
+                    group_words[2 * n_groups + 1] = high[i]
+                else:
+                    group_words[n_groups] = low[i]
+                group_nulls[n_groups] = nulls[i]
+                n_groups += 1
+                slot.group = <uint32_t> n_groups
+                break
+            if PackedSlot is TwoWordSlot:
+                if slot.low == low[i] and slot.high == high[i] and slot.nulls == nulls[i]:
+                    break
+            else:
+                if slot.low == low[i] and slot.nulls == nulls[i]:
+                    break
+            at = (at + 1) & mask
+        groups[i] = slot.group - 1
+    return n_groups
+
+
+cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1 nogil:
+    """Groups of the n keys that lie packed in scratch."""
+    cdef Scratch* scratch = <Scratch*> table.scratch.data
+    cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
+    cdef int64_t hits = 0
+    cdef int64_t n_pending, mask
+    hash_words(scratch.low, NULL if one_word else scratch.high, scratch.nulls, n, scratch.hashes)
+    if table.n_slots == 0:
+        memset(scratch.hit, 0, n)
+    elif one_word:
+        hits = find_packed[OneWordSlot](
+            <OneWordSlot*> table.slots.data, table.n_slots - 1, scratch.hashes, scratch.low, NULL, scratch.nulls, n,
+            groups, scratch.hit,
+        )
+    else:
+        hits = find_packed[TwoWordSlot](
+            <TwoWordSlot*> table.slots.data, table.n_slots - 1, scratch.hashes, scratch.low, scratch.high, scratch.nulls,
+            n, groups, scratch.hit,
+        )
+    if hits == n:
+        return 0
+    n_pending = list_missed(scratch.hit, n, scratch.pending)
+    reserve(table, n_pending)
+    mask = table.n_slots - 1
+    if one_word:
+        table.n_groups = insert_packed[OneWordSlot](
+            <OneWordSlot*> table.slots.data, mask, scratch.hashes, scratch.low, NULL, scratch.nulls, scratch.pending,
+            n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, groups,
+        )
+    else:
+        table.n_groups = insert_packed[TwoWordSlot](
+            <TwoWordSlot*> table.slots.data, mask, scratch.hashes, scratch.low, scratch.high, scratch.nulls,
+            scratch.pending, n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, groups,
+        )
+    return 0
+
+
+# --- stored keys ---
+
+cdef void hash_keys(const Vector* keys, int32_t n_columns, int64_t n, uint64_t* hashes) noexcept nogil:
+    cdef int32_t c
+    for c in range(n_columns):
+        hash_vector(&keys[c], n, c > 0, hashes)
+
+
+cdef int64_t probe_stored(
+    StoredSlot* slots, int64_t mask, Scratch* scratch, int64_t n_pending, int64_t n_groups, uint64_t* group_hashes,
+    uint32_t* groups, int64_t* n_fresh,
+) noexcept nogil:
+    """One round for the rows pending: each either opens a group, or names a candidate. Returns the candidates' number.
+
+    scratch.low holds each row's place in the table and moves on with it.
+    """
+    cdef StoredSlot* slot
+    cdef int64_t j, i
+    cdef int64_t n_candidates = 0
+    cdef uint32_t tag
+    for j in range(n_pending):
+        i = scratch.pending[j]
+        tag = <uint32_t> (scratch.hashes[i] >> 32)
+        while True:
+            slot = &slots[scratch.low[i]]
+            if slot.group == 0:
+                group_hashes[n_groups + n_fresh[0]] = scratch.hashes[i]
+                groups[i] = <uint32_t> (n_groups + n_fresh[0])
+                scratch.fresh[n_fresh[0]] = <uint32_t> i
+                n_fresh[0] += 1
+                slot.tag = tag
+                slot.group = groups[i] + 1
+                break
+            if slot.tag == tag:
+                scratch.rows[n_candidates] = <uint32_t> i
+                scratch.groups[n_candidates] = slot.group - 1
+                n_candidates += 1
+                break
+            scratch.low[i] = (scratch.low[i] + 1) & <uint64_t> mask
+    return n_candidates
+
+
+cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
+    cdef Scratch* scratch = <Scratch*> table.scratch.data
+    cdef int64_t n_pending = n
+    cdef int64_t n_candidates, n_fresh, i, row
+    cdef uint64_t mask
+    reserve(table, n)
+    mask = <uint64_t> (table.n_slots - 1)
+    hash_keys(keys, table.n_columns, n, scratch.hashes)
+    for i in range(n):
+        scratch.low[i] = scratch.hashes[i] & mask
+        scratch.pending[i] = <uint32_t> i
+    while n_pending > 0:
+        n_fresh = 0
+        n_candidates = probe_stored(
+            <StoredSlot*> table.slots.data, <int64_t> mask, scratch, n_pending, table.n_groups,
+            <uint64_t*> table.words.data, groups, &n_fresh,
+        )
+        if n_fresh > 0:
+            # Before comparing: a later row's candidate may be a group just opened.
+            stored_keys_append(table.stored, keys, scratch.fresh, n_fresh)
+            table.n_groups += n_fresh
+        stored_keys_compare(table.stored, keys, scratch.rows, scratch.groups, n_candidates, scratch.hit)
+        n_pending = 0
+        for i in range(n_candidates):
+            row = scratch.rows[i]
+            if scratch.hit[i]:
+                groups[row] = scratch.groups[i]
+            else:
+                scratch.low[row] = (scratch.low[row] + 1) & mask
+                scratch.pending[n_pending] = <uint32_t> row
+                n_pending += 1
+    return 0
+
+
+cdef int unpack_vectors(
+    GroupTable* table, int64_t start, int64_t n, char* room, Vector* out,
+) except -1 nogil:
+    """Packed keys of n groups as vectors, in `room` of VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES a column."""
+    cdef char* place = room
+    cdef int stride = 2 if table.layout.mode == KEYS_TWO_WORDS else 1
+    cdef int32_t c
+    for c in range(table.n_columns):
+        key_unpack(
+            &table.layout, c, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start, n,
+            place, <uint8_t*> place + VECTOR_ROWS * 16,
+        )
+        out[c].phys = table.types[c].phys
+        out[c].values = place
+        out[c].validity = <uint8_t*> place + VECTOR_ROWS * 16
+        place += VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES
+    return 0
+
+
+cdef int store_keys(GroupTable* table) except -1 nogil:
+    """Turn packed keys into stored ones; groups keep their numbers."""
+    cdef Vector vectors[16]
+    cdef Buffer* room = NULL
+    cdef Buffer* hashes = NULL
+    cdef StoredKeys* stored = NULL
+    cdef int64_t n
+    cdef int64_t start = 0
+    cdef bint done = False
+    try:
+        room = buffer_new(table.account, table.n_columns * (VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES))
+        hashes = buffer_new(table.account, max(table.capacity, <int64_t> GROUPS_MIN) * 8)
+        stored = stored_keys_new(table.account, table.types, table.n_columns)
+        while start < table.n_groups:
+            n = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
+            unpack_vectors(table, start, n, room.data, vectors)
+            hash_keys(vectors, table.n_columns, n, (<uint64_t*> hashes.data) + start)
+            stored_keys_append(stored, vectors, NULL, n)
+            start += n
+        done = True
+    finally:
+        buffer_unref(room)
+        if not done:
+            buffer_unref(hashes)
+            stored_keys_free(stored)
+    buffer_unref(table.words)
+    buffer_unref(table.nulls)
+    direct_groups_free(table.direct)
+    table.words = hashes
+    table.nulls = NULL
+    table.capacity = max(table.capacity, <int64_t> GROUPS_MIN)
+    table.stored = stored
+    table.direct = NULL
+    table.layout.mode = KEYS_STORED
+    return resize_slots(table, max(table.n_slots, <int64_t> SLOTS_MIN))
+
+
+# --- for callers ---
+
+cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
+    cdef Scratch* scratch
+    if table.layout.mode == KEYS_NONE:
+        memset(groups, 0, n * sizeof(uint32_t))
+        return 0
+    if table.direct != NULL and direct_groups_find(table.direct, keys, n, groups):
+        return 0
+    if table.layout.mode != KEYS_STORED:
+        scratch = <Scratch*> table.scratch.data
+        if key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes):
+            assign_packed(table, n, groups)
+            if table.direct != NULL:
+                return direct_groups_learn(table.direct, keys, n, groups)
+            return 0
+        store_keys(table)
+    return assign_stored(table, keys, n, groups)
+
+
+cdef Column* group_table_column(
+    GroupTable* table, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil:
+    cdef Column* out
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef int stride = 2 if table.layout.mode == KEYS_TWO_WORDS else 1
+    if table.layout.mode == KEYS_STORED:
+        return stored_keys_column(table.stored, column, start, n, account)
+    out = column_new_flat(&table.types[column], n, True, account, &values, &validity)
+    if n > 0 and not key_unpack(
+        &table.layout, column, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start, n,
+        values.data, validity,
+    ):
+        out.validity = NULL
+    return out
