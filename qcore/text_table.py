@@ -74,13 +74,13 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
     """The column's values; what Python has no type for comes as text."""
     type = column.type
     if (pa.types.is_timestamp(type) or pa.types.is_time(type) or pa.types.is_duration(type)) and type.unit == "ns":
-        return column.cast(pa.string() if not pa.types.is_duration(type) else pa.int64()).to_pylist()  # type: ignore[no-any-return]
+        return column.cast(pa.string() if not pa.types.is_duration(type) else pa.int64()).to_pylist()
     if pa.types.is_float32(type) or pa.types.is_float16(type):
         # 0.1, not 0.10000000149011612.
         return [
             None if value is None else float(str(value)) for chunk in column.chunks for value in _narrow_floats(chunk)
         ]
-    return column.to_pylist()  # type: ignore[no-any-return]
+    return column.to_pylist()
 
 
 def _narrow_floats(chunk: pa.Array) -> list[Any]:
@@ -154,7 +154,9 @@ def _fitting_columns(widths: Sequence[int], width_max: int | None) -> list[int]:
     if width_max is None or sum(widths) + 3 * (len(widths) - 1) <= width_max:
         return positions
     room = width_max - 4
-    left, right, taken = [], [], 0
+    left: list[int] = []
+    right: list[int] = []
+    taken = 0
     low, high = 0, len(widths) - 1
     while low <= high:
         from_left = len(left) <= len(right)

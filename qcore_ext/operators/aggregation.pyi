@@ -1,0 +1,21 @@
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+
+@disjoint_base
+class HashAggregation(Operator):
+    def __init__(
+        self,
+        node_id: str,
+        query_memory: Account,
+        compile: Any,
+        n_keys: int,
+        aggregates: list[Any],
+        step: str,
+        output_schema: Schema,
+        partial_groups_max: int = 65536,
+    ) -> None: ...

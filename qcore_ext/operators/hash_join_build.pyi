@@ -1,0 +1,13 @@
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+from qcore_ext.structures.join_bridge import JoinBridge
+
+@disjoint_base
+class HashBuild(Operator):
+    def __init__(
+        self, node_id: str, query_memory: Account, bridge: JoinBridge, key_names: Any, payload_names: Any
+    ) -> None: ...

@@ -1,0 +1,19 @@
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+from qcore_ext.structures.join_bridge import JoinBridge
+
+@disjoint_base
+class HashProbe(Operator):
+    def __init__(
+        self,
+        node_id: str,
+        query_memory: Account,
+        bridge: JoinBridge,
+        key_names: Any,
+        output: Any,
+        condition_compile: Any = None,
+    ) -> None: ...

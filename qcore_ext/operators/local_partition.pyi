@@ -1,0 +1,17 @@
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+
+@disjoint_base
+class LocalPartition(Operator):
+    def __init__(
+        self,
+        node_id: str,
+        query_memory: Account,
+        queues: list[Any],
+        kind: str = "gather",
+        key_names: list[Any] | None = None,
+    ) -> None: ...
