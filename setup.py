@@ -16,6 +16,8 @@ MACROS = [("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1"), ("QCORE
 FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
 FLAGS += ["-fno-strict-aliasing", "-Wno-unused-function"]
 BUILD = "build/debug" if DEBUG else "build"
+# C sources of a module beside its .pyx: the same kernels for several instruction sets, each under its own target pragma.
+NATIVE = {"qcore_ext.ground.simd": [f"qcore_ext/ground/native/simd_v{level}.c" for level in (2, 3, 4)]}
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
@@ -37,7 +39,7 @@ def extensions() -> list[Extension]:
         found.append(
             Extension(
                 name,
-                [str(source)],
+                [str(source), *NATIVE.get(name, [])],
                 include_dirs=["qcore_ext/ground"],
                 define_macros=MACROS,
                 extra_compile_args=FLAGS,

@@ -1,0 +1,63 @@
+"""The proleptic Gregorian calendar: days since 1970-01-01 to year, month, day and back. Floor E2."""
+
+from libc.stdint cimport int32_t, int64_t
+
+
+ctypedef struct Civil:
+    int64_t year
+    int32_t month               # 1 to 12
+    int32_t day                 # 1 to 31
+
+
+cdef inline int64_t floor_divide(int64_t a, int64_t b) noexcept nogil:
+    """Quotient rounded down; b > 0."""
+    return (a if a >= 0 else a - (b - 1)) / b
+
+
+cdef inline Civil civil_of(int64_t days) noexcept nogil:
+    # Years are taken to begin in March, so that the leap day is the last of its year; an era is 400 years.
+    cdef Civil out
+    cdef int64_t shifted = days + 719468
+    cdef int64_t era = floor_divide(shifted, 146097)
+    cdef int64_t day_of_era = shifted - era * 146097
+    cdef int64_t year_of_era = (
+        day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096
+    ) / 365
+    cdef int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100)
+    cdef int64_t month = (5 * day_of_year + 2) / 153
+    out.day = <int32_t> (day_of_year - (153 * month + 2) / 5 + 1)
+    out.month = <int32_t> (month + 3 if month < 10 else month - 9)
+    out.year = year_of_era + era * 400 + (1 if out.month <= 2 else 0)
+    return out
+
+
+cdef inline int64_t days_of(int64_t year, int64_t month, int64_t day) noexcept nogil:
+    cdef int64_t shifted = year - 1 if month <= 2 else year
+    cdef int64_t era = floor_divide(shifted, 400)
+    cdef int64_t year_of_era = shifted - era * 400
+    cdef int64_t day_of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) / 5 + day - 1
+    return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719468
+
+
+cdef inline bint is_leap(int64_t year) noexcept nogil:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+cdef inline int64_t days_in_month(int64_t year, int64_t month) noexcept nogil:
+    if month == 2:
+        return 29 if is_leap(year) else 28
+    return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
+
+
+cdef inline int64_t add_months(int64_t days, int64_t months) noexcept nogil:
+    """The same day of another month, or that month's last."""
+    cdef Civil civil = civil_of(days)
+    cdef int64_t month = civil.year * 12 + civil.month - 1 + months
+    cdef int64_t year = floor_divide(month, 12)
+    month = month - year * 12 + 1
+    return days_of(year, month, min(<int64_t> civil.day, days_in_month(year, month)))
+
+
+cdef inline int64_t units_per_second(int unit) noexcept nogil:
+    """Of a TimeUnit."""
+    return 1 if unit == 0 else 1000 if unit == 1 else 1000000 if unit == 2 else 1000000000

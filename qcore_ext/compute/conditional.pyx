@@ -1,0 +1,170 @@
+"""Kernels that choose among their arguments row by row: CASE and COALESCE. Floor E2.
+
+All branches are computed for all rows, and a row takes the value, the validity and the error of its own branch: a division
+by zero in a branch not taken is no error.
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy
+
+from qcore_ext.compute.kernel cimport (
+    STEP_OWN_ERRORS, Frame, Register, Step, arg, frame_add_errors, frame_valid_mask, frame_validity, result, widened,
+)
+from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, TYPE_DECIMAL, phys_width
+from qcore_ext.ground.simd cimport simd_kernels
+
+
+cdef int log2_width(uint8_t phys) noexcept nogil:
+    cdef int width = phys_width(phys)
+    return 4 if width == 16 else 3 if width == 8 else 2 if width == 4 else 1 if width == 2 else 0
+
+
+cdef const void* values_as(const Register* register, uint8_t phys, Frame* frame, char* room) noexcept nogil:
+    """The register's values, widened to 128 bits when `phys` asks and they are not."""
+    if phys == PHYS_I128:
+        return widened(register, frame.n, room)
+    return register.values
+
+
+cdef int choose(
+    const Step* step, Frame* frame,
+    const uint8_t* mask,        # IN, rows that take `source`
+    Register* source,
+    uint8_t* valid,             # OUT, bytes; NULL when nothing can be null
+) except -1 nogil:
+    """Rows of `mask` become source's."""
+    cdef Register* out = result(step, frame)
+    cdef const void* values = values_as(source, out.phys, frame, frame.wide_a)
+    simd_kernels().select[log2_width(out.phys)](mask, values, out.own_values, out.own_values, frame.n)
+    if valid != NULL:
+        frame_valid_mask(frame, source, frame.masks[1])
+        simd_kernels().select[0](mask, frame.masks[1], valid, valid, frame.n)
+    return 0
+
+
+cdef int start_with(const Step* step, Frame* frame, Register* source, uint8_t* valid) except -1 nogil:
+    """All rows are source's."""
+    cdef Register* out = result(step, frame)
+    memcpy(out.own_values, values_as(source, out.phys, frame, frame.wide_a), frame.n * phys_width(out.phys))
+    if valid != NULL:
+        frame_valid_mask(frame, source, valid)
+    return 0
+
+
+cdef void settle_phys(const Step* step, Frame* frame, int64_t first, int64_t stride) noexcept nogil:
+    """Decimals: 64 bits when all choices have them; their bounds' maximum bounds the result."""
+    cdef Register* out = result(step, frame)
+    cdef Register* choice
+    cdef int64_t i = first
+    if out.phys != PHYS_I64 and step.type.id != TYPE_DECIMAL:
+        return
+    out.phys = PHYS_I64
+    out.bound = 0
+    out.is_measured = True
+    while i < step.n_args:
+        choice = arg(step, frame, <int> i)
+        if choice.phys == PHYS_I128:
+            out.phys = PHYS_I128
+        out.bound = max(out.bound, choice.bound)
+        out.is_measured = out.is_measured and choice.is_measured
+        i += stride if i + stride < step.n_args else 1
+
+
+cdef int case_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """Arguments: condition, value, condition, value, …, otherwise."""
+    cdef Register* condition
+    cdef int64_t i, j
+    cdef int64_t n = frame.n
+    cdef int64_t last = step.n_args - 1
+    cdef bint nullable = arg(step, frame, <int> last).validity != NULL
+    cdef bint failing = arg(step, frame, <int> last).errors != NULL
+    cdef uint8_t* valid = NULL
+    cdef uint8_t* mask = frame.masks[0]
+    i = 0
+    while i < last:
+        nullable = nullable or arg(step, frame, <int> i + 1).validity != NULL
+        failing = failing or arg(step, frame, <int> i).errors != NULL or arg(step, frame, <int> i + 1).errors != NULL
+        i += 2
+    settle_phys(step, frame, 1, 2)
+    if nullable:
+        valid = frame.masks[2]
+    start_with(step, frame, arg(step, frame, <int> last), valid)
+    i = last - 2
+    while i >= 0:       # the first branch that holds wins, so it is laid on last
+        condition = arg(step, frame, <int> i)
+        if condition.validity == NULL:
+            choose(step, frame, <const uint8_t*> condition.values, arg(step, frame, <int> i + 1), valid)
+        else:
+            frame_valid_mask(frame, condition, mask)
+            simd_kernels().mask_and(mask, <const uint8_t*> condition.values, mask, n)
+            choose(step, frame, mask, arg(step, frame, <int> i + 1), valid)
+        i -= 2
+    if valid != NULL:
+        simd_kernels().mask_to_bits(valid, n, frame_validity(frame, step))
+    if failing:
+        case_errors(step, frame)
+    return 0
+
+
+cdef int case_errors(const Step* step, Frame* frame) except -1 nogil:
+    cdef uint8_t* undecided = frame.masks[0]
+    cdef uint8_t* taken = frame.masks[1]
+    cdef Register* condition
+    cdef int64_t i = 0
+    cdef int64_t j
+    for j in range(frame.n):
+        undecided[j] = 1
+    while i < step.n_args - 1:
+        condition = arg(step, frame, <int> i)
+        frame_add_errors(frame, step, condition.errors, undecided)
+        frame_valid_mask(frame, condition, taken)
+        for j in range(frame.n):
+            taken[j] = taken[j] & undecided[j] & (<const uint8_t*> condition.values)[j]
+            undecided[j] = undecided[j] & (taken[j] ^ 1)
+        frame_add_errors(frame, step, arg(step, frame, <int> i + 1).errors, taken)
+        i += 2
+    return frame_add_errors(frame, step, arg(step, frame, <int> i).errors, undecided)
+
+
+cdef int coalesce_kernel(const Step* step, Frame* frame) except -1 nogil:
+    cdef uint8_t* mask = frame.masks[0]
+    cdef uint8_t* valid = frame.masks[2]
+    cdef uint8_t* undecided = frame.masks[3]
+    cdef Register* choice
+    cdef int64_t n_args = step.n_args
+    cdef int64_t i, j
+    for i in range(step.n_args):        # behind one that is never null no argument counts
+        if arg(step, frame, <int> i).validity == NULL:
+            n_args = i + 1
+            break
+    settle_phys(step, frame, 0, 1)
+    start_with(step, frame, arg(step, frame, <int> n_args - 1), valid)
+    i = n_args - 2
+    while i >= 0:
+        choice = arg(step, frame, <int> i)
+        frame_valid_mask(frame, choice, mask)
+        choose(step, frame, mask, choice, valid)
+        i -= 1
+    if arg(step, frame, <int> n_args - 1).validity != NULL:
+        simd_kernels().mask_to_bits(valid, frame.n, frame_validity(frame, step))
+    for j in range(frame.n):
+        undecided[j] = 1
+    for i in range(n_args):
+        choice = arg(step, frame, <int> i)
+        frame_add_errors(frame, step, choice.errors, undecided)
+        frame_valid_mask(frame, choice, mask)
+        for j in range(frame.n):
+            undecided[j] &= mask[j] ^ 1
+    return 0
+
+
+cdef bint conditional_bind(Step* step, str name, dict options) except -1:
+    step.flags = STEP_OWN_ERRORS
+    if name == "case":
+        step.kernel = case_kernel
+    elif name == "coalesce":
+        step.kernel = coalesce_kernel
+    else:
+        step.flags = 0
+        return False
+    return True

@@ -1,0 +1,42 @@
+"""Vectorised kernels in the best instruction set of the processor; native/simd.h documents each. Floor E0."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef extern from "native/simd.h" nogil:
+    enum:
+        SIMD_ADD
+        SIMD_SUBTRACT
+        SIMD_MULTIPLY
+        SIMD_EQUAL
+        SIMD_NOT_EQUAL
+        SIMD_LESS
+        SIMD_LESS_EQUAL
+        SIMD_GREATER
+        SIMD_GREATER_EQUAL
+        SIMD_VV
+        SIMD_VS
+        SIMD_SV
+
+    ctypedef int (*SimdArithmetic)(const void* a, const void* b, void* out, int64_t n) noexcept nogil
+    ctypedef void (*SimdCompare)(const void* a, const void* b, uint8_t* out, int64_t n) noexcept nogil
+
+    ctypedef struct SimdKernels:
+        const char* isa
+        SimdArithmetic arithmetic[3][12][3]
+        SimdArithmetic unchecked[3][3]
+        SimdCompare compare[6][12][2]
+        uint64_t (*magnitude)(const int64_t* values, int64_t n) noexcept nogil
+        uint64_t (*narrow)(const int64_t* wide, int64_t n, int64_t* out) noexcept nogil
+        void (*widen)(const int64_t* values, int64_t n, int64_t* out) noexcept nogil
+        int64_t (*mask_rows)(const uint8_t* mask, int64_t n, uint32_t base, uint32_t* out) noexcept nogil
+        int64_t (*mask_filter)(const uint8_t* mask, const uint32_t* rows, int64_t n, uint32_t* out) noexcept nogil
+        int64_t (*mask_count)(const uint8_t* mask, int64_t n) noexcept nogil
+        void (*bits_to_mask)(const uint8_t* bits, int64_t n, uint8_t* mask) noexcept nogil
+        void (*mask_to_bits)(const uint8_t* mask, int64_t n, uint8_t* bits) noexcept nogil
+        void (*mask_and)(const uint8_t* a, const uint8_t* b, uint8_t* out, int64_t n) noexcept nogil
+        void (*mask_or)(const uint8_t* a, const uint8_t* b, uint8_t* out, int64_t n) noexcept nogil
+        void (*select[5])(const uint8_t* mask, const void* a, const void* b, void* out, int64_t n) noexcept nogil
+
+
+cdef const SimdKernels* simd_kernels() noexcept nogil

@@ -1,0 +1,14 @@
+"""One column an expression. Floor E4."""
+
+from qcore_ext.compute.program cimport Evaluator
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.operators.operator cimport Operator
+
+
+cdef class Project(Operator):
+    cdef object compile
+    cdef Evaluator evaluator        # of the schema last bound
+    cdef Batch* pending             # owned; the answer to the last input
+    cdef bint finishing
+
+    cdef int make_evaluator(self) except -1
