@@ -33,12 +33,12 @@ def by_duckdb(number: int, paths: dict[str, str], threads: int) -> pa.Table:
 def by_sql(number: int, paths: dict[str, str], threads: int) -> tuple[pa.Table, str]:
     """SQL over files. Also gives the profile."""
     result = qcore.sql(query_text(number), tables=paths, threads=threads)
-    with progress(f"Q{number} by SQL", result):
+    with progress(f"Q{number} by SQL", result.task):
         answer = result.to_arrow()
     return answer, result.profile()
 
 
-def by_splits(number: int, paths: dict[str, str], drivers: int) -> tuple[pa.Table, str]:
+def by_splits(number: int, paths: dict[str, str], drivers: int) -> tuple[pa.Table, dict[str, Any]]:
     """A plan of one's own; its splits are added while it runs, two byte sections a file."""
     tables = COLUMNS[number]
     schemas = {name: pq.read_schema(paths[name]) for name in tables}
@@ -54,7 +54,7 @@ def by_splits(number: int, paths: dict[str, str], drivers: int) -> tuple[pa.Tabl
     return pa.Table.from_batches(batches, schema=task.schema), task.stats()
 
 
-def feed(task: Any, paths: dict[str, str]) -> None:
+def feed(task: qcore.Task, paths: dict[str, str]) -> None:
     """Give every scan its splits, one by one; no_more_splits comes last."""
     for name, path in paths.items():
         size = os.path.getsize(path)
@@ -69,7 +69,7 @@ def by_spark(number: int, frames: dict[str, Any], threads: int) -> pa.Table:
     """SQL over Spark DataFrames that scan files: qcore takes Spark's own file partitions as its splits."""
     used = {name: frames[name] for name in COLUMNS[number]}
     result = qcore.sql(query_text(number), tables=used, threads=threads)
-    with progress(f"Q{number} over Spark", result):
+    with progress(f"Q{number} over Spark", result.task):
         return result.to_arrow()
 
 
@@ -88,13 +88,13 @@ def by_spark_after_grouping(lineitem: Any, threads: int) -> pa.Table:
         f.sum("l_quantity").alias("quantity"), f.count("*").alias("orders")
     )
     result = qcore.sql(GROUPED_QUERY, tables={"per_day": per_day}, threads=threads)
-    with progress("Q1 over Spark's groups", result):
+    with progress("Q1 over Spark's groups", result.task):
         return result.to_arrow()
 
 
 @contextmanager
-def progress(label: str, running: Any) -> Iterator[None]:
-    """A bar of splits while the block runs; `running` has stats()."""
+def progress(label: str, task: qcore.Task) -> Iterator[None]:
+    """A bar of splits while the block runs."""
     with ProgressBar(label) as bar:
         if not bar.shown:
             yield
@@ -103,7 +103,7 @@ def progress(label: str, running: Any) -> Iterator[None]:
 
         def watch() -> None:
             while not over.wait(0.05):
-                bar.update(*splits_done(running.stats()))
+                bar.update(*task.progress())
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -112,11 +112,6 @@ def progress(label: str, running: Any) -> Iterator[None]:
         finally:
             over.set()
             watcher.join()
-
-
-def splits_done(stats: dict[str, Any]) -> tuple[int, int]:
-    """Splits done and known so far, over all scans."""
-    return stats["splits_done"], stats["splits_added"]
 
 
 def timed(run: Any, *arguments: Any) -> tuple[Any, float]:
