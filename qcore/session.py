@@ -10,6 +10,7 @@ from qcore import plan as p
 from qcore.config import Settings
 from qcore.connectors.base import Table, TableStatistics
 from qcore.connectors.sources import table_from
+from qcore.connectors.view import expand_view
 from qcore.errors import PlanError
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.substrait import read_substrait
@@ -98,11 +99,11 @@ def bind_sources(plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
     """The plan with every scan's source filled in. PlanError for a table nobody registered."""
     if isinstance(plan, p.Scan):
         if plan.source is not None:
-            return plan
+            return expand_view(plan)
         if plan.table not in tables:
             known = ", ".join(sorted(tables)) or "none"
             raise PlanError(f"table {plan.table!r} is not registered (node {plan.id}); registered: {known}")
-        return replace(plan, source=tables[plan.table])
+        return expand_view(replace(plan, source=tables[plan.table]))
     children = tuple(bind_sources(child, tables) for child in plan.children)
     return plan.with_children(*children) if children else plan
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from qcore.connectors.base import suggest
 from qcore.errors import ExecutionError, PlanError
 
-Values = pa.Array | pa.ChunkedArray
+# pa.Array or pa.ChunkedArray; pyarrow has no types to check.
+Values: TypeAlias = Any
 Convert = Callable[[Values], Values]
 
 
@@ -38,7 +39,8 @@ def logical_schema(schema: pa.Schema, where: str) -> pa.Schema:
 def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
     """One schema for several files: columns by name, in order of first appearance, types widened.
 
-    A column that some file lacks is nullable. PlanError naming the column, both types and the file when they do not widen.
+    A column that some file lacks is nullable. PlanError naming the column, both types and the file when they do not
+    widen.
     """
     fields: dict[str, pa.Field] = {}
     firsts: dict[str, str] = {}
@@ -81,6 +83,13 @@ def is_text(type: pa.DataType) -> bool:
 def is_bytes(type: pa.DataType) -> bool:
     """Any of Arrow's layouts for binary of varying length."""
     return pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type)
+
+
+def castable(type: pa.DataType) -> pa.DataType:
+    """The layout to cast to for a declared type: pyarrow casts few types to views."""
+    if pa.types.is_string_view(type):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(type) else type
 
 
 def same_values(a: pa.DataType, b: pa.DataType) -> bool:
@@ -144,7 +153,9 @@ class Alignment:
         self.schema = pa.schema(fields)
 
     @staticmethod
-    def names(source: Sequence[str], wanted: Sequence[pa.Field], constants: Mapping[str, Any], ignore_case: bool) -> list[str]:
+    def names(
+        source: Sequence[str], wanted: Sequence[pa.Field], constants: Mapping[str, Any], ignore_case: bool
+    ) -> list[str]:
         """The source's columns that are to be read, in the order wanted."""
         found = (match_name(source, field.name, ignore_case) for field in wanted if field.name not in constants)
         return [name for name in found if name is not None]
@@ -163,7 +174,7 @@ class Alignment:
             return name, *self._plan_decimal(viewed, field)
         if passes(actual, field.type):
             return name, actual, None
-        return name, field.type, self._cast(actual, field)
+        return name, castable(field.type), self._cast(actual, field)
 
     def _plan_decimal(self, viewed: pa.DataType, field: pa.Field) -> tuple[pa.DataType, Convert]:
         declared = field.type
@@ -174,12 +185,12 @@ class Alignment:
             elif viewed.bit_width == 64 and wide <= 18:
                 type = pa.decimal64(wide, viewed.scale)
             else:
-                return declared, self._cast(viewed, field, first=lambda values: _view(values, viewed))
+                return castable(declared), self._cast(viewed, field, first=lambda values: _view(values, viewed))
             return type, lambda values: _view(values, type)
-        return declared, self._cast(viewed, field, first=lambda values: _view(values, viewed))
+        return castable(declared), self._cast(viewed, field, first=lambda values: _view(values, viewed))
 
     def _cast(self, actual: pa.DataType, field: pa.Field, first: Convert | None = None) -> Convert:
-        declared, where = field.type, self._where
+        declared, where = castable(field.type), self._where
 
         def convert(values: Values) -> Values:
             try:
@@ -228,7 +239,9 @@ def match_name(names: Sequence[str], name: str, ignore_case: bool) -> str | None
         return None
     lower = name.lower()
     matches = [known for known in names if known.lower() == lower]
-    return matches[0] if len(matches) == 1 else None
+    if len(matches) > 1:
+        raise ExecutionError(f"column {name!r} could be any of {', '.join(matches)}, which differ in case only")
+    return matches[0] if matches else None
 
 
 def constant_array(value: Any, type: pa.DataType, n_rows: int) -> pa.Array:

@@ -73,7 +73,7 @@ class ArrowTable:
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """The rows of a split, as slices of the table."""
         if not isinstance(split, ArrowSplit):
-            raise ExecutionError(f"a {type(split).__name__} cannot be read by an Arrow table: add ArrowSplits to its node")
+            raise ExecutionError(f"a {type(split).__name__} cannot be read by an Arrow table: add ArrowSplits")
         if split.start < 0 or split.length < 0 or split.start + split.length > self._data.num_rows:
             raise ExecutionError(
                 f"split of rows {split.start} to {split.start + split.length}, but the Arrow table has "
@@ -135,7 +135,7 @@ class StreamSplit(Split):
 
 
 class StreamTable:
-    """Anything with __arrow_c_stream__. An iterator can be read once; other objects are asked for a new stream each time."""
+    """Anything with __arrow_c_stream__. Iterators are read once; other objects give a new stream each time."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -188,7 +188,7 @@ class StreamTable:
 
 @dataclass(frozen=True)
 class FragmentSplit(Split):
-    """One fragment of a pyarrow dataset; `number` None: the whole of it (a filtered dataset does not tell its fragments)."""
+    """One fragment of a pyarrow dataset; `number` None: all of one that does not tell its fragments."""
 
     number: int | None
 
@@ -219,7 +219,7 @@ class DatasetTable:
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """Scan one fragment on this thread."""
         if not isinstance(split, FragmentSplit):
-            raise ExecutionError(f"a {type(split).__name__} cannot be read by a dataset: add FragmentSplits to its node")
+            raise ExecutionError(f"a {type(split).__name__} cannot be read by a dataset: add FragmentSplits")
         # A scanner without columns would not count rows either.
         names = list(columns) or self.schema.names[:1]
         options: dict[str, Any] = {"columns": names, "batch_size": batch_rows, "use_threads": False}

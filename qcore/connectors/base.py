@@ -17,7 +17,8 @@ from qcore.expression import Expr
 class ColumnStatistics:
     """What is known of one column without reading it. None: not known.
 
-    `min` and `max` are Python values of the column's type and hold for every non-null value (bounds: they need not occur).
+    `min` and `max` are Python values of the column's type and hold for every non-null value (bounds: they need not
+    occur).
     """
 
     min: Any = None
@@ -53,8 +54,8 @@ class Split:
 class FileSplit(Split):
     """A byte section of one file.
 
-    Of a Parquet file it stands for the row groups whose middle byte lies in it, so sections that tile a file give every row
-    once, wherever the cuts fall. Other formats take whole files only: start 0 and length None.
+    Of a Parquet file it stands for the row groups whose middle byte lies in it, so sections that tile a file give
+    every row once, wherever the cuts fall. Other formats take whole files only: start 0 and length None.
 
     Parameters
     ----------
@@ -110,9 +111,9 @@ class Table(Protocol):
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
         """The splits that hold rows for `filter`; possibly lazy, and then iterated in a thread that may wait.
 
-        `columns` and the columns of `filter` are this table's own names. Splits whose statistics show that no row can pass
-        `filter` may be left out. `target` is how many splits would be enough to keep the drivers busy; there may be more or fewer.
-        A generator is closed when no more splits are wanted.
+        `columns` and the columns of `filter` are this table's own names. Splits whose statistics show that no row can
+        pass `filter` may be left out. `target` is how many splits would be enough to keep the drivers busy; there may
+        be more or fewer. A generator is closed when no more splits are wanted.
         """
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:

@@ -1,8 +1,8 @@
 """Rewrite a Parquet footer so that decimals stored as integers are read as integers. Floor P2.
 
-A footer is a Thrift struct in compact encoding: field 2 is the list of schema elements, near its start, and only those of
-decimals are touched. The bytes behind the list (row groups, statistics) are taken over as they are, so the cost is that of
-the schema alone: 0.12 ms for 16 columns, however many row groups there are.
+A footer is a Thrift struct in compact encoding: field 2 is the list of schema elements, near its start, and only those
+of decimals are touched. The bytes behind the list (row groups, statistics) are taken over as they are, so the cost is
+that of the schema alone: 0.12 ms for 16 columns, however many row groups there are.
 """
 
 from __future__ import annotations

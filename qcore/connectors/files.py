@@ -1,4 +1,4 @@
-"""Tables made of files: Parquet, CSV, Arrow IPC and ORC, local or on any pyarrow or fsspec filesystem. Floor P2. SPEC V10."""
+"""Tables made of files: Parquet, CSV, Arrow IPC, ORC; local or on any pyarrow or fsspec filesystem. Floor P2, V10."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole
 from qcore.connectors.parquet import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
 from qcore.connectors.parquet_footer import FOOTERS
 from qcore.connectors.storage import FoundFile, Location, find_files, locate, partition_columns
-from qcore.expression import Expr
 from qcore.errors import ExecutionError, PlanError
+from qcore.expression import Expr
 
 PARQUET = "Parquet"
 SUFFIXES: dict[str, FileFormat | str] = {
@@ -47,7 +47,7 @@ def format_of(location: Location) -> FileFormat | str:
         if name.endswith(suffix):
             return format
     try:
-        with _open_binary(location) as file:
+        with location.open() as file:
             head = bytes(file.read(6))
     except OSError as error:
         raise PlanError(f"no such file: {location.path} ({error})") from error
@@ -55,10 +55,6 @@ def format_of(location: Location) -> FileFormat | str:
         if head.startswith(magic):
             return format
     raise PlanError(f"the format of {location.path} is not known: name it .parquet, .csv, .arrow or .orc")
-
-
-def _open_binary(location: Location) -> Any:
-    return open(location.path, "rb") if location.filesystem is None else location.filesystem.open_input_file(location.path)
 
 
 class FileTable:
@@ -88,7 +84,8 @@ class FileTable:
         partitions = partition_columns(self._files)
         if schema is None:
             found = unify_schemas(zip(self._paths(), self._read_schemas(), strict=True))
-            schema = pa.schema([field for field in found if field.name not in {p.name for p in partitions}] + partitions)
+            in_names = {field.name for field in partitions}
+            schema = pa.schema([field for field in found if field.name not in in_names] + partitions)
         self.schema = logical_schema(schema, self._name())
         self._constants = [self._typed(file) for file in self._files]
 

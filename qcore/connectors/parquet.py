@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, FileSplit, ReaderStream, TableStream
-from qcore.connectors.parquet_footer import FOOTERS, ParquetFooter
+from qcore.connectors.parquet_footer import FOOTERS, INT96_UNIT, ParquetFooter
 from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
-from qcore.expression import Expr
 from qcore.errors import ExecutionError
+from qcore.expression import Expr
 
 # Row groups up to this many rows are decoded at once, by one call without the GIL; larger ones batch by batch.
 WHOLE_GROUP_ROWS_MAX = 512 * 1024
@@ -30,7 +30,7 @@ def split_file(
     split_rows: int,
     groups: Sequence[int] | None = None,
 ) -> Iterator[FileSplit]:
-    """Splits of one file, or of some row groups of it: about one a group, without those where no row passes `filter`."""
+    """Splits of a file, or of some of its row groups: about one a group, without those where no row can pass."""
     runs: list[list[int]] = []
     rows = 0
     for group in range(len(footer.group_rows)) if groups is None else groups:
@@ -131,6 +131,7 @@ class _ColumnReader:
                 # Ahead of local reads it only copies (whole-table reads are 1.2-4 times slower); over a network it
                 # turns many small requests into few large ones.
                 pre_buffer=remote,
+                coerce_int96_timestamp_unit=INT96_UNIT,
             )
         except (OSError, pa.ArrowException) as error:
             raise ExecutionError(f"cannot open {self._path}: {error}") from error

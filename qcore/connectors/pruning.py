@@ -1,7 +1,7 @@
 """Can any of a set of rows pass a filter, judging by the least and greatest values of their columns? Floor P2.
 
-Every doubt is answered yes: a row group is left out only when its statistics prove that the filter is false or null in all
-of its rows.
+Every doubt is answered yes: a row group is left out only when its statistics prove that the filter is false or null in
+all of its rows.
 """
 
 from __future__ import annotations
@@ -247,10 +247,10 @@ def _comparable(a: Bounds, b: Bounds) -> tuple[Bounds, Bounds] | None:
         return (a, b) if len(kinds) == 1 and None not in kinds else None
     if "float" not in kinds:
         return a, b
-    if pa.types.is_float32(a.type) or pa.types.is_float32(b.type):
-        # Which precision the other operand is brought to is the engine's choice: only exact ones are the same in both.
-        if not all(_fits_float32(value) for value in (a.low, a.high, b.low, b.high)):
-            return None
+    # Which precision the other operand is brought to is the engine's choice: only exact values are the same in both.
+    single = pa.types.is_float32(a.type) or pa.types.is_float32(b.type)
+    if single and not all(_fits_float32(value) for value in (a.low, a.high, b.low, b.high)):
+        return None
     # Rounding to double keeps order, so bounds of rounded values are the rounded bounds.
     return _as_float(a), _as_float(b)
 
@@ -271,5 +271,5 @@ def _fits_float32(value: Any) -> bool:
     if value is None:
         return True
     if isinstance(value, (int, decimal.Decimal)):
-        return value == int(value) and abs(value) <= 1 << 24
+        return bool(value == int(value) and abs(value) <= 1 << 24)
     return bool(pa.scalar(value, pa.float32()).as_py() == value)

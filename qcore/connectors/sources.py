@@ -28,8 +28,8 @@ def table_from(source: Any) -> Table:
     Parameters
     ----------
     source : object
-        A path, URL, glob, directory or list of files; a pair (any of those, filesystem) for a pyarrow or fsspec filesystem;
-        a pyarrow Table, RecordBatch, RecordBatchReader or Dataset; anything with `__arrow_c_stream__` or
+        A path, URL, glob, directory or list of files; a pair (any of those, filesystem) for a pyarrow or fsspec
+        filesystem; a pyarrow Table, RecordBatch, RecordBatchReader or Dataset; anything with `__arrow_c_stream__` or
         `__arrow_c_array__`; a Spark DataFrame; or a Table, which is returned as it is.
 
     Raises
@@ -55,7 +55,7 @@ def table_from(source: Any) -> Table:
     packages = [kind.__module__.partition(".")[0] for kind in type(source).__mro__]
     for package, (module, function) in FOREIGN_FRAMES.items():
         if package in packages:
-            return getattr(importlib.import_module(module), function)(source)  # type: ignore[no-any-return]
+            return getattr(importlib.import_module(module), function)(source)
     if hasattr(source, "__arrow_c_stream__"):
         if packages[0] in MEMORY_FRAMES and not hasattr(source, "__next__"):
             return ArrowTable(pa.table(source))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import importlib
 import os
 import urllib.parse
 from collections.abc import Iterable, Sequence
@@ -30,6 +31,10 @@ class Location:
     def source(self) -> Any:
         """What pyarrow's readers open: a path, or an open file."""
         return self.path if self.filesystem is None else self.filesystem.open_input_file(self.path)
+
+    def open(self) -> Any:
+        """A binary file that can seek."""
+        return open(self.path, "rb") if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def stamp(self) -> tuple[int, int]:
         """(size in bytes, modification time in ns): changes when the file does. OSError when there is no such file."""
@@ -66,7 +71,7 @@ def locate(path: str, filesystem: pafs.FileSystem | None = None) -> Location:
 
 
 def find_files(source: Any, filesystem: Any = None) -> list[FoundFile]:
-    """All files of a path, URL, glob or directory, or of a sequence of them, in a fixed order. PlanError when there is none."""
+    """All files of a path, URL, glob or directory, or of a sequence of them, in order. PlanError when there is none."""
     if filesystem is not None and not isinstance(filesystem, pafs.FileSystem):
         filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
     if isinstance(source, (str, os.PathLike)):
@@ -163,11 +168,11 @@ def _type_of(values: Iterable[str | None]) -> pa.DataType:
 def _fsspec(url: str) -> tuple[pafs.FileSystem, str]:
     scheme = url.partition("://")[0]
     try:
-        import fsspec
+        fsspec = importlib.import_module("fsspec.core")
     except ImportError:
         raise PlanError(f"cannot open {url}: pyarrow has no filesystem for {scheme}://; install fsspec") from None
     try:
-        filesystem, inner = fsspec.core.url_to_fs(url)
+        filesystem, inner = fsspec.url_to_fs(url)
     except (ImportError, ValueError, OSError) as error:
         raise PlanError(f"cannot open {url}: {error}") from error
     return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem)), inner

@@ -1,1 +1,1 @@
-"""Apache Spark: DataFrames as tables of the engine. Needs pyspark, which is imported only by what the user passes. Floor P5."""
+"""Apache Spark: DataFrames as tables of the engine. Whoever passes one has imported pyspark. Floor P5."""

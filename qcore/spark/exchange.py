@@ -1,8 +1,8 @@
-"""Partitions of any DataFrame as Arrow files that Spark's own tasks write, each read as soon as it is complete. Floor P5.
+"""Partitions of any DataFrame as Arrow files that Spark's own tasks write, each read once complete. Floor P5.
 
-Never collects: `toArrow()` and the DataFrame's C stream hold everything in Spark's driver at once and run out of memory.
-A task writes its partition under a name of its attempt and renames it when it is whole; of several attempts at a partition
-(retries, speculation) the first one seen whole is read and the others are ignored, so no row comes twice.
+Never collects: `toArrow()` and the DataFrame's C stream hold everything in Spark's driver at once and run out of
+memory. A task writes its partition under a name of its attempt and renames it when it is whole; of several attempts at
+a partition (retries, speculation) the first one seen whole is read and the others are ignored, so no row comes twice.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ def partition_writer(folder: str, batch_rows: int) -> Callable[[Iterator[pa.Reco
                 writer.close()
                 os.unlink(partial)
             raise
-        columns = [pa.array([partition], pa.int32()), pa.array([name if n_rows else ""]), pa.array([n_rows], pa.int64())]
-        yield pa.RecordBatch.from_arrays(columns, names=["partition", "name", "n_rows"])
+        # Spark matches columns by position.
+        row = [pa.array([partition], pa.int32()), pa.array([name if writer else ""]), pa.array([n_rows], pa.int64())]
+        yield pa.RecordBatch.from_arrays(row, names=["partition", "name", "n_rows"])
 
     return write
 
@@ -217,14 +218,14 @@ def exchange_folder(df: Any) -> str:
     configured = df.sparkSession.conf.get(DIRECTORY_CONF, None)
     if configured:
         if not os.path.isabs(configured):
-            raise PlanError(f"{DIRECTORY_CONF} is {configured!r}: it must be an absolute path, shared with the executors")
+            raise PlanError(f"{DIRECTORY_CONF} is {configured!r}: it must be an absolute path that executors share")
         return str(configured)
     master = df.sparkSession.conf.get("spark.master", "") or ""
     if master.startswith("local"):
         return tempfile.gettempdir()
     raise PlanError(
-        f"this DataFrame is computed by Spark executors of {master or 'a remote cluster'}: set {DIRECTORY_CONF} to a folder "
-        "that they share with this process, or pass the DataFrame of the files themselves"
+        f"this DataFrame is computed by Spark executors of {master or 'a remote cluster'}: set {DIRECTORY_CONF} to "
+        "a folder that they share with this process, or pass the DataFrame of the files themselves"
     )
 
 

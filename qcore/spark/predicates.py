@@ -24,6 +24,7 @@ COMPARISONS = {
     "GreaterThan": "greater",
     "GreaterThanOrEqual": "greater_equal",
 }
+TURNED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 LIKE_PATTERNS = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%"}
 EPOCH_DAY = datetime.date(1970, 1, 1)
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -108,8 +109,7 @@ class Conditions:
     def _compare_floats(function: str, a: Expr, b: Expr) -> Expr:
         """Spark holds NaN equal to itself and greater than all else, IEEE neither."""
         if isinstance(a, Literal) and not isinstance(b, Literal):
-            turned = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-            function, a, b = turned.get(function, function), b, a
+            function, a, b = TURNED.get(function, function), b, a
         if not isinstance(b, Literal) or (b.value is not None and b.value != b.value):
             raise Untranslated("a comparison of two floating-point columns, or with NaN")
         plain = call(function, a, b)
@@ -167,7 +167,7 @@ def plain_value(value: Any, type: pa.DataType) -> Any:
         return EPOCH_DAY + datetime.timedelta(days=value)
     if pa.types.is_timestamp(type):
         moment = EPOCH + datetime.timedelta(microseconds=value)
-        return moment if type.tz is None else moment.replace(tzinfo=datetime.timezone.utc)
+        return moment if type.tz is None else moment.replace(tzinfo=datetime.UTC)
     if pa.types.is_binary(type):
         return bytes(value)
     if pa.types.is_boolean(type) or pa.types.is_integer(type) or pa.types.is_floating(type):

@@ -1,4 +1,4 @@
-"""Is a DataFrame no more than a scan of files? Then its files, sections and filters, out of Spark's physical plan. Floor P5."""
+"""Files, sections and filters of a DataFrame that is only a scan of files, out of Spark's physical plan. Floor P5."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ READING_METADATA = ("EXISTS_DEFAULT", "CURRENT_DEFAULT", "parquet.field.id", "__
 class FileScan:
     """A DataFrame that is a projection and a filter over files.
 
-    `schema` are the columns read, those of folder names included; `columns` the one behind each column of the DataFrame;
-    `splits` Spark's own sections, in the order of its partitions.
+    `schema` are the columns read, those of folder names included; `columns` the one behind each column of the
+    DataFrame; `splits` Spark's own sections, in the order of its partitions.
     """
 
     schema: pa.Schema

@@ -39,7 +39,7 @@ class SparkFileTable:
         return TableStatistics(rows)
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
-        """Spark's sections, cut further at row groups, so that all drivers end together and statistics leave groups out."""
+        """Spark's sections, cut further at row groups: drivers end together, and statistics leave groups out."""
         select_fields(self.schema, columns, "the Spark DataFrame")
         # Columns found without regard to case, or absent, are not what the statistics of a name are about.
         for split in self.file_splits:
@@ -53,7 +53,7 @@ class SparkFileTable:
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """Read the row groups whose middle byte lies in the section."""
         if not isinstance(split, FileSplit):
-            raise ExecutionError(f"a {type(split).__name__} cannot be read by a Spark file scan: add FileSplits to its node")
+            raise ExecutionError(f"a {type(split).__name__} cannot be read by a Spark file scan: add FileSplits")
         wanted = select_fields(self.schema, columns, "the Spark DataFrame")
         return open_file(
             split, locate(split.path), wanted, filter, batch_rows, absent_is_null=True, ignore_case=self._ignore_case
@@ -63,8 +63,8 @@ class SparkFileTable:
 def spark_table(df: Any) -> Table:
     """A table of a Spark DataFrame, classic or Connect.
 
-    A DataFrame that only reads, filters and selects from Parquet files is read by the engine itself, from Spark's own file
-    sections. Anything else is computed by Spark, and its partitions are read as the tasks finish them.
+    A DataFrame that only reads, filters and selects from Parquet files is read by the engine itself, from Spark's own
+    file sections. Anything else is computed by Spark, and its partitions are read as the tasks finish them.
 
     Parameters
     ----------

@@ -1,0 +1,56 @@
+"""Read a connector's table to its end, as the engine's scans would but without the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from qcore.connectors.alignment import logical_type, same_values
+from qcore.connectors.base import Split, Table
+from qcore.expression import Expr
+
+
+def read_split(
+    table: Table, split: Split, columns: Sequence[str], filter: Expr | None = None, batch_rows: int = 1000
+) -> pa.Table:
+    """The rows of one split; checks that the stream gives the declared columns."""
+    stream = table.open(split, tuple(columns), filter, batch_rows)
+    try:
+        read = pa.RecordBatchReader.from_stream(stream).read_all()
+    finally:
+        stream.close()
+    assert read.column_names == list(columns)
+    for name in columns:
+        declared, actual = table.schema.field(name).type, logical_type(read.schema.field(name).type)
+        assert declared.equals(actual) or same_values(declared, actual), f"{name}: {actual}, declared {declared}"
+    return read
+
+
+def read_splits(
+    table: Table, splits: Iterable[Split], columns: Sequence[str], filter: Expr | None = None, batch_rows: int = 1000
+) -> pa.Table:
+    """All rows of some splits, with plain types."""
+    schema = pa.schema([table.schema.field(name) for name in columns])
+    parts = [plain(read_split(table, split, columns, filter, batch_rows), schema) for split in splits]
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def read_table(table: Table, columns: Sequence[str] | None = None, filter: Expr | None = None, target: int = 2) -> pa.Table:
+    """All rows of a table."""
+    names = tuple(table.schema.names if columns is None else columns)
+    return read_splits(table, table.splits(names, filter, target), names, filter)
+
+
+def plain(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same values in the declared layout."""
+    columns = []
+    for field, values in zip(schema, table.columns, strict=True):
+        if pa.types.is_decimal(values.type) and values.type.bit_width < 128:
+            values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        columns.append(values if values.type.equals(field.type) else values.cast(field.type))
+    if not columns:
+        return table
+    return pa.Table.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in schema]))
