@@ -14,9 +14,10 @@ JOBS = int(os.environ.get("QCORE_JOBS", os.cpu_count() or 1))
 MACROS = [("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1"), ("QCORE_DEBUG", "1" if DEBUG else "0")]
 # No -march: the wheel runs on any processor of its architecture; files in ground/native choose at run time.
 FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
-FLAGS += ["-fno-strict-aliasing", "-Wno-unused-function"]
+# Cython's temporaries drop const, and its modules hold functions they do not call.
+FLAGS += ["-fno-strict-aliasing", "-Wno-unused-function", "-Wno-discarded-qualifiers"]
 BUILD = "build/debug" if DEBUG else "build"
-# C sources of a module beside its .pyx: the same kernels for several instruction sets, each under its own target pragma.
+# C sources of a module beside its .pyx: the same kernels for several instruction sets, each under a target pragma.
 NATIVE = {"qcore_ext.ground.simd": [f"qcore_ext/ground/native/simd_v{level}.c" for level in (2, 3, 4)]}
 DIRECTIVES = {
     "language_level": 3,
