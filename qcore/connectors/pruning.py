@@ -101,9 +101,13 @@ def _compare(function: str, left: Expr, right: Expr, bounds_of: BoundsOf) -> Tru
     if pair is None:
         return UNKNOWN
     try:
-        return _COMPARISONS[function](*pair)
+        truth = _COMPARISONS[function](*pair)
     except TypeError:  # naive against zoned timestamps, and other pairs that Python does not order
         return UNKNOWN
+    if pa.types.is_floating(a.type) or pa.types.is_floating(b.type):
+        # NaN, which no bounds tell of, makes any comparison but <> false.
+        return Truth(truth.may_be_true, True)
+    return truth
 
 
 def _less(a: Bounds, b: Bounds) -> Truth:
