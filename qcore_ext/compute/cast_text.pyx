@@ -41,7 +41,7 @@ cdef Reader trimmed(const StringView* view) noexcept nogil:
     reader.end = reader.at + view.length
     while reader.at < reader.end and reader.at[0] in b" \t\n\r":
         reader.at += 1
-    while reader.end > reader.at and reader.end[-1] in b" \t\n\r":
+    while reader.end > reader.at and (reader.end - 1)[0] in b" \t\n\r":
         reader.end -= 1
     return reader
 
