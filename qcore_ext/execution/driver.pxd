@@ -70,5 +70,5 @@ cdef class Driver:
 
 
 # The error to show for what an operator raised: QcoreErrors keep their class, others become an ExecutionError caused by
-# them; either names operator and plan node.
-cpdef object explain_failure(object error, str operator_name, str node_id)
+# them; either names operator, plan node and what it was doing.
+cpdef object explain_failure(object error, str operator_name, str node_id, str doing=*)

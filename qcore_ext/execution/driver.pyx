@@ -13,19 +13,21 @@ from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport (
-    N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_USER, YIELD, OperatorStats, Timing, cpu_nanos, wall_nanos,
+    N_BLOCK_REASONS, NOT_BLOCKED, OperatorStats, Timing, cpu_nanos, wall_nanos,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator,
 )
 
+from qcore_ext.ground.stats import REASON_NAMES
 from qcore_ext.ground.status import ExecutionError, QcoreError
 
 cdef enum:
     # Ends of a step, beside the operator to ask next.
     STEP_FINISHED = -2
     STEP_BLOCKED = -3
+    STEP_STOPPED = -4
     # An operator that says it needs input and refuses it this often in a row is stuck (SPEC V6). An honest one refuses
     # once more than it is woken, so it is blocked in between.
     REFUSALS_MAX = 1000
@@ -52,7 +54,8 @@ cdef class Driver:
                 raise TypeError(f"a chain is made of Operator objects, not {type(operator).__name__}")
         self.operators = list(operators)
         self.n_operators = <int> len(operators)
-        self.seats = <Seat*> struct_new(self.n_operators * sizeof(Seat))
+        # One more than there are operators: abandon_upstream(n_operators) also clears the seat behind the last.
+        self.seats = <Seat*> struct_new((self.n_operators + 1) * sizeof(Seat))
         for i in range(self.n_operators):
             self.seats[i].occupant = <PyObject*> self.operators[i]
         self.blocked_at = -1
@@ -64,19 +67,23 @@ cdef class Driver:
             struct_free(self.seats)
 
     def describe_current(self):
-        """Name and plan node id of the operator called last."""
-        cdef Operator called = self.operators[self.at]
-        return called.name, called.node_id
+        """Name, plan node id and activity of the operator called last, for explain_failure."""
+        called = self.operators[self.at]
+        return called.name, called.node_id, getattr(called, "doing", None)
 
     def stats_snapshot(self):
         """Figures of each operator, source first, the wait under way included."""
-        cdef int64_t waiting
-        cdef int at = self.blocked_at
+        cdef int blocked_at = self.blocked_at
         snapshots = []
-        for i, operator in enumerate(self.operators):
-            snapshot = operator.stats_snapshot()
-            snapshot["operator"] = operator.name
-            snapshot["node_id"] = operator.node_id
+        for i, source in enumerate(self.operators):
+            snapshot = source.stats_snapshot()
+            snapshot["name"] = source.name
+            snapshot["node_id"] = source.node_id
+            if i == blocked_at:
+                reason = REASON_NAMES[(<Operator> source).blocked_reason]
+                since = max(0, wall_nanos() - self.blocked_since)
+                for key, more in (("blocked_wall_nanos", since), ("blocked_times", 1)):
+                    snapshot[key][reason] = snapshot[key].get(reason, 0) + more
             snapshots.append(snapshot)
         return snapshots
 
@@ -99,7 +106,7 @@ cdef class Driver:
                 return DRIVER_FINISHED
             if at == STEP_BLOCKED:
                 return DRIVER_BLOCKED
-            if qc_load(self.stop) != 0:
+            if at == STEP_STOPPED or qc_load(self.stop) != 0:
                 return DRIVER_STOPPED
             if slice_nanos > 0 and self.clock >= until:
                 return DRIVER_YIELDED
@@ -217,6 +224,9 @@ cdef class Driver:
         self.abandon_upstream(at)
         if at == self.n_operators - 1:
             return STEP_FINISHED
+        if qc_load(self.stop) != 0:
+            # The input may have ended because somebody failed: the next operator must not take it for complete.
+            return STEP_STOPPED
         seat = &self.seats[at + 1]
         self.at = at + 1
         seat.finish_called = True
@@ -302,8 +312,8 @@ cdef class Driver:
         timing.cpu_nanos += cpu
 
 
-cpdef object explain_failure(object error, str operator_name, str node_id):
-    where = f"{operator_name} (node {node_id})"
+cpdef object explain_failure(object error, str operator_name, str node_id, str doing=None):
+    where = f"{operator_name} (node {node_id})" + (f" {doing}" if doing else "")
     if isinstance(error, QcoreError):
         if getattr(error, "node_id", None) is None:
             error.operator = operator_name

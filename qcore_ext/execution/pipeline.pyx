@@ -1,0 +1,52 @@
+"""The drivers of one pipeline, and their figures taken together. Floor E5. SPEC V4, V14."""
+
+from qcore_ext.execution.driver cimport Driver
+from qcore_ext.ground.atomic cimport qc_load
+
+
+def add_figures(total, figures):
+    """Add numbers of nested dicts to those of `total`."""
+    for key, value in figures.items():
+        if isinstance(value, dict):
+            add_figures(total.setdefault(key, {}), value)
+        elif isinstance(value, int):
+            total[key] = total.get(key, 0) + value
+        else:
+            total[key] = value
+    return total
+
+
+cdef class Pipeline:
+    """Drivers over chains of the same steps.
+
+    Parameters
+    ----------
+    chains : list of list of Operator
+        One chain a driver, each source first.
+    """
+
+    def __init__(self, list chains):
+        if not chains:
+            raise ValueError("a pipeline needs at least one driver")
+        self.drivers = [Driver(chain) for chain in chains]
+        self.n_live = <int> len(chains)
+
+    def stats(self):
+        """{'drivers': how many, 'drivers_done': how many are, 'operators': a dict of sums for each position}.
+
+        'drivers' of an operator has the same figures for each driver.
+        """
+        of_drivers = [driver.stats_snapshot() for driver in self.drivers]
+        operators = []
+        for position in range(len(of_drivers[0])):
+            parts = [snapshots[position] for snapshots in of_drivers]
+            total = {}
+            for part in parts:
+                add_figures(total, part)
+            total["drivers"] = parts
+            operators.append(total)
+        return {
+            "drivers": len(self.drivers),
+            "drivers_done": len(self.drivers) - qc_load(&self.n_live),
+            "operators": operators,
+        }

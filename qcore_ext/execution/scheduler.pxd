@@ -1,0 +1,72 @@
+"""Who runs when: a run queue, and worker threads that serve it. Floor E5. SPEC V7, G5.
+
+A Runnable is anything that is run in slices and waits in between; its wait token is itself. Its state changes by atomic
+steps only, so that no wake-up is lost or doubled:
+
+    IDLE     waits for its token; notify: → QUEUED
+    QUEUED   in the run queue, once; notify: nothing
+    RUNNING  on a thread; notify: → NOTIFIED
+    NOTIFIED on a thread, woken meanwhile; when it blocks: → QUEUED instead of IDLE
+    DONE     never runs again; notify: nothing
+"""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+from qcore_ext.ground.condition cimport Condition
+from qcore_ext.ground.lock cimport Mutex
+from qcore_ext.ground.memory cimport Owner
+from qcore_ext.ground.wait_token cimport WaitToken
+
+
+cdef enum RunState:
+    RUN_IDLE = 0
+    RUN_QUEUED = 1
+    RUN_RUNNING = 2
+    RUN_NOTIFIED = 3
+    RUN_DONE = 4
+
+
+cdef enum RunAnswer:
+    RAN_AGAIN = 1               # put it at the end of the queue
+    RAN_BLOCKED = 2             # its token was registered somewhere
+    RAN_DONE = 3
+
+
+ctypedef struct RunQueue:
+    Owner owner
+    Mutex mutex
+    Condition ready
+    Runnable** ring             # each owned
+    int64_t capacity            # at least the number of runnables made for the queue, so that pushing never fails
+    int64_t head
+    int64_t n_queued
+    int64_t n_runnables
+    int64_t n_sleeping          # threads in run_queue_pop
+    bint closed                 # threads leave
+
+ctypedef struct Runnable:
+    WaitToken token             # first: a Runnable* is a WaitToken*; token.state is its RunState
+    RunQueue* queue             # owned
+    RunAnswer (*run)(Runnable* self) noexcept nogil
+    PyObject* context           # borrowed; whoever made the Runnable keeps it alive until RAN_DONE
+
+
+cdef RunQueue* run_queue_new() except NULL nogil
+# The next runnable, owned by the caller; NULL when `nanos` are over or the queue was closed.
+cdef Runnable* run_queue_pop(RunQueue* queue, int64_t nanos) noexcept nogil
+cdef void run_queue_close(RunQueue* queue) noexcept nogil
+cdef Runnable* runnable_new(
+    RunQueue* queue, RunAnswer (*run)(Runnable* self) noexcept nogil, PyObject* context,
+) except NULL nogil
+# Run one popped runnable once and put it where its answer says; consumes the reference.
+cdef void runnable_turn(Runnable* self) noexcept nogil
+
+
+cdef class Scheduler:
+    cdef object __weakref__
+    cdef RunQueue* queue        # owned
+    cdef readonly int n_threads
+    cdef readonly int process   # id of the process whose threads these are
+    cdef list threads
+    cdef readonly set active    # what must live while its runnables do

@@ -1,0 +1,283 @@
+"""Who runs when: a run queue, and worker threads that serve it. Floor E5. SPEC V7, G5."""
+
+import atexit
+import os
+import threading
+import weakref
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free, realloc
+
+from qcore_ext.ground.atomic cimport qc_cas, qc_load, qc_store
+from qcore_ext.ground.condition cimport (
+    condition_destroy, condition_init, condition_wait, condition_wake_all, condition_wake_one,
+)
+from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.stats cimport wall_nanos
+from qcore_ext.ground.status cimport raise_memory_limit
+from qcore_ext.ground.wait_token cimport WaitToken
+
+cdef enum:
+    # A worker without work looks up this often; it is woken at once when work comes.
+    NAP_NANOS = 1000000000
+
+
+cdef void run_queue_free(Owner* owner) noexcept nogil:
+    cdef RunQueue* queue = <RunQueue*> owner
+    condition_destroy(&queue.ready)
+    mutex_destroy(&queue.mutex)
+    free(queue.ring)
+    free(queue)
+
+
+cdef RunQueue* run_queue_new() except NULL nogil:
+    # Not among the counted structs: a scheduler's queue lives as long as its threads.
+    cdef RunQueue* queue = <RunQueue*> calloc(1, sizeof(RunQueue))
+    if queue == NULL:
+        raise_memory_limit(b"the machine has no memory left")
+        return NULL
+    queue.owner.references = 1
+    queue.owner.release = run_queue_free
+    mutex_init(&queue.mutex)
+    condition_init(&queue.ready)
+    return queue
+
+
+cdef int run_queue_reserve(RunQueue* queue) except -1 nogil:
+    """Room for one runnable more, under the lock."""
+    cdef Runnable** ring
+    cdef int64_t i, n_tail
+    cdef int64_t capacity = queue.capacity * 2 + 16
+    if queue.n_runnables < queue.capacity:
+        return 0
+    ring = <Runnable**> realloc(queue.ring, capacity * sizeof(Runnable*))
+    if ring == NULL:
+        return raise_memory_limit(b"the machine has no memory left")
+    # Entries from head on move to the end of the larger ring.
+    n_tail = queue.capacity - queue.head
+    for i in range(1, n_tail + 1):
+        ring[capacity - i] = ring[queue.capacity - i]
+    queue.head = capacity - n_tail if n_tail > 0 else 0
+    queue.ring = ring
+    queue.capacity = capacity
+    return 0
+
+
+cdef void run_queue_push(RunQueue* queue, Runnable* runnable) noexcept nogil:
+    """Append; takes a reference of its own."""
+    cdef int64_t tail
+    cdef bint wake
+    owner_ref(<Owner*> runnable)
+    mutex_lock(&queue.mutex)
+    tail = queue.head + queue.n_queued
+    if tail >= queue.capacity:
+        tail -= queue.capacity
+    queue.ring[tail] = runnable
+    queue.n_queued += 1
+    wake = queue.n_sleeping > 0
+    mutex_unlock(&queue.mutex)
+    if wake:
+        condition_wake_one(&queue.ready)
+
+
+cdef Runnable* run_queue_pop(RunQueue* queue, int64_t nanos) noexcept nogil:
+    cdef Runnable* runnable = NULL
+    cdef int64_t until = wall_nanos() + nanos
+    mutex_lock(&queue.mutex)
+    while queue.n_queued == 0 and not queue.closed and nanos > 0:
+        queue.n_sleeping += 1
+        condition_wait(&queue.ready, &queue.mutex, nanos)
+        queue.n_sleeping -= 1
+        nanos = until - wall_nanos()
+    if queue.n_queued > 0 and not queue.closed:
+        runnable = queue.ring[queue.head]
+        queue.head = queue.head + 1 if queue.head + 1 < queue.capacity else 0
+        queue.n_queued -= 1
+    mutex_unlock(&queue.mutex)
+    return runnable
+
+
+cdef void run_queue_close(RunQueue* queue) noexcept nogil:
+    mutex_lock(&queue.mutex)
+    queue.closed = True
+    condition_wake_all(&queue.ready)
+    mutex_unlock(&queue.mutex)
+
+
+cdef void runnable_notify(WaitToken* token) noexcept nogil:
+    cdef int64_t state
+    while True:
+        state = qc_load(&token.state)
+        if state == RUN_IDLE:
+            if qc_cas(&token.state, RUN_IDLE, RUN_QUEUED):
+                run_queue_push((<Runnable*> token).queue, <Runnable*> token)
+                return
+        elif state == RUN_RUNNING:
+            if qc_cas(&token.state, RUN_RUNNING, RUN_NOTIFIED):
+                return
+        else:
+            return
+
+
+cdef void runnable_free(Owner* owner) noexcept nogil:
+    cdef Runnable* self = <Runnable*> owner
+    mutex_lock(&self.queue.mutex)
+    self.queue.n_runnables -= 1
+    mutex_unlock(&self.queue.mutex)
+    owner_unref(<Owner*> self.queue)
+    struct_free(self)
+
+
+cdef Runnable* runnable_new(
+    RunQueue* queue, RunAnswer (*run)(Runnable* self) noexcept nogil, PyObject* context,
+) except NULL nogil:
+    cdef Runnable* self = <Runnable*> struct_new(sizeof(Runnable))
+    cdef bint done = False
+    mutex_lock(&queue.mutex)
+    try:
+        run_queue_reserve(queue)
+        queue.n_runnables += 1
+        done = True
+    finally:
+        mutex_unlock(&queue.mutex)
+        if not done:
+            struct_free(self)
+    self.token.owner.references = 1
+    self.token.owner.release = runnable_free
+    self.token.notify = runnable_notify
+    self.queue = <RunQueue*> owner_ref(<Owner*> queue)
+    self.run = run
+    self.context = context
+    return self
+
+
+cdef void runnable_turn(Runnable* self) noexcept nogil:
+    cdef RunAnswer answer
+    qc_store(&self.token.state, RUN_RUNNING)
+    answer = self.run(self)
+    if answer == RAN_DONE:
+        qc_store(&self.token.state, RUN_DONE)
+    elif answer == RAN_AGAIN or not qc_cas(&self.token.state, RUN_RUNNING, RUN_IDLE):
+        qc_store(&self.token.state, RUN_QUEUED)
+        run_queue_push(self.queue, self)
+    owner_unref(<Owner*> self)
+
+
+cdef void serve(RunQueue* queue) noexcept nogil:
+    """A worker's life."""
+    cdef Runnable* runnable
+    while not queue.closed:
+        runnable = run_queue_pop(queue, NAP_NANOS)
+        if runnable != NULL:
+            runnable_turn(runnable)
+
+
+cdef class Worker:
+    """What a worker thread runs. Holds the queue, not the scheduler, so that a forgotten scheduler ends its threads."""
+    cdef RunQueue* queue
+
+    def __dealloc__(self):
+        owner_unref(<Owner*> self.queue)
+
+    def __call__(self):
+        with nogil:
+            serve(self.queue)
+
+
+cdef class Scheduler:
+    """Worker threads, shared by any number of tasks, first come, first served.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        Worker threads; left out: as many as processors this process may use.
+    """
+
+    def __cinit__(self, n_threads=None):
+        if n_threads is None:
+            n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if n_threads < 1:
+            raise ValueError(f"a scheduler needs at least one thread, not {n_threads}")
+        self.n_threads = n_threads
+        self.process = os.getpid()
+        self.threads = []
+        self.active = set()
+        self.queue = run_queue_new()
+
+    def __init__(self, n_threads=None):
+        cdef Worker worker
+        for i in range(self.n_threads):
+            worker = Worker()
+            worker.queue = <RunQueue*> owner_ref(<Owner*> self.queue)
+            thread = threading.Thread(target=worker, name=f"qcore-worker-{i}", daemon=True)
+            thread.start()
+            self.threads.append(thread)
+        running_schedulers.add(self)
+
+    def __dealloc__(self):
+        if self.queue != NULL:
+            run_queue_close(self.queue)
+            owner_unref(<Owner*> self.queue)
+
+    @property
+    def usable(self):
+        """Whether tasks can run: not shut down, and in the process that made it."""
+        return not self.queue.closed and self.process == os.getpid()
+
+    @property
+    def n_queued(self):
+        """Runnables waiting for a thread now."""
+        return qc_load(&self.queue.n_queued)
+
+    def shutdown(self, timeout=5.0):
+        """Cancel what runs, wait for it, and end the threads."""
+        if not self.usable:
+            return
+        for task in list(self.active):
+            task.cancel("the scheduler was shut down")
+        for task in list(self.active):
+            task.settle(timeout)
+        with nogil:
+            run_queue_close(self.queue)
+        for thread in self.threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout)
+        self.threads = []
+
+
+running_schedulers = weakref.WeakSet()
+shared_scheduler = None
+shared_lock = threading.Lock()
+
+
+def default_scheduler():
+    """The process's own scheduler, made when first asked for, and again after a fork."""
+    global shared_scheduler
+    with shared_lock:
+        if shared_scheduler is None or not shared_scheduler.usable:
+            shared_scheduler = Scheduler()
+        return shared_scheduler
+
+
+def shut_down_schedulers():
+    """End every scheduler of this process, while Python can still run what tasks have to close."""
+    for scheduler in list(running_schedulers):
+        scheduler.shutdown()
+
+
+def forget_after_fork():
+    """In a forked child no worker lives and locks may be held for ever: begin anew."""
+    global shared_scheduler, shared_lock
+    shared_scheduler = None
+    shared_lock = threading.Lock()
+    for scheduler in list(running_schedulers):
+        abandoned_by_fork.append(scheduler)
+    running_schedulers.clear()
+
+
+# Schedulers of the parent process: never freed here, for their locks may be held by threads that do not exist any more.
+abandoned_by_fork = []
+atexit.register(shut_down_schedulers)
+os.register_at_fork(after_in_child=forget_after_fork)

@@ -1,0 +1,55 @@
+"""A running plan: pipelines of drivers, their splits, and how they end together. Floor E5. SPEC V3, V4, V8, D9."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+from qcore_ext.execution.driver cimport Driver
+from qcore_ext.execution.pipeline cimport Pipeline
+from qcore_ext.execution.scheduler cimport RunAnswer, Runnable, RunQueue, Scheduler
+from qcore_ext.ground.lock cimport Mutex
+from qcore_ext.ground.memory cimport Account
+from qcore_ext.ground.wait_token cimport WaitList
+
+
+cdef class DriverRun:
+    """One driver in its task: what its Runnable points at."""
+    cdef Driver driver
+    cdef Pipeline pipeline
+    cdef PyObject* task             # Task; borrowed: the scheduler or the caller keeps it while drivers live
+    cdef Runnable* runnable         # owned; NULL before the start
+
+    cdef RunAnswer turn(self) noexcept nogil
+    cdef void fail(self) noexcept nogil
+
+
+cdef class Task:
+    cdef readonly list pipelines
+    cdef readonly Account memory
+    cdef readonly Scheduler scheduler
+    cdef readonly dict split_queues
+    cdef readonly object error      # the first one, or None
+    cdef readonly str state         # created, running, finished, failed, cancelled
+    cdef list runs                  # DriverRun
+    cdef Runnable** runnables       # borrowed from runs; an array of n_runnables
+    cdef int64_t n_runnables
+    cdef Pipeline output
+    cdef RunQueue* queue            # owned; the scheduler's, or the task's own when it runs on the caller
+    cdef bint on_caller
+    cdef int64_t slice_nanos
+    cdef int64_t stop               # atomic
+    cdef int64_t n_live             # atomic; drivers not yet closed
+    cdef int64_t answered           # atomic; the output pipeline is finished: nothing can go wrong any more
+    cdef int64_t done               # atomic; every driver is closed
+    cdef int64_t began
+    cdef int64_t ended
+    cdef Mutex mutex
+    cdef WaitList waiting           # for `done`; the mutex guards it
+
+    cdef void notify_all(self) noexcept nogil
+    cdef void stop_all(self) noexcept nogil
+    cdef int prepare(self) except -1
+    cdef void driver_closed(self, Pipeline pipeline) noexcept nogil
+    cdef void driver_failed(self, object error)
+    cdef void complete(self)
+    cdef int abort_unstarted(self) except -1
+    cdef int raise_error(self) except -1

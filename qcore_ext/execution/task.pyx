@@ -1,0 +1,387 @@
+"""A running plan: pipelines of drivers, their splits, and how they end together. Floor E5. SPEC V3, V4, V8, D9."""
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+from qcore_ext.execution.driver cimport DRIVER_BLOCKED, DRIVER_FINISHED, DRIVER_YIELDED, Driver, explain_failure
+from qcore_ext.execution.pipeline cimport Pipeline
+from qcore_ext.execution.scheduler cimport (
+    RAN_AGAIN, RAN_BLOCKED, RAN_DONE, RUN_DONE, RunAnswer, Runnable, RunQueue, Scheduler, run_queue_new, run_queue_pop,
+    runnable_new, runnable_turn,
+)
+from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store
+from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.stats cimport wall_nanos
+from qcore_ext.ground.thread_token cimport ThreadToken, thread_token_new, thread_token_wait
+from qcore_ext.ground.wait_token cimport (
+    WaitList, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_token_fire,
+)
+from qcore_ext.structures.split_queue cimport SplitQueue
+
+from qcore_ext.execution.scheduler import default_scheduler
+from qcore_ext.ground.status import Cancelled, PlanError, QcoreError, Timeout
+
+cdef enum:
+    CALLER_NAP_NANOS = 50000000     # how late a task on the caller's thread may hear Ctrl-C
+
+# The driver's run, called without Cython's check of its answer: the check would need the GIL only to hand the exception
+# on, and there is nobody to hand it to. -1: an exception is set in this thread.
+ctypedef int (*QuietRun)(PyObject* driver, int64_t slice_nanos) noexcept nogil
+
+
+cdef int run_loudly(PyObject* driver, int64_t slice_nanos) except -1 nogil:
+    return (<Driver> driver).run(slice_nanos)
+
+
+cdef QuietRun run_quietly = <QuietRun> <void*> run_loudly
+
+
+cdef int raise_pending() except -1:
+    """Raise the exception that is already set in this thread."""
+    return -1
+
+
+cdef RunAnswer run_driver(Runnable* runnable) noexcept nogil:
+    return (<DriverRun> runnable.context).turn()
+
+
+@cython.no_gc_clear
+cdef class DriverRun:
+    """One driver in its task: what its Runnable points at."""
+
+    def __dealloc__(self):
+        owner_unref(<Owner*> self.runnable)
+
+    cdef RunAnswer turn(self) noexcept nogil:
+        """One slice; after the driver's last, everything of it is released."""
+        cdef int answer = run_quietly(<PyObject*> self.driver, (<Task> self.task).slice_nanos)
+        if answer == DRIVER_BLOCKED:
+            return RAN_BLOCKED
+        if answer == DRIVER_YIELDED:
+            return RAN_AGAIN
+        if answer == -1:
+            self.fail()
+        self.driver.shut()
+        (<Task> self.task).driver_closed(self.pipeline)
+        return RAN_DONE
+
+    cdef void fail(self) noexcept nogil:
+        with gil:
+            try:
+                raise_pending()
+            except BaseException as error:
+                (<Task> self.task).driver_failed(explain_failure(error, *self.driver.describe_current()))
+
+
+@cython.no_gc_clear
+cdef class Task:
+    """Runs pipelines of operators to their common end.
+
+    Parameters
+    ----------
+    pipelines : list of list of list of Operator
+        For each pipeline, for each of its drivers, its chain, source first. The last pipeline gives the result: when its
+        drivers are finished, what still runs is stopped.
+    memory : Account, optional
+        The query's account, for figures.
+    scheduler : Scheduler, optional
+        Who runs it after `start`; left out: the process's own.
+    split_queues : dict of str to SplitQueue, optional
+        By id of the source node.
+    slice_ms : float
+        Longest turn of a driver, in milliseconds, before others get theirs.
+    """
+
+    def __cinit__(self, *arguments, **options):
+        mutex_init(&self.mutex)
+
+    def __init__(
+        self, list pipelines, Account memory=None, Scheduler scheduler=None, split_queues=None, double slice_ms=10.0,
+    ):
+        cdef DriverRun run
+        cdef Pipeline pipeline
+        cdef Driver driver
+        if not pipelines:
+            raise ValueError("a task needs at least one pipeline")
+        self.memory = memory
+        self.scheduler = scheduler
+        self.split_queues = dict(split_queues or {})
+        self.slice_nanos = max(<int64_t> 1, <int64_t> (slice_ms * 1e6))
+        self.state = "created"
+        self.pipelines = [Pipeline(chains) for chains in pipelines]
+        self.runs = []
+        for pipeline in self.pipelines:
+            for driver in pipeline.drivers:
+                run = DriverRun()
+                run.driver = driver
+                run.pipeline = pipeline
+                run.task = <PyObject*> self
+                driver.stop = &self.stop
+                self.runs.append(run)
+        self.output = pipeline          # the last one
+        self.n_live = <int64_t> len(self.runs)
+
+    def __dealloc__(self):
+        cdef Runnable* runnable
+        cdef int64_t i
+        if self.on_caller:
+            # Left half done: no driver runs again, whoever fires its token.
+            for i in range(self.n_runnables):
+                qc_store(&self.runnables[i].token.state, RUN_DONE)
+            while True:
+                runnable = run_queue_pop(self.queue, 0)
+                if runnable == NULL:
+                    break
+                owner_unref(<Owner*> runnable)
+        struct_free(self.runnables)
+        wait_list_clear(&self.waiting)
+        mutex_destroy(&self.mutex)
+        owner_unref(<Owner*> self.queue)
+
+    # --- running ---
+
+    def start(self):
+        """Let the scheduler's threads run it; returns at once."""
+        if self.state != "created":
+            raise QcoreError(f"the task was started before; it is {self.state}")
+        if self.scheduler is None:
+            self.scheduler = default_scheduler()
+        if not self.scheduler.usable:
+            raise QcoreError("the scheduler was shut down, or belongs to the process this one was forked from; make another")
+        self.queue = <RunQueue*> owner_ref(<Owner*> self.scheduler.queue)
+        self.scheduler.active.add(self)
+        self.prepare()
+
+    def run_on_caller(self, until=None, timeout=None):
+        """Run it on this thread, all drivers in turn; no other thread is needed (SPEC D3).
+
+        Parameters
+        ----------
+        until : object with `ready`, optional
+            Such as a QueueReader: return as soon as it is ready, to be called again later.
+        timeout : float, optional
+            Seconds, after which Timeout is raised; the task can be continued.
+
+        Returns
+        -------
+        bool
+            Whether the task is over; its error, if any, is raised instead.
+        """
+        cdef Runnable* runnable
+        cdef int64_t deadline = -1 if timeout is None else wall_nanos() + <int64_t> (timeout * 1e9)
+        if self.state == "created":
+            self.on_caller = True
+            self.queue = run_queue_new()
+            self.prepare()
+        elif not self.on_caller and not qc_load(&self.done):
+            raise QcoreError("the task was started on a scheduler; wait for it instead")
+        try:
+            while not qc_load(&self.done):
+                if until is not None and until.ready:
+                    return False
+                if deadline >= 0 and wall_nanos() >= deadline:
+                    raise Timeout(f"the task is not over after {timeout} s")
+                with nogil:
+                    runnable = run_queue_pop(self.queue, CALLER_NAP_NANOS)
+                    if runnable != NULL:
+                        runnable_turn(runnable)
+                PyErr_CheckSignals()
+        except KeyboardInterrupt:
+            self.cancel("Ctrl-C")
+            self.settle()
+            raise
+        self.raise_error()
+        return True
+
+    cdef int prepare(self) except -1:
+        """Make every driver runnable and queue it."""
+        cdef DriverRun run
+        cdef int64_t i
+        self.runnables = <Runnable**> struct_new(len(self.runs) * sizeof(Runnable*))
+        for i, run in enumerate(self.runs):
+            run.runnable = runnable_new(self.queue, run_driver, <PyObject*> run)
+            run.driver.token = &run.runnable.token
+            self.runnables[i] = run.runnable
+        self.n_runnables = <int64_t> len(self.runs)
+        self.state = "running"
+        self.began = wall_nanos()
+        with nogil:
+            self.notify_all()
+        return 0
+
+    cdef void notify_all(self) noexcept nogil:
+        """Wake every driver; one that is woken for nothing asks its operators again."""
+        cdef int64_t i
+        for i in range(self.n_runnables):
+            wait_token_fire(&self.runnables[i].token)
+
+    cdef void stop_all(self) noexcept nogil:
+        qc_store(&self.stop, 1)
+        self.notify_all()
+
+    cdef void driver_closed(self, Pipeline pipeline) noexcept nogil:
+        if qc_add(&pipeline.n_live, -1) == 0:
+            if <PyObject*> pipeline == <PyObject*> self.output and qc_load(&self.stop) == 0:
+                # The answer is complete: whatever still runs works for nobody (SPEC V8).
+                qc_store(&self.answered, 1)
+                self.stop_all()
+            else:
+                # Who fed this pipeline may be waiting for something else: let it see that nobody listens.
+                self.notify_all()
+        if qc_add(&self.n_live, -1) == 0:
+            with gil:
+                self.complete()
+
+    cdef void driver_failed(self, object error):
+        if not qc_load(&self.answered):
+            self.fail(error)
+
+    cdef void complete(self):
+        """The last driver is closed."""
+        cdef WaitList taken
+        cdef SplitQueue queue
+        self.ended = wall_nanos()
+        if self.error is None:
+            self.state = "finished"
+        else:
+            self.state = "cancelled" if isinstance(self.error, Cancelled) else "failed"
+        for queue in self.split_queues.values():
+            queue.drop()
+        mutex_lock(&self.mutex)
+        qc_store(&self.done, 1)
+        wait_list_take(&self.waiting, &taken)
+        mutex_unlock(&self.mutex)
+        wait_list_fire(&taken)
+        if self.scheduler is not None:
+            self.scheduler.active.discard(self)
+
+    # --- ending ---
+
+    def cancel(self, str reason="the query was cancelled"):
+        """Stop every driver within the batch it works on; `wait` then raises Cancelled. From any thread."""
+        self.fail(Cancelled(reason))
+
+    def fail(self, error):
+        """Stop every driver; `error` is what the task failed with, unless it failed or finished before."""
+        if self.state not in ("created", "running") or qc_load(&self.answered):
+            return
+        if self.error is None:
+            self.error = error
+        if self.state == "created":
+            self.abort_unstarted()
+            return
+        with nogil:
+            self.stop_all()
+
+    cdef int abort_unstarted(self) except -1:
+        cdef Pipeline pipeline
+        cdef Driver driver
+        self.began = wall_nanos()
+        qc_store(&self.stop, 1)
+        for pipeline in self.pipelines:
+            for driver in pipeline.drivers:
+                with nogil:
+                    driver.shut()
+            pipeline.n_live = 0
+        self.n_live = 0
+        self.complete()
+        return 0
+
+    def wait(self, timeout=None):
+        """Wait until every driver is closed; raises what the task failed with.
+
+        Raises
+        ------
+        Timeout
+            After `timeout` seconds (None: never). The task runs on.
+        """
+        if self.state == "created":
+            raise QcoreError("the task was not started")
+        if self.on_caller:
+            self.run_on_caller(timeout=timeout)
+            return
+        try:
+            if not self.settle(timeout):
+                raise Timeout(f"the task is not over after {timeout} s")
+        except KeyboardInterrupt:
+            self.cancel("Ctrl-C")
+            self.settle()
+            raise
+        self.raise_error()
+
+    def settle(self, timeout=None):
+        """Wait as `wait` does, but only say whether the task is over."""
+        cdef ThreadToken* token
+        cdef Runnable* runnable
+        cdef int64_t nanos = -1 if timeout is None else <int64_t> (timeout * 1e9)
+        cdef int64_t deadline = wall_nanos() + nanos
+        if self.on_caller:
+            with nogil:
+                while not qc_load(&self.done) and (nanos < 0 or wall_nanos() < deadline):
+                    runnable = run_queue_pop(self.queue, CALLER_NAP_NANOS)
+                    if runnable != NULL:
+                        runnable_turn(runnable)
+            return bool(qc_load(&self.done))
+        token = thread_token_new()
+        try:
+            mutex_lock(&self.mutex)
+            if not qc_load(&self.done):
+                wait_list_add(&self.waiting, &token.token)
+            mutex_unlock(&self.mutex)
+            while not qc_load(&self.done):
+                if not thread_token_wait(token, nanos if nanos < 0 else max(<int64_t> 0, deadline - wall_nanos())):
+                    break
+        finally:
+            owner_unref(<Owner*> token)
+        return bool(qc_load(&self.done))
+
+    cdef int raise_error(self) except -1:
+        if self.error is not None:
+            raise self.error
+        return 0
+
+    # --- splits ---
+
+    def add_split(self, str node_id, split):
+        """Give a source node one more split; at any time until no_more_splits."""
+        self.splits_of(node_id).add(split)
+
+    def no_more_splits(self, str node_id):
+        """Say that a source node gets no further split."""
+        self.splits_of(node_id).no_more()
+
+    def splits_of(self, str node_id):
+        """The SplitQueue of a source node; PlanError for an unknown one."""
+        queue = self.split_queues.get(node_id)
+        if queue is None:
+            known = ", ".join(map(repr, self.split_queues)) or "none"
+            raise PlanError(f"no source node {node_id!r} takes splits; nodes that do: {known}")
+        return queue
+
+    # --- figures ---
+
+    def progress(self):
+        """Splits read to their end, and splits added, of all sources together."""
+        queues = self.split_queues.values()
+        return sum(queue.n_finished for queue in queues), sum(queue.n_splits for queue in queues)
+
+    def stats(self):
+        """Figures of the task so far, at any time: while it runs, and after it failed (SPEC V14).
+
+        'pipelines' holds what Pipeline.stats gives, in the order of the constructor's list.
+        """
+        until = self.ended or wall_nanos()
+        return {
+            "state": self.state,
+            "wall_nanos": until - self.began if self.began else 0,
+            "peak_bytes": self.memory.peak_bytes if self.memory is not None else 0,
+            "reserved_bytes": self.memory.reserved_bytes if self.memory is not None else 0,
+            "splits": {
+                node_id: {"added": queue.n_splits, "finished": queue.n_finished}
+                for node_id, queue in self.split_queues.items()
+            },
+            "pipelines": [pipeline.stats() for pipeline in self.pipelines],
+        }

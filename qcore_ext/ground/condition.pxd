@@ -1,0 +1,17 @@
+"""A condition variable whose time-outs follow the monotonic clock. Floor E0."""
+
+from libc.stdint cimport int64_t
+
+from qcore_ext.ground.lock cimport Mutex
+
+
+cdef extern from "native/condition.h" nogil:
+    ctypedef struct Condition "QcCondition":
+        pass
+
+    void condition_init "qc_condition_init"(Condition* condition)
+    void condition_destroy "qc_condition_destroy"(Condition* condition)
+    # With `mutex` locked. False when the time is over; wakes early now and then for no reason.
+    bint condition_wait "qc_condition_wait"(Condition* condition, Mutex* mutex, int64_t nanos)
+    void condition_wake_one "qc_condition_wake_one"(Condition* condition)
+    void condition_wake_all "qc_condition_wake_all"(Condition* condition)

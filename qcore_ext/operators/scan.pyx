@@ -1,0 +1,157 @@
+"""Source that reads splits through a connector. Floor E4. SPEC V3, V10."""
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+from libc.stdint cimport int64_t
+
+from qcore_ext.data.batch cimport Batch, batch_slice, batch_unref
+from qcore_ext.data.capsule cimport Stream
+from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
+from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref
+from qcore_ext.ground.stats cimport WAIT_FOR_SPLIT
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport BLOCKED, FINISHED, OUTPUT, YIELDED, Operator
+from qcore_ext.structures.split_queue cimport SPLIT_NONE, SPLIT_WAIT, SplitAnswer, SplitQueue
+
+from qcore_ext.ground.status import ExecutionError
+
+
+def explain_difference(declared, given):
+    """What is wrong with a stream's columns, or None: names and types must be the declared ones, in order."""
+    for i, name in enumerate(declared.names):
+        if name not in given.names:
+            return f"column {name!r} is missing; it has {', '.join(map(repr, given.names))}"
+        if given.names.index(name) == i and given.types[i] != declared.types[i]:
+            return f"column {name!r} is {given.types[i]}, the scan declares {declared.types[i]}"
+    extra = [name for name in given.names if name not in declared.names]
+    if extra:
+        return f"column {extra[0]!r} is not one the scan declares"
+    if given.names != declared.names:
+        return f"columns come in the order {given.names}, the scan declares {declared.names}"
+    return None
+
+
+cdef class TableScan(Operator):
+    """Reads splits, first come, first served with the scans of the other drivers.
+
+    Parameters
+    ----------
+    node_id : str
+    query_memory : Account
+    split_queue : SplitQueue
+    schema : Schema
+        What every split gives.
+    open_split : callable
+        split → object with __arrow_c_stream__, and `close` if it has something to close. Called with the GIL.
+    batch_rows : int
+        Larger batches are handed on in pieces of this size.
+    """
+    cdef SplitQueue splits
+    cdef object open_split
+    cdef int64_t batch_rows
+    cdef Stream stream              # being read, or None
+    cdef object source              # what open_split gave, or None
+    cdef object split               # being read, or None
+    cdef bint reading
+    cdef Batch* current             # owned; being cut into pieces, or NULL
+    cdef int64_t offset             # rows of `current` already given
+
+    def __init__(
+        self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split, int64_t batch_rows=65536,
+    ):
+        Operator.__init__(self, "TableScan", node_id, query_memory)
+        self.splits = split_queue
+        self.open_split = open_split
+        self.batch_rows = max(<int64_t> 8, batch_rows) & ~(<int64_t> 7)       # slices begin at multiples of 8
+        self.set_output_schema(schema.schema)
+
+    def __dealloc__(self):
+        batch_unref(self.current)
+
+    @property
+    def doing(self):
+        """What to say of a failure: the split being read, or None."""
+        return f"reading split {self.split!r}" if self.split is not None else None
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        if self.current != NULL:
+            return self.next_piece(out)
+        if not self.reading:
+            return self.next_split(token)
+        if self.stream.next_batch(self.account, &self.current):
+            if self.current.n_rows > self.batch_rows:
+                return self.next_piece(out)
+            out[0] = self.current
+            self.current = NULL
+            return OUTPUT
+        with gil:
+            self.end_split()
+        self.splits.done()
+        return YIELDED
+
+    cdef int next_piece(self, Batch** out) except -1 nogil:
+        cdef int64_t n = min(self.batch_rows, self.current.n_rows - self.offset)
+        out[0] = batch_slice(self.current, self.offset, n)
+        self.offset += n
+        if self.offset == self.current.n_rows:
+            batch_unref(self.current)
+            self.current = NULL
+            self.offset = 0
+        return OUTPUT
+
+    cdef int next_split(self, WaitToken* token) except -1 nogil:
+        cdef PyObject* split = NULL
+        cdef SplitAnswer answer = self.splits.take(&split, token)
+        if answer == SPLIT_WAIT:
+            self.blocked_reason = WAIT_FOR_SPLIT
+            return BLOCKED
+        if answer == SPLIT_NONE:
+            return FINISHED
+        with gil:
+            self.split = <object> split
+            Py_DECREF(self.split)       # the reference that came from the queue
+            self.begin_split()
+        self.stats.splits += 1
+        return YIELDED
+
+    cdef int begin_split(self) except -1:
+        self.source = self.open_split(self.split)
+        self.stream = Stream(self.source)
+        if not schema_equal(self.stream.schema, self.output_schema):
+            wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(self.stream.schema))
+            raise ExecutionError(f"the split does not fit the scan: {wrong}")
+        # One schema object for all splits, so that nobody downstream has to compare values.
+        owner_ref(<Owner*> self.output_schema)
+        owner_unref(<Owner*> self.stream.schema)
+        self.stream.schema = self.output_schema
+        self.reading = True
+        return 0
+
+    cdef int end_split(self) except -1:
+        """Close the stream and what is behind it; both, also when one fails."""
+        stream, source = self.stream, self.source
+        self.reading = False
+        self.stream = None
+        self.source = None
+        self.split = None
+        if stream is not None:
+            (<Stream> stream).close()
+        close = getattr(source, "close", None)
+        if close is not None:
+            close()
+        return 0
+
+    cdef void abandon(self) noexcept nogil:
+        self.close()
+
+    cdef void close(self) noexcept nogil:
+        batch_unref(self.current)
+        self.current = NULL
+        if self.open_split is None:
+            return
+        with gil:
+            self.open_split = None
+            try:
+                self.end_split()
+            except Exception:
+                pass        # close never fails; what went wrong before matters more

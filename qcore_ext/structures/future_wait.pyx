@@ -1,0 +1,75 @@
+"""Waiting for a future of Python's world: concurrent.futures, asyncio, or anything with add_done_callback. Floor E3."""
+
+from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
+from qcore_ext.ground.stats cimport N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_CONSUMER
+from qcore_ext.ground.wait_token cimport WaitToken, wait_token_fire
+
+from qcore_ext.ground.stats import REASON_NAMES
+
+
+cdef class TokenWaker:
+    """Callback of a future: fires a token."""
+    cdef WaitToken* token
+
+    def __dealloc__(self):
+        owner_unref(<Owner*> self.token)
+
+    def __call__(self, future=None):
+        with nogil:
+            wait_token_fire(self.token)
+
+
+def reason_number(reason):
+    """The BlockReason meant by a number, or by a name as ground.stats.REASON_NAMES has it."""
+    if isinstance(reason, str):
+        name = reason.lower().removeprefix("wait_for_")
+        if name in REASON_NAMES[1:]:
+            return REASON_NAMES.index(name)
+    elif isinstance(reason, int) and NOT_BLOCKED < reason < N_BLOCK_REASONS:
+        return int(reason)
+    elif reason is None:
+        return WAIT_FOR_CONSUMER
+    raise TypeError(f"{reason!r} is no reason to block; the reasons are {', '.join(REASON_NAMES[1:])}")
+
+
+cdef class FutureWait:
+
+    def __dealloc__(self):
+        owner_unref(<Owner*> self.registered)
+
+    cdef int begin(self, object blocked) except -1:
+        future = getattr(blocked, "future", None)
+        if not hasattr(future, "add_done_callback"):
+            raise TypeError(
+                f"blocking needs an object with a reason and a future that has add_done_callback, not {blocked!r}"
+            )
+        self.reason = reason_number(getattr(blocked, "reason", None))
+        self.future = future
+        return 0
+
+    cdef bint poll(self, WaitToken* token) except -1:
+        cdef TokenWaker waker
+        if self.future is None:
+            return True
+        if self.registered != token and not self.future.done():
+            waker = TokenWaker()
+            waker.token = <WaitToken*> owner_ref(<Owner*> token)
+            if hasattr(self.future, "get_loop"):
+                # asyncio's futures belong to their loop's thread.
+                self.future.get_loop().call_soon_threadsafe(self.future.add_done_callback, waker)
+            else:
+                self.future.add_done_callback(waker)
+            owner_ref(<Owner*> token)
+            owner_unref(<Owner*> self.registered)
+            self.registered = token
+        if not self.future.done():
+            return False
+        finished = self.future
+        self.forget()
+        finished.result()
+        return True
+
+    cdef void forget(self):
+        self.future = None
+        owner_unref(<Owner*> self.registered)
+        self.registered = NULL

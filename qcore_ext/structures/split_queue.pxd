@@ -1,0 +1,32 @@
+"""Splits of one source node: added by the application while the task runs, taken first come, first served. Floor E3."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+from qcore_ext.ground.lock cimport Mutex
+from qcore_ext.ground.wait_token cimport WaitList, WaitToken
+
+
+cdef enum SplitAnswer:
+    SPLIT_TAKEN = 1
+    SPLIT_WAIT = 2              # none now; the token was registered
+    SPLIT_NONE = 3              # none any more
+
+
+cdef class SplitQueue:
+    """Shared by the drivers of a source and the application. SPEC V3."""
+    cdef readonly str node_id
+    cdef Mutex mutex
+    cdef PyObject** splits      # each owned; taken ones move to the taker
+    cdef int64_t capacity
+    cdef int64_t n_added
+    cdef int64_t n_taken
+    cdef int64_t n_done
+    cdef bint closed            # no_more was called
+    cdef bint dropped           # nobody takes any more: further ones are ignored
+    cdef WaitList waiting
+
+    cdef SplitAnswer take(self, PyObject** split, WaitToken* token) except <SplitAnswer> -1 nogil    # a new reference
+    cdef void done(self) noexcept nogil         # a split taken earlier was read to its end
+    # The source's last driver is gone: forget the rest, ignore what still comes. With the GIL.
+    cdef void drop(self)
