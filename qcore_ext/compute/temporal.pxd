@@ -1,3 +1,6 @@
-"""Stand-in. Floor E2."""
+"""Kernels of dates, timestamps and intervals. Floor E2."""
+
 from qcore_ext.compute.kernel cimport Step
+
+# Fill step.kernel and its parameters for the operation `name`; False when it is none of these.
 cdef bint temporal_bind(Step* step, str name, dict options) except -1

@@ -1,4 +1,339 @@
-"""Stand-in. Floor E2."""
-from qcore_ext.compute.kernel cimport Step
+"""Kernels from text to text, and to lengths and positions. Floor E2.
+
+Lengths and positions count characters. A result that is a part of its argument points into it; new strings lie in the
+frame's arena.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.kernel cimport STEP_STRICT, Frame, Register, Step, arg, frame_arena, result
+from qcore_ext.compute.pattern cimport pattern_bind
+from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, view_data
+from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.memory cimport arena_take
+
+cdef extern from "native/search.h" nogil:
+    int64_t qc_find(const char* text, int64_t n, const char* needle, int64_t m)
+
+
+cdef inline void view_set(StringView* view, const char* text, int64_t length) noexcept nogil:
+    """A view of `text`, which lives on elsewhere unless it is short enough to be held in place."""
+    memset(view, 0, sizeof(StringView))
+    view.length = <uint32_t> length
+    if length <= VIEW_INLINE_BYTES:
+        memcpy(view.prefix, text, length)
+    else:
+        memcpy(view.prefix, text, 4)
+        view.pointer = <char*> text
+
+
+cdef inline bint continues(char byte) noexcept nogil:
+    """Whether the byte is inside a UTF-8 character."""
+    return (<uint8_t> byte & 0xC0) == 0x80
+
+
+cdef inline int64_t characters(const char* text, int64_t length) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t count = 0
+    for i in range(length):
+        count += not continues(text[i])
+    return count
+
+
+cdef inline int64_t forward(const char* text, int64_t length, int64_t at, int64_t count) noexcept nogil:
+    """The byte `count` characters behind byte `at`, at most `length`."""
+    while count > 0 and at < length:
+        at += 1
+        while at < length and continues(text[at]):
+            at += 1
+        count -= 1
+    return at
+
+
+cdef inline int64_t backward(const char* text, int64_t at, int64_t count) noexcept nogil:
+    """The byte `count` characters before byte `at`, at least 0."""
+    while count > 0 and at > 0:
+        at -= 1
+        while at > 0 and continues(text[at]):
+            at -= 1
+        count -= 1
+    return at
+
+
+# --- parts ---
+
+cdef int substring_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """From character `start` (1 is the first; negative: from the end), `count` characters."""
+    cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
+    cdef const int64_t* starts = <const int64_t*> arg(step, frame, 1).values
+    cdef const int64_t* counts = <const int64_t*> arg(step, frame, 2).values if step.n_args == 3 else NULL
+    cdef Register* out = result(step, frame)
+    cdef StringView* made = <StringView*> out.own_values
+    cdef const char* text
+    cdef int64_t i, first, last, start, count, length
+    for i in range(frame.n):
+        memset(&made[i], 0, sizeof(StringView))
+        if not is_valid(out.validity, i):
+            continue
+        text = view_data(&views[i])
+        length = views[i].length
+        start = starts[i]
+        count = counts[i] if counts != NULL else length
+        if start > length:
+            continue
+        if start <= 0:
+            if start < 0:
+                start = max(start, -length - 1)
+                first = backward(text, length, -start)
+            else:
+                first = 0
+                count -= 1          # position 0 is before the first character, and counts
+        else:
+            first = forward(text, length, 0, start - 1)
+        last = forward(text, length, first, count)
+        if last > first:
+            view_set(&made[i], text + first, last - first)
+    return 0
+
+
+cdef int end_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """left (p0 = 0) and right (1); a negative count leaves out that many at the other end."""
+    cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
+    cdef const int64_t* counts = <const int64_t*> arg(step, frame, 1).values
+    cdef Register* out = result(step, frame)
+    cdef StringView* made = <StringView*> out.own_values
+    cdef const char* text
+    cdef int64_t i, cut, length, count
+    for i in range(frame.n):
+        memset(&made[i], 0, sizeof(StringView))
+        if not is_valid(out.validity, i):
+            continue
+        text = view_data(&views[i])
+        length = views[i].length
+        count = min(max(counts[i], -length), length)
+        if step.p0 == 0:
+            cut = forward(text, length, 0, count) if count >= 0 else backward(text, length, -count)
+            view_set(&made[i], text, cut)
+        else:
+            cut = backward(text, length, count) if count >= 0 else forward(text, length, 0, -count)
+            view_set(&made[i], text + cut, length - cut)
+    return 0
+
+
+cdef inline bint is_in(const char* character, int64_t length, const StringView* among) noexcept nogil:
+    if among == NULL:
+        return character[0] == c" "
+    return qc_find(view_data(among), among.length, character, length) >= 0
+
+
+cdef int trim_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """Without leading (p0 & 1) and trailing (p0 & 2) characters of the second argument; spaces when there is none."""
+    cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
+    cdef const StringView* sets = <const StringView*> arg(step, frame, 1).values if step.n_args == 2 else NULL
+    cdef const StringView* among = NULL
+    cdef Register* out = result(step, frame)
+    cdef StringView* made = <StringView*> out.own_values
+    cdef const char* text
+    cdef int64_t i, first, last, at
+    for i in range(frame.n):
+        memset(&made[i], 0, sizeof(StringView))
+        if not is_valid(out.validity, i):
+            continue
+        text = view_data(&views[i])
+        first = 0
+        last = views[i].length
+        if sets != NULL:
+            among = &sets[i]
+        while step.p0 & 1 and first < last:
+            at = forward(text, last, first, 1)
+            if not is_in(text + first, at - first, among):
+                break
+            first = at
+        while step.p0 & 2 and first < last:
+            at = backward(text, last, 1)
+            if not is_in(text + at, last - at, among):
+                break
+            last = at
+        view_set(&made[i], text + first, last - first)
+    return 0
+
+
+# --- numbers ---
+
+cdef int length_kernel(const Step* step, Frame* frame) except -1 nogil:
+    cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
+    cdef Register* out = result(step, frame)
+    cdef int64_t i
+    for i in range(frame.n):
+        (<int64_t*> out.own_values)[i] = 0
+        if is_valid(out.validity, i):
+            (<int64_t*> out.own_values)[i] = characters(view_data(&views[i]), views[i].length)
+    return 0
+
+
+cdef int position_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """Of the second argument in the first, in characters from 1; 0 when it is not there."""
+    cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
+    cdef const StringView* needles = <const StringView*> arg(step, frame, 1).values
+    cdef Register* out = result(step, frame)
+    cdef int64_t i, at
+    for i in range(frame.n):
+        (<int64_t*> out.own_values)[i] = 0
+        if is_valid(out.validity, i):
+            at = 0
+            if needles[i].length > 0:
+                at = qc_find(view_data(&views[i]), views[i].length, view_data(&needles[i]), needles[i].length)
+            if at >= 0:
+                (<int64_t*> out.own_values)[i] = characters(view_data(&views[i]), at) + 1
+    return 0
+
+
+# --- new strings ---
+
+cdef char* view_new(Frame* frame, StringView* view, int64_t length) except NULL nogil:
+    """Room for a string of `length` bytes behind a view whose prefix view_seal sets."""
+    memset(view, 0, sizeof(StringView))
+    view.length = <uint32_t> length
+    if length <= VIEW_INLINE_BYTES:
+        return view.prefix
+    view.pointer = <char*> arena_take(frame_arena(frame), length)
+    return view.pointer
+
+
+cdef inline void view_seal(StringView* view) noexcept nogil:
+    if view.length > VIEW_INLINE_BYTES:
+        memcpy(view.prefix, view.pointer, 4)
+
+
+cdef int concat_kernel(const Step* step, Frame* frame) except -1 nogil:
+    cdef Register* out = result(step, frame)
+    cdef StringView* made = <StringView*> out.own_values
+    cdef const StringView* view
+    cdef char* place
+    cdef int64_t i, k, length
+    for i in range(frame.n):
+        memset(&made[i], 0, sizeof(StringView))
+        if not is_valid(out.validity, i):
+            continue
+        length = 0
+        for k in range(step.n_args):
+            length += (<const StringView*> arg(step, frame, <int> k).values)[i].length
+        place = view_new(frame, &made[i], length)
+        for k in range(step.n_args):
+            view = (<const StringView*> arg(step, frame, <int> k).values) + i
+            memcpy(place, view_data(view), view.length)
+            place += view.length
+        view_seal(&made[i])
+    return 0
+
+
+cdef int case_foreign(Frame* frame, bint upper, const StringView* view, StringView* out) except -1 with gil:
+    """Upper or lower case of a text that is not ASCII: character by character, keeping those whose case has another length."""
+    cdef char* place
+    text = view_data(view)[:view.length].decode("utf-8", "replace")
+    changed = [letter.upper() if upper else letter.lower() for letter in text]
+    content = "".join([new if len(new) == 1 else old for new, old in zip(changed, text, strict=True)]).encode()
+    place = view_new(frame, out, len(content))
+    memcpy(place, <const char*> content, len(content))
+    view_seal(out)
+    return 0
+
+
+cdef int case_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """upper (p0 = 1) and lower (0)."""
+    cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
+    cdef Register* out = result(step, frame)
+    cdef StringView* made = <StringView*> out.own_values
+    cdef const char* text
+    cdef char* place
+    cdef char first = c"a" if step.p0 else c"A"
+    cdef int64_t i, k
+    cdef uint8_t foreign
+    for i in range(frame.n):
+        memset(&made[i], 0, sizeof(StringView))
+        if not is_valid(out.validity, i):
+            continue
+        text = view_data(&views[i])
+        foreign = 0
+        for k in range(views[i].length):
+            foreign |= <uint8_t> text[k]
+        if foreign & 0x80:
+            case_foreign(frame, step.p0 == 1, &views[i], &made[i])
+            continue
+        place = view_new(frame, &made[i], views[i].length)
+        for k in range(views[i].length):
+            place[k] = text[k] ^ (32 if 0 <= text[k] - first < 26 else 0)
+        view_seal(&made[i])
+    return 0
+
+
+cdef int replace_kernel(const Step* step, Frame* frame) except -1 nogil:
+    cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
+    cdef const StringView* olds = <const StringView*> arg(step, frame, 1).values
+    cdef const StringView* news = <const StringView*> arg(step, frame, 2).values
+    cdef Register* out = result(step, frame)
+    cdef StringView* made = <StringView*> out.own_values
+    cdef const char* text
+    cdef const char* old
+    cdef char* place
+    cdef int64_t i, at, found, length, count, old_length, new_length
+    for i in range(frame.n):
+        made[i] = views[i]
+        if not is_valid(out.validity, i) or olds[i].length == 0:
+            continue
+        text = view_data(&views[i])
+        length = views[i].length
+        old = view_data(&olds[i])
+        old_length = olds[i].length
+        new_length = news[i].length
+        count = 0
+        at = 0
+        while True:
+            found = qc_find(text + at, length - at, old, old_length)
+            if found < 0:
+                break
+            count += 1
+            at += found + old_length
+        if count == 0:
+            continue
+        place = view_new(frame, &made[i], length + count * (new_length - old_length))
+        at = 0
+        while count > 0:
+            found = qc_find(text + at, length - at, old, old_length)
+            memcpy(place, text + at, found)
+            memcpy(place + found, view_data(&news[i]), new_length)
+            place += found + new_length
+            at += found + old_length
+            count -= 1
+        memcpy(place, text + at, length - at)
+        view_seal(&made[i])
+    return 0
+
+
 cdef bint text_bind(Step* step, str name, dict options) except -1:
-    return False
+    step.flags = STEP_STRICT
+    if pattern_bind(step, name, options):
+        return True
+    if name == "substring":
+        step.kernel = substring_kernel
+    elif name in ("left", "right"):
+        step.p0 = name == "right"
+        step.kernel = end_kernel
+    elif name in ("trim", "ltrim", "rtrim"):
+        step.p0 = {"trim": 3, "ltrim": 1, "rtrim": 2}[name]
+        step.kernel = trim_kernel
+    elif name == "length":
+        step.kernel = length_kernel
+    elif name == "position":
+        step.kernel = position_kernel
+    elif name == "concat":
+        step.kernel = concat_kernel
+    elif name in ("upper", "lower"):
+        step.p0 = name == "upper"
+        step.kernel = case_kernel
+    elif name == "replace":
+        step.kernel = replace_kernel
+    else:
+        return False
+    return True
