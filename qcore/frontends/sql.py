@@ -1,7 +1,7 @@
 """SQL text → plan, with DataFusion's planner and optimizer. Floor P2. SPEC Q1.
 
-DataFusion parses, resolves, decorrelates and simplifies, and writes Substrait; nothing of it runs. It knows the tables by
-their schemas only: join order and build sides are decided by qcore.optimizer, which has statistics.
+DataFusion parses, resolves, decorrelates and simplifies, and writes Substrait; nothing of it runs. It knows the tables
+by their schemas only: join order and build sides are decided by qcore.optimizer, which has statistics.
 """
 
 from __future__ import annotations

@@ -44,7 +44,10 @@ SubqueryReader = Callable[[Any, Scope], Expr]
 
 
 class ExpressionReader:
-    """Reads expressions of one plan. `functions` are the names by anchor; `read_subquery` makes a subquery's value a column."""
+    """Reads expressions of one plan.
+
+    `functions` are the names by anchor; `read_subquery` makes a subquery's value a column.
+    """
 
     def __init__(self, functions: Mapping[int, str], read_subquery: SubqueryReader) -> None:
         self.functions = functions
@@ -167,8 +170,8 @@ class ExpressionReader:
 def _without_coercions(made: Call, schema: pa.Schema) -> Call:
     """Arithmetic or a comparison without the casts a planner put in to meet its own typing.
 
-    qcore.functions converts arguments itself, to narrower decimals. A cast goes where the value, and the kind of arithmetic
-    (decimal or float), stay the same without it.
+    qcore.functions converts arguments itself, to narrower decimals. A cast goes where the value, and the kind of
+    arithmetic (decimal or float), stay the same without it.
     """
     bare = tuple(_uncast(argument, schema) for argument in made.arguments)
     if all(a is b for a, b in zip(bare, made.arguments, strict=True)):

@@ -162,8 +162,9 @@ class RelationReader:
         for position in sorted(set(wanted)):
             if position < n_inputs:
                 continue
-            if position >= n_inputs + len(message.expressions):
-                raise PlanError(f"the projection emits column {position}, but has {n_inputs + len(message.expressions)}")
+            n_columns = n_inputs + len(message.expressions)
+            if position >= n_columns:
+                raise PlanError(f"the projection emits column {position}, but has {n_columns}")
             expr = self.expressions.read(message.expressions[position - n_inputs], scope)
             name = expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr))
             computed[position] = (name, expr)
@@ -290,11 +291,11 @@ class RelationReader:
                 if not isinstance(value, Literal):
                     raise PlanError("LIMIT and OFFSET take constants only")
                 limits[name] = value.value
-        for number, value in _dropped_numbers(message):
+        for number, dropped in _dropped_numbers(message):
             if number == _FETCH_OFFSET:
-                limits["offset_expr"] = value
-            elif number == _FETCH_COUNT and value < 1 << 63:
-                limits["count_expr"] = value
+                limits["offset_expr"] = dropped
+            elif number == _FETCH_COUNT and dropped < 1 << 63:
+                limits["count_expr"] = dropped
         node = Limit(self.ids.new(), child.node.schema, child.node, limits["count_expr"], limits["offset_expr"] or 0)
         return Relation(node, child.columns)
 

@@ -1,0 +1,34 @@
+"""Rule: the smaller input is the build side. Floor P3."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qcore.optimizer.cardinality import Estimator
+from qcore.optimizer.nodes import schema_of_join, transformed
+from qcore.plan import HashJoin, NestedLoopJoin, PlanNode
+
+# Building on the kept side of a semi, anti or outer join costs flags of who matched; it must pay well.
+KEPT_SIDE_RATIO = 4.0
+_KEEPS_LEFT = frozenset({"left_semi", "left_anti", "left"})
+
+
+def choose_build_sides(plan: PlanNode, estimator: Estimator) -> PlanNode:
+    """The plan with the inputs of inner joins swapped, and others marked, so that the smaller one is built on."""
+    return transformed(plan, lambda node: _choose(node, estimator))
+
+
+def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
+    if not isinstance(node, (HashJoin, NestedLoopJoin)):
+        return node
+    left, right = estimator.rows(node.left), estimator.rows(node.right)
+    if node.kind == "inner" and left < right:
+        schema = schema_of_join(node, node.right.schema, node.left.schema)
+        swapped = replace(node, left=node.right, right=node.left, schema=schema)
+        if isinstance(swapped, HashJoin):
+            return replace(swapped, left_keys=swapped.right_keys, right_keys=swapped.left_keys)
+        return swapped
+    if isinstance(node, HashJoin) and node.kind in _KEEPS_LEFT:
+        build = "left" if left * KEPT_SIDE_RATIO < right else "right"
+        return node if build == node.build else replace(node, build=build)
+    return node

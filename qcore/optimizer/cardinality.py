@@ -1,0 +1,369 @@
+"""How many rows a node gives, guessed from what the sources know. Floor P3.
+
+Guesses are for comparing plans: a missing statistic gives a moderate default, never an error.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.expression import Call, Cast, Column, Expr, In, Literal, column_names, conjuncts
+from qcore.plan import (
+    Aggregate,
+    EnforceSingleRow,
+    Filter,
+    HashJoin,
+    Limit,
+    NestedLoopJoin,
+    PlanNode,
+    Project,
+    Scan,
+    TopN,
+    UnionAll,
+    Values,
+)
+
+# Statistics of a scan: qcore.connectors.base.TableStatistics or None.
+StatisticsOf = Callable[[Scan], Any]
+
+ROWS_UNKNOWN = 100_000.0
+RANGE_FRACTION = 0.3
+COMPARED_FRACTION = 0.2  # a range over something computed, such as HAVING sum(x) > 300
+LIKE_FRACTION = 0.1
+OTHER_FRACTION = 0.5
+# Values of a column nothing is known about, for x = constant.
+TEXT_VALUES = 20.0
+NUMBER_VALUES = 100.0
+
+_RANGES = {"less": "high", "less_equal": "high", "greater": "low", "greater_equal": "low"}
+_MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
+
+
+@dataclass(frozen=True)
+class ColumnEstimate:
+    """What is guessed of a column.
+
+    `distinct` are its values over the whole table, an upper bound unless `known`; `rows` is the size of the table it
+    comes from, before any filter; `origin` tells columns of one table from those of another.
+    """
+
+    distinct: float
+    rows: float
+    known: bool = False
+    low: float | None = None
+    high: float | None = None
+    null_fraction: float = 0.0
+    origin: Any = None
+
+
+class Estimator:
+    """Row counts of nodes; remembers them."""
+
+    def __init__(self, statistics: StatisticsOf) -> None:
+        self._statistics = statistics
+        self._rows: dict[PlanNode, float] = {}
+        self._columns: dict[tuple[PlanNode, str], ColumnEstimate] = {}
+
+    def rows(self, node: PlanNode) -> float:
+        """Rows the node gives, at least 1."""
+        found = self._rows.get(node)
+        if found is None:
+            found = self._rows[node] = max(1.0, self._count(node))
+        return found
+
+    def column(self, node: PlanNode, name: str) -> ColumnEstimate:
+        """What is guessed of an output column."""
+        key = (node, name)
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = self._column(node, name)
+        return found
+
+    # --- rows ---
+
+    def _count(self, node: PlanNode) -> float:
+        if isinstance(node, Scan):
+            statistics = self._statistics(node)
+            known = None if statistics is None else statistics.row_count
+            return ROWS_UNKNOWN if known is None else float(known)
+        if isinstance(node, Values):
+            return float(node.data.num_rows)
+        if isinstance(node, Filter):
+            return self.rows(node.child) * self.fraction(node.predicate, node.child)
+        if isinstance(node, Aggregate):
+            return self._groups(node)
+        if isinstance(node, (HashJoin, NestedLoopJoin)):
+            return self._joined(node)
+        if isinstance(node, TopN):
+            return min(self.rows(node.child), float(node.count))
+        if isinstance(node, Limit):
+            left = max(0.0, self.rows(node.child) - node.offset)
+            return left if node.count is None else min(left, float(node.count))
+        if isinstance(node, UnionAll):
+            return sum(map(self.rows, node.inputs))
+        if isinstance(node, EnforceSingleRow):
+            return 1.0
+        return self.rows(node.children[0]) if node.children else ROWS_UNKNOWN
+
+    def _groups(self, node: Aggregate) -> float:
+        if not node.keys:
+            return 1.0
+        groups = 1.0
+        for name, _ in node.keys:
+            groups *= self._key(node, name).distinct
+        return min(self.rows(node.child), groups)
+
+    def _joined(self, node: HashJoin | NestedLoopJoin) -> float:
+        left, right = self.rows(node.left), self.rows(node.right)
+        fraction = 1.0
+        if isinstance(node, HashJoin):
+            pairs = list(zip(node.left_keys, node.right_keys, strict=True))
+            if node.kind in ("left_semi", "left_anti", "null_aware_anti"):
+                return left * self._semi_fraction(node, pairs, node.right, right)
+            if node.kind in ("right_semi", "right_anti"):
+                swapped = [(b, a) for a, b in pairs]
+                return right * self._semi_fraction(node, swapped, node.left, left)
+            fraction = 1.0 / self.key_values(
+                [self.column(node.left, a) for a, _ in pairs], [self.column(node.right, b) for _, b in pairs]
+            )
+        elif node.kind in ("left_semi", "left_anti", "null_aware_anti"):
+            return left * OTHER_FRACTION
+        elif node.kind in ("right_semi", "right_anti"):
+            return right * OTHER_FRACTION
+        if node.kind == "mark":
+            return left
+        if node.condition is not None:
+            fraction *= self.fraction(node.condition, node)
+        inner = left * right * fraction
+        kept = {"inner": 0.0, "left": left, "right": right, "full": left + right}
+        return max(inner, kept[node.kind])
+
+    def _semi_fraction(
+        self, node: HashJoin, pairs: Sequence[tuple[str, str]], other: PlanNode, other_rows: float
+    ) -> float:
+        """Part of the kept side's rows that comes through a semi or anti join."""
+        kept = node.right if other is node.left else node.left
+        a = [self.column(kept, name) for name, _ in pairs]
+        b = [self.column(other, name) for _, name in pairs]
+        matched = min(1.0, other_rows / max(combined(a), combined(b), 1.0))
+        if node.condition is not None:
+            matched *= OTHER_FRACTION
+        return max(0.05, 1.0 - matched) if "anti" in node.kind else matched
+
+    def key_values(self, a: Sequence[ColumnEstimate], b: Sequence[ColumnEstimate]) -> float:
+        """What to divide the product of both sides' rows by, for a join on these keys.
+
+        Upper bounds of distinct values hide that a foreign key has fewer values than rows; the smaller side's is
+        nearer.
+        """
+        values_a, values_b = combined(a), combined(b)
+        if all(column.known for column in (*a, *b)):
+            return max(values_a, values_b, 1.0)
+        return max(min(values_a, values_b), 1.0)
+
+    # --- columns ---
+
+    def _column(self, node: PlanNode, name: str) -> ColumnEstimate:
+        if isinstance(node, Scan):
+            return self._scanned(node, name)
+        if isinstance(node, Project):
+            return self._computed(node.expressions[node.schema.names.index(name)], node.child)
+        if isinstance(node, Aggregate):
+            return self._aggregated(node, name)
+        if isinstance(node, (HashJoin, NestedLoopJoin)):
+            for side in (node.left, node.right):
+                if name in side.schema.names:
+                    return self.column(side, name)
+            return ColumnEstimate(2.0, self.rows(node))
+        if isinstance(node, UnionAll) or not node.children:
+            return self._unknown(node, node.schema.field(name).type)
+        return self.column(node.children[0], name)
+
+    def _unknown(self, node: PlanNode, type_: pa.DataType) -> ColumnEstimate:
+        rows = self.rows(node)
+        return ColumnEstimate(2.0 if pa.types.is_boolean(type_) else rows, rows, origin=node)
+
+    def _computed(self, expr: Expr, child: PlanNode) -> ColumnEstimate:
+        while isinstance(expr, Cast):
+            expr = expr.argument
+        if isinstance(expr, Column):
+            return self.column(child, expr.name)
+        if isinstance(expr, Literal):
+            return ColumnEstimate(1.0, self.rows(child), known=True)
+        rows = self.rows(child)
+        names = column_names(expr)
+        if isinstance(expr, Call) and len(names) == 1:
+            # A function of one column has no more values than it.
+            distinct = self.column(child, next(iter(names))).distinct
+            distinct = min(distinct, _PART_VALUES.get(expr.function, distinct))
+            return ColumnEstimate(min(distinct, rows), rows, origin=child)
+        return ColumnEstimate(rows, rows, origin=child)
+
+    def _aggregated(self, node: Aggregate, name: str) -> ColumnEstimate:
+        rows = self.rows(node)
+        if name not in dict(node.keys):
+            return ColumnEstimate(rows, rows, origin=node)
+        column = self._key(node, name)
+        # A group key is unique among the groups of one key; a HAVING above does not change what it is a key of.
+        distinct = rows if len(node.keys) == 1 else min(column.distinct, rows)
+        return replace(column, distinct=distinct, rows=rows, origin=node)
+
+    def _key(self, node: Aggregate, name: str) -> ColumnEstimate:
+        return self._computed(dict(node.keys)[name], node.child)
+
+    def _scanned(self, node: Scan, name: str) -> ColumnEstimate:
+        rows = self.rows(node)
+        position = node.schema.names.index(name)
+        type_ = node.schema.field(position).type
+        statistics = self._statistics(node)
+        if statistics is None:
+            return self._unknown(node, type_)
+        found = statistics.column(node.columns[position])
+        low, high = as_number(found.min), as_number(found.max)
+        nulls = min(1.0, found.null_count / rows) if found.null_count else 0.0
+        known = found.distinct_count is not None
+        distinct = float(found.distinct_count) if known else rows
+        if not known:
+            if pa.types.is_boolean(type_):
+                distinct = 2.0
+            elif low is not None and high is not None and (pa.types.is_integer(type_) or pa.types.is_date(type_)):
+                distinct = min(rows, high - low + 1.0)
+        return ColumnEstimate(max(1.0, distinct), rows, known, low, high, nulls, node)
+
+    # --- conditions ---
+
+    def fraction(self, predicate: Expr, child: PlanNode) -> float:
+        """Part of the child's rows for which the predicate is true."""
+        result = 1.0
+        ranges: dict[str, list[float | None]] = {}
+        for part in conjuncts(predicate):
+            bound = self._bound(part, child)
+            if bound is None:
+                result *= self._fraction(part, child)
+                continue
+            name, end, value = bound
+            ends = ranges.setdefault(name, [None, None])
+            place = 0 if end == "low" else 1
+            known = ends[place]
+            if known is None or (value > known) == (end == "low"):
+                ends[place] = value
+        for name, (low, high) in ranges.items():
+            result *= _range_fraction(self.column(child, name), low, high)
+        return min(1.0, max(result, 1e-9))
+
+    def _bound(self, part: Expr, child: PlanNode) -> tuple[str, str, float] | None:
+        """(column, end, value) of x < constant, where the column's own range is known."""
+        if not isinstance(part, Call) or part.function not in _RANGES:
+            return None
+        function, (a, b) = part.function, part.arguments
+        if isinstance(a, Literal):
+            function, a, b = _MIRRORED[function], b, a
+        if not isinstance(a, Column) or not isinstance(b, Literal):
+            return None
+        value = as_number(b.value)
+        column = self.column(child, a.name)
+        if value is None or column.low is None or column.high is None:
+            return None
+        return a.name, _RANGES[function], value
+
+    def _fraction(self, part: Expr, child: PlanNode) -> float:
+        if isinstance(part, Literal):
+            return 1.0 if part.value is True else 0.0
+        if isinstance(part, In):
+            return min(1.0, len(part.values) * self._equal_fraction(part.argument, child))
+        if not isinstance(part, Call):
+            return OTHER_FRACTION
+        name, arguments = part.function, part.arguments
+        if name == "and":
+            return self.fraction(part, child)
+        if name == "or":
+            missed = 1.0
+            for argument in arguments:
+                missed *= 1.0 - self.fraction(argument, child)
+            return 1.0 - missed
+        if name == "not":
+            return 1.0 - self.fraction(arguments[0], child)
+        if name == "equal":
+            return self._compared(arguments, child)
+        if name == "not_equal":
+            return 1.0 - self._compared(arguments, child)
+        if name in _RANGES:
+            constant = any(isinstance(argument, Literal) for argument in arguments)
+            scanned = all(self._is_scanned(argument, child) for argument in arguments)
+            return OTHER_FRACTION if not constant else RANGE_FRACTION if scanned else COMPARED_FRACTION
+        if name in ("like", "ilike", "starts_with", "ends_with", "contains"):
+            return LIKE_FRACTION
+        if name in ("not_like", "not_ilike"):
+            return 1.0 - LIKE_FRACTION
+        if name in ("is_null", "is_not_null") and isinstance(arguments[0], Column):
+            nulls = self.column(child, arguments[0].name).null_fraction
+            return nulls if name == "is_null" else 1.0 - nulls
+        return OTHER_FRACTION
+
+    def _is_scanned(self, expr: Expr, child: PlanNode) -> bool:
+        if isinstance(expr, Column):
+            return isinstance(self.column(child, expr.name).origin, Scan)
+        return isinstance(expr, Literal)
+
+    def _compared(self, arguments: Sequence[Expr], child: PlanNode) -> float:
+        a, b = arguments
+        if isinstance(a, Literal):
+            a, b = b, a
+        if isinstance(b, Literal):
+            return self._equal_fraction(a, child)
+        return min(self._equal_fraction(a, child), self._equal_fraction(b, child))
+
+    def _equal_fraction(self, expr: Expr, child: PlanNode) -> float:
+        """Part of the rows where `expr` has one given value."""
+        column = self._computed(expr, child)
+        if column.known or column.low is not None:
+            return 1.0 / column.distinct
+        text = isinstance(expr, Column) and not pa.types.is_integer(child.schema.field(expr.name).type)
+        return 1.0 / max(1.0, min(column.distinct, TEXT_VALUES if text else NUMBER_VALUES))
+
+
+_PART_VALUES = {"year": 10.0, "quarter": 4.0, "month": 12.0, "week": 53.0, "day": 31.0, "day_of_week": 7.0}
+
+
+def combined(columns: Sequence[ColumnEstimate]) -> float:
+    """Distinct values of several columns together: those of one table have no more than its rows."""
+    by_origin: dict[Any, tuple[float, float]] = {}
+    for column in columns:
+        distinct, rows = by_origin.get(column.origin, (1.0, column.rows))
+        by_origin[column.origin] = (distinct * column.distinct, max(rows, column.rows))
+    result = 1.0
+    for distinct, rows in by_origin.values():
+        result *= min(distinct, rows)
+    return result
+
+
+def as_number(value: Any) -> float | None:
+    """A value on a number line, for parts of ranges; None for what has none (text)."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, (int, float, Decimal)):
+        return float(value)
+    if isinstance(value, datetime.datetime):
+        naive = value.replace(tzinfo=None) if value.tzinfo is not None else value
+        return (naive - datetime.datetime(1970, 1, 1)).total_seconds() / 86_400.0
+    if isinstance(value, datetime.date):
+        return float(value.toordinal() - datetime.date(1970, 1, 1).toordinal())
+    return None
+
+
+def _range_fraction(column: ColumnEstimate, low: float | None, high: float | None) -> float:
+    assert column.low is not None and column.high is not None
+    start = column.low if low is None else max(low, column.low)
+    end = column.high if high is None else min(high, column.high)
+    if end < start:
+        return 1e-6
+    if column.high == column.low:
+        return 1.0
+    # A range may cover fewer than one value's step.
+    return min(1.0, max((end - start) / (column.high - column.low), 1.0 / column.distinct, 1e-6))

@@ -1,0 +1,165 @@
+"""Rule: read, compute and carry only the columns that are used. Floor P3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from qcore.expression import Expr, column_names
+from qcore.naming import NodeIds
+from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join
+from qcore.plan import (
+    Aggregate,
+    AggregateCall,
+    CallbackSink,
+    EnforceSingleRow,
+    Filter,
+    HashJoin,
+    Limit,
+    LocalPartition,
+    NestedLoopJoin,
+    OrderBy,
+    PlanNode,
+    Project,
+    Scan,
+    TopN,
+    UnionAll,
+    Values,
+)
+
+
+def prune_columns(plan: PlanNode, ids: NodeIds) -> PlanNode:
+    """The plan without columns that nothing uses; its own output stays as it is."""
+    pruned = _Pruner(ids).prune(plan, set(plan.schema.names))
+    return picked(pruned, plan.schema.names, ids)
+
+
+class _Pruner:
+    def __init__(self, ids: NodeIds) -> None:
+        self.ids = ids
+
+    def prune(self, node: PlanNode, wanted: set[str]) -> PlanNode:
+        """A node with at least the `wanted` columns of `node`; others only where leaving them out costs something."""
+        if isinstance(node, Scan):
+            return self._scan(node, wanted)
+        if isinstance(node, Values):
+            return self._values(node, wanted)
+        if isinstance(node, Project):
+            return self._project(node, wanted)
+        if isinstance(node, Aggregate):
+            return self._aggregate(node, wanted)
+        if isinstance(node, (HashJoin, NestedLoopJoin)):
+            return self._join(node, wanted)
+        if isinstance(node, Filter):
+            return rebuilt(node, [self.prune(node.child, wanted | column_names(node.predicate))])
+        if isinstance(node, Limit):
+            return rebuilt(node, [self.prune(node.child, wanted)])
+        if isinstance(node, (OrderBy, TopN)):
+            return rebuilt(node, [self.narrow(node.child, wanted | {key.column for key in node.keys})])
+        if isinstance(node, LocalPartition):
+            return rebuilt(node, [self.narrow(node.child, wanted | set(node.keys))])
+        if isinstance(node, UnionAll):
+            return self._union(node, wanted)
+        assert isinstance(node, (EnforceSingleRow, CallbackSink))
+        return rebuilt(node, [self.exact(node.child, node.child.schema.names)])
+
+    def narrow(self, node: PlanNode, wanted: set[str]) -> PlanNode:
+        """A node with the wanted columns and no others: for inputs that are kept or copied."""
+        pruned = self.prune(node, wanted)
+        return picked(pruned, [name for name in pruned.schema.names if name in wanted], self.ids)
+
+    def exact(self, node: PlanNode, names: Iterable[str]) -> PlanNode:
+        """A node with these columns in this order."""
+        names = list(names)
+        return picked(self.prune(node, set(names)), names, self.ids)
+
+    def _scan(self, node: Scan, wanted: set[str]) -> PlanNode:
+        if node.filter is not None:
+            wanted = wanted | column_names(node.filter)
+        kept = [i for i, name in enumerate(node.schema.names) if name in wanted]
+        if len(kept) == len(node.columns):
+            return node
+        schema = pa.schema([node.schema.field(i) for i in kept])
+        return replace(node, schema=schema, columns=tuple(node.columns[i] for i in kept))
+
+    def _values(self, node: Values, wanted: set[str]) -> PlanNode:
+        kept = [name for name in node.schema.names if name in wanted]
+        if len(kept) == len(node.schema) or not kept:
+            return node
+        data = node.data.select(kept)
+        return replace(node, schema=data.schema, data=data)
+
+    def _project(self, node: Project, wanted: set[str]) -> PlanNode:
+        expressions = {name: expr for name, expr in renames(node).items() if name in wanted}
+        if not expressions:
+            # Only the number of rows counts.
+            return self.prune(node.child, set())
+        child = self.prune(node.child, _names_of(expressions.values()))
+        if len(expressions) == len(node.expressions):
+            return rebuilt(node, [child])
+        schema = pa.schema([node.schema.field(name) for name in expressions])
+        return replace(node, schema=schema, child=child, expressions=tuple(expressions.values()))
+
+    def _aggregate(self, node: Aggregate, wanted: set[str]) -> PlanNode:
+        calls = tuple(call for call in node.aggregates if call.name in wanted)
+        if not calls and not node.keys:
+            calls = node.aggregates[:1]
+        used = _names_of(expr for _, expr in node.keys) | _names_of_calls(calls)
+        child = self.prune(node.child, used)
+        if len(calls) == len(node.aggregates):
+            return rebuilt(node, [child])
+        kept = [name for name, _ in node.keys] + [call.name for call in calls]
+        schema = pa.schema([node.schema.field(name) for name in kept])
+        return replace(node, schema=schema, child=child, aggregates=calls)
+
+    def _join(self, node: HashJoin | NestedLoopJoin, wanted: set[str]) -> PlanNode:
+        used = set(wanted)
+        if node.condition is not None:
+            used |= column_names(node.condition)
+        left_used, right_used = set(used), set(used)
+        if isinstance(node, HashJoin):
+            left_used |= set(node.left_keys)
+            right_used |= set(node.right_keys)
+        if node.kind in ("left_semi", "left_anti", "null_aware_anti", "mark"):
+            right_used -= wanted - _condition_names(node) - _right_keys(node)
+        if node.kind in ("right_semi", "right_anti"):
+            left_used -= wanted - _condition_names(node) - _left_keys(node)
+        left = self.narrow(node.left, left_used & set(node.left.schema.names))
+        right = self.narrow(node.right, right_used & set(node.right.schema.names))
+        if left is node.left and right is node.right:
+            return node
+        return replace(node, left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
+
+    def _union(self, node: UnionAll, wanted: set[str]) -> PlanNode:
+        kept = [i for i, name in enumerate(node.schema.names) if name in wanted]
+        inputs = [self.exact(child, [child.schema.names[i] for i in kept]) for child in node.inputs]
+        if all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+            return node
+        return replace(node, schema=pa.schema([node.schema.field(i) for i in kept]), inputs=tuple(inputs))
+
+
+def _names_of(expressions: Iterable[Expr]) -> set[str]:
+    return set().union(*(column_names(expr) for expr in expressions))
+
+
+def _names_of_calls(calls: Iterable[AggregateCall]) -> set[str]:
+    names: set[str] = set()
+    for call in calls:
+        names |= _names_of(call.arguments)
+        if call.filter is not None:
+            names |= column_names(call.filter)
+    return names
+
+
+def _condition_names(node: HashJoin | NestedLoopJoin) -> set[str]:
+    return set() if node.condition is None else column_names(node.condition)
+
+
+def _left_keys(node: HashJoin | NestedLoopJoin) -> set[str]:
+    return set(node.left_keys) if isinstance(node, HashJoin) else set()
+
+
+def _right_keys(node: HashJoin | NestedLoopJoin) -> set[str]:
+    return set(node.right_keys) if isinstance(node, HashJoin) else set()

@@ -1,0 +1,223 @@
+"""Rule: filters go down, and equalities of both sides of a join become its keys. Floor P3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from qcore.expression import (
+    Call,
+    Column,
+    Expr,
+    In,
+    Literal,
+    children,
+    col,
+    column_names,
+    conjuncts,
+    same,
+    substitute,
+)
+from qcore.joins import conjunction, join_on_keys, split_conditions
+from qcore.naming import NodeIds
+from qcore.optimizer.nodes import rebuilt, renames
+from qcore.optimizer.simplify import COMPARISONS
+from qcore.plan import (
+    Aggregate,
+    Filter,
+    HashJoin,
+    LocalPartition,
+    NestedLoopJoin,
+    OrderBy,
+    PlanNode,
+    Project,
+    UnionAll,
+)
+
+Join = HashJoin | NestedLoopJoin
+Predicates = list[Expr]
+
+_KEEPS_LEFT = frozenset({"inner", "left", "left_semi", "left_anti", "null_aware_anti", "mark"})
+_KEEPS_RIGHT = frozenset({"inner", "right", "right_semi", "right_anti"})
+# Kinds whose condition may be applied to the left (right) input first.
+_CONDITION_ON_LEFT = frozenset({"inner", "right", "left_semi", "right_semi", "right_anti"})
+_CONDITION_ON_RIGHT = frozenset({"inner", "left", "left_semi", "left_anti", "right_semi", "mark"})
+_STRICT = frozenset({"add", "subtract", "multiply", "divide", "modulo", "negate", "abs", "upper", "lower", "substring"})
+_NULL_REJECTING = COMPARISONS | {"like", "not_like", "ilike", "not_ilike", "is_not_null", "is_true", "is_false"}
+
+
+def push_filters(plan: PlanNode, ids: NodeIds) -> PlanNode:
+    """The plan with every condition applied as early as it can be."""
+    return _Pusher(ids).push(plan, [])
+
+
+class _Pusher:
+    def __init__(self, ids: NodeIds) -> None:
+        self.ids = ids
+
+    def push(self, node: PlanNode, predicates: Predicates) -> PlanNode:
+        """`node` with `predicates` applied to its output, at or below it."""
+        if isinstance(node, Filter):
+            return self.push(node.child, _union(conjuncts(node.predicate), predicates))
+        if isinstance(node, Project):
+            return self._through_project(node, predicates)
+        if isinstance(node, Aggregate):
+            return self._through_aggregate(node, predicates)
+        if isinstance(node, (HashJoin, NestedLoopJoin)):
+            return self._through_join(node, predicates)
+        if isinstance(node, (OrderBy, LocalPartition)):
+            return rebuilt(node, [self.push(node.child, predicates)], self.ids)
+        if isinstance(node, UnionAll):
+            inputs = []
+            for child in node.inputs:
+                by_name: dict[str, Expr] = {
+                    of: col(name) for of, name in zip(node.schema.names, child.schema.names, strict=True)
+                }
+                inputs.append(self.push(child, [substitute(part, by_name) for part in predicates]))
+            return rebuilt(node, inputs, self.ids)
+        below = [self.push(child, []) for child in node.children]
+        return self._filter(rebuilt(node, below, self.ids) if below else node, predicates)
+
+    def _filter(self, node: PlanNode, predicates: Predicates) -> PlanNode:
+        predicate = conjunction(predicates)
+        return node if predicate is None else Filter(self.ids.new(), node.schema, node, predicate)
+
+    def _through_project(self, node: Project, predicates: Predicates) -> PlanNode:
+        by_name = renames(node)
+        below = [substitute(part, by_name) for part in predicates]
+        return rebuilt(node, [self.push(node.child, below)], self.ids)
+
+    def _through_aggregate(self, node: Aggregate, predicates: Predicates) -> PlanNode:
+        keys = dict(node.keys)
+        above: Predicates = []
+        below: Predicates = []
+        for part in predicates:
+            names = column_names(part)
+            if node.grouping_sets is None and names and names <= keys.keys():
+                below.append(substitute(part, keys))
+            else:
+                above.append(part)
+        return self._filter(rebuilt(node, [self.push(node.child, below)], self.ids), above)
+
+    # --- joins ---
+
+    def _through_join(self, node: Join, predicates: Predicates) -> PlanNode:
+        node = _without_null_rows(node, predicates)
+        left_names, right_names = set(node.left.schema.names), set(node.right.schema.names)
+        on_left: Predicates = []
+        on_right: Predicates = []
+        inside: Predicates = []
+        above: Predicates = []
+        for part in predicates:
+            names = column_names(part)
+            if names <= left_names and node.kind in _KEEPS_LEFT:
+                on_left.append(part)
+            elif names <= right_names and node.kind in _KEEPS_RIGHT:
+                on_right.append(part)
+            elif node.kind == "inner":
+                inside.append(part)
+            else:
+                above.append(part)
+        for part in [] if node.condition is None else conjuncts(node.condition):
+            names = column_names(part)
+            if names and names <= left_names and node.kind in _CONDITION_ON_LEFT:
+                on_left = _union(on_left, [part])
+            elif names and names <= right_names and node.kind in _CONDITION_ON_RIGHT:
+                on_right = _union(on_right, [part])
+            else:
+                inside = _union(inside, [part])
+        self._across_keys(node, on_left, on_right)
+        left, right = self.push(node.left, on_left), self.push(node.right, on_right)
+        return self._filter(self._joined(node, left, right, inside), above)
+
+    def _across_keys(self, node: Join, on_left: Predicates, on_right: Predicates) -> None:
+        """A condition on one side's key holds for the other's too where only equal keys come through."""
+        if not isinstance(node, HashJoin):
+            return
+        to_right = node.kind in ("inner", "left", "left_semi", "left_anti", "right_semi", "mark")
+        to_left = node.kind in ("inner", "right", "left_semi", "right_semi", "right_anti")
+        moved_left: Predicates = []
+        moved_right: Predicates = []
+        for left_key, right_key in zip(node.left_keys, node.right_keys, strict=True):
+            if to_right:
+                moved_right += [substitute(p, {left_key: col(right_key)}) for p in on_left if _is_about(p, left_key)]
+            if to_left:
+                moved_left += [substitute(p, {right_key: col(left_key)}) for p in on_right if _is_about(p, right_key)]
+        on_left[:] = _union(on_left, moved_left)
+        on_right[:] = _union(on_right, moved_right)
+
+    def _joined(self, node: Join, left: PlanNode, right: PlanNode, inside: Predicates) -> PlanNode:
+        keys: list[tuple[Expr, Expr]] = []
+        if isinstance(node, HashJoin):
+            pairs = zip(node.left_keys, node.right_keys, strict=True)
+            keys = [(col(left_key), col(right_key)) for left_key, right_key in pairs]
+        new, rest = split_conditions(inside, left.schema, right.schema)
+        if not new:
+            condition = conjunction(inside)
+            node = node if _same_condition(node.condition, condition) else replace(node, condition=condition)
+            return rebuilt(node, [left, right], self.ids)
+        mark = node.schema.names[-1] if node.kind == "mark" else ""
+        joined = join_on_keys(self.ids, node.kind, left, right, [*keys, *new], rest, mark, node.id)
+        assert isinstance(joined, HashJoin)
+        return replace(joined, build=node.build)
+
+
+def _union(a: Sequence[Expr], b: Sequence[Expr]) -> Predicates:
+    """Both lists' predicates, each once."""
+    result = list(a)
+    result += [part for part in b if not any(same(part, other) for other in result)]
+    return result
+
+
+def _same_condition(a: Expr | None, b: Expr | None) -> bool:
+    return a is b or (a is not None and b is not None and same(a, b))
+
+
+def _is_about(predicate: Expr, name: str) -> bool:
+    """Whether it compares this one column with constants: cheap enough to apply twice."""
+    if isinstance(predicate, In):
+        return _is_about_operands((predicate.argument, *predicate.values), name)
+    if isinstance(predicate, Call) and predicate.function in COMPARISONS:
+        return _is_about_operands(predicate.arguments, name)
+    return False
+
+
+def _is_about_operands(operands: Sequence[Expr], name: str) -> bool:
+    columns = [part for part in operands if isinstance(part, Column)]
+    literals = [part for part in operands if isinstance(part, Literal)]
+    return len(columns) == 1 and columns[0].name == name and len(columns) + len(literals) == len(operands)
+
+
+def _without_null_rows(node: Join, predicates: Predicates) -> Join:
+    """An outer join whose null rows a condition drops is no outer join."""
+    if node.kind not in ("left", "right", "full"):
+        return node
+    left_names, right_names = set(node.left.schema.names), set(node.right.schema.names)
+    needs_left = any(_rejects_nulls(part, left_names) for part in predicates)
+    needs_right = any(_rejects_nulls(part, right_names) for part in predicates)
+    keep_left_rows = node.kind in ("left", "full") and not needs_right
+    keep_right_rows = node.kind in ("right", "full") and not needs_left
+    kinds = {(True, True): "full", (True, False): "left", (False, True): "right", (False, False): "inner"}
+    kind = kinds[keep_left_rows, keep_right_rows]
+    return node if kind == node.kind else replace(node, kind=kind)
+
+
+def _rejects_nulls(predicate: Expr, names: set[str]) -> bool:
+    """Whether the predicate is never true when all columns `names` are null."""
+    if isinstance(predicate, Call):
+        if predicate.function == "and":
+            return any(_rejects_nulls(part, names) for part in predicate.arguments)
+        if predicate.function == "or":
+            return all(_rejects_nulls(part, names) for part in predicate.arguments)
+        if predicate.function in _NULL_REJECTING:
+            return any(_is_null_with(part, names) for part in predicate.arguments)
+    return isinstance(predicate, In) and _is_null_with(predicate.argument, names)
+
+
+def _is_null_with(expr: Expr, names: set[str]) -> bool:
+    """Whether the value is null when all columns `names` are."""
+    if isinstance(expr, Column):
+        return expr.name in names
+    if isinstance(expr, Call) and expr.function in _STRICT:
+        return any(_is_null_with(part, names) for part in children(expr))
+    return False

@@ -1,0 +1,97 @@
+"""Rebuilding nodes over other inputs, and numbering them. Floor P3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from qcore.expression import Column, Expr, col
+from qcore.naming import NodeIds
+from qcore.plan import (
+    Aggregate,
+    Binary,
+    CallbackSink,
+    HashJoin,
+    NestedLoopJoin,
+    PlanNode,
+    Project,
+    Scan,
+    Unary,
+    UnionAll,
+)
+from qcore.schema import join_schema, project_schema
+
+
+def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = None) -> PlanNode:
+    """`node` over inputs that have the same columns, perhaps in another order or with others beside them.
+
+    Nodes that go by position (unions, callbacks) get their columns put in order again, which needs `ids`.
+    """
+    old = node.children
+    if all(a is b for a, b in zip(old, children, strict=True)):
+        return node
+    if isinstance(node, (UnionAll, CallbackSink)):
+        ordered = [picked(new, was.schema.names, ids) for was, new in zip(old, children, strict=True)]
+        return node.with_children(*ordered)
+    if isinstance(node, (HashJoin, NestedLoopJoin)):
+        left, right = children
+        return replace(node, left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
+    if isinstance(node, (Project, Aggregate)):
+        return node.with_children(*children)
+    if isinstance(node, Unary):
+        return replace(node, child=children[0], schema=children[0].schema)
+    assert not isinstance(node, Binary)
+    return node.with_children(*children)
+
+
+def schema_of_join(node: HashJoin | NestedLoopJoin, left: pa.Schema, right: pa.Schema) -> pa.Schema:
+    """Schema of a join over other inputs, a mark column keeping its name."""
+    return join_schema(node.kind, left, right, node.schema.names[-1] if node.kind == "mark" else "")
+
+
+def picked(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> PlanNode:
+    """A node with exactly these columns of `node`, in this order."""
+    names = list(names)
+    if node.schema.names == names:
+        return node
+    if isinstance(node, Project):
+        by_name = dict(zip(node.schema.names, node.expressions, strict=True))
+        schema = pa.schema([node.schema.field(name) for name in names])
+        return replace(node, schema=schema, expressions=tuple(by_name[name] for name in names))
+    assert ids is not None, "columns can be put in order only where new nodes can be made"
+    expressions = [col(name) for name in names]
+    return Project(ids.new(), project_schema(names, expressions, node.schema), node, tuple(expressions))
+
+
+def transformed(node: PlanNode, rule: Callable[[PlanNode], PlanNode], ids: NodeIds | None = None) -> PlanNode:
+    """Apply a rule to every node, inputs first."""
+    children = [transformed(child, rule, ids) for child in node.children]
+    return rule(rebuilt(node, children, ids) if children else node)
+
+
+def is_pick(node: PlanNode) -> bool:
+    """Whether a node is a Project that only picks, reorders or renames columns."""
+    return isinstance(node, Project) and all(isinstance(expr, Column) for expr in node.expressions)
+
+
+def renames(node: Project) -> dict[str, Expr]:
+    """A Project's expressions by name."""
+    return dict(zip(node.schema.names, node.expressions, strict=True))
+
+
+def renumbered(plan: PlanNode) -> PlanNode:
+    """Number the nodes from the root down; scans and ids that are no numbers stay as they are."""
+    kept = {node.id for node in plan.walk() if isinstance(node, Scan) or not node.id.isdigit()}
+    ids = NodeIds(kept)
+
+    def number(node: PlanNode) -> PlanNode:
+        new_id = node.id if node.id in kept else ids.new()
+        children = tuple(map(number, node.children))
+        if new_id == node.id and all(a is b for a, b in zip(children, node.children, strict=True)):
+            return node
+        node = node.with_children(*children) if children else node
+        return replace(node, id=new_id)
+
+    return number(plan)

@@ -1,0 +1,41 @@
+"""Rule: adjacent projections become one, and those that change nothing go. Floor P3."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from qcore.expression import Alias, Column, Expr, Literal, substitute, walk
+from qcore.optimizer.nodes import renames, transformed
+from qcore.plan import PlanNode, Project
+
+
+def merge_projections(plan: PlanNode) -> PlanNode:
+    """The plan with fewer Projects."""
+    return transformed(plan, lambda node: _merge(node) if isinstance(node, Project) else node)
+
+
+def _merge(node: Project) -> PlanNode:
+    child = node.child
+    if isinstance(child, Project) and _may_merge(node, child):
+        by_name = renames(child)
+        expressions = tuple(substitute(expr, by_name) for expr in node.expressions)
+        return _merge(replace(node, child=child.child, expressions=expressions))
+    if node.schema.names == child.schema.names and all(
+        isinstance(expr, Column) and expr.name == name
+        for name, expr in zip(node.schema.names, node.expressions, strict=True)
+    ):
+        return child
+    return node
+
+
+def _may_merge(outer: Project, inner: Project) -> bool:
+    """Not when something computed would be computed twice."""
+    uses = Counter(part.name for expr in outer.expressions for part in walk(expr) if isinstance(part, Column))
+    return all(uses[name] <= 1 or _is_free(expr) for name, expr in renames(inner).items())
+
+
+def _is_free(expr: Expr) -> bool:
+    while isinstance(expr, Alias):
+        expr = expr.argument
+    return isinstance(expr, (Column, Literal))

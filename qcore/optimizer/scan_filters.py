@@ -1,0 +1,22 @@
+"""Rule: a scan knows the filter above it, so that its connector can skip files and row groups. Floor P3. SPEC V10."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qcore.expression import same
+from qcore.optimizer.nodes import transformed
+from qcore.plan import Filter, PlanNode, Scan
+
+
+def give_filters_to_scans(plan: PlanNode) -> PlanNode:
+    """The plan with every filter that stands on a scan noted in it; the Filter stays, for connectors only prune."""
+    return transformed(plan, _give)
+
+
+def _give(node: PlanNode) -> PlanNode:
+    if isinstance(node, Filter) and isinstance(node.child, Scan):
+        scan = node.child
+        if scan.filter is None or not same(scan.filter, node.predicate):
+            return replace(node, child=replace(scan, filter=node.predicate))
+    return node
