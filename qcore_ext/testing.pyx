@@ -1,19 +1,22 @@
 """For tests: run one chain of operators over batches on the caller's thread, and scripted operators. Floor E6."""
 
-import time
-
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 
-from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
+from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
 from qcore_ext.data.capsule cimport PyBatch, Stream
-from qcore_ext.data.schema cimport Schema
-from qcore_ext.execution.driver cimport DRIVER_BLOCKED, DRIVER_FINISHED, Driver, explain_failure
-from qcore_ext.ground.atomic cimport qc_load, qc_store
-from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
-from qcore_ext.ground.status cimport raise_memory_limit
-from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
+from qcore_ext.data.schema cimport CSchema, Schema, schema_new
+from qcore_ext.ground.atomic cimport qc_cas
+from qcore_ext.ground.lock cimport Mutex, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.memory cimport Account, Owner, owner_unref, struct_free, struct_new
+from qcore_ext.ground.stats cimport WAIT_FOR_USER
+from qcore_ext.ground.status cimport raise_execution, raise_memory_limit
+from qcore_ext.ground.wait_token cimport (
+    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
+)
+from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+
+from qcore_ext.execution.task import Task
 
 
 cdef class BatchSource(Operator):
@@ -97,19 +100,6 @@ cdef class Collector(Operator):
         return 0
 
 
-ctypedef struct CallerToken:
-    WaitToken base
-    int64_t fired
-
-
-cdef void caller_notify(WaitToken* token) noexcept nogil:
-    qc_store(&(<CallerToken*> token).fired, 1)
-
-
-cdef void caller_free(Owner* token) noexcept nogil:
-    struct_free(token)
-
-
 def import_batches(source):
     """PyBatch objects of record batches, tables, streams or lists of them."""
     cdef Stream stream
@@ -130,7 +120,7 @@ def import_batches(source):
         batch_unref(batch)
 
 
-def run_chain(list operators, batches=None, schema=None, double timeout=60.0, double slice_ms=0.0):
+def run_chain(list operators, batches=None, schema=None, double timeout=60.0, double slice_ms=10.0):
     """Run one chain on this thread, to its end.
 
     Parameters
@@ -142,9 +132,9 @@ def run_chain(list operators, batches=None, schema=None, double timeout=60.0, do
     schema : object with __arrow_c_schema__, optional
         What the source declares before its first batch; left out: nothing.
     timeout : float
-        Seconds a blocked chain waits before TimeoutError.
+        Seconds before Timeout.
     slice_ms : float
-        Time slice; 0 is none.
+        Time slice of the driver.
 
     Returns
     -------
@@ -156,36 +146,216 @@ def run_chain(list operators, batches=None, schema=None, double timeout=60.0, do
     chain = operators + [collector]
     if batches is not None:
         chain.insert(0, BatchSource(import_batches(batches), memory, Schema(schema) if schema is not None else None))
-    drive(Driver(chain), timeout, slice_ms)
+    task = Task([[chain]], slice_ms=slice_ms)
+    try:
+        task.run_on_caller(timeout=timeout)
+    finally:
+        task.cancel()
+        task.settle()
     return collector.take()
 
 
-cdef int drive(Driver driver, double timeout, double slice_ms) except -1:
-    cdef CallerToken* token = <CallerToken*> struct_new(sizeof(CallerToken))
-    cdef int64_t stop = 0
-    cdef int64_t slice_nanos = <int64_t> (slice_ms * 1e6)
-    cdef int answer = 0
-    cdef double deadline
-    token.base.owner.references = 1
-    token.base.owner.release = caller_free
-    token.base.notify = caller_notify
-    driver.token = &token.base
-    driver.stop = &stop
-    try:
-        while answer != DRIVER_FINISHED:
-            qc_store(&token.fired, 0)
+cdef class FakeOperator(Operator):
+    """An operator that does what a script says, without data.
+
+    Parameters
+    ----------
+    name : str
+    script : list
+        What get_output answers, one entry a call: a Poll; an exception to raise; or a BlockReason inside a tuple, to answer
+        BLOCKED for it. Then: FINISHED for a source and after finish, else NEEDS_INPUT.
+    rest : list, optional
+        A script for after finish.
+    source : bool
+        Whether it is the first of its chain.
+    log : object with append, optional
+        Gets (name, call) for every call but needs_input.
+    fail : dict, optional
+        Exceptions to raise, by call: open, bind, add_input, finish.
+    accepts : list of bool, optional
+        What add_input answers, one entry a call, then True.
+    needs_input : bool
+        What needs_input answers until finish.
+    relay : bool
+        Whether each batch accepted is given on before the script goes on.
+    rows : int
+        Rows of the batches given; they have no columns.
+    """
+    cdef list script
+    cdef list rest
+    cdef bint source
+    cdef readonly object log
+    cdef readonly int64_t polls
+    cdef dict failures
+    cdef list accepts
+    cdef bint hungry
+    cdef bint relay
+    cdef int64_t rows
+    cdef Batch* held
+    cdef CSchema* empty_schema
+    cdef WaitList waiting
+    cdef readonly bint finish_called
+
+    def __init__(
+        self, str name, list script=None, bint source=False, log=None, dict fail=None, list accepts=None,
+        bint needs_input=True, bint relay=False, int64_t rows=1, list rest=None,
+    ):
+        Operator.__init__(self, name, f"{name}-node", Account())
+        self.script = list(script or [])
+        self.rest = list(rest or [])
+        self.source = source
+        self.log = log if log is not None else []
+        self.failures = dict(fail or {})
+        self.accepts = list(accepts or [])
+        self.hungry = needs_input
+        self.relay = relay
+        self.rows = rows
+        self.empty_schema = schema_new(0)
+
+    def __dealloc__(self):
+        batch_unref(self.held)
+        owner_unref(<Owner*> self.empty_schema)
+        wait_list_clear(&self.waiting)
+
+    def wake(self):
+        """Fire what blocked calls registered."""
+        cdef WaitList taken
+        wait_list_take(&self.waiting, &taken)
+        with nogil:
+            wait_list_fire(&taken)
+
+    @property
+    def is_waiting(self):
+        """Whether a token is registered."""
+        return self.waiting.n_tokens > 0
+
+    cdef int note(self, str call) except -1:
+        self.log.append((self.name, call))
+        if call in self.failures:
+            raise self.failures[call]
+        return 0
+
+    cdef int open(self) except -1 nogil:
+        with gil:
+            self.note("open")
+        return 0
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        with gil:
+            self.note("bind")
+        return Operator.bind(self, schema)
+
+    cdef bint needs_input(self) noexcept nogil:
+        return self.hungry and not self.finish_called and self.held == NULL
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        with gil:
+            self.note("add_input")
+            if self.accepts and not self.accepts.pop(0):
+                return REFUSED
+        if self.relay:
+            self.held = batch
+        else:
+            batch_unref(batch)
+        return ACCEPTED
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        cdef int answer
+        if self.held != NULL:
+            out[0] = self.held
+            self.held = NULL
+            return OUTPUT
+        with gil:
+            self.note("get_output")
+            self.polls += 1
+            answer = self.next_answer()
+            if answer == BLOCKED:
+                wait_list_add(&self.waiting, token)
+        if answer == OUTPUT:
+            out[0] = batch_new(self.empty_schema, self.rows)
+        return answer
+
+    cdef int next_answer(self) except -1:
+        if not self.script:
+            return FINISHED if self.source or self.finish_called else NEEDS_INPUT
+        answer = self.script.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, tuple):
+            self.blocked_reason = answer[0]
+            return BLOCKED
+        return answer
+
+    cdef int finish(self) except -1 nogil:
+        with gil:
+            self.note("finish")
+            self.script = self.rest
+        self.finish_called = True
+        return 0
+
+    cdef void abandon(self) noexcept nogil:
+        with gil:
+            self.note("abandon")
+
+    cdef void close(self) noexcept nogil:
+        with gil:
+            self.note("close")
+
+
+cdef class Resource:
+    """Something that many drivers wait for and any thread makes ready: for stress."""
+    cdef Mutex mutex
+    cdef WaitList waiting
+
+    def __cinit__(self):
+        mutex_init(&self.mutex)
+
+    def __dealloc__(self):
+        wait_list_clear(&self.waiting)
+        mutex_destroy(&self.mutex)
+
+    cdef int wait(self, WaitToken* token) except -1 nogil:
+        mutex_lock(&self.mutex)
+        try:
+            wait_list_add(&self.waiting, token)
+        finally:
+            mutex_unlock(&self.mutex)
+        return 0
+
+    def fire_until(self, stopped):
+        """Wake who waits, again and again, until the list `stopped` is not empty."""
+        cdef WaitList taken
+        cdef int i
+        while not stopped:
             with nogil:
-                answer = driver.run(slice_nanos)
-            deadline = time.monotonic() + timeout
-            while answer == DRIVER_BLOCKED and not qc_load(&token.fired):
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"the chain is blocked at {driver.describe_current()}")
-                time.sleep(0.0005)
-    except Exception as error:
-        raise explain_failure(error, *driver.describe_current())
-    finally:
-        driver.shut()
-        driver.stop = NULL
-        driver.token = NULL
-        owner_unref(<Owner*> token)
-    return 0
+                for i in range(64):
+                    mutex_lock(&self.mutex)
+                    wait_list_take(&self.waiting, &taken)
+                    mutex_unlock(&self.mutex)
+                    wait_list_fire(&taken)
+
+
+cdef class Sleeper(Operator):
+    """Source that blocks `n_waits` times on a resource, with the token registered before it looks again, as it must be.
+
+    Raises ExecutionError when two threads run it at once.
+    """
+    cdef Resource resource
+    cdef readonly int64_t n_left
+    cdef int64_t inside
+
+    def __init__(self, Resource resource, int64_t n_waits):
+        Operator.__init__(self, "Sleeper", "sleeper", Account())
+        self.resource = resource
+        self.n_left = n_waits
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        if not qc_cas(&self.inside, 0, 1):
+            return raise_execution(b"two threads run one driver")
+        self.n_left -= 1
+        if self.n_left > 0:
+            self.resource.wait(token)
+        self.blocked_reason = WAIT_FOR_USER
+        if not qc_cas(&self.inside, 1, 0):
+            return raise_execution(b"two threads run one driver")
+        return BLOCKED if self.n_left > 0 else FINISHED

@@ -67,8 +67,3 @@ cdef class Driver:
     cdef void start_clock(self) noexcept nogil
     cdef void charge(self, Timing* timing) noexcept nogil
     cdef void end_blocked(self) noexcept nogil
-
-
-# The error to show for what an operator raised: QcoreErrors keep their class, others become an ExecutionError caused by
-# them; either names operator, plan node and what it was doing.
-cpdef object explain_failure(object error, str operator_name, str node_id, str doing=*)

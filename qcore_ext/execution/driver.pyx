@@ -89,6 +89,7 @@ cdef class Driver:
 
     cdef int run(self, int64_t slice_nanos) except -1 nogil:
         cdef int at = self.n_operators - 1
+        cdef int asked
         cdef int64_t until
         self.start_clock()
         self.end_blocked()
@@ -101,14 +102,16 @@ cdef class Driver:
         self.fed = False
         while True:
             self.steps += 1
-            at = self.step(at)
+            asked = at
+            at = self.step(asked)
             if at == STEP_FINISHED:
                 return DRIVER_FINISHED
             if at == STEP_BLOCKED:
                 return DRIVER_BLOCKED
             if at == STEP_STOPPED or qc_load(self.stop) != 0:
                 return DRIVER_STOPPED
-            if slice_nanos > 0 and self.clock >= until:
+            # Not on the way upstream: the next run begins at the sink again and must get further than this one.
+            if at >= asked and slice_nanos > 0 and self.clock >= until:
                 return DRIVER_YIELDED
 
     cdef int open_operators(self) except -1 nogil:
@@ -117,7 +120,7 @@ cdef class Driver:
         for i in range(self.n_operators):
             self.at = i
             (<Operator> self.seats[i].occupant).open()
-            self.charge(&(<Operator> self.seats[i].occupant).stats.add_input)
+            self.charge(&(<Operator> self.seats[i].occupant).stats.get_output)
         return 0
 
     cdef int step(self, int at) except -1 nogil:
@@ -312,7 +315,12 @@ cdef class Driver:
         timing.cpu_nanos += cpu
 
 
-cpdef object explain_failure(object error, str operator_name, str node_id, str doing=None):
+def explain_failure(error, operator_name, node_id, doing=None):
+    """The error to show for what an operator raised.
+
+    QcoreErrors keep their class, others become an ExecutionError caused by them; either names operator, plan node and what
+    the operator was doing.
+    """
     where = f"{operator_name} (node {node_id})" + (f" {doing}" if doing else "")
     if isinstance(error, QcoreError):
         if getattr(error, "node_id", None) is None:

@@ -5,7 +5,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
-from qcore_ext.execution.driver cimport DRIVER_BLOCKED, DRIVER_FINISHED, DRIVER_YIELDED, Driver, explain_failure
+from qcore_ext.execution.driver cimport DRIVER_BLOCKED, DRIVER_FINISHED, DRIVER_YIELDED, Driver
 from qcore_ext.execution.pipeline cimport Pipeline
 from qcore_ext.execution.scheduler cimport (
     RAN_AGAIN, RAN_BLOCKED, RAN_DONE, RUN_DONE, RunAnswer, Runnable, RunQueue, Scheduler, run_queue_new, run_queue_pop,
@@ -21,6 +21,7 @@ from qcore_ext.ground.wait_token cimport (
 )
 from qcore_ext.structures.split_queue cimport SplitQueue
 
+from qcore_ext.execution.driver import explain_failure
 from qcore_ext.execution.scheduler import default_scheduler
 from qcore_ext.ground.status import Cancelled, PlanError, QcoreError, Timeout
 
