@@ -1,0 +1,232 @@
+"""Sink that collects the build side of a join; the last of its drivers makes the table. Floor E4. SPEC V15, G8."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from qcore_ext.data.batch cimport Batch, batch_unref
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load
+from qcore_ext.data.schema cimport (
+    CSchema, DataType, Schema, schema_copy_field, schema_index, schema_new,
+)
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+)
+from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, Operator
+from qcore_ext.structures.join_bridge cimport JoinBridge
+from qcore_ext.structures.join_kind cimport keeps_null_keys
+from qcore_ext.structures.key_codes cimport rows_without_null
+from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_new
+
+from qcore_ext.ground.status import PlanError
+
+
+cdef class HashBuild(Operator):
+    """Build side of a hash join, or with no keys that of a nested-loop join.
+
+    Parameters
+    ----------
+    node_id : str
+        Plan node.
+    query_memory : Account
+        The query's account.
+    bridge : JoinBridge
+        Shared with the other drivers of this join.
+    key_names : list of str
+        Key columns, in the order of the probe's.
+    payload_names : list of str
+        Columns that the join's output or condition needs; may repeat keys.
+    """
+    cdef JoinBridge bridge
+    cdef list key_names
+    cdef list stored_names          # keys first, each column once
+    cdef int32_t n_keys
+    cdef int32_t n_stored
+    cdef int32_t* key_columns       # owned; by key, position among the stored
+    cdef int32_t* input_columns     # owned; by stored column, position in the input
+    cdef CSchema* stored_schema     # owned
+    cdef RowStore* store            # owned; NULL before the first batch and once handed over
+    cdef Buffer* room               # owned; scratch of a vector
+    cdef Column** picked            # owned array; columns of the batch under way, borrowed
+    cdef bint null_key_seen
+    cdef bint is_done
+    cdef bint has_left              # delivered or lost: the barrier is left once
+
+    def __init__(self, str node_id, Account query_memory, JoinBridge bridge, key_names, payload_names):
+        Operator.__init__(self, "HashBuild", node_id, query_memory)
+        cdef int32_t i
+        self.bridge = bridge
+        self.key_names = list(key_names)
+        self.stored_names = list(dict.fromkeys([*key_names, *payload_names]))
+        self.n_keys = len(self.key_names)
+        self.n_stored = len(self.stored_names)
+        self.key_columns = <int32_t*> struct_new(self.n_keys * sizeof(int32_t) + 1)
+        self.input_columns = <int32_t*> struct_new(self.n_stored * sizeof(int32_t) + 1)
+        self.picked = <Column**> struct_new(self.n_stored * sizeof(Column*) + 1)
+        for i in range(self.n_keys):
+            self.key_columns[i] = self.stored_names.index(self.key_names[i])
+        if bridge.declared_build_schema is not None:
+            self.resolve(bridge.declared_build_schema)
+
+    def __dealloc__(self):
+        self.release()
+        owner_unref(<Owner*> self.stored_schema)
+        struct_free(self.key_columns)
+        struct_free(self.input_columns)
+        struct_free(self.picked)
+
+    cdef int resolve(self, Schema schema) except -1:
+        """Find the columns to store in `schema` and tell the bridge what they are."""
+        cdef CSchema* stored
+        cdef int32_t i, at
+        stored = schema_new(self.n_stored)
+        try:
+            for i in range(self.n_stored):
+                name = self.stored_names[i].encode()
+                at = schema_index(schema.schema, name)
+                if at < 0:
+                    raise PlanError(
+                        f"the build side of join {self.node_id} has no column {self.stored_names[i]!r}; "
+                        f"it has {', '.join(schema.names)}"
+                    )
+                self.input_columns[i] = at
+                schema_copy_field(stored, i, &schema.schema.fields[at], NULL)
+            self.bridge.set_build_schema(stored, [self.key_columns[i] for i in range(self.n_keys)])
+            owner_ref(<Owner*> stored)
+            owner_unref(<Owner*> self.stored_schema)
+            self.stored_schema = stored
+        finally:
+            owner_unref(<Owner*> stored)
+        return 0
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        self.set_input_schema(schema)
+        with gil:
+            self.resolve(Schema.wrap(schema))
+        return 0
+
+    cdef bint needs_input(self) noexcept nogil:
+        return not self.is_done and not self.bridge.all_probers_left()
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        cdef int32_t i
+        self.prepare()
+        for i in range(self.n_stored):
+            self.picked[i] = batch.columns[self.input_columns[i]]
+        self.append(batch)
+        batch_unref(batch)
+        return ACCEPTED
+
+    cdef int prepare(self) except -1 nogil:
+        """The store and a vector's scratch, at first use."""
+        if self.room == NULL:
+            self.room = buffer_new(
+                self.account,
+                (self.n_keys + 1) * sizeof(VectorScratch) + self.n_keys * sizeof(Vector)
+                + (VECTOR_ROWS + 16) * (4 + 1)
+            )
+        if self.store == NULL:
+            self.store = self.new_store()
+        return 0
+
+    cdef RowStore* new_store(self) except NULL nogil:
+        cdef DataType* types = <DataType*> struct_new(self.n_stored * sizeof(DataType) + 1)
+        cdef RowStore* store
+        cdef int32_t i
+        try:
+            for i in range(self.n_stored):
+                if self.stored_schema != NULL:
+                    types[i] = self.stored_schema.fields[i].type
+            store = row_store_new(self.account, types, self.n_stored)
+        finally:
+            struct_free(types)
+        return store
+
+    cdef int append(self, Batch* batch) except -1 nogil:
+        cdef VectorScratch* scratch = <VectorScratch*> self.room.data
+        cdef uint32_t* rows = <uint32_t*> (
+            self.room.data + (self.n_keys + 1) * sizeof(VectorScratch) + self.n_keys * sizeof(Vector)
+        )
+        cdef bint drop_nulls = self.n_keys > 0 and not keeps_null_keys(self.bridge.kind)
+        cdef const uint32_t* selected
+        cdef int64_t n_selected = batch.n_selected
+        cdef int64_t start = 0
+        cdef int64_t n, kept
+        while start < n_selected:
+            n = min(<int64_t> VECTOR_ROWS, n_selected - start)
+            selected = batch.selection + start if batch.selection != NULL else NULL
+            kept = self.keyed_rows(selected, start, n, rows) if drop_nulls else n
+            if kept == n:
+                row_store_append(self.store, self.picked, start, selected, n, scratch)
+            elif kept > 0:
+                row_store_append(self.store, self.picked, 0, rows, kept, scratch)
+            start += n
+        return 0
+
+    cdef int64_t keyed_rows(
+        self, const uint32_t* selected, int64_t start, int64_t n,
+        uint32_t* rows,             # OUT
+    ) except -1 nogil:
+        """The rows of a vector without a null key; `rows` is left alone when that is all n. A null equals nothing: it cannot match."""
+        cdef VectorScratch* scratch = <VectorScratch*> self.room.data
+        cdef Vector* keys = <Vector*> (scratch + self.n_keys + 1)
+        cdef uint8_t* flags = <uint8_t*> (rows + VECTOR_ROWS + 16)
+        cdef int64_t i
+        cdef int32_t k
+        cdef bint nullable = False
+        cdef const Column* column
+        for k in range(self.n_keys):
+            column = self.picked[self.key_columns[k]]
+            nullable = nullable or column.validity != NULL or column.type.phys == 0 or (
+                column.base != NULL and column.base.validity != NULL
+            )
+        if not nullable:
+            return n
+        for k in range(self.n_keys):
+            column_load(self.picked[self.key_columns[k]], start, selected, n, &scratch[k], &keys[k])
+        if not rows_without_null(keys, self.n_keys, n, flags):
+            return n
+        if simd_kernels().mask_count(flags, n) == n:
+            return n
+        self.null_key_seen = True
+        if selected != NULL:
+            return simd_kernels().mask_filter(flags, selected, n, rows)
+        return simd_kernels().mask_rows(flags, n, <uint32_t> start, rows)
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        if self.is_done or self.bridge.all_probers_left():
+            return FINISHED
+        return NEEDS_INPUT
+
+    cdef int finish(self) except -1 nogil:
+        cdef RowStore* store
+        self.is_done = True
+        if self.bridge.all_probers_left():
+            return 0                # nobody will probe: no table is made; close leaves the barrier
+        self.prepare()
+        store = self.store
+        self.store = NULL
+        self.bridge.deliver(store, self.null_key_seen, self.key_columns, self.n_keys, self.account)
+        self.has_left = True
+        self.release()
+        return 0
+
+    cdef void abandon(self) noexcept nogil:
+        self.is_done = True
+        self.leave()
+        self.release()
+
+    cdef void close(self) noexcept nogil:
+        self.leave()
+        self.release()
+
+    cdef void leave(self) noexcept nogil:
+        if not self.has_left:
+            self.has_left = True
+            self.bridge.lose_build()
+
+    cdef void release(self) noexcept nogil:
+        owner_unref(<Owner*> self.store)
+        self.store = NULL
+        buffer_unref(self.room)
+        self.room = NULL

@@ -1,0 +1,645 @@
+"""Probe side of a hash join. Floor E4. SPEC V8, V13, V15."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.program cimport Evaluator
+from qcore_ext.data.batch cimport Batch, batch_unref
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_new_flat, column_unref
+from qcore_ext.data.schema cimport (
+    PHYS_BOOL, TYPE_BOOL, CSchema, DataType, Schema, schema_index, type_name,
+)
+from qcore_ext.ground.bitmap cimport bit_clear
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, Owner, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free, struct_new,
+)
+from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.stats cimport WAIT_FOR_JOIN_BUILD, WAIT_FOR_PEERS
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
+from qcore_ext.structures.join_bridge cimport BUILD_LOST, BUILD_PENDING, JoinBridge
+from qcore_ext.structures.join_kind cimport (
+    JOIN_LEFT_SEMI, JOIN_RIGHT_SEMI, ends_on_empty_build, gives_build_rows, gives_pairs, is_mark, is_null_aware, keeps_probe,
+)
+from qcore_ext.structures.join_output cimport NO_ROW, JoinOutput, join_output, pair_columns
+from qcore_ext.structures.join_table cimport (
+    JoinLookup, JoinTable, group_row, join_lookup_close, join_lookup_open, join_table_find, join_table_groups,
+)
+
+from qcore_ext.ground.status import PlanError
+
+cdef enum:
+    # Pairs of one output batch. Bounds memory when a row has many matches (SPEC V13); where no key occurs twice, a batch
+    # gives at most as many pairs as it has rows.
+    PAIRS_MAX = 65536
+
+
+ctypedef struct Pairs:
+    # Pairs found and not yet given.
+    Buffer* probe_rows          # owned
+    Buffer* build_rows          # owned
+    int64_t n
+    int64_t capacity
+    bint some_missing           # build_rows has NO_ROW
+
+
+cdef void pairs_drop(Pairs* pairs) noexcept nogil:
+    buffer_unref(pairs.probe_rows)
+    buffer_unref(pairs.build_rows)
+    memset(pairs, 0, sizeof(Pairs))
+
+
+cdef int buffer_trim(Buffer** buffer, int64_t size) except -1 nogil:
+    """Move into a smaller buffer when most of it is unused: output batches may be kept for long."""
+    cdef Buffer* smaller
+    if size * 4 > buffer[0].size or buffer[0].size <= 4096:
+        return 0
+    smaller = buffer_new(buffer[0].account, size)
+    memcpy(smaller.data, buffer[0].data, size)
+    buffer_unref(buffer[0])
+    buffer[0] = smaller
+    return 0
+
+
+cdef void unique_pairs(
+    const JoinTable* table, const JoinLookup* lookup, const uint32_t* rows, int64_t start,
+    uint32_t* probe_rows,       # OUT
+    uint32_t* build_rows,       # OUT
+) noexcept nogil:
+    """One pair a hit."""
+    cdef const uint32_t* hits = lookup.hits
+    cdef const uint32_t* starts = lookup.starts
+    cdef const uint32_t* group_rows = table.group_rows
+    cdef int64_t n = lookup.n_hits
+    cdef int64_t i
+    if rows != NULL:
+        for i in range(n):
+            probe_rows[i] = rows[hits[i]]
+    else:
+        for i in range(n):
+            probe_rows[i] = <uint32_t> start + hits[i]
+    if group_rows != NULL:
+        for i in range(n):
+            build_rows[i] = group_rows[starts[i]]
+    else:
+        for i in range(n):
+            build_rows[i] = starts[i]
+
+
+cdef void spread_misses(JoinLookup* lookup, int64_t n) noexcept nogil:
+    """Turn the hits into all n rows of the vector, those that missed with an empty group."""
+    cdef int64_t hit = lookup.n_hits - 1
+    cdef int64_t i
+    for i in range(n - 1, -1, -1):
+        if lookup.flags[i]:
+            lookup.starts[i] = lookup.starts[hit]
+            lookup.counts[i] = lookup.counts[hit]
+            hit -= 1
+        else:
+            lookup.counts[i] = 0
+        lookup.hits[i] = <uint32_t> i
+    lookup.n_hits = n
+
+
+cdef void mark_group(const JoinTable* table, int64_t start, int64_t count) noexcept nogil:
+    cdef int64_t i
+    # A group is marked as a whole: its first row tells. Read before writing, so that drivers share the cache line.
+    if table.matched[group_row(table, start)] == 0:
+        for i in range(count - 1, -1, -1):
+            table.matched[group_row(table, start + i)] = 1
+
+
+cdef void mark_rows(uint8_t* matched, const uint32_t* rows, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        if rows[i] != <uint32_t> NO_ROW and matched[rows[i]] == 0:
+            matched[rows[i]] = 1
+
+
+cdef class HashProbe(Operator):
+    """Probe side of a hash join.
+
+    Parameters
+    ----------
+    node_id : str
+        Plan node.
+    query_memory : Account
+        The query's account.
+    bridge : JoinBridge
+        Shared with the other drivers of this join; knows the kind.
+    key_names : list of str
+        Key columns of the probe side, in the order of the build's and of equal types.
+    output : list of (str, str, str)
+        Side ('probe', 'build', or 'mark' for the flag of a mark join), column, and name in the output.
+    condition_compile : callable, optional
+        Given the Schema of the probe's columns followed by those that the build side stores, returns the Program of a
+        conjunction that pairs must pass. The bridge must have been made with has_condition.
+    """
+    cdef JoinBridge bridge
+    cdef int kind
+    cdef list key_names
+    cdef list output
+    cdef object condition_compile
+    cdef Evaluator condition        # None: none
+    cdef JoinOutput columns         # None until the input schemas are known
+    cdef JoinOutput pair_output     # of the condition's input
+    cdef int32_t n_keys
+    cdef int32_t* key_columns       # owned; positions in the input
+    cdef Column** keys              # owned array; borrowed columns of the batch under way
+    cdef JoinTable* table           # owned
+    cdef JoinLookup lookup
+    cdef Batch* batch               # owned; under way, or NULL
+    cdef int64_t position           # first selected row of the vector under way
+    cdef int64_t vector_rows        # rows of the vector that was looked up and is not used up; 0: none
+    cdef int64_t next_hit
+    cdef int64_t next_in_group
+    cdef Pairs pairs
+    cdef Buffer* row_matched        # owned; with a condition, by physical row of the batch: a pair of it passed
+    cdef bint is_finishing
+    cdef bint is_ended
+    cdef bint has_left
+
+    def __init__(
+        self, str node_id, Account query_memory, JoinBridge bridge, key_names, output, condition_compile=None,
+    ):
+        Operator.__init__(self, "HashProbe", node_id, query_memory)
+        self.bridge = bridge
+        self.kind = bridge.kind
+        self.key_names = list(key_names)
+        self.n_keys = len(self.key_names)
+        self.output = [tuple(column) for column in output]
+        self.condition_compile = condition_compile
+        if (condition_compile is not None) != bridge.has_condition:
+            raise PlanError("a join's bridge and its probe disagree on whether there is a condition")
+        if is_null_aware(self.kind) and (self.n_keys != 1 or condition_compile is not None):
+            raise PlanError("a null-aware join (NOT IN) takes one key and no further condition")
+        memset(&self.lookup, 0, sizeof(JoinLookup))
+        memset(&self.pairs, 0, sizeof(Pairs))
+        self.key_columns = <int32_t*> struct_new(self.n_keys * sizeof(int32_t) + 1)
+        self.keys = <Column**> struct_new(self.n_keys * sizeof(Column*) + 1)
+        if bridge.declared_probe_schema is not None and bridge.build_schema != NULL:
+            self.resolve(bridge.declared_probe_schema)
+
+    def __dealloc__(self):
+        self.release()
+        struct_free(self.key_columns)
+        struct_free(self.keys)
+
+    cdef int resolve(self, Schema probe) except -1:
+        """Output columns, keys and condition for this input schema; None: it never came."""
+        cdef Schema build = Schema.wrap(self.bridge.build_schema) if self.bridge.build_schema != NULL else None
+        if probe is not None:
+            self.resolve_keys(probe, build)
+        self.columns = join_output(self.output, self.kind, probe, build, self.account)
+        self.set_output_schema(self.columns.schema)
+        if self.condition_compile is not None and probe is not None and build is not None:
+            self.pair_output = join_output(pair_columns(probe, build), 0, probe, build, self.account)
+            self.condition = Evaluator(self.condition_compile(Schema.wrap(self.pair_output.schema)), self.memory)
+        return 0
+
+    cdef int resolve_keys(self, Schema probe, Schema build) except -1:
+        cdef int32_t k, at
+        cdef DataType* here
+        cdef DataType* there
+        for k in range(self.n_keys):
+            at = schema_index(probe.schema, self.key_names[k].encode())
+            if at < 0:
+                raise PlanError(
+                    f"the probe side of join {self.node_id} has no column {self.key_names[k]!r}; "
+                    f"it has {', '.join(probe.names)}"
+                )
+            self.key_columns[k] = at
+            if build is None:
+                continue
+            here = &probe.schema.fields[at].type
+            there = &build.schema.fields[self.bridge.key_columns[k]].type
+            if here.phys != there.phys or here.scale != there.scale or here.unit != there.unit:
+                raise PlanError(
+                    f"the keys of join {self.node_id} differ in type: {self.key_names[k]!r} is {type_name(here)} on the "
+                    f"probe side and {type_name(there)} on the build side; cast one of them in a projection ahead"
+                )
+        return 0
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        self.set_input_schema(schema)
+        with gil:
+            self.resolve(Schema.wrap(schema))
+        return 0
+
+    cdef bint needs_input(self) noexcept nogil:
+        return self.table != NULL and self.batch == NULL and not self.is_finishing and not self.is_ended
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        cdef int32_t k
+        if self.lookup.room == NULL:
+            join_lookup_open(&self.lookup, self.n_keys, self.account)
+        if self.condition_compile is not None:
+            self.row_matched = buffer_new_zeroed(self.account, batch.n_rows)
+        for k in range(self.n_keys):
+            self.keys[k] = batch.columns[self.key_columns[k]]
+        self.position = 0
+        self.vector_rows = 0
+        self.batch = batch
+        return ACCEPTED
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        cdef int state
+        if self.is_ended:
+            return FINISHED
+        if self.table == NULL:
+            state = self.bridge.poll_table(token, &self.table)
+            if state == BUILD_PENDING:
+                self.blocked_reason = WAIT_FOR_JOIN_BUILD
+                return BLOCKED
+            if state == BUILD_LOST or self.nothing_can_match():
+                self.end()
+                return FINISHED
+        if self.batch != NULL:
+            if self.advance(out):
+                return OUTPUT
+            self.drop_batch()
+        if not self.is_finishing:
+            return NEEDS_INPUT
+        if gives_build_rows(self.kind):
+            return self.give_build_rows(out, token)
+        self.end()
+        return FINISHED
+
+    cdef bint nothing_can_match(self) noexcept nogil:
+        """No output whatever the probe rows are: upstream need not run at all."""
+        if self.table.n_rows == 0 and ends_on_empty_build(self.kind):
+            return True
+        return is_null_aware(self.kind) and not is_mark(self.kind) and self.bridge.null_key_seen
+
+    cdef int finish(self) except -1 nogil:
+        self.is_finishing = True
+        return 0
+
+    cdef void abandon(self) noexcept nogil:
+        self.end()
+
+    cdef void close(self) noexcept nogil:
+        self.end()
+
+    cdef void end(self) noexcept nogil:
+        self.is_ended = True
+        self.leave()
+        self.release()
+
+    cdef void leave(self) noexcept nogil:
+        if not self.has_left:
+            self.has_left = True
+            self.bridge.leave_probe()
+
+    cdef void drop_batch(self) noexcept nogil:
+        batch_unref(self.batch)
+        self.batch = NULL
+        pairs_drop(&self.pairs)
+        buffer_unref(self.row_matched)
+        self.row_matched = NULL
+
+    cdef void release(self) noexcept nogil:
+        self.drop_batch()
+        join_lookup_close(&self.lookup)
+        owner_unref(<Owner*> self.table)
+        self.table = NULL
+
+    # One batch
+
+    cdef bint advance(self, Batch** out) except -1 nogil:
+        """True: *out is a batch. False: the batch under way is used up."""
+        if self.condition_compile is not None:
+            return self.advance_checked(out)
+        if gives_pairs(self.kind):
+            if self.find_pairs(keeps_probe(self.kind)) == 0:
+                return False
+            if self.table.matched != NULL:
+                mark_rows(self.table.matched, <const uint32_t*> self.pairs.build_rows.data, self.pairs.n)
+            return self.give_pairs(out)
+        if gives_build_rows(self.kind):
+            self.mark_all_groups()
+            return False
+        return self.give_rows(out)
+
+    cdef bint advance_checked(self, Batch** out) except -1 nogil:
+        """The same with a condition: pairs pass it first, and only then count as matches."""
+        cdef bint any_left = True
+        if self.row_matched == NULL:
+            return False                # the rows without a match have been given
+        while self.find_pairs(False) > 0:
+            self.check_pairs()
+            if self.pairs.n > 0:
+                if self.table.matched != NULL:
+                    mark_rows(self.table.matched, <const uint32_t*> self.pairs.build_rows.data, self.pairs.n)
+                if gives_pairs(self.kind):
+                    return self.give_pairs(out)
+            self.pairs.n = 0
+        if keeps_probe(self.kind):
+            any_left = self.give_unmatched(out)
+        elif gives_pairs(self.kind) or gives_build_rows(self.kind):
+            any_left = False
+        else:
+            any_left = self.give_rows(out)
+        buffer_unref(self.row_matched)
+        self.row_matched = NULL
+        return any_left
+
+    cdef int64_t find_pairs(self, bint keep_misses) except -1 nogil:
+        """Fill up with pairs; their number, 0 when the batch has no more. Resumes within a group."""
+        cdef Pairs* pairs = &self.pairs
+        cdef const uint32_t* rows
+        cdef int64_t n_selected = self.batch.n_selected
+        if pairs.probe_rows == NULL:
+            pairs.capacity = n_selected if self.table.unique and n_selected > PAIRS_MAX else PAIRS_MAX
+            if self.table.unique and n_selected < PAIRS_MAX:
+                pairs.capacity = n_selected
+            pairs.probe_rows = buffer_new(self.account, pairs.capacity * 4)
+            pairs.build_rows = buffer_new(self.account, pairs.capacity * 4)
+            pairs.n = 0
+            pairs.some_missing = False
+        while pairs.n < pairs.capacity:
+            rows = self.batch.selection + self.position if self.batch.selection != NULL else NULL
+            if self.vector_rows == 0:
+                if self.position >= n_selected:
+                    break
+                self.look_up(rows, keep_misses)
+            if self.table.unique and not keep_misses:
+                unique_pairs(
+                    self.table, &self.lookup, rows, self.position,
+                    <uint32_t*> pairs.probe_rows.data + pairs.n, <uint32_t*> pairs.build_rows.data + pairs.n
+                )
+                pairs.n += self.lookup.n_hits
+                self.next_hit = self.lookup.n_hits
+            else:
+                self.expand(rows)
+            if self.next_hit == self.lookup.n_hits:
+                self.position += self.vector_rows
+                self.vector_rows = 0
+        return pairs.n
+
+    cdef int look_up(self, const uint32_t* rows, bint keep_misses) except -1 nogil:
+        self.vector_rows = min(<int64_t> VECTOR_ROWS, self.batch.n_selected - self.position)
+        join_table_find(self.table, &self.lookup, self.keys, self.position, rows, self.vector_rows)
+        join_table_groups(self.table, &self.lookup)
+        if keep_misses:
+            spread_misses(&self.lookup, self.vector_rows)
+        self.next_hit = 0
+        self.next_in_group = 0
+        return 0
+
+    cdef void expand(self, const uint32_t* rows) noexcept nogil:
+        """Write pairs group by group until the hits or the room end."""
+        cdef const JoinTable* table = self.table
+        cdef const uint32_t* hits = self.lookup.hits
+        cdef uint32_t* probe_rows = <uint32_t*> self.pairs.probe_rows.data
+        cdef uint32_t* build_rows = <uint32_t*> self.pairs.build_rows.data
+        cdef int64_t capacity = self.pairs.capacity
+        cdef int64_t n = self.pairs.n
+        cdef int64_t hit = self.next_hit
+        cdef int64_t done = self.next_in_group
+        cdef int64_t n_hits = self.lookup.n_hits
+        cdef int64_t count, start, take, i
+        cdef uint32_t row
+        while hit < n_hits and n < capacity:
+            row = rows[hits[hit]] if rows != NULL else <uint32_t> self.position + hits[hit]
+            count = self.lookup.counts[hit]
+            if count == 0:
+                probe_rows[n] = row
+                build_rows[n] = <uint32_t> NO_ROW
+                self.pairs.some_missing = True
+                n += 1
+                hit += 1
+                continue
+            start = <int64_t> self.lookup.starts[hit] + done
+            take = min(count - done, capacity - n)
+            for i in range(take):
+                probe_rows[n + i] = row
+                build_rows[n + i] = group_row(table, start + i)
+            n += take
+            done += take
+            if done == count:
+                done = 0
+                hit += 1
+        self.pairs.n = n
+        self.next_hit = hit
+        self.next_in_group = done
+
+    cdef int check_pairs(self) except -1 nogil:
+        """Keep the pairs that pass the condition, and note their probe rows."""
+        cdef Pairs* pairs = &self.pairs
+        cdef uint32_t* probe_rows = <uint32_t*> pairs.probe_rows.data
+        cdef uint32_t* build_rows = <uint32_t*> pairs.build_rows.data
+        cdef uint8_t* row_matched = <uint8_t*> self.row_matched.data
+        cdef Buffer* passed = NULL
+        cdef const uint32_t* at
+        cdef int64_t n, i
+        cdef Batch* candidates = self.pair_output.pairs(
+            self.batch, pairs.probe_rows, self.table, pairs.build_rows, False, pairs.n
+        )
+        try:
+            n = self.condition.select(candidates, &passed)
+        finally:
+            batch_unref(candidates)
+        if passed != NULL:
+            at = <const uint32_t*> passed.data
+            for i in range(n):
+                probe_rows[i] = probe_rows[at[i]]
+                build_rows[i] = build_rows[at[i]]
+            buffer_unref(passed)
+        pairs.n = n
+        for i in range(n):
+            row_matched[probe_rows[i]] = 1
+        return 0
+
+    cdef bint give_pairs(self, Batch** out) except -1 nogil:
+        cdef Pairs* pairs = &self.pairs
+        # As many pairs as rows, none of them twice: the rows are all there, in order, and need no index.
+        cdef bint whole = self.table.unique and pairs.n == self.batch.n_selected
+        try:
+            buffer_trim(&pairs.probe_rows, pairs.n * 4)
+            buffer_trim(&pairs.build_rows, pairs.n * 4)
+            out[0] = self.columns.pairs(
+                self.batch, NULL if whole else pairs.probe_rows, self.table, pairs.build_rows, pairs.some_missing, pairs.n
+            )
+        finally:
+            pairs_drop(pairs)
+        return True
+
+    cdef bint give_unmatched(self, Batch** out) except -1 nogil:
+        """With a condition: probe rows none of whose pairs passed."""
+        cdef Buffer* rows = NULL
+        cdef int64_t n = self.rows_where_matched(False, &rows)
+        try:
+            if n > 0:
+                out[0] = self.columns.pairs(self.batch, rows, self.table, NULL, False, n)
+        finally:
+            buffer_unref(rows)
+        return n > 0
+
+    cdef int64_t rows_where_matched(self, bint matched, Buffer** rows) except -1 nogil:
+        """The batch's selected rows that have, or have not, a pair that passed."""
+        cdef const uint8_t* flags = <const uint8_t*> self.row_matched.data
+        cdef const uint32_t* selection = self.batch.selection
+        cdef int64_t n_selected = self.batch.n_selected
+        cdef int64_t n = 0
+        cdef int64_t i
+        cdef uint32_t row
+        cdef uint32_t* out
+        rows[0] = buffer_new(self.account, (n_selected + 1) * 4)
+        out = <uint32_t*> rows[0].data
+        for i in range(n_selected):
+            row = selection[i] if selection != NULL else <uint32_t> i
+            out[n] = row
+            n += flags[row] == matched
+        return n
+
+    # Probe rows by themselves: semi, anti, mark
+
+    cdef bint give_rows(self, Batch** out) except -1 nogil:
+        cdef Buffer* rows = NULL
+        cdef int64_t n
+        if is_mark(self.kind):
+            return self.give_marks(out)
+        if self.position >= self.batch.n_selected and self.row_matched == NULL:
+            return False
+        if self.row_matched != NULL:
+            n = self.rows_where_matched(self.kind == JOIN_LEFT_SEMI, &rows)
+        else:
+            n = self.select_rows(&rows)
+        try:
+            if n > 0:
+                buffer_trim(&rows, n * 4)
+                out[0] = self.columns.rows(self.batch, rows if n < self.batch.n_selected else NULL, n, NULL)
+        finally:
+            buffer_unref(rows)
+        return n > 0
+
+    cdef int64_t select_rows(self, Buffer** rows) except -1 nogil:
+        """Rows that have a match, or for an anti join those that have none, over the whole batch."""
+        cdef int64_t n_selected = self.batch.n_selected
+        cdef bint wanted = self.kind == JOIN_LEFT_SEMI
+        # A null-aware anti join over an empty build side keeps even null keys.
+        cdef bint drop_nulls = is_null_aware(self.kind) and self.table.n_rows > 0
+        cdef const uint32_t* selected
+        cdef uint32_t* chosen
+        cdef uint8_t* flags
+        cdef int64_t kept = 0
+        cdef int64_t n, i
+        rows[0] = buffer_new(self.account, (n_selected + 16) * 4)
+        chosen = <uint32_t*> rows[0].data
+        while self.position < n_selected:
+            n = min(<int64_t> VECTOR_ROWS, n_selected - self.position)
+            selected = self.batch.selection + self.position if self.batch.selection != NULL else NULL
+            join_table_find(self.table, &self.lookup, self.keys, self.position, selected, n)
+            flags = self.lookup.flags
+            if not wanted:
+                for i in range(n):
+                    flags[i] ^= 1
+                if drop_nulls and self.lookup.some_null:
+                    simd_kernels().mask_and(flags, self.lookup.valid, flags, n)
+            if selected != NULL:
+                kept += simd_kernels().mask_filter(flags, selected, n, chosen + kept)
+            else:
+                kept += simd_kernels().mask_rows(flags, n, <uint32_t> self.position, chosen + kept)
+            self.position += n
+        return kept
+
+    cdef bint give_marks(self, Batch** out) except -1 nogil:
+        """Every row, and whether it has a match."""
+        cdef DataType truth
+        cdef Buffer* values
+        cdef uint8_t* validity
+        cdef Column* marks
+        if self.position >= self.batch.n_selected and self.row_matched == NULL:
+            return False
+        memset(&truth, 0, sizeof(DataType))
+        truth.id = TYPE_BOOL
+        truth.phys = PHYS_BOOL
+        truth.nullable = 1
+        marks = column_new_flat(
+            &truth, self.batch.n_rows, is_null_aware(self.kind), self.account, &values, &validity
+        )
+        try:
+            memset(values.data, 0, self.batch.n_rows)
+            if self.row_matched != NULL:
+                memcpy(values.data, self.row_matched.data, self.batch.n_rows)
+            else:
+                self.mark_probe_rows(<uint8_t*> values.data, validity)
+            out[0] = self.columns.rows(self.batch, NULL, 0, marks)
+        finally:
+            column_unref(marks)
+        return True
+
+    cdef int mark_probe_rows(self, uint8_t* marks, uint8_t* validity) except -1 nogil:
+        cdef int64_t n_selected = self.batch.n_selected
+        cdef bint null_seen = self.bridge.null_key_seen
+        cdef bint build_empty = self.table.n_rows == 0 and not null_seen
+        cdef const uint32_t* selected
+        cdef int64_t n, i, row
+        while self.position < n_selected:
+            n = min(<int64_t> VECTOR_ROWS, n_selected - self.position)
+            selected = self.batch.selection + self.position if self.batch.selection != NULL else NULL
+            join_table_find(self.table, &self.lookup, self.keys, self.position, selected, n)
+            for i in range(n):
+                row = selected[i] if selected != NULL else self.position + i
+                marks[row] = self.lookup.flags[i]
+                # x IN (…) is unknown when x is null, or unequal to all but a null; over no rows it is false.
+                if validity != NULL and not build_empty and not self.lookup.flags[i] and (
+                    null_seen or not self.lookup.valid[i]
+                ):
+                    bit_clear(validity, row)
+            self.position += n
+        return 0
+
+    # Build rows by themselves: right, full, right semi, right anti
+
+    cdef int mark_all_groups(self) except -1 nogil:
+        cdef int64_t n_selected = self.batch.n_selected
+        cdef const uint32_t* selected
+        cdef int64_t i
+        while self.position < n_selected:
+            selected = self.batch.selection + self.position if self.batch.selection != NULL else NULL
+            self.look_up(selected, False)
+            for i in range(self.lookup.n_hits):
+                mark_group(self.table, self.lookup.starts[i], self.lookup.counts[i])
+            self.position += self.vector_rows
+        return 0
+
+    cdef int give_build_rows(self, Batch** out, WaitToken* token) except -1 nogil:
+        """Once every prober has left: share out the build rows that had no match (right semi: that had one)."""
+        cdef uint8_t wanted = self.kind == JOIN_RIGHT_SEMI
+        cdef const uint8_t* matched = self.table.matched
+        cdef Buffer* rows
+        cdef uint32_t* chosen
+        cdef int64_t start, n, i
+        cdef int64_t kept = 0
+        self.leave()
+        if not self.bridge.poll_all_left(token):
+            self.blocked_reason = WAIT_FOR_PEERS
+            return BLOCKED
+        if self.columns is None:
+            self.resolve_unbound()
+        while True:
+            n = self.bridge.claim_build_rows(self.table, PAIRS_MAX, &start)
+            if n == 0:
+                self.end()
+                return FINISHED
+            rows = buffer_new(self.account, (n + 1) * 4)
+            chosen = <uint32_t*> rows.data
+            try:
+                kept = 0
+                for i in range(start, start + n):
+                    chosen[kept] = <uint32_t> i
+                    kept += matched[i] == wanted
+                if kept > 0:
+                    out[0] = self.columns.pairs(NULL, NULL, self.table, rows, False, kept)
+            finally:
+                buffer_unref(rows)
+            if kept > 0:
+                return OUTPUT
+
+    cdef int resolve_unbound(self) except -1 nogil:
+        """No probe batch ever came: its columns are known only if they were declared."""
+        with gil:
+            self.resolve(self.bridge.declared_probe_schema)
+        return 0

@@ -1,0 +1,59 @@
+"""Where the build and the probe pipeline of a join meet: one a join, shared by the drivers of both. Floor E3. SPEC V15, G8.
+
+Build drivers hand in their stores; the last one makes the table and publishes it, and probers blocked on it wake. Probers
+hand themselves off at the end; what only the build side knows then (its unmatched rows) is shared out among those that are
+left. Every driver leaves each barrier exactly once, by finishing, abandoning or closing, in whatever order and state.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+
+from qcore_ext.data.schema cimport CSchema, Schema
+from qcore_ext.ground.lock cimport Mutex
+from qcore_ext.ground.memory cimport MemoryAccount
+from qcore_ext.ground.wait_token cimport WaitList, WaitToken
+from qcore_ext.structures.join_table cimport JoinTable
+from qcore_ext.structures.row_store cimport RowStore
+
+cdef enum BuildState:
+    BUILD_PENDING = 0
+    BUILD_PUBLISHED = 1
+    BUILD_LOST = 2              # a build driver stopped before it was done: there will be no table
+
+
+cdef class JoinBridge:
+    cdef readonly int kind              # JoinKind
+    cdef readonly bint has_condition
+    cdef readonly Schema declared_build_schema      # of the build input, or None
+    cdef readonly Schema declared_probe_schema      # of the probe input, or None
+    cdef CSchema* build_schema          # owned; columns that the table stores, or NULL while unknown
+    cdef list key_columns               # positions of the keys among them
+    cdef Mutex mutex                    # guards what follows
+    cdef WaitList build_waiters         # probers
+    cdef WaitList probe_waiters         # finished probers, until all are
+    cdef RowStore** stores              # each owned
+    cdef int64_t n_stores
+    cdef int64_t n_build_drivers
+    cdef int64_t n_probe_drivers
+    cdef int64_t n_probers_left         # atomic to read
+    cdef int64_t build_state            # BuildState; atomic to read
+    cdef bint null_key_seen
+    cdef JoinTable* table               # owned
+    cdef int64_t next_build_row         # atomic; claimed by probers that give build rows
+
+    # The columns stored; every build driver names the same, SchemaChangeError otherwise.
+    cdef int set_build_schema(self, CSchema* schema, list key_columns) except -1
+    # Hand in one driver's rows (its reference is taken over); the last call makes and publishes the table.
+    cdef int deliver(
+        self, RowStore* store, bint null_key_seen, const int32_t* key_columns, int32_t n_keys, MemoryAccount* account,
+    ) except -1 nogil
+    cdef int publish(self, const int32_t* key_columns, int32_t n_keys, MemoryAccount* account) except -1 nogil
+    cdef void drop_stores(self) noexcept nogil
+    cdef void lose_build(self) noexcept nogil
+    # BUILD_PENDING: `token` will be fired. BUILD_PUBLISHED: *table is a new reference.
+    cdef int poll_table(self, WaitToken* token, JoinTable** table) except -1 nogil
+    cdef void leave_probe(self) noexcept nogil
+    # True when all probers have left; else `token` will be fired.
+    cdef bint poll_all_left(self, WaitToken* token) except -1 nogil
+    cdef bint all_probers_left(self) noexcept nogil
+    # Claim up to n build rows: returns how many, from *start.
+    cdef int64_t claim_build_rows(self, const JoinTable* table, int64_t n, int64_t* start) noexcept nogil

@@ -1,0 +1,231 @@
+"""Where the build and the probe pipeline of a join meet: one a join, shared by the drivers of both. Floor E3. SPEC V15, G8."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
+from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_store
+from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.memory cimport MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.wait_token cimport (
+    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
+)
+from qcore_ext.structures.join_kind cimport gives_build_rows, join_kind_of, needs_no_groups
+from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, IndexKind, JoinTable, join_table_build
+from qcore_ext.structures.key_codes cimport KeyPart
+from qcore_ext.structures.row_store cimport RowStore, row_store_concat
+
+from qcore_ext.ground.status import PlanError, SchemaChangeError
+
+
+cdef int raise_build_changed(CSchema* first, CSchema* other) except -1 nogil:
+    with gil:
+        raise SchemaChangeError(
+            f"the build side of a join changed its columns from {described(first)} to {described(other)}; "
+            "cast them to one type in a projection ahead of the join"
+        )
+
+
+cdef str described(CSchema* schema):
+    columns = Schema.wrap(schema)
+    return ", ".join(f"{name}: {type}" for name, type in zip(columns.names, columns.types))
+
+
+cdef class JoinBridge:
+    """Shared state of one join.
+
+    Parameters
+    ----------
+    kind : str
+        inner, left, right, full, left_semi, left_anti, right_semi, right_anti, null_aware_anti, mark or null_aware_mark;
+        left is the probe side.
+    n_build_drivers, n_probe_drivers : int
+        How many HashBuild and how many HashProbe (or NestedLoopJoin) instances share this bridge.
+    has_condition : bool
+        Pairs must pass a further condition; the table then keeps the rows of each key for every kind.
+    build_schema, probe_schema : object with __arrow_c_schema__, optional
+        Full schemas of both inputs. Needed for an outer join one of whose inputs may have no batch at all.
+    """
+
+    def __cinit__(self):
+        mutex_init(&self.mutex)
+        memset(&self.build_waiters, 0, sizeof(WaitList))
+        memset(&self.probe_waiters, 0, sizeof(WaitList))
+
+    def __init__(
+        self, str kind, int64_t n_build_drivers, int64_t n_probe_drivers, bint has_condition=False,
+        build_schema=None, probe_schema=None,
+    ):
+        if n_build_drivers < 1 or n_probe_drivers < 1:
+            raise PlanError("a join needs at least one build and one probe driver")
+        self.kind = join_kind_of(kind)
+        self.has_condition = has_condition
+        self.n_build_drivers = n_build_drivers
+        self.n_probe_drivers = n_probe_drivers
+        self.declared_build_schema = Schema(build_schema) if build_schema is not None else None
+        self.declared_probe_schema = Schema(probe_schema) if probe_schema is not None else None
+        self.stores = <RowStore**> struct_new(n_build_drivers * sizeof(RowStore*))
+
+    def __dealloc__(self):
+        self.drop_stores()
+        struct_free(self.stores)
+        wait_list_clear(&self.build_waiters)
+        wait_list_clear(&self.probe_waiters)
+        owner_unref(<Owner*> self.table)
+        owner_unref(<Owner*> self.build_schema)
+        mutex_destroy(&self.mutex)
+
+    cdef void drop_stores(self) noexcept nogil:
+        cdef int64_t i
+        for i in range(self.n_stores):
+            owner_unref(<Owner*> self.stores[i])
+        self.n_stores = 0
+
+    cdef int set_build_schema(self, CSchema* schema, list key_columns) except -1:
+        cdef bint same = True
+        mutex_lock(&self.mutex)
+        if self.build_schema == NULL:
+            self.build_schema = <CSchema*> owner_ref(<Owner*> schema)
+            self.key_columns = key_columns
+        else:
+            same = schema_equal(self.build_schema, schema)
+        mutex_unlock(&self.mutex)
+        if not same:
+            return raise_build_changed(self.build_schema, schema)
+        return 0
+
+    cdef int deliver(
+        self, RowStore* store, bint null_key_seen, const int32_t* key_columns, int32_t n_keys, MemoryAccount* account,
+    ) except -1 nogil:
+        cdef bint last
+        mutex_lock(&self.mutex)
+        self.stores[self.n_stores] = store
+        self.n_stores += 1
+        self.null_key_seen = self.null_key_seen or null_key_seen
+        last = self.n_stores == self.n_build_drivers
+        mutex_unlock(&self.mutex)
+        if last:
+            # Every other build driver is done: the stores are this one's alone.
+            self.publish(key_columns, n_keys, account)
+        return 0
+
+    cdef int publish(self, const int32_t* key_columns, int32_t n_keys, MemoryAccount* account) except -1 nogil:
+        cdef RowStore* rows
+        cdef JoinTable* table
+        cdef WaitList waiting
+        rows = row_store_concat(self.stores, self.n_stores, account)
+        self.drop_stores()
+        try:
+            table = join_table_build(
+                rows, key_columns, n_keys, needs_no_groups(self.kind) and not self.has_condition,
+                gives_build_rows(self.kind), account
+            )
+        finally:
+            owner_unref(<Owner*> rows)
+        mutex_lock(&self.mutex)
+        if self.n_probers_left == self.n_probe_drivers:
+            owner_unref(<Owner*> table)         # nobody wants it any more
+        else:
+            self.table = table
+        qc_store(&self.build_state, BUILD_PUBLISHED)
+        wait_list_take(&self.build_waiters, &waiting)
+        mutex_unlock(&self.mutex)
+        wait_list_fire(&waiting)
+        return 0
+
+    cdef void lose_build(self) noexcept nogil:
+        cdef WaitList waiting
+        mutex_lock(&self.mutex)
+        if self.build_state == BUILD_PENDING:
+            qc_store(&self.build_state, BUILD_LOST)
+        wait_list_take(&self.build_waiters, &waiting)
+        mutex_unlock(&self.mutex)
+        wait_list_fire(&waiting)
+
+    cdef int poll_table(self, WaitToken* token, JoinTable** table) except -1 nogil:
+        cdef int64_t state
+        mutex_lock(&self.mutex)
+        try:
+            state = self.build_state
+            if state == BUILD_PENDING:
+                wait_list_add(&self.build_waiters, token)
+            elif state == BUILD_PUBLISHED and self.table != NULL:
+                table[0] = <JoinTable*> owner_ref(<Owner*> self.table)
+        finally:
+            mutex_unlock(&self.mutex)
+        return <int> state
+
+    cdef void leave_probe(self) noexcept nogil:
+        cdef WaitList waiting
+        cdef JoinTable* table = NULL
+        memset(&waiting, 0, sizeof(WaitList))
+        mutex_lock(&self.mutex)
+        qc_store(&self.n_probers_left, self.n_probers_left + 1)
+        if self.n_probers_left == self.n_probe_drivers:
+            table = self.table          # the probers that give build rows hold it themselves
+            self.table = NULL
+            wait_list_take(&self.probe_waiters, &waiting)
+        mutex_unlock(&self.mutex)
+        wait_list_fire(&waiting)
+        owner_unref(<Owner*> table)
+
+    cdef bint poll_all_left(self, WaitToken* token) except -1 nogil:
+        cdef bint all_left
+        mutex_lock(&self.mutex)
+        try:
+            all_left = self.n_probers_left == self.n_probe_drivers
+            if not all_left:
+                wait_list_add(&self.probe_waiters, token)
+        finally:
+            mutex_unlock(&self.mutex)
+        return all_left
+
+    cdef bint all_probers_left(self) noexcept nogil:
+        return qc_load(&self.n_probers_left) == self.n_probe_drivers
+
+    def key_bounds(self):
+        """Smallest and largest key of the build side, for filters ahead of the probe.
+
+        Returns
+        -------
+        list of (int, int) or None
+            One pair a key column, in the values' physical form (days, unscaled decimals); None while the table is not there,
+            when it is empty, or when its keys are not integers of some kind that fit 64 bits together.
+        """
+        cdef JoinTable* table
+        cdef const KeyPart* part
+        cdef int32_t i
+        mutex_lock(&self.mutex)
+        table = <JoinTable*> owner_ref(<Owner*> self.table)
+        mutex_unlock(&self.mutex)
+        if table == NULL:
+            return None
+        try:
+            if table.index != INDEX_RANKS and table.index != INDEX_CODES:
+                return None
+            bounds = []
+            for i in range(table.coder.n_parts):
+                part = &table.coder.parts[i]
+                if part.is_real:
+                    return None
+                if part.is_signed:
+                    bounds.append((<int64_t> part.minimum, <int64_t> (part.minimum + part.range)))
+                else:
+                    bounds.append((part.minimum, part.minimum + part.range))
+            return bounds
+        finally:
+            owner_unref(<Owner*> table)
+
+    @property
+    def index_kind(self):
+        """IndexKind of the published table, or None."""
+        cdef int kind = -1
+        mutex_lock(&self.mutex)
+        if self.table != NULL:
+            kind = self.table.index
+        mutex_unlock(&self.mutex)
+        return IndexKind(kind) if kind >= 0 else None
+
+    cdef int64_t claim_build_rows(self, const JoinTable* table, int64_t n, int64_t* start) noexcept nogil:
+        start[0] = qc_fetch_add(&self.next_build_row, n)
+        return min(n, table.n_rows - start[0]) if start[0] < table.n_rows else 0

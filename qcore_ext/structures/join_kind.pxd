@@ -1,0 +1,56 @@
+"""What a join of each kind gives: the rules all join operators share. Floor E3."""
+
+
+cpdef enum JoinKind:
+    JOIN_INNER = 0
+    JOIN_LEFT = 1               # and every probe row without a match
+    JOIN_RIGHT = 2              # and every build row without a match
+    JOIN_FULL = 3
+    JOIN_LEFT_SEMI = 4          # probe rows with a match
+    JOIN_LEFT_ANTI = 5          # probe rows without
+    JOIN_RIGHT_SEMI = 6         # build rows with a match
+    JOIN_RIGHT_ANTI = 7
+    JOIN_NULL_AWARE_ANTI = 8    # NOT IN: a null on either side makes the comparison unknown
+    JOIN_MARK = 9               # every probe row, and whether it has a match: EXISTS
+    JOIN_NULL_AWARE_MARK = 10   # every probe row, and true, false or null: IN
+
+
+cdef inline bint gives_pairs(int kind) noexcept nogil:
+    """Matching rows of both sides come out together."""
+    return kind <= JOIN_FULL
+
+
+cdef inline bint keeps_probe(int kind) noexcept nogil:
+    """Probe rows without a match come out with nulls for the build side."""
+    return kind == JOIN_LEFT or kind == JOIN_FULL
+
+
+cdef inline bint gives_build_rows(int kind) noexcept nogil:
+    """Build rows come out by themselves once all probing is done."""
+    return kind == JOIN_RIGHT or kind == JOIN_FULL or kind == JOIN_RIGHT_SEMI or kind == JOIN_RIGHT_ANTI
+
+
+cdef inline bint keeps_null_keys(int kind) noexcept nogil:
+    """Build rows that cannot match still come out."""
+    return kind == JOIN_RIGHT or kind == JOIN_FULL or kind == JOIN_RIGHT_ANTI
+
+
+cdef inline bint needs_no_groups(int kind) noexcept nogil:
+    """Without a further condition it is enough to know whether a key occurs on the build side."""
+    return kind == JOIN_LEFT_SEMI or kind == JOIN_LEFT_ANTI or kind >= JOIN_NULL_AWARE_ANTI
+
+
+cdef inline bint ends_on_empty_build(int kind) noexcept nogil:
+    """No output at all when the build side has no rows."""
+    return kind == JOIN_INNER or kind == JOIN_LEFT_SEMI or gives_build_rows(kind) and kind != JOIN_FULL
+
+
+cdef inline bint is_mark(int kind) noexcept nogil:
+    return kind == JOIN_MARK or kind == JOIN_NULL_AWARE_MARK
+
+
+cdef inline bint is_null_aware(int kind) noexcept nogil:
+    return kind == JOIN_NULL_AWARE_ANTI or kind == JOIN_NULL_AWARE_MARK
+
+
+cdef int join_kind_of(str name) except -1       # 'left_semi' and so on; PlanError on any other name

@@ -1,0 +1,241 @@
+"""Join keys as one integer each: the distance from the build side's smallest key, several keys packed by range. Floor E3."""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load
+from qcore_ext.data.schema cimport (
+    PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
+)
+from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.memory cimport struct_free, struct_new
+
+ctypedef fused Narrow:
+    int8_t
+    int16_t
+    int32_t
+    uint8_t
+    uint16_t
+    uint32_t
+
+ctypedef fused Real:
+    float
+    double
+
+
+cdef void widen(const Narrow* values, int64_t n, uint64_t* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = <uint64_t> <int64_t> values[i]
+
+
+cdef void real_patterns(const Real* values, int64_t n, uint64_t* out) noexcept nogil:
+    cdef int64_t i
+    cdef double value
+    cdef uint64_t bits
+    for i in range(n):
+        value = values[i]
+        if value == 0:
+            value = 0               # -0.0 equals 0.0
+        memcpy(&bits, &value, 8)
+        if value != value:
+            bits = 0x7FF8000000000000ULL        # every NaN is one value
+        out[i] = bits
+
+
+cdef const uint64_t* patterns(const Vector* vector, int64_t n, uint64_t* room) noexcept nogil:
+    """The vector's values as 64-bit words: its own where they are, else in `room`. NULL for types that are not codable."""
+    if vector.phys == PHYS_I64 or vector.phys == PHYS_U64:
+        return <const uint64_t*> vector.values
+    if vector.phys == PHYS_I32:
+        widen[int32_t](<const int32_t*> vector.values, n, room)
+    elif vector.phys == PHYS_I16:
+        widen[int16_t](<const int16_t*> vector.values, n, room)
+    elif vector.phys == PHYS_I8:
+        widen[int8_t](<const int8_t*> vector.values, n, room)
+    elif vector.phys == PHYS_U32:
+        widen[uint32_t](<const uint32_t*> vector.values, n, room)
+    elif vector.phys == PHYS_U16:
+        widen[uint16_t](<const uint16_t*> vector.values, n, room)
+    elif vector.phys == PHYS_U8 or vector.phys == PHYS_BOOL:
+        widen[uint8_t](<const uint8_t*> vector.values, n, room)
+    elif vector.phys == PHYS_F64:
+        real_patterns[double](<const double*> vector.values, n, room)
+    elif vector.phys == PHYS_F32:
+        real_patterns[float](<const float*> vector.values, n, room)
+    else:
+        return NULL
+    return room
+
+
+cdef bint is_codable(uint8_t phys) noexcept nogil:
+    return PHYS_BOOL <= phys <= PHYS_F64
+
+
+cdef bint is_signed(uint8_t phys) noexcept nogil:
+    return PHYS_I8 <= phys <= PHYS_I64
+
+
+cdef bint key_codable(Column** columns, int32_t n_columns) noexcept nogil:
+    cdef int32_t i
+    for i in range(n_columns):
+        if not is_codable(columns[i].type.phys):
+            return False
+    return True
+
+
+cdef bint rows_without_null(const Vector* vectors, int32_t n_vectors, int64_t n, uint8_t* flags) noexcept nogil:
+    cdef bint some = False
+    cdef const uint8_t* validity
+    cdef int64_t i
+    cdef int32_t k
+    for k in range(n_vectors):
+        validity = vectors[k].validity
+        if validity == NULL:
+            continue
+        if not some:
+            for i in range(n):
+                flags[i] = bit_get(validity, i)
+        else:
+            for i in range(n):
+                flags[i] &= bit_get(validity, i)
+        some = True
+    if not some:
+        memset(flags, 1, n)
+    return some
+
+
+cdef void measure_part(
+    KeyPart* part, const uint64_t* words, const uint8_t* flags, int64_t n, uint64_t* smallest, uint64_t* largest,
+) noexcept nogil:
+    """Widen smallest..largest by the words of flagged rows. Both are kept with the sign flipped, so that all compare unsigned."""
+    cdef uint64_t low = smallest[0]
+    cdef uint64_t high = largest[0]
+    cdef uint64_t flip = (<uint64_t> 1) << 63 if part.is_signed else 0
+    cdef uint64_t word
+    cdef int64_t i
+    for i in range(n):
+        word = words[i] ^ flip
+        low = word if flags[i] and word < low else low
+        high = word if flags[i] and word > high else high
+    smallest[0] = low
+    largest[0] = high
+
+
+cdef int bit_length(uint64_t value) noexcept nogil:
+    cdef int n = 0
+    while value != 0:
+        value >>= 1
+        n += 1
+    return n
+
+
+cdef int measure_all(
+    KeyCoder* coder, Column** columns, uint64_t* smallest, uint64_t* largest, VectorScratch* scratch, Vector* vectors,
+) except -1 nogil:
+    cdef uint64_t room[VECTOR_ROWS]
+    cdef uint8_t flags[VECTOR_ROWS]
+    cdef int64_t start, n
+    cdef int64_t n_rows = columns[0].n_rows
+    cdef int64_t i
+    cdef int32_t k
+    start = 0
+    while start < n_rows:
+        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        for k in range(coder.n_parts):
+            column_load(columns[k], start, NULL, n, &scratch[k], &vectors[k])
+        if rows_without_null(vectors, coder.n_parts, n, flags):
+            for i in range(n):
+                coder.n_rows += flags[i]
+        else:
+            coder.n_rows += n
+        for k in range(coder.n_parts):
+            measure_part(&coder.parts[k], patterns(&vectors[k], n, room), flags, n, &smallest[k], &largest[k])
+        start += n
+    return 0
+
+
+cdef int key_coder_measure(
+    KeyCoder* coder, Column** columns, int32_t n_columns, VectorScratch* scratch, Vector* vectors,
+) except -1 nogil:
+    cdef uint64_t* bounds = <uint64_t*> struct_new(2 * n_columns * sizeof(uint64_t))
+    cdef uint64_t flip
+    cdef int32_t k
+    cdef bint done = False
+    coder.parts = NULL
+    try:
+        coder.parts = <KeyPart*> struct_new(n_columns * sizeof(KeyPart))
+        coder.n_parts = n_columns
+        coder.n_bits = 0
+        coder.n_rows = 0
+        coder.range = 0
+        for k in range(n_columns):
+            coder.parts[k].is_signed = is_signed(columns[k].type.phys)
+            coder.parts[k].is_real = columns[k].type.phys == PHYS_F32 or columns[k].type.phys == PHYS_F64
+            bounds[k] = ~(<uint64_t> 0)
+        measure_all(coder, columns, bounds, bounds + n_columns, scratch, vectors)
+        for k in range(n_columns):
+            flip = (<uint64_t> 1) << 63 if coder.parts[k].is_signed else 0
+            coder.parts[k].minimum = bounds[k] ^ flip
+            coder.parts[k].range = bounds[n_columns + k] - bounds[k]
+            coder.parts[k].shift = coder.n_bits
+            if coder.n_bits < 64:
+                coder.range |= coder.parts[k].range << coder.n_bits
+            coder.n_bits += bit_length(coder.parts[k].range)
+        done = coder.n_bits <= 64 and coder.n_rows > 0
+    finally:
+        struct_free(bounds)
+        if not done:
+            key_coder_free(coder)
+    return done
+
+
+cdef void key_coder_free(KeyCoder* coder) noexcept nogil:
+    struct_free(coder.parts)
+    coder.parts = NULL
+    coder.n_parts = 0
+
+
+cdef void first_codes(
+    const uint64_t* words, int64_t n, uint64_t minimum, uint64_t span, uint64_t* codes, uint8_t* flags,
+) noexcept nogil:
+    cdef int64_t i
+    cdef uint64_t code
+    for i in range(n):
+        code = words[i] - minimum
+        flags[i] = code <= span
+        codes[i] = code if code <= span else 0
+
+
+cdef void further_codes(
+    const uint64_t* words, int64_t n, uint64_t minimum, uint64_t span, int shift, uint64_t* codes, uint8_t* flags,
+) noexcept nogil:
+    cdef int64_t i
+    cdef uint64_t code
+    for i in range(n):
+        code = words[i] - minimum
+        flags[i] &= code <= span
+        codes[i] = (codes[i] | code << shift) if flags[i] else 0
+
+
+cdef void key_codes(
+    const KeyCoder* coder, const Vector* vectors, int64_t n, uint64_t* codes, uint8_t* flags,
+) noexcept nogil:
+    cdef uint64_t room[VECTOR_ROWS]
+    cdef uint8_t valid[VECTOR_ROWS]
+    cdef const KeyPart* part
+    cdef int64_t i
+    cdef int32_t k
+    for k in range(coder.n_parts):
+        part = &coder.parts[k]
+        if k == 0:
+            first_codes(patterns(&vectors[k], n, room), n, part.minimum, part.range, codes, flags)
+        else:
+            # A part of range 0 after 64 bits adds nothing; shifting by 64 would be undefined.
+            further_codes(
+                patterns(&vectors[k], n, room), n, part.minimum, part.range, part.shift & 63, codes, flags
+            )
+    if rows_without_null(vectors, coder.n_parts, n, valid):
+        for i in range(n):
+            flags[i] &= valid[i]
+            codes[i] = codes[i] if flags[i] else 0

@@ -1,0 +1,98 @@
+"""Are the keys of a row here and a row there equal? For keys that only their hashes stand for. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp
+
+from qcore_ext.data.column cimport VIEW_INLINE_BYTES, Column, StringView, Vector
+from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_VIEW, phys_width
+
+ctypedef fused Word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+ctypedef fused Real:
+    float
+    double
+
+
+cdef void compare_words(
+    const Word* here, const Word* there, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
+) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        equal[i] &= here[at[i]] == there[rows[i]]
+
+
+cdef void compare_pairs(
+    const uint64_t* here, const uint64_t* there, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
+) noexcept nogil:
+    cdef int64_t i, a, b
+    for i in range(n):
+        a = at[i]
+        b = rows[i]
+        equal[i] &= here[2 * a] == there[2 * b] and here[2 * a + 1] == there[2 * b + 1]
+
+
+cdef void compare_reals(
+    const Real* here, const Real* there, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
+) noexcept nogil:
+    cdef int64_t i
+    cdef Real a, b
+    for i in range(n):
+        a = here[at[i]]
+        b = there[rows[i]]
+        equal[i] &= a == b or (a != a and b != b)
+
+
+cdef inline bint views_equal(const StringView* a, const StringView* b) noexcept nogil:
+    cdef const uint64_t* words = <const uint64_t*> a
+    cdef const uint64_t* others = <const uint64_t*> b
+    if words[0] != others[0]:
+        return False                # length and the first four bytes
+    if a.length <= VIEW_INLINE_BYTES:
+        return words[1] == others[1]
+    return a.pointer == b.pointer or memcmp(a.pointer, b.pointer, a.length) == 0
+
+
+cdef void compare_views(
+    const StringView* here, const StringView* there, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
+) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        equal[i] = equal[i] and views_equal(&here[at[i]], &there[rows[i]])
+
+
+cdef void keys_compare(
+    const Vector* vector, const Column* column, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
+) noexcept nogil:
+    cdef const void* here = vector.values
+    cdef const void* there = column.values
+    cdef int width = phys_width(vector.phys)
+    if vector.phys == PHYS_VIEW:
+        compare_views(<const StringView*> here, <const StringView*> there, at, rows, n, equal)
+    elif vector.phys == PHYS_F64:
+        compare_reals[double](<const double*> here, <const double*> there, at, rows, n, equal)
+    elif vector.phys == PHYS_F32:
+        compare_reals[float](<const float*> here, <const float*> there, at, rows, n, equal)
+    elif width == 8:
+        compare_words[uint64_t](<const uint64_t*> here, <const uint64_t*> there, at, rows, n, equal)
+    elif width == 4:
+        compare_words[uint32_t](<const uint32_t*> here, <const uint32_t*> there, at, rows, n, equal)
+    elif width == 16:
+        compare_pairs(<const uint64_t*> here, <const uint64_t*> there, at, rows, n, equal)
+    elif width == 2:
+        compare_words[uint16_t](<const uint16_t*> here, <const uint16_t*> there, at, rows, n, equal)
+    elif width == 1:
+        compare_words[uint8_t](<const uint8_t*> here, <const uint8_t*> there, at, rows, n, equal)
+
+
+cdef bint keys_equal(
+    const Vector* vectors, Column** columns, const int32_t* key_columns, int32_t n_keys, uint32_t at, uint32_t row,
+) noexcept nogil:
+    cdef uint8_t equal = 1
+    cdef int32_t k
+    for k in range(n_keys):
+        keys_compare(&vectors[k], columns[key_columns[k]], &at, &row, 1, &equal)
+    return equal

@@ -1,0 +1,40 @@
+"""Rows kept column by column in growing canonical buffers: what a join's build side collects. Floor E3.
+
+A store is filled by one driver without locks; when all have finished, the stores are joined into one whose columns are
+flat, so that a row of the build side is a position in them. Strings stay views into the heaps they came in.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from qcore_ext.data.column cimport Column, VectorScratch
+from qcore_ext.data.schema cimport DataType
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, OwnerList
+
+
+ctypedef struct StoreColumn:
+    DataType type
+    int width                   # bytes a value
+    Buffer* values              # owned
+    Buffer* validity            # owned; NULL until the first null
+    OwnerList* heaps            # owned; keeps string bytes alive; NULL for other types
+
+
+ctypedef struct RowStore:
+    Owner owner                 # held by reference count; changed only while one driver holds it
+    MemoryAccount* account      # owned
+    int64_t n_rows
+    int64_t capacity
+    int32_t n_columns
+    StoreColumn* columns        # lies behind the struct
+
+
+cdef RowStore* row_store_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
+# Append n <= VECTOR_ROWS rows of the columns: rows[0..n), or start..start+n when rows is NULL (column_load has the terms).
+# After an error the store is only good for being dropped.
+cdef int row_store_append(
+    RowStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
+) except -1 nogil
+# All rows of the parts in order; a new reference to the one that has rows when only one has.
+cdef RowStore* row_store_concat(RowStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil
+# A flat column over all rows; it may outlive the store, which must not be appended to any more.
+cdef Column* row_store_column(const RowStore* store, int32_t i) except NULL nogil

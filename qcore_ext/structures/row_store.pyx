@@ -1,0 +1,187 @@
+"""Rows kept column by column in growing canonical buffers: what a join's build side collects. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.data.column cimport (
+    VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_heap, column_load, column_new,
+)
+from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, DataType, phys_width
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.ground.memory cimport (
+    Buffer, MemoryAccount, Owner, buffer_grow, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
+    owner_unref, struct_free, struct_new,
+)
+
+
+cdef void row_store_free(Owner* self) noexcept nogil:
+    cdef RowStore* store = <RowStore*> self
+    cdef int32_t i
+    for i in range(store.n_columns):
+        buffer_unref(store.columns[i].values)
+        buffer_unref(store.columns[i].validity)
+        owner_unref(<Owner*> store.columns[i].heaps)
+    owner_unref(<Owner*> store.account)
+    struct_free(store)
+
+
+cdef RowStore* row_store_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
+    cdef RowStore* store = <RowStore*> struct_new(sizeof(RowStore) + n_columns * sizeof(StoreColumn))
+    cdef bint done = False
+    cdef int32_t i
+    store.owner.references = 1
+    store.owner.release = row_store_free
+    store.account = <MemoryAccount*> owner_ref(<Owner*> account)
+    store.n_columns = n_columns
+    store.columns = <StoreColumn*> (store + 1)
+    try:
+        for i in range(n_columns):
+            store.columns[i].type = types[i]
+            store.columns[i].width = phys_width(types[i].phys)
+            if types[i].phys == PHYS_VIEW:
+                store.columns[i].heaps = owner_list_new()
+        done = True
+    finally:
+        if not done:
+            owner_unref(<Owner*> store)
+    return store
+
+
+cdef int reserve(RowStore* store, int64_t n_rows) except -1 nogil:
+    cdef StoreColumn* column
+    cdef int64_t capacity = store.capacity
+    cdef int64_t old_bytes
+    cdef int32_t i
+    if n_rows <= capacity:
+        return 0
+    capacity = max(n_rows, max(2 * capacity, <int64_t> VECTOR_ROWS))
+    for i in range(store.n_columns):
+        column = &store.columns[i]
+        if column.values == NULL:
+            column.values = buffer_new(store.account, capacity * column.width)
+        else:
+            buffer_grow(&column.values, store.n_rows * column.width, capacity * column.width)
+        if column.validity != NULL:
+            old_bytes = column.validity.size
+            buffer_grow(&column.validity, old_bytes, bitmap_bytes(capacity))
+            memset(column.validity.data + old_bytes, 0xFF, column.validity.size - old_bytes)
+    store.capacity = capacity
+    return 0
+
+
+cdef int append_nulls(
+    RowStore* store, StoreColumn* column, int64_t at, const uint8_t* validity, int64_t n,
+) except -1 nogil:
+    """Clear the bits of rows at..at+n that are null in `validity`; beyond, all bits stay ones."""
+    cdef uint8_t* bits
+    cdef int64_t i
+    if column.validity == NULL:
+        column.validity = buffer_new(store.account, bitmap_bytes(store.capacity))
+        memset(column.validity.data, 0xFF, column.validity.size)
+    bits = <uint8_t*> column.validity.data
+    for i in range(n):
+        if not bit_get(validity, i):
+            bit_clear(bits, at + i)
+    return 0
+
+
+cdef int row_store_append(
+    RowStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
+) except -1 nogil:
+    cdef StoreColumn* column
+    cdef Vector vector
+    cdef int32_t i
+    reserve(store, store.n_rows + n)
+    for i in range(store.n_columns):
+        column = &store.columns[i]
+        column_load(columns[i], start, rows, n, scratch, &vector)
+        if column.heaps != NULL:
+            owner_list_add(column.heaps, column_heap(columns[i]))
+        if vector.validity != NULL:
+            append_nulls(store, column, store.n_rows, vector.validity, n)
+        memcpy(column.values.data + store.n_rows * column.width, vector.values, n * column.width)
+    store.n_rows += n
+    return 0
+
+
+cdef int copy_part(StoreColumn* column, const StoreColumn* part, int64_t at, int64_t n) except -1 nogil:
+    cdef const uint8_t* bits
+    cdef uint8_t* out
+    cdef int64_t i
+    memcpy(column.values.data + at * column.width, part.values.data, n * column.width)
+    if column.heaps != NULL:
+        owner_list_add(column.heaps, <Owner*> part.heaps)
+    if part.validity != NULL:
+        bits = <const uint8_t*> part.validity.data
+        out = <uint8_t*> column.validity.data
+        for i in range(n):
+            if not bit_get(bits, i):
+                bit_clear(out, at + i)
+    return 0
+
+
+cdef int copy_parts(RowStore* store, RowStore** parts, int64_t n_parts, int64_t n_rows) except -1 nogil:
+    cdef StoreColumn* column
+    cdef int64_t part
+    cdef int64_t at = 0
+    cdef int32_t i
+    reserve(store, n_rows)
+    for part in range(n_parts):
+        if parts[part].n_rows == 0:
+            continue
+        for i in range(store.n_columns):
+            column = &store.columns[i]
+            if parts[part].columns[i].validity != NULL and column.validity == NULL:
+                column.validity = buffer_new(store.account, bitmap_bytes(store.capacity))
+                memset(column.validity.data, 0xFF, column.validity.size)
+            copy_part(column, &parts[part].columns[i], at, parts[part].n_rows)
+        at += parts[part].n_rows
+    store.n_rows = n_rows
+    return 0
+
+
+cdef RowStore* row_store_concat(RowStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil:
+    cdef RowStore* store
+    cdef int64_t n_rows = 0
+    cdef int64_t part
+    cdef int64_t largest = 0
+    cdef bint done = False
+    cdef DataType* types
+    cdef int32_t i
+    for part in range(n_parts):
+        n_rows += parts[part].n_rows
+        if parts[part].n_rows > parts[largest].n_rows:
+            largest = part
+    if parts[largest].n_rows == n_rows:
+        return <RowStore*> owner_ref(<Owner*> parts[largest])
+    # A driver that had no batch does not know its types; the one with most rows does.
+    types = <DataType*> struct_new(parts[largest].n_columns * sizeof(DataType) + 1)
+    try:
+        for i in range(parts[largest].n_columns):
+            types[i] = parts[largest].columns[i].type
+        store = row_store_new(account, types, parts[largest].n_columns)
+    finally:
+        struct_free(types)
+    try:
+        copy_parts(store, parts, n_parts, n_rows)
+        done = True
+    finally:
+        if not done:
+            owner_unref(<Owner*> store)
+    return store
+
+
+cdef Column* row_store_column(const RowStore* store, int32_t i) except NULL nogil:
+    cdef const StoreColumn* stored = &store.columns[i]
+    cdef Column* column
+    if stored.type.phys == PHYS_NONE:
+        return column_constant_null(&stored.type, store.n_rows)
+    column = column_new(&stored.type, store.n_rows)
+    if stored.values != NULL:
+        column.values = stored.values.data
+        column.values_owner = owner_ref(<Owner*> stored.values)
+    if stored.validity != NULL:
+        column.validity = <uint8_t*> stored.validity.data
+        column.validity_owner = owner_ref(<Owner*> stored.validity)
+    column.heap_owner = owner_ref(<Owner*> stored.heaps)
+    return column

@@ -1,0 +1,111 @@
+"""HashBuild and HashProbe against DuckDB. SPEC V8, V13, V15, G8, Q2."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import assert_same_rows
+from random_tables import random_table
+
+from joins import KINDS, as_table, hash_join, oracle_join
+
+KEY_TYPES = {
+    "int8": [pa.int8()],
+    "int16": [pa.int16()],
+    "int32": [pa.int32()],
+    "int64": [pa.int64()],
+    "uint8": [pa.uint8()],
+    "uint32": [pa.uint32()],
+    "uint64": [pa.uint64()],
+    "bool": [pa.bool_()],
+    "date": [pa.date32()],
+    "timestamp": [pa.timestamp("us")],
+    "decimal": [pa.decimal128(15, 2)],
+    "wide_decimal": [pa.decimal128(38, 10)],
+    "float32": [pa.float32()],
+    "float64": [pa.float64()],
+    "string": [pa.string()],
+    "string_view": [pa.string_view()],
+    "int_date": [pa.int32(), pa.date32()],
+    "int64_int64": [pa.int64(), pa.int64()],
+    "string_int": [pa.string(), pa.int16()],
+    "three": [pa.int8(), pa.string(), pa.decimal128(20, 4)],
+}
+
+
+def tables(
+    types: list[pa.DataType], n_probe: int, n_build: int, n_distinct: int | None, nulls: float, seed: int = 0
+) -> tuple[pa.Table, pa.Table, list[str], list[str]]:
+    """A probe and a build table whose keys are drawn from one pool."""
+    n_keys = len(types)
+    pool = random_table(seed, max(n_distinct or max(n_probe, n_build), 1), types, null_share=0.0, extremes=True)
+    rng = np.random.default_rng(seed)
+    sides = []
+    for side, n_rows in (("p", n_probe), ("b", n_build)):
+        rows = pa.array(rng.integers(0, len(pool), n_rows))
+        payload = random_table(
+            seed + 1 + len(sides), n_rows, {f"{side}_text": pa.string(), f"{side}_number": pa.int64()}, null_share=0.2
+        )
+        columns = {}
+        for key in range(n_keys):
+            column = pool.column(key).combine_chunks()
+            view = column.type == pa.string_view()
+            values = (column.cast(pa.string()) if view else column).take(rows)
+            if nulls:
+                mask = pa.array(rng.random(n_rows) < nulls)
+                values = pa.compute.if_else(mask, pa.scalar(None, values.type), values)
+            columns[f"{side}{key}"] = values.cast(pa.string_view()) if view else values
+        columns |= dict(zip(payload.column_names, payload.columns, strict=True))
+        sides.append(pa.table(columns))
+    return sides[0], sides[1], [f"p{key}" for key in range(n_keys)], [f"b{key}" for key in range(n_keys)]
+
+
+def check(duck: duckdb.DuckDBPyConnection, probe, build, kind, probe_keys, build_keys, **options) -> None:
+    expected = oracle_join(duck, probe, build, kind, probe_keys, build_keys)
+    actual = hash_join(probe, build, kind, probe_keys, build_keys, **options)
+    assert_same_rows(as_table(actual, expected), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", KEY_TYPES)
+def test_key_types_with_nulls_and_duplicates(duck, name, kind):
+    types = KEY_TYPES[name]
+    if kind.startswith("null_aware") and len(types) > 1:
+        return
+    probe, build, probe_keys, build_keys = tables(types, 2049, 700, 500, 0.1)
+    check(duck, probe, build, kind, probe_keys, build_keys)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_probe", [0, 1, 2047, 2048, 2049])
+@pytest.mark.parametrize("n_build", [0, 1, 2047, 2048, 2049])
+def test_sizes(duck, n_probe, n_build, kind):
+    probe, build, probe_keys, build_keys = tables([pa.int64()], n_probe, n_build, 3000, 0.0)
+    check(duck, probe, build, kind, probe_keys, build_keys)
+
+
+@pytest.mark.parametrize("drivers", [1, 2, 4])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("types", [[pa.int32()], [pa.int64()], [pa.string()]], ids=str)
+def test_many_rows_and_drivers(duck, types, kind, drivers):
+    probe, build, probe_keys, build_keys = tables(types, 20000, 9000, 9000, 0.02)
+    check(duck, probe, build, kind, probe_keys, build_keys, drivers=drivers, batch_rows=1000)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_null_free_build_keys_for_not_in(duck, kind):
+    """Without nulls on the build side NOT IN and IN know more."""
+    probe, build, probe_keys, build_keys = tables([pa.int32()], 3000, 500, 400, 0.0)
+    nullable = pa.compute.if_else(pa.compute.equal(pa.compute.bit_wise_and(probe["p_number"], 1), 0), probe["p0"], None)
+    probe = probe.set_column(0, "p0", nullable)
+    check(duck, probe, build, kind, probe_keys, build_keys)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_70000_dense_unique_keys(duck, kind):
+    """Dense keys in order: ranks without row numbers, and every probe row matches."""
+    build = pa.table({"b0": pa.array(range(70000), pa.int64()), "b_v": pa.array(range(0, 140000, 2), pa.int32())})
+    probe = pa.table({"p0": pa.array(np.random.default_rng(3).integers(0, 70000, 70000)), "p_v": range(70000)})
+    check(duck, probe, build, kind, ["p0"], ["b0"], drivers=2, batch_rows=16384)
