@@ -174,10 +174,7 @@ class _Compiler:
         for side in (given, wanted):
             if pa.types.is_timestamp(side) and side.tz not in (None, "UTC", "Etc/UTC", "+00:00") and not _is_instant(given, wanted):
                 raise PlanError(f"cannot cast {given} to {wanted}: only the time zone UTC is known; convert it at the source")
-        try:
-            return self.add("cast", [step], wanted, **{"try": not safe, "label": "cast"})
-        except PlanError:
-            raise PlanError(f"cannot cast {self.types[step]} to {type_}") from None
+        return self.add("cast", [step], wanted, **{"try": not safe})
 
     # --- expressions ---
 
@@ -209,7 +206,7 @@ class _Compiler:
     def case(self, expr: Case) -> int:
         values = [value for _, value in expr.branches]
         values += [] if expr.otherwise is None else [expr.otherwise]
-        steps = self.suited(values)
+        steps = self.suited("case", values)
         type_ = functions.common_type([self.types[step] for step in steps])
         steps = [self.convert(step, type_) for step in steps]
         if expr.otherwise is None:
@@ -225,10 +222,10 @@ class _Compiler:
             arguments += [test, value]
         return self.add("case", [*arguments, steps[-1]], type_) if arguments else steps[-1]
 
-    def suited(self, arguments: Sequence[Expr]) -> list[int]:
+    def suited(self, name: str, arguments: Sequence[Expr]) -> list[int]:
         """Compiled, with integer literals in the types that suit the other arguments."""
         steps = [self.compile(argument) for argument in arguments]
-        suited, _ = functions.suit_literals(arguments, [self.types[step] for step in steps])
+        suited, _ = functions.suit_literals(name, arguments, [self.types[step] for step in steps])
         return [
             self.compile(new) if new is not old else step
             for new, old, step in zip(suited, arguments, steps, strict=True)
@@ -236,7 +233,7 @@ class _Compiler:
 
     def call(self, expr: Call) -> int:
         name = expr.function
-        steps = self.suited(expr.arguments)
+        steps = self.suited(name, expr.arguments)
         if name in _COMPARISONS and len(steps) == 2:
             steps = self.comparable(steps)
         signature = functions.resolve(name, [self.types[step] for step in steps])
@@ -274,7 +271,7 @@ class _Compiler:
             return None
 
     def membership(self, expr: In) -> int:
-        steps = self.suited([expr.argument, *expr.values])
+        steps = self.suited("in", [expr.argument, *expr.values])
         argument, values = steps[0], steps[1:]
         if not all(map(self.is_constant, values)):
             tests = [self.call(Call("equal", (expr.argument, value))) for value in expr.values]

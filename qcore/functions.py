@@ -550,9 +550,18 @@ def literal_as(literal: Literal, others: Types) -> Literal:
     return literal
 
 
-def suit_literals(arguments: Sequence[Expr], types: Types) -> tuple[list[Expr], list[pa.DataType]]:
+# Functions whose arguments are of one kind, so that a literal can suit the others.
+_ALIKE = {
+    "add", "subtract", "multiply", "modulo", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "is_distinct_from", "is_not_distinct_from", "coalesce", "nullif", "greatest", "least", "case", "in",
+}  # fmt: skip
+
+
+def suit_literals(name: str, arguments: Sequence[Expr], types: Types) -> tuple[list[Expr], list[pa.DataType]]:
     """Arguments of one call with their integer literals suited to the others."""
     suited: list[Expr] = []
+    if name not in _ALIKE:
+        return list(arguments), list(types)
     for i, argument in enumerate(arguments):
         others = [type_ for j, type_ in enumerate(types) if j != i]
         suited.append(literal_as(argument, others) if isinstance(argument, Literal) else argument)
@@ -582,12 +591,12 @@ def expr_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
     if isinstance(expr, Case):
         values = [value for _, value in expr.branches]
         values += [expr.otherwise] if expr.otherwise is not None else []
-        _, types = suit_literals(values, [expr_type(value, schema) for value in values])
+        _, types = suit_literals("case", values, [expr_type(value, schema) for value in values])
         for condition, _ in expr.branches:
             resolve("not", [expr_type(condition, schema)])
         return common_type(types)
     if isinstance(expr, Call):
-        _, types = suit_literals(expr.arguments, [expr_type(argument, schema) for argument in expr.arguments])
+        _, types = suit_literals(expr.function, expr.arguments, [expr_type(argument, schema) for argument in expr.arguments])
         return scalar_type(expr.function, types)
     raise PlanError(f"{expr!r} is no expression")
 

@@ -127,6 +127,7 @@ cdef int truth_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 
 cdef bint logic_bind(Step* step, str name, dict options) except -1:
+    step.flags = 0
     if name in ("and", "or"):
         step.flags = STEP_OWN_ERRORS
         step.p0 = name == "or"

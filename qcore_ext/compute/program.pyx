@@ -165,6 +165,8 @@ cdef class Program:
             or conditional_bind(step, name, options) or cast_bind(step, name, options)
             or temporal_bind(step, name, options) or text_bind(step, name, options)
         ):
+            if name == "cast":
+                raise PlanError(f"cannot cast {type_name(step.arg_types)} to {type_name(&step.type)}")
             shown = ", ".join([type_name(&step.arg_types[k]) for k in range(step.n_args)])
             raise PlanError(f"there is no kernel for {name}({shown})")
         return 0

@@ -84,8 +84,9 @@ cdef int substring_kernel(const Step* step, Frame* frame) except -1 nogil:
             continue
         if start <= 0:
             if start < 0:
-                start = max(start, -length - 1)
-                first = backward(text, length, -start)
+                first = backward(text, length, -max(start, -length))
+                start = characters(text, length) + start
+                count += start if start < 0 else 0      # positions before the first character count too
             else:
                 first = 0
                 count -= 1          # position 0 is before the first character, and counts

@@ -1,0 +1,581 @@
+"""Compiled expressions against DuckDB: every function over types, nulls and vector sizes. SPEC Q3."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from qcore.compile import compile_predicate, compile_projection
+from qcore.expression import Case, Cast, In, call, col, lit
+from qcore.functions import expr_type
+from qcore_ext.compute.program import Evaluator
+from qcore_ext.ground.memory import Account
+from qcore_ext.ground.status import ExecutionError, PlanError
+
+D = decimal.Decimal
+SIZES = (0, 1, 2047, 2048, 2049, 5000)
+WORDS = [
+    "", "a", "A", " pad ", "special requests", "the special packages requests nag", "PROMO BRUSHED COPPER", "MAIL", "AIR REG",
+    "exactly12byt", "thirteen bytes", "éclair größe", "日本語テキスト", "x" * 40, "1995-03-15", "under_score%",
+]  # fmt: skip
+
+
+def make_table(n: int, nulls: bool = True) -> pa.RecordBatch:
+    rng = np.random.default_rng(7)
+
+    def column(values: list, type_: pa.DataType) -> pa.Array:
+        mask = rng.random(n) < 0.15 if nulls else np.zeros(n, bool)
+        return pa.array([None if m else v for v, m in zip(values, mask, strict=True)], type_)
+
+    def integers(low: int, high: int) -> list[int]:
+        return [int(v) for v in rng.integers(low, high, n)]
+
+    def decimals(low: int, high: int, scale: int) -> list[D]:
+        return [D(v).scaleb(-scale) for v in integers(low, high)]
+
+    dates = [dt.date(1992, 1, 1) + dt.timedelta(days=v) for v in integers(0, 2600)]
+    return pa.record_batch(
+        {
+            "b": column([bool(v) for v in integers(0, 2)], pa.bool_()),
+            "c": column([bool(v) for v in integers(0, 2)], pa.bool_()),
+            "i8": column(integers(-100, 100), pa.int8()),
+            "i16": column(integers(-100, 100), pa.int16()),
+            "i32": column(integers(-1000, 1000), pa.int32()),
+            "i64": column(integers(-(10**6), 10**6), pa.int64()),
+            "j64": column(integers(1, 50), pa.int64()),
+            "u32": column(integers(0, 1000), pa.uint32()),
+            "f": column([float(v) for v in rng.normal(size=n)], pa.float64()),
+            "g": column([float(v) for v in rng.choice([0.0, 1.5, -2.0, math.inf, math.nan], n)], pa.float64()),
+            "f32": column([float(v) for v in rng.integers(-8, 8, n) / 4], pa.float32()),
+            "p": column(decimals(90000, 10494950, 2), pa.decimal128(15, 2)),
+            "d": column(decimals(0, 11, 2), pa.decimal128(15, 2)),
+            "q": column(decimals(-500, 500, 0), pa.decimal128(9, 0)),
+            "w": column(decimals(-(10**17), 10**17, 4), pa.decimal128(30, 4)),
+            "t": column(dates, pa.date32()),
+            "u": column([dates[-1 - k] for k in range(n)], pa.date32()),
+            "ts": column(
+                [dt.datetime(1995, 1, 1) + dt.timedelta(microseconds=v * 1001) for v in integers(0, 10**12)],
+                pa.timestamp("us"),
+            ),
+            "s": column([WORDS[v] for v in integers(0, len(WORDS))], pa.string()),
+            "r": column([WORDS[v] for v in integers(0, len(WORDS))], pa.string()),
+        }
+    )
+
+
+def evaluate(batch: pa.RecordBatch, *exprs) -> pa.RecordBatch:
+    program = compile_projection([(f"x{i}", expr) for i, expr in enumerate(exprs)], batch.schema)
+    result = pa.record_batch(Evaluator(program, Account()).project_batch(batch))
+    result.validate(full=True)
+    return result
+
+
+def oracle(batch: pa.RecordBatch, sql: str) -> list:
+    connection = duckdb.connect()
+    connection.register("t", pa.Table.from_batches([batch]))
+    return [row[0] for row in connection.execute(f"select {sql} from t").fetchall()]
+
+
+def same(a, b) -> bool:
+    if isinstance(a, float) and isinstance(b, float | D):
+        b = float(b)
+        return math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-300) or (math.isnan(a) and math.isnan(b))
+    if isinstance(a, dt.datetime) or isinstance(b, dt.datetime):
+        whole = [v if isinstance(v, dt.datetime) else dt.datetime(v.year, v.month, v.day) for v in (a, b) if v is not None]
+        return len(whole) != 1 and (not whole or whole[0] == whole[1])
+    return a == b
+
+
+def check(batch: pa.RecordBatch, expr, sql: str) -> None:
+    got = evaluate(batch, expr)
+    assert got.schema.field(0).type == expr_type(expr, batch.schema)
+    want = oracle(batch, sql)
+    values = got.column(0).to_pylist()
+    assert len(values) == len(want)
+    for row, (a, b) in enumerate(zip(values, want, strict=True)):
+        assert same(a, b), f"row {row}: {a!r}, DuckDB has {b!r}: {batch.slice(row, 1).to_pylist()}"
+
+
+def day(text: str):
+    return lit(dt.date.fromisoformat(text))
+
+
+interval = pa.month_day_nano_interval()
+
+ARITHMETIC = [
+    (col("p") * (1 - col("d")), "p * (1 - d)"),
+    (col("p") * (1 - col("d")) * (1 + col("d")), "p::decimal(12,2) * (1 - d)::decimal(5,2) * (1 + d)::decimal(5,2)"),
+    (col("p") + col("q"), "p + q"),
+    (col("q") - col("p"), "q - p"),
+    (col("w") + col("p"), "w + p"),
+    (col("w") - col("w"), "w - w"),
+    (col("p") / col("d"), "case when d = 0 then p::double / 0 else p::double / d end"),
+    (col("w") * 3, "w * 3"),
+    (-col("w"), "-w"),
+    (call("abs", col("w")), "abs(w)"),
+    (call("abs", col("q")), "abs(q)"),
+    (call("modulo", col("p"), lit(D("7.5"))), "p % 7.5"),
+    (col("p") * col("f"), "p::double * f"),
+    (col("i64") + 1, "i64 + 1"),
+    (col("i64") * col("j64"), "i64 * j64"),
+    (col("i32") + col("i16"), "i32 + i16"),
+    (col("i8") + col("i16"), "i8 + i16"),
+    (col("i16") - col("i16"), "i16 - i16"),
+    (col("i64") / col("j64"), "i64 // j64"),
+    (call("modulo", col("i64"), col("j64")), "i64 % j64"),
+    (-col("i32"), "-i32"),
+    (call("abs", col("i64")), "abs(i64)"),
+    (call("sign", col("i64")), "sign(i64)"),
+    (col("u32") + col("i32"), "u32::bigint + i32"),
+    (col("f") + col("g"), "f + g"),
+    (col("f") * 2.5, "f * 2.5::double"),
+    (col("f32") + col("f32"), "f32 + f32"),
+    (1.0 / col("g"), "1.0::double / g"),
+    (call("round", col("p")), "round(p)"),
+    (call("round", col("p"), lit(1)), "round(p, 1)"),
+    (call("round", col("f")), "round(f)"),
+    (call("round", col("f"), lit(2)), "round(f, 2)"),
+    (call("floor", col("w")), "floor(w)"),
+    (call("ceil", col("w")), "ceil(w)"),
+    (call("floor", col("f")), "floor(f)"),
+    (call("sqrt", call("abs", col("f"))), "sqrt(abs(f))"),
+    (call("exp", col("f")), "exp(f)"),
+    (call("ln", call("abs", col("i64")) + 1), "ln(abs(i64) + 1)"),
+    (call("power", col("f32"), lit(2)), "power(f32, 2)"),
+]
+
+COMPARISONS = [
+    *[
+        (call(name, col(a), col(b)), f"{a} {symbol} {b}")
+        for name, symbol in [
+            ("equal", "="), ("not_equal", "<>"), ("less", "<"), ("less_equal", "<="), ("greater", ">"), ("greater_equal", ">="),
+        ]
+        for a, b in [
+            ("i64", "j64"), ("i32", "i16"), ("f", "g"), ("g", "g"), ("f32", "f"), ("p", "w"), ("q", "i32"), ("t", "u"),
+            ("s", "r"), ("b", "c"), ("i8", "u32"), ("t", "ts"),
+        ]
+    ],
+    (col("t") <= "1998-09-02", "t <= date '1998-09-02'"),
+    (lit("1995-06-17") < col("t"), "date '1995-06-17' < t"),
+    (col("t").between(day("1994-01-01"), day("1994-12-31")), "t between date '1994-01-01' and date '1994-12-31'"),
+    (col("d").between(D("0.05"), D("0.07")), "d between 0.05 and 0.07"),
+    (col("p") < 24000, "p < 24000"),
+    (col("i32") > 10, "i32 > 10"),
+    (col("i32") > 5_000_000_000, "i32 > 5000000000"),
+    (col("i8") == D("7.5"), "i8 = 7.5"),
+    (col("w") > D("123.456789"), "w > 123.456789"),
+    (col("s") == "MAIL", "s = 'MAIL'"),
+    (col("s") == "the special packages requests nag", "s = 'the special packages requests nag'"),
+    (col("s") != "thirteen bytes", "s <> 'thirteen bytes'"),
+    (col("s") < "MAIL", "s < 'MAIL'"),
+    (call("is_distinct_from", col("i64"), col("j64")), "i64 is distinct from j64"),
+    (call("is_not_distinct_from", col("s"), col("r")), "s is not distinct from r"),
+    (call("is_distinct_from", col("s"), lit(None, pa.string())), "s is distinct from null"),
+    (In(col("s"), (lit("MAIL"), lit("AIR REG"), lit("thirteen bytes"))), "s in ('MAIL', 'AIR REG', 'thirteen bytes')"),
+    (In(col("s"), (lit("MAIL"), lit(None, pa.string()))), "s in ('MAIL', null)"),
+    (col("j64").isin([1, 5, 7]), "j64 in (1, 5, 7)"),
+    (col("j64").isin(list(range(0, 100, 3))), f"j64 in ({', '.join(map(str, range(0, 100, 3)))})"),
+    (col("i32").isin([3]), "i32 in (3)"),
+    (col("i32").isin([3, 2**40]), "i32 in (3, 1099511627776)"),
+    (col("q").isin([D("3"), D("4.5"), D("-7")]), "q in (3, 4.5, -7)"),
+    (col("d").isin([D("0.05"), D("0.07")]), "d in (0.05, 0.07)"),
+    (col("f32").isin([0.25, 1.5]), "f32 in (0.25, 1.5)"),
+    (In(col("t"), (lit("1995-03-15"), day("1995-03-16"))), "t in (date '1995-03-15', date '1995-03-16')"),
+    (In(col("i64"), (col("j64"), lit(3))), "i64 in (j64, 3)"),
+]
+
+LOGIC = [
+    (col("b") & col("c"), "b and c"),
+    (col("b") | col("c"), "b or c"),
+    (~col("b"), "not b"),
+    ((col("b") & col("c")) | ~(col("b") | col("c")), "(b and c) or not (b or c)"),
+    (col("b") & lit(None, pa.bool_()), "b and null"),
+    (col("b") | lit(None, pa.bool_()), "b or null"),
+    (col("b") & col("c") & (col("i64") > 0), "b and c and i64 > 0"),
+    (col("b").is_null(), "b is null"),
+    (col("s").is_not_null(), "s is not null"),
+    (call("is_true", col("b")), "b is true"),
+    (call("is_not_true", col("b")), "b is not true"),
+    (call("is_false", col("b")), "b is false"),
+    (call("is_not_false", col("b")), "b is not false"),
+    (col("b") & True, "b and true"),
+]
+
+CONDITIONAL = [
+    (Case(((col("i64") > 0, col("p")),), lit(0)), "case when i64 > 0 then p else 0 end"),
+    (Case(((col("i64") > 0, col("p")),)), "case when i64 > 0 then p end"),
+    (
+        Case(((col("i64") < 0, col("w")), (col("b"), col("p"))), col("q")),
+        "case when i64 < 0 then w when b then p else q end",
+    ),
+    (
+        Case(((col("s") == "MAIL", lit("mail")), (col("s").like("%special%"), col("r"))), col("s")),
+        "case when s = 'MAIL' then 'mail' when s like '%special%' then r else s end",
+    ),
+    (Case(((col("j64") != 0, col("i64") / col("j64")),), lit(0)), "case when j64 <> 0 then i64 // j64 else 0 end"),
+    (
+        Case(((col("i16") != 0, col("i64") / col("i16")),), lit(None, pa.int64())),
+        "case when i16 <> 0 then i64 // i16 end",
+    ),
+    ((col("i16") != 0) & (col("i64") / col("i16") > 3), "i16 <> 0 and i64 // nullif(i16, 0) > 3"),
+    ((col("i16") == 0) | (col("i64") / col("i16") > 3), "i16 = 0 or i64 // nullif(i16, 0) > 3"),
+    (call("coalesce", col("i64"), col("j64"), lit(0)), "coalesce(i64, j64, 0)"),
+    (call("coalesce", col("s"), col("r")), "coalesce(s, r)"),
+    (call("coalesce", col("p"), col("w")), "coalesce(p, w)"),
+    (call("nullif", col("s"), lit("MAIL")), "nullif(s, 'MAIL')"),
+    (call("nullif", col("j64"), lit(7)), "nullif(j64, 7)"),
+    (col("i64") / call("nullif", col("i16"), lit(0)), "i64 // nullif(i16, 0)"),
+    (call("greatest", col("i64"), col("j64"), col("i32")), "greatest(i64, j64, i32)"),
+    (call("least", col("p"), col("w")), "least(p, w)"),
+    (call("least", col("s"), col("r")), "least(s, r)"),
+    (Case(((lit(True), lit(1)),), lit(2)), "case when true then 1 else 2 end"),
+    (Case(((col("b"), lit(None, pa.null())),), col("t")), "case when b then null else t end"),
+]
+
+TEXT = [
+    *[
+        (call(name, col("s"), lit(pattern)), f"s {symbol} '{pattern}'")
+        for name, symbol in [("like", "like"), ("not_like", "not like"), ("ilike", "ilike"), ("not_ilike", "not ilike")]
+        for pattern in [
+            "", "%", "MAIL", "PROMO%", "%COPPER", "%special%", "%special%requests%", "%requests", "_", "A_R%", "_clair%",
+            "%größe", "%gr__e", "thirteen_bytes", "the%nag", "%a%a%", "日本_テキスト", "%score\\%", "x%x", "é%e", "%É%",
+        ]
+    ],
+    (call("like", col("s"), col("r")), "s like r"),
+    (call("like", col("s"), call("concat", lit("%"), col("r"), lit("%"))), "s like '%' || r || '%'"),
+    (call("ilike", col("s"), call("upper", col("r"))), "s ilike upper(r)"),
+    (call("starts_with", col("s"), lit("the")), "starts_with(s, 'the')"),
+    (call("starts_with", col("s"), col("r")), "starts_with(s, r)"),
+    (call("ends_with", col("s"), lit("nag")), "ends_with(s, 'nag')"),
+    (call("contains", col("s"), lit("pack")), "contains(s, 'pack')"),
+    (call("contains", col("s"), col("r")), "contains(s, r)"),
+    (call("substring", col("s"), lit(1), lit(2)), "substring(s, 1, 2)"),
+    (call("substring", col("s"), lit(3)), "substring(s, 3)"),
+    (call("substring", col("s"), lit(2), lit(20)), "substring(s, 2, 20)"),
+    (call("substring", col("s"), lit(0), lit(3)), "substring(s, 0, 3)"),
+    (call("substring", col("s"), lit(-3), lit(2)), "substring(s, -3, 2)"),
+    (call("substring", col("s"), col("j64"), col("j64")), "substring(s, j64, j64)"),
+    (call("left", col("s"), lit(3)), "left(s, 3)"),
+    (call("left", col("s"), lit(-3)), "left(s, -3)"),
+    (call("right", col("s"), lit(4)), "right(s, 4)"),
+    (call("right", col("s"), lit(-4)), "right(s, -4)"),
+    (call("length", col("s")), "length(s)"),
+    (call("upper", call("replace", col("s"), lit("ß"), lit(""))), "upper(replace(s, 'ß', ''))"),
+    (call("lower", col("s")), "lower(s)"),
+    (call("trim", col("s")), "trim(s)"),
+    (call("ltrim", col("s")), "ltrim(s)"),
+    (call("rtrim", col("s")), "rtrim(s)"),
+    (call("trim", col("s"), lit("xé日")), "trim(s, 'xé日')"),
+    (call("concat", col("s"), lit("-"), col("r")), "s || '-' || r"),
+    (call("concat", col("s"), col("i64")), "s || i64::varchar"),
+    (call("replace", col("s"), lit("e"), lit("EE")), "replace(s, 'e', 'EE')"),
+    (call("replace", col("s"), lit("special "), lit("")), "replace(s, 'special ', '')"),
+    (call("position", col("s"), lit("e")), "strpos(s, 'e')"),
+    (call("position", col("s"), lit("größe")), "strpos(s, 'größe')"),
+]
+
+TEMPORAL = [
+    *[
+        (call(part, col("t")), f"{sql}(t)::bigint")
+        for part, sql in [
+            ("year", "year"), ("quarter", "quarter"), ("month", "month"), ("week", "week"), ("day", "day"),
+            ("day_of_week", "dayofweek"), ("day_of_year", "dayofyear"),
+        ]
+    ],
+    *[(call(part, col("ts")), f"{part}(ts)::bigint") for part in ("year", "month", "day", "hour", "minute", "second")],
+    (call("extract", lit("YEAR"), col("t")), "year(t)"),
+    *[
+        (call("date_trunc", lit(unit), col(c)), f"date_trunc('{unit}', {c})")
+        for unit in ("year", "quarter", "month", "week", "day")
+        for c in ("t", "ts")
+    ],
+    (call("date_trunc", lit("hour"), col("ts")), "date_trunc('hour', ts)"),
+    (call("date_trunc", lit("minute"), col("ts")), "date_trunc('minute', ts)"),
+    (col("t") + 90, "t + 90"),
+    (col("t") - col("i64") / 1000, "t - (i64 // 1000)::int"),
+    (col("t") - col("u"), "t - u"),
+    (col("t") + lit((3, 0, 0), interval), "t + interval 3 month"),
+    (col("t") - lit((1, 5, 0), interval), "t - interval 1 month - interval 5 day"),
+    (lit("1994-01-31").cast(pa.date32()) + lit((1, 0, 0), interval), "date '1994-01-31' + interval 1 month"),
+    (col("ts") + lit((1, 1, 3_600_000_000_000), interval), "ts + interval 1 month + interval 1 day + interval 1 hour"),
+    (col("t") < day("1995-01-01") + lit((12, 0, 0), interval), "t < date '1995-01-01' + interval 1 year"),
+]
+
+CASTS = [
+    (Cast(col("i32"), pa.int64()), "i32::bigint"),
+    (Cast(col("j64"), pa.int8()), "j64::tinyint"),
+    (Cast(col("i64"), pa.float64()), "i64::double"),
+    (Cast(col("p"), pa.float64()), "p::double"),
+    (Cast(col("w"), pa.float64()), "w::double"),
+    (Cast(col("f"), pa.float32()), "f::float"),
+    (Cast(col("f") * 100, pa.int32()), "(f * 100)::int"),
+    (Cast(col("p"), pa.int64()), "p::bigint"),
+    (Cast(col("w"), pa.int64()), "w::bigint"),
+    (Cast(col("i64"), pa.decimal128(12, 2)), "i64::decimal(12, 2)"),
+    (Cast(col("u32"), pa.decimal128(30, 5)), "u32::decimal(30, 5)"),
+    (Cast(col("w"), pa.decimal128(30, 2)), "w::decimal(30, 2)"),
+    (Cast(col("p"), pa.decimal128(20, 1)), "p::decimal(20, 1)"),
+    (Cast(col("p"), pa.decimal128(38, 10)), "p::decimal(38, 10)"),
+    (Cast(col("f"), pa.decimal128(18, 3)), "f::decimal(18, 3)"),
+    (Cast(col("b"), pa.int32()), "b::int"),
+    (Cast(col("i64"), pa.bool_()), "i64::bool"),
+    (Cast(col("t"), pa.timestamp("us")), "t::timestamp"),
+    (Cast(col("ts"), pa.date32()), "ts::date"),
+    (Cast(col("ts"), pa.time64("us")), "ts::time"),
+    (Cast(col("i64"), pa.string()), "i64::varchar"),
+    (Cast(col("p"), pa.string()), "p::varchar"),
+    (Cast(col("w"), pa.string()), "w::varchar"),
+    (Cast(col("d"), pa.string()), "d::varchar"),
+    (Cast(col("f"), pa.string()), "f::varchar"),
+    (Cast(col("f32"), pa.string()), "f32::varchar"),
+    (Cast(col("g"), pa.string()), "g::varchar"),
+    (Cast(col("b"), pa.string()), "b::varchar"),
+    (Cast(col("t"), pa.string()), "t::varchar"),
+    (Cast(col("ts"), pa.string()), "ts::varchar"),
+    *[
+        (Cast(Cast(col(name), pa.string()), type_), name)
+        for name, type_ in [
+            ("i64", pa.int64()), ("i8", pa.int8()), ("p", pa.decimal128(15, 2)), ("w", pa.decimal128(30, 4)),
+            ("f", pa.float64()), ("f32", pa.float32()), ("b", pa.bool_()), ("t", pa.date32()), ("ts", pa.timestamp("us")),
+        ]
+    ],
+    (Cast(col("s"), pa.int64(), safe=False), "try_cast(s as bigint)"),
+    (Cast(col("s"), pa.date32(), safe=False), "try_cast(s as date)"),
+    (Cast(col("s"), pa.float64(), safe=False), "try_cast(s as double)"),
+    (Cast(col("i32"), pa.int8(), safe=False), "try_cast(i32 as tinyint)"),
+    (Cast(lit("12.345"), pa.decimal128(10, 2)), "'12.345'::decimal(10, 2)"),
+    (Cast(lit("1e3"), pa.float64()), "'1e3'::double"),
+]
+
+GROUPS = {
+    "arithmetic": ARITHMETIC,
+    "comparison": COMPARISONS,
+    "logic": LOGIC,
+    "conditional": CONDITIONAL,
+    "text": TEXT,
+    "temporal": TEMPORAL,
+    "cast": CASTS,
+}
+CASES = [pytest.param(*pair, id=f"{group}-{pair[1]}") for group, pairs in GROUPS.items() for pair in pairs]
+TABLE = make_table(2500)
+
+
+@pytest.mark.parametrize("expr,sql", CASES)
+def test_answers_equal_duckdb(expr, sql):
+    check(TABLE, expr, sql)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("nulls", [False, True])
+def test_vector_sizes(n, nulls):
+    """Every size around the vector's, with and without nulls: one expression of each group."""
+    batch = make_table(n, nulls)
+    for pairs in GROUPS.values():
+        for expr, sql in pairs[:3]:
+            check(batch, expr, sql)
+
+
+def test_common_parts_are_computed_once():
+    program = compile_projection([("x", col("p") * (1 - col("d"))), ("y", col("p") * (1 - col("d")) + 1)], TABLE.schema)
+    assert program.description.count("multiply") == 1
+    assert program.description.count("load") == 2
+
+
+def test_constants_are_folded():
+    program = compile_projection([("x", lit(2) * 3 + 1), ("y", lit("1995-01-01").cast(pa.date32()) + 31)], TABLE.schema)
+    assert "add" not in program.description
+    assert evaluate(TABLE.slice(0, 2), lit(2) * 3 + 1).column(0).to_pylist() == [7, 7]
+
+
+def test_plain_columns_pass_through():
+    batch = make_table(10)
+    names = [name for name in batch.schema.names if name != "g"]       # NaN differs from itself
+    assert evaluate(batch, *map(col, names)).columns == batch.select(names).columns
+
+
+def test_large_strings_and_dictionaries_keep_their_meaning():
+    batch = pa.record_batch(
+        {
+            "a": pa.array(["x", None, "a long string indeed"], pa.large_string()),
+            "v": pa.array(["x", None, "a long string indeed"], pa.string_view()),
+            "e": pa.array(["x", None, "a long string indeed"]).dictionary_encode(),
+        }
+    )
+    for name in batch.schema.names:
+        assert evaluate(batch, col(name) == "a long string indeed").column(0).to_pylist() == [False, None, True]
+        assert evaluate(batch, call("concat", col(name), lit("!"))).column(0).to_pylist() == [
+            "x!", None, "a long string indeed!",
+        ]  # fmt: skip
+
+
+def array(values: list, type_: pa.DataType) -> pa.RecordBatch:
+    return pa.record_batch({"a": pa.array(values, type_)})
+
+
+BIG = 2**63 - 1
+OVERFLOWS = [
+    (array([1, BIG], pa.int64()), col("a") + 1, "add"),
+    (array([1, -BIG], pa.int64()), col("a") - 2, "subtract"),
+    (array([2**40, 2**40], pa.int64()), col("a") * col("a"), "multiply"),
+    (array([-BIG - 1], pa.int64()), -col("a"), "negate"),
+    (array([-BIG - 1], pa.int64()), call("abs", col("a")), "abs"),
+    (array([-BIG - 1], pa.int64()), col("a") * -1, "multiply"),
+    (array([-BIG - 1], pa.int64()), col("a") / -1, "divide"),
+    (array([100], pa.int8()), col("a") + lit(100, pa.int8()), "add"),
+    (array([2**31], pa.uint32()), col("a") * lit(2, pa.uint32()), "multiply"),
+    (array([1], pa.uint8()), col("a") - lit(2, pa.uint8()), "subtract"),
+    (array([2**64 - 1], pa.uint64()), col("a") + lit(1, pa.uint64()), "add"),
+    (array([D(10**37)], pa.decimal128(38, 0)), col("a") * 10, "multiply"),
+    (array([D(10**38 - 1)], pa.decimal128(38, 0)), col("a") + 1, "add"),
+    (array([D(10**20)], pa.decimal128(38, 0)), col("a") * col("a"), "multiply"),
+]
+
+
+@pytest.mark.parametrize("batch,expr,name", OVERFLOWS, ids=lambda value: repr(value) if not isinstance(value, pa.RecordBatch) else "")
+def test_overflow_is_an_error_that_names_the_function(batch, expr, name):
+    with pytest.raises(ExecutionError, match=rf"{name}\(.*overflows"):
+        evaluate(batch, expr)
+    with_null = pa.record_batch({"a": pa.array([None] * len(batch), batch.schema.field(0).type)})
+    assert evaluate(with_null, expr).column(0).null_count == len(batch)
+
+
+@pytest.mark.parametrize("type_", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(), pa.decimal128(9, 2)])
+@pytest.mark.parametrize("name", ["divide", "modulo"])
+def test_division_by_zero(type_, name):
+    if pa.types.is_decimal(type_) and name == "divide":
+        pytest.skip("decimals divide as floats")
+    batch = pa.record_batch({"a": pa.array([7, 8], type_), "z": pa.array([2, 0], type_)})
+    with pytest.raises(ExecutionError, match="division by zero"):
+        evaluate(batch, call(name, col("a"), col("z")))
+    guarded = Case(((col("z") != lit(0, type_), call(name, col("a"), col("z"))),))
+    assert evaluate(batch, guarded).column(0)[1].as_py() is None
+
+
+def test_floats_divide_as_ieee_says():
+    batch = array([1.0, -1.0, 0.0], pa.float64())
+    assert str(evaluate(batch, col("a") / 0.0).column(0).to_pylist()) == "[inf, -inf, nan]"
+
+
+CASTS_THAT_FAIL = [
+    (array(["12", "abc"], pa.string()), pa.int64(), "'abc' of type string to int64"),
+    (array(["300"], pa.string()), pa.int8(), "'300'"),
+    (array(["1995-02-29"], pa.string()), pa.date32(), "1995-02-29"),
+    (array(["maybe"], pa.string()), pa.bool_(), "maybe"),
+    (array([300], pa.int32()), pa.int8(), "300 of type int32 to int8"),
+    (array([-1], pa.int32()), pa.uint8(), "-1"),
+    (array([1e30], pa.float64()), pa.int64(), "1e"),
+    (array([math.nan], pa.float64()), pa.int32(), "nan"),
+    (array([D("123.45")], pa.decimal128(5, 2)), pa.decimal128(4, 2), "123.45"),
+    (array([123], pa.int64()), pa.decimal128(3, 1), "123"),
+    (array([1e10], pa.float64()), pa.decimal128(9, 0), "1"),
+]
+
+
+@pytest.mark.parametrize("batch,to,message", CASTS_THAT_FAIL, ids=[case[2] for case in CASTS_THAT_FAIL])
+def test_failed_casts(batch, to, message):
+    with pytest.raises(ExecutionError, match=f"cannot cast .*{message}"):
+        evaluate(batch, Cast(col("a"), to))
+    assert evaluate(batch, Cast(col("a"), to, safe=False)).column(0)[-1].as_py() is None
+
+
+@pytest.mark.parametrize(
+    "expr,message",
+    [
+        (col("nope"), "no column 'nope'"),
+        (call("frobnicate", col("i64")), r"unknown function frobnicate\(int64\)"),
+        (col("s") + col("t"), "add"),
+        (call("substring", col("i64"), lit(1)), "substring"),
+        (call("and", col("i64"), col("b")), r"and\(int64, bool\)"),
+        (Cast(col("b"), pa.date32()), "cannot cast bool to date32"),
+        (call("extract", lit("eon"), col("t")), "unknown part 'eon'"),
+        (call("like", col("s")), "like takes 2 arguments"),
+        (Cast(col("w"), pa.decimal128(38, 30)) * Cast(col("w"), pa.decimal128(38, 30)), "60 digits after the point"),
+    ],
+)
+def test_plan_errors_name_what_is_wrong(expr, message):
+    with pytest.raises(PlanError, match=message):
+        compile_projection([("x", expr)], TABLE.schema)
+
+
+def test_decimals_widen_when_a_vector_needs_it():
+    """The first vectors of an output fit 64 bits, a later one does not: the column is widened, nothing is lost."""
+    small = [D("1.10")] * 5000
+    large = [*small[:-1], D("9999999999.99")]
+    for values in (small, large):
+        batch = array(values, pa.decimal128(15, 2))
+        product = col("a") * col("a") * col("a")
+        with decimal.localcontext(prec=60):
+            assert evaluate(batch, product).column(0).to_pylist() == [v * v * v for v in values]
+
+
+PREDICATES = [
+    (col("t") <= "1994-06-01", "t <= date '1994-06-01'"),
+    ((col("t") >= "1994-01-01") & (col("t") < "1995-01-01") & col("d").between(D("0.05"), D("0.07")) & (col("p") < 24000),
+     "t >= date '1994-01-01' and t < date '1995-01-01' and d between 0.05 and 0.07 and p < 24000"),
+    ((col("i64") > 900_000) & col("s").like("%special%"), "i64 > 900000 and s like '%special%'"),
+    (col("s").like("%special%") & (col("r") == "MAIL") & (col("j64") == 3), "s like '%special%' and r = 'MAIL' and j64 = 3"),
+    ((col("i64") > 0) | (col("j64") > 10), "i64 > 0 or j64 > 10"),
+    ((col("i16") != 0) & (col("i64") / col("i16") > 3), "i16 <> 0 and i64 // nullif(i16, 0) > 3"),
+    ((col("i64") / col("i16") > 3) & (col("i16") != 0), "i16 <> 0 and i64 // nullif(i16, 0) > 3"),
+    (col("b"), "b"),
+    (lit(True), "true"),
+    (lit(False), "false"),
+    (lit(None, pa.bool_()), "null"),
+    (col("i64").is_null(), "i64 is null"),
+    (col("j64") > 1000, "j64 > 1000"),
+    (col("j64") > 0, "j64 > 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("expr,sql", PREDICATES, ids=[sql for _, sql in PREDICATES])
+def test_predicates_select_what_duckdb_does(expr, sql, n):
+    batch = make_table(n)
+    evaluator = Evaluator(compile_predicate(expr, batch.schema), Account())
+    connection = duckdb.connect()
+    connection.register("t", pa.Table.from_batches([batch]))
+    want = connection.execute(f"select p, s, i64 from t where {sql}").fetchall()
+    for _ in range(3):      # conjuncts are reordered between batches
+        got = pa.record_batch(evaluator.select_batch(batch)).select(["p", "s", "i64"])
+        assert [tuple(row.values()) for row in got.to_pylist()] == want
+
+
+def test_predicates_of_a_selection():
+    """A filter over a filter, and a projection over both, dense and sparse."""
+    batch = make_table(5000)
+    rows = batch.to_pylist()
+    first = Evaluator(compile_predicate(col("t") > "1993-01-01", batch.schema), Account())
+    for limit in (100, 900_000):
+        second = Evaluator(compile_predicate(col("i64") > limit, batch.schema), Account())
+        project = Evaluator(
+            compile_projection([("x", col("p") * (1 - col("d"))), ("s", col("s")), ("k", lit("a constant string"))], batch.schema),
+            Account(),
+        )
+        selected = second.select_batch(first.select_batch(batch))
+        got = pa.record_batch(project.project_batch(selected)).to_pylist()
+        kept = [r for r in rows if r["t"] and r["t"] > dt.date(1993, 1, 1) and r["i64"] is not None and r["i64"] > limit]
+        assert [row["s"] for row in got] == [row["s"] for row in kept]
+        assert [row["x"] for row in got] == [
+            None if r["p"] is None or r["d"] is None else r["p"] * (1 - r["d"]) for r in kept
+        ]
+
+
+def test_errors_of_rows_not_selected_do_not_count():
+    batch = pa.record_batch({"a": pa.array([1, 0, 2] * 3000), "k": pa.array([True, False, True] * 3000)})
+    keep = Evaluator(compile_predicate(col("k"), batch.schema), Account())
+    divide = Evaluator(compile_projection([("x", 10 / col("a"))], batch.schema), Account())
+    assert pa.record_batch(divide.project_batch(keep.select_batch(batch))).column(0).to_pylist() == [10, 5] * 3000
+    with pytest.raises(ExecutionError, match="division by zero"):
+        divide.project_batch(batch)
+
+
+def test_a_failing_conjunct_counts_only_where_the_others_hold():
+    batch = pa.record_batch({"a": pa.array([1, 0, 2] * 3000), "k": pa.array([True, True, False] * 3000)})
+    with pytest.raises(ExecutionError, match="division by zero"):
+        Evaluator(compile_predicate((10 / col("a") > 1) & col("k"), batch.schema), Account()).select_batch(batch)
