@@ -36,7 +36,9 @@ def read_splits(
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
-def read_table(table: Table, columns: Sequence[str] | None = None, filter: Expr | None = None, target: int = 2) -> pa.Table:
+def read_table(
+    table: Table, columns: Sequence[str] | None = None, filter: Expr | None = None, target: int = 2
+) -> pa.Table:
     """All rows of a table."""
     names = tuple(table.schema.names if columns is None else columns)
     return read_splits(table, table.splits(names, filter, target), names, filter)

@@ -116,9 +116,11 @@ class _Run:
                 except StopIteration:
                     self._reader = None
                     return None
-                except BaseException:
+                except (pa.ArrowException, OSError) as error:
                     self._reader = None
-                    raise
+                    # Behind this pyarrow gives the stack trace of whatever Python code feeds the stream.
+                    cause = str(error).partition(". Detail: Python exception")[0]
+                    raise ExecutionError(f"the Arrow stream failed: {cause}") from error
                 self._slices.extend(batch.slice(at, batch_rows) for at in range(0, batch.num_rows, batch_rows))
             return self._slices.popleft()
 

@@ -43,6 +43,9 @@ class Truth:
 UNKNOWN = Truth(True, True)
 NEVER = Truth(False, False)
 
+# Every whole number up to here is a float32.
+FLOAT32_EXACT_MAX = 1 << 24
+
 # Gives a column's bounds, or None when nothing is known of it.
 BoundsOf = Callable[[str], Bounds | None]
 
@@ -275,5 +278,5 @@ def _fits_float32(value: Any) -> bool:
     if value is None:
         return True
     if isinstance(value, (int, decimal.Decimal)):
-        return bool(value == int(value) and abs(value) <= 1 << 24)
+        return value == int(value) and -FLOAT32_EXACT_MAX <= value <= FLOAT32_EXACT_MAX
     return bool(pa.scalar(value, pa.float32()).as_py() == value)

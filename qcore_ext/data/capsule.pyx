@@ -333,7 +333,10 @@ cdef class Stream:
 
     cdef str last_error(self):
         cdef const char* message = self.stream.get_last_error(&self.stream)
-        return message.decode("utf-8", "replace") if message != NULL else "no reason given"
+        if message == NULL:
+            return "no reason given"
+        # Behind this pyarrow gives the stack trace of the Python code that feeds the stream.
+        return message.decode("utf-8", "replace").partition(". Detail: Python exception")[0]
 
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil:
         cdef ArrowArray array

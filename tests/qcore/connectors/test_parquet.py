@@ -12,16 +12,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from oracle import assert_same_rows
-from random_tables import KEY_TYPES, NESTED_TYPES, SIZES, random_table
 from reading import read_split, read_splits, read_table
 
+from oracle import assert_same_rows
 from qcore.connectors.base import FileSplit
 from qcore.connectors.files import FileTable, SplitTable
 from qcore.connectors.parquet_footer import FOOTERS
 from qcore.connectors.storage import locate
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression import col, lit
+from random_tables import KEY_TYPES, NESTED_TYPES, SIZES, random_table
 
 WRITABLE = [type for type in KEY_TYPES if not pa.types.is_duration(type) and type != pa.timestamp("s")]
 
@@ -248,7 +248,8 @@ class TestBadInput:
         size = Path(path).stat().st_size
         file = FileTable(path)
         for start, length in ((size, None), (0, size + 1), (size - 1, 2), (10**12, 5)):
-            with pytest.raises(ExecutionError, match=rf"t\.parquet asks for bytes {start} .* the file has {size} bytes"):
+            message = rf"t\.parquet asks for bytes {start} .* the file has {size} bytes"
+            with pytest.raises(ExecutionError, match=message):
                 file.open(FileSplit(path, start, length), ("a",), None, 1000)
         with pytest.raises(ExecutionError, match="must not be negative"):
             file.open(FileSplit(path, -1), ("a",), None, 1000)

@@ -1,0 +1,186 @@
+"""DataFrames that Spark must compute come as Arrow files its tasks write, a partition at a time (SPEC S1)."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from reading import read_split, read_splits, read_table
+
+from oracle import assert_same_rows
+from qcore.connectors.sources import table_from
+from qcore.errors import ExecutionError, PlanError
+from qcore.spark.exchange import DIRECTORY_CONF, Exchange, PartitionSplit, SparkTable, message_of
+
+
+@pytest.fixture
+def exchange_dir(tmp_path: Path, conf: Any) -> Path:
+    conf(DIRECTORY_CONF, str(tmp_path))
+    return tmp_path
+
+
+EVERY_TYPE = """
+select id, cast(id as tinyint) as i1, cast(id as smallint) as i2, cast(id as int) as i4,
+       cast(id as float) / 3 as f4, cast(id as double) / 3 as f8, cast(id as decimal(9,2)) / 7 as d,
+       cast(id as decimal(30,4)) as wide, concat('word ', id) as s, cast(concat('b', id) as binary) as b,
+       date_add(date '2024-02-28', cast(id as int)) as day, id % 2 = 0 as flag,
+       timestamp '2024-03-10 01:59:59.123456' + make_interval(0, 0, 0, 0, id) as at,
+       timestamp_ntz '2024-03-10 02:30:00' as local, array(id, null) as list, struct(id as x, 'y' as y) as st,
+       map('k', id) as m, if(id % 3 = 0, null, id) as n, interval '1' hour * id as gap
+from range(0, 100, 1, 4)
+"""
+
+
+def test_every_type(spark: Any, exchange_dir: Path) -> None:
+    df = spark.sql(EVERY_TYPE)
+    table = table_from(df)
+    assert isinstance(table, SparkTable)
+    read = read_table(table)
+    expected = df.toArrow()
+    for name in df.columns:
+        got, wanted = read.column(name), expected.column(name)
+        if name == "at":
+            wanted = wanted.cast(pa.timestamp("us", "UTC"))
+        assert sorted(map(str, got.to_pylist())) == sorted(map(str, wanted.to_pylist())), name
+    assert read.schema.field("at").type == pa.timestamp("us", "UTC")
+
+
+def test_aggregates_and_wanted_columns_only(spark: Any, exchange_dir: Path) -> None:
+    df = spark.range(10_000).selectExpr("id % 10 as k", "id as v", "uuid() as noise").groupBy("k").sum("v")
+    table = table_from(df)
+    assert_same_rows(read_table(table), df.toArrow())
+    assert sorted(read_table(table, ("k",)).column("k").to_pylist()) == list(range(10))
+    splits = list(table.splits((), None, 2))
+    assert sum(read_split(table, split, ()).num_rows for split in splits) == 10
+
+
+def test_odd_column_names(spark: Any, exchange_dir: Path) -> None:
+    df = spark.range(3).selectExpr("id as `a.b`", "id + 1 as `c d`")
+    assert_same_rows(read_table(table_from(df)), df.toArrow(), check_names=True)
+
+
+def test_partitions_come_while_the_job_runs(spark: Any, exchange_dir: Path) -> None:
+    """Two cores, four partitions, the later ones slow: the first is there long before the job ends."""
+    df = spark.range(0, 4, 1, 4).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 2000L * id) as slept")
+    spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # start a Python worker
+    table = table_from(df.select("id", "slept"))
+    started = time.monotonic()
+    moments = []
+    for split in table.splits(("id", "slept"), None, 2):
+        moments.append(time.monotonic() - started)
+        assert read_split(table, split, ("id", "slept")).num_rows == 1
+    assert len(moments) == 4 and moments[-1] - moments[0] > 1.5
+
+
+def test_files_go_as_they_are_read_and_the_folder_at_the_end(spark: Any, exchange_dir: Path) -> None:
+    table = table_from(spark.range(0, 1000, 1, 3).selectExpr("id + 0 as id"))
+    splits = list(table.splits(("id",), None, 2))
+    folder = Path(splits[0].path).parent  # type: ignore[attr-defined]
+    assert folder.parent == exchange_dir and len(list(folder.iterdir())) == 3
+    for left, split in zip((2, 1, 0), splits, strict=True):
+        stream = table.open(split, ("id",), None, 100)
+        assert len(list(folder.iterdir())) == left
+        assert pa.RecordBatchReader.from_stream(stream).read_all().num_rows > 300
+        stream.close()
+    del splits, split, stream
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_empty_partitions_and_empty_results(spark: Any, exchange_dir: Path) -> None:
+    df = spark.range(0, 2, 1, 5).selectExpr("id + 0 as id")
+    assert sorted(read_table(table_from(df)).column("id").to_pylist()) == [0, 1]
+    assert read_table(table_from(df.where("id + 0 > 5"))).num_rows == 0
+
+
+def test_a_failing_task_is_named(spark: Any, exchange_dir: Path) -> None:
+    df = spark.range(10).selectExpr("assert_true(id < 5, 'too large for us') as x", "id")
+    with pytest.raises(ExecutionError, match="the Spark job failed: .*too large for us"):
+        read_table(table_from(df))
+    gc.collect()
+    assert read_table(table_from(spark.range(3).selectExpr("id + 1 as id"))).num_rows == 3, "the next query runs"
+
+
+def test_stopping_early_cancels_the_job(spark: Any, exchange_dir: Path) -> None:
+    df = spark.range(0, 40, 1, 40).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 200L * id) as slept")
+    splits = iter(table_from(df).splits(("slept",), None, 2))
+    first = next(splits)
+    started = time.monotonic()
+    splits.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - started < 8
+    deadline = time.monotonic() + 5
+    while spark.sparkContext.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
+    assert "qcore-spark-job" not in {thread.name for thread in threading.enumerate()}
+    folder = Path(first.path).parent  # type: ignore[attr-defined]
+    del first, splits
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_of_two_attempts_at_a_partition_one_is_read(spark: Any, exchange_dir: Path) -> None:
+    """Retries and speculation may leave two whole files of a partition."""
+    exchange = Exchange(spark.range(2), str(exchange_dir))
+    rows = pa.table({"id": [7]})
+    for attempt in ("aaa", "bbb"):
+        with pa.ipc.new_file(os.path.join(exchange.folder, f"part-000009-{attempt}.arrow"), rows.schema) as writer:
+            writer.write_table(rows)
+    table = SparkTable(spark.range(2), pa.schema([("id", pa.int64())]), "")
+    read = read_splits(table, exchange.splits(), ("id",))
+    assert sorted(read.column("id").to_pylist()) == [0, 1, 7]
+
+
+def test_executors_elsewhere_need_a_shared_folder(spark: Any, conf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from qcore.spark import exchange
+
+    class Conf:
+        def __init__(self, values: dict[str, str]) -> None:
+            self.values = values
+
+        def get(self, name: str, default: Any) -> Any:
+            return self.values.get(name, default)
+
+    class Frame:
+        def __init__(self, **values: str) -> None:
+            self.sparkSession = self
+            self.conf = Conf({name.replace("_", "."): value for name, value in values.items()})
+
+    with pytest.raises(PlanError, match=r"set spark\.qcore\.exchange\.dir"):
+        exchange.exchange_folder(Frame(spark_master="spark://host:7077"))
+    with pytest.raises(PlanError, match="must be an absolute path"):
+        exchange.exchange_folder(Frame(spark_master="local[2]", spark_qcore_exchange_dir="tmp"))
+    assert exchange.exchange_folder(Frame(spark_master="local[2]", spark_qcore_exchange_dir="/x")) == "/x"
+
+
+def test_streaming_frames_are_refused(spark: Any) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(PlanError, match="streaming Spark DataFrame has no end"):
+        table_from(stream)
+
+
+def test_types_without_an_arrow_type_are_named(spark: Any) -> None:
+    with pytest.raises(PlanError, match="column 'gap' has Spark's type interval year to month"):
+        table_from(spark.sql("select interval '1-2' year to month as gap"))
+    with pytest.raises(PlanError, match="two columns named 'id'"):
+        table_from(spark.range(2).selectExpr("id", "id"))
+
+
+def test_a_partition_split_stays_in_the_process(spark: Any, exchange_dir: Path) -> None:
+    split = PartitionSplit("/x", Exchange(spark.range(1), str(exchange_dir)))
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(split)
+
+
+def test_the_message_of_an_error() -> None:
+    text = "An exception was thrown:\nTraceback (most recent call last):\n  File x\nValueError: no good\n"
+    assert message_of(RuntimeError(text)) == "in a Python worker, ValueError: no good"
+    assert message_of(RuntimeError("[A] b\n\nJVM stacktrace")) == "[A] b JVM stacktrace"
+    assert message_of(RuntimeError()) == "RuntimeError"
