@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qcore.expression import Column
+from qcore.expression import Column, Expr
 from qcore.plan import (
     Aggregate,
     AggregateCall,
@@ -160,11 +160,15 @@ def _closes_last(text: str) -> bool:
 
 
 def _project(node: Project) -> str:
-    parts = []
-    for name, expr in zip(node.schema.names, node.expressions, strict=True):
-        same_name = isinstance(expr, Column) and expr.name == name
-        parts.append(name if same_name else f"{name} = {_bare(expr)}")
-    return ", ".join(parts)
+    return _named(zip(node.schema.names, node.expressions, strict=True))
+
+
+def _named(expressions: Iterable[tuple[str, Expr]]) -> str:
+    """name = expression, or the name alone where that is the column itself."""
+    return ", ".join(
+        name if isinstance(expr, Column) and expr.name == name else f"{name} = {_bare(expr)}"
+        for name, expr in expressions
+    )
 
 
 def _call(call: AggregateCall) -> str:
@@ -175,9 +179,7 @@ def _call(call: AggregateCall) -> str:
 
 
 def _aggregate(node: Aggregate) -> str:
-    keys = ", ".join(
-        name if isinstance(expr, Column) and expr.name == name else f"{name} = {_bare(expr)}" for name, expr in node.keys
-    )
+    keys = _named(node.keys)
     calls = ", ".join(map(_call, node.aggregates))
     by = f"by [{keys}] " if node.keys else ""
     sets = f" sets {node.grouping_sets}" if node.grouping_sets is not None else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from qcore.plan import PlanNode
+from qcore.plan import PlanNode, Scan
+from qcore_ext.ground.status import PlanError
 
 
 class NodeIds:
@@ -48,3 +50,36 @@ class ColumnNames:
             name = f"{wish}_{count}"
         self._taken.add(name)
         return name
+
+
+def fresh_ids(plan: PlanNode, free: frozenset[str], taken: set[str]) -> dict[str, str]:
+    """New ids for nodes of `plan` whose ids are taken.
+
+    Numbers, and scans' ids among `free`, may change; PlanError for others.
+    """
+    own = {node.id for node in plan.walk()}
+    used = taken | own
+    fresh: dict[str, str] = {}
+    for node in plan.walk():
+        if node.id not in taken:
+            continue
+        if node.id not in free and (isinstance(node, Scan) or not node.id.isdigit()):
+            raise PlanError(f"both plans have a node with the id {node.id!r}; give one another id")
+        if isinstance(node, Scan):
+            number = 1
+            while f"{node.id}_{number}" in used:
+                number += 1
+            fresh[node.id] = f"{node.id}_{number}"
+        else:
+            fresh[node.id] = NodeIds(used).new()
+        used.add(fresh[node.id])
+    return fresh
+
+
+def with_ids(plan: PlanNode, fresh: Mapping[str, str]) -> PlanNode:
+    """The plan with the ids that `fresh` has new ones for replaced."""
+    if not fresh:
+        return plan
+    new = tuple(with_ids(child, fresh) for child in plan.children)
+    node = plan.with_children(*new) if new else plan
+    return replace(node, id=fresh.get(node.id, node.id))

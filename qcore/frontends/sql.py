@@ -10,12 +10,14 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
 from qcore.frontends.substrait.relations import NULL_AWARE
+from qcore.plan import PlanNode
 from qcore.schema import unknown, without_metadata
 from qcore_ext.ground.status import PlanError
 
@@ -49,22 +51,36 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
     """
     _refuse_misread(text)
     context = context_of(tables)
-    options = _options()
     try:
-        logical = context.sql_with_options(text, options).optimized_logical_plan()
+        logical = context.sql_with_options(text, _options()).optimized_logical_plan()
     except Exception as error:
         raise _plan_error(error, tables) from None
+    message = _substrait_message(logical, context, tables)
+    shown = logical.display_indent()
+    if " null_aware" in shown:
+        _mark_null_aware(message, shown)
+    planned = read_plan_message(message, tables)
+    return replace(planned, output_names=list(map(_shown_name, planned.output_names)))
+
+
+def plan_fragment(text: str, tables: Mapping[str, pa.Schema]) -> PlanNode:
+    """The plan of a query as written: resolved, but neither decorrelated nor simplified."""
+    context = context_of(tables)
+    try:
+        logical = context.sql_with_options(text, _options()).logical_plan()
+    except Exception as error:
+        raise _plan_error(error, tables) from None
+    return read_plan_message(_substrait_message(logical, context, tables), tables).plan
+
+
+def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schema]) -> Any:
     from datafusion import substrait
 
     try:
         encoded = substrait.Producer.to_substrait_plan(logical, context).encode()
     except Exception as error:
         raise _plan_error(error, tables) from None
-    message = parse_plan(encoded)
-    shown = logical.display_indent()
-    if " null_aware" in shown:
-        _mark_null_aware(message, shown)
-    return read_plan_message(message, tables)
+    return parse_plan(encoded)
 
 
 def context_of(tables: Mapping[str, pa.Schema]) -> Any:
@@ -184,6 +200,19 @@ def _subqueries(message: Any) -> Iterator[Any]:
                 yield from _subqueries(part)
 
 
+# --- names ---
+
+_QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=[A-Za-z_])")
+_TYPED_CONSTANT = re.compile(r"\b(?:U?Int(?:8|16|32|64)|Float(?:32|64)|Utf8(?:View)?|Boolean|Decimal128)\(([^(),]*)[^()]*\)")
+
+
+def _shown_name(name: str) -> str:
+    """A result column's name: for one the query gave no name, its expression as one would write it."""
+    if re.fullmatch(r"[\w. ]*", name):
+        return name
+    return _TYPED_CONSTANT.sub(r"\1", _QUALIFIER.sub("", name))
+
+
 # --- errors ---
 
 _PREFIXES = re.compile(
@@ -205,6 +234,8 @@ def _plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
     if missing:
         name = missing.group(1).replace('"', "").rpartition(".")[2]
         columns = dict.fromkeys(column for schema in tables.values() for column in schema.names)
+        if name in columns:
+            return PlanError(f"column {missing.group(1)!r} cannot be used at that place in the query")
         return unknown("column", name, columns, "the query")
     unsupported = _NOT_SUBSTRAIT.match(text)
     if unsupported:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from qcore.expression import Alias, Column, Expr, Literal, substitute, walk
 from qcore.optimizer.nodes import renames, transformed
-from qcore.plan import PlanNode, Project
+from qcore.plan import Aggregate, PlanNode, Project
 
 
 def merge_projections(plan: PlanNode) -> PlanNode:
@@ -26,7 +26,25 @@ def _merge(node: Project) -> PlanNode:
         for name, expr in zip(node.schema.names, node.expressions, strict=True)
     ):
         return child
+    if isinstance(child, Aggregate) and _only_renames(node, child):
+        return _renamed(child, node)
     return node
+
+
+def _only_renames(node: Project, child: Aggregate) -> bool:
+    """Whether the Project gives every column of the aggregate, in order, under a name of its own."""
+    return len(node.expressions) == len(child.schema) and all(
+        isinstance(expr, Column) and expr.name == name
+        for name, expr in zip(child.schema.names, node.expressions, strict=True)
+    )
+
+
+def _renamed(child: Aggregate, node: Project) -> Aggregate:
+    names = node.schema.names
+    n_keys = len(child.keys)
+    keys = tuple((name, expr) for name, (_, expr) in zip(names[:n_keys], child.keys, strict=True))
+    calls = tuple(replace(call, name=name) for name, call in zip(names[n_keys:], child.aggregates, strict=True))
+    return replace(child, schema=node.schema, keys=keys, aggregates=calls)
 
 
 def _may_merge(outer: Project, inner: Project) -> bool:

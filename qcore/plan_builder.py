@@ -1,0 +1,582 @@
+"""PlanBuilder: plans written step by step in Python. Floor P3. SPEC Q1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.expression import Alias, Column, Expr, children, col, conjuncts, lit, rebuild, substitute
+from qcore.functions import expr_type
+from qcore.joins import join_on_keys
+from qcore.naming import NodeIds, fresh_ids, with_ids
+from qcore.plan import (
+    Aggregate,
+    AggregateCall,
+    CallbackSink,
+    Filter,
+    Limit,
+    LocalPartition,
+    OrderBy,
+    PlanNode,
+    Project,
+    Scan,
+    SortKey,
+    TopN,
+    UnionAll,
+    Values,
+)
+from qcore.schema import (
+    JOIN_KINDS,
+    LEFT_ONLY,
+    MARK,
+    RIGHT_ONLY,
+    aggregate_schema,
+    check_column,
+    check_columns,
+    check_unique,
+    join_schema,
+    project_schema,
+    same_type,
+    unknown,
+    without_metadata,
+)
+from qcore_ext.ground.status import PlanError
+
+Expression = Expr | str
+_HOW = {"semi": "left_semi", "anti": "left_anti", "outer": "full", "cross": "inner"}
+_SORT = re.compile(r"^(?P<column>.+?)(?:\s+(?P<order>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Agg:
+    """An aggregate of aggregate(); made by agg()."""
+
+    function: str
+    arguments: tuple[Expression, ...] = ()
+    distinct: bool = False
+    filter: Expression | None = None
+
+
+def agg(function: str, *arguments: Expression, distinct: bool = False, filter: Expression | None = None) -> Agg:
+    """An aggregate with everything it can have.
+
+    Parameters
+    ----------
+    function : str
+        count, sum, avg, min, max, …
+    arguments : Expr or str
+        Columns or expressions; none for count of rows.
+    distinct : bool
+        Each value once.
+    filter : Expr or str, optional
+        Only rows for which this is true.
+
+    Examples
+    --------
+    >>> agg("sum", "x", filter=col("y") > 1).function
+    'sum'
+    """
+    return Agg(function, arguments, distinct, filter)
+
+
+class PlanBuilder:
+    """Builds a plan; every step gives a new builder, so that one may be continued in several ways.
+
+    Expressions are col() and lit() combined with operators, a column's name, or SQL text (which needs the `sql` extra).
+    Nodes are numbered "0", "1", …; a scan's id is its table's name unless `id` says otherwise.
+
+    Parameters
+    ----------
+    tables : mapping of str to source or pyarrow.Schema, optional
+        What scan() may name without giving a schema.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> plan = (
+    ...     PlanBuilder()
+    ...     .values(pa.table({"k": ["a", "b", "a"], "x": [1, 2, 3]}))
+    ...     .filter(col("x") > 0)
+    ...     .aggregate(keys=["k"], aggs={"s": ("sum", "x"), "n": ("count",)})
+    ...     .order_by(["s desc"])
+    ...     .build()
+    ... )
+    >>> plan.schema.names
+    ['k', 's', 'n']
+    """
+
+    def __init__(self, tables: Mapping[str, Any] | None = None) -> None:
+        self._tables: Mapping[str, Any] = {} if tables is None else tables
+        self._node: PlanNode | None = None
+        # Scans whose ids nobody chose; like numbers, they may be changed when plans are joined.
+        self._free_ids: frozenset[str] = frozenset()
+
+    # --- sources ---
+
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        schema: pa.Schema | None = None,
+        source: Any = None,
+        id: str | None = None,
+    ) -> PlanBuilder:
+        """Read a table.
+
+        Parameters
+        ----------
+        table : str
+            Its name: a table of the session that runs the plan, unless `source` is given.
+        columns : list of str, optional
+            Only these, in this order; by default all.
+        schema : pyarrow.Schema, optional
+            The table's columns. Not needed with `source`, or when the builder knows the table.
+        source : path, Arrow data, frame or Table, optional
+            Where the rows are. Without it a Task's user adds every split by hand.
+        id : str, optional
+            The node's id, for Task.add_split; by default the table's name.
+        """
+        self._expect_no_input("scan")
+        where = f"scan of {table!r}"
+        if source is None and schema is None:
+            known = self._tables.get(table)
+            if isinstance(known, pa.Schema):
+                schema = known
+            elif known is not None:
+                source = known
+            elif self._tables:
+                raise unknown("table", table, self._tables, "scan()")
+            else:
+                raise PlanError(f"{where} needs schema=… or source=…: columns are known before anything runs")
+        if source is not None:
+            from qcore.connectors.sources import table_from
+
+            source = table_from(source)
+            schema = source.schema if schema is None else schema
+        assert schema is not None
+        names = list(schema.names) if columns is None else list(columns)
+        for name in names:
+            check_column(name, schema, where)
+        check_unique(names, where)
+        own = without_metadata(pa.schema([schema.field(name) for name in names]))
+        node_id = table if id is None else id
+        free = frozenset({node_id}) if id is None else frozenset()
+        return self._with(Scan(node_id, own, table, source, tuple(names)), free)
+
+    def values(self, data: Any, id: str | None = None) -> PlanBuilder:
+        """Rows held in memory: a pyarrow Table or RecordBatch, or anything with `__arrow_c_stream__`."""
+        self._expect_no_input("values")
+        if isinstance(data, pa.RecordBatch):
+            data = pa.Table.from_batches([data])
+        elif not isinstance(data, pa.Table):
+            if not hasattr(data, "__arrow_c_stream__"):
+                raise PlanError(f"values() takes Arrow data, not a {type(data).__name__}")
+            data = pa.table(data)
+        check_unique(data.column_names, "values()")
+        schema = without_metadata(data.schema)
+        return self._continued(Values(id or self._new_id(), schema, data.cast(schema)))
+
+    # --- one input ---
+
+    def filter(self, predicate: Expression, id: str | None = None) -> PlanBuilder:
+        """Rows where `predicate` is true."""
+        node = self._input("filter")
+        where = "filter()"
+        expr = self._expression(predicate, node.schema, where)
+        _check_boolean(expr, node.schema, where)
+        return self._continued(Filter(id or self._new_id(), node.schema, node, expr))
+
+    def project(
+        self,
+        columns: Mapping[str, Expression] | Sequence[Expression] | Expression,
+        *more: Expression,
+        id: str | None = None,
+    ) -> PlanBuilder:
+        """Columns: {"x": col("a") * 2}, or ["a", col("b").alias("c"), "a * 2 as x"], or the latter as arguments."""
+        node = self._input("project")
+        named: list[tuple[str, Expr]] = []
+        if isinstance(columns, Mapping):
+            if more:
+                raise PlanError("project() takes one mapping, or a list, or columns one by one")
+            for name, value in columns.items():
+                named.append((name, self._expression(value, node.schema, f"project(), column {name!r}")))
+        else:
+            listed = [columns] if isinstance(columns, (Expr, str)) else list(columns)
+            for i, value in enumerate([*listed, *more]):
+                named.append(self._named(value, node.schema, f"project(), column {i + 1}"))
+        names = [name for name, _ in named]
+        check_unique(names, "project()")
+        expressions = tuple(expr for _, expr in named)
+        schema = _where("project()", lambda: project_schema(names, expressions, node.schema))
+        return self._continued(Project(id or self._new_id(), schema, node, expressions))
+
+    def aggregate(
+        self,
+        keys: Sequence[Expression] = (),
+        aggs: Mapping[str, Agg | str | tuple[Any, ...]] | None = None,
+        id: str | None = None,
+    ) -> PlanBuilder:
+        """One row a group; without keys, one row.
+
+        Parameters
+        ----------
+        keys : list of Expr or str
+            What to group by: columns, aliased expressions, or text such as "year(d) as y".
+        aggs : dict
+            Output name → ("sum", "x"), ("count",), agg(…), or text such as "sum(x * 2)".
+        """
+        node = self._input("aggregate")
+        if isinstance(keys, (str, Expr)):
+            keys = [keys]
+        named = tuple(self._named(key, node.schema, f"aggregate(), key {i + 1}") for i, key in enumerate(keys))
+        calls = tuple(self._call(name, spec, node.schema) for name, spec in (aggs or {}).items())
+        if not named and not calls:
+            raise PlanError("aggregate() needs keys or aggs")
+        check_unique([name for name, _ in named] + [call.name for call in calls], "aggregate()")
+        schema = _where("aggregate()", lambda: aggregate_schema(named, calls, node.schema))
+        return self._continued(Aggregate(id or self._new_id(), schema, node, named, calls))
+
+    def order_by(self, keys: Sequence[str | SortKey] | str | SortKey, id: str | None = None) -> PlanBuilder:
+        """All rows in order: ["s desc", "t asc nulls first"]. Nulls come last unless said otherwise."""
+        node = self._input("order_by")
+        sort = self._sort_keys(keys, node.schema, "order_by()")
+        return self._continued(OrderBy(id or self._new_id(), node.schema, node, sort))
+
+    def top_n(
+        self, keys: Sequence[str | SortKey] | str | SortKey, count: int, offset: int = 0, id: str | None = None
+    ) -> PlanBuilder:
+        """The first `count` rows of the order, after skipping `offset`."""
+        node = self._input("top_n")
+        _check_count("top_n()", count, offset)
+        sort = self._sort_keys(keys, node.schema, "top_n()")
+        return self._continued(TopN(id or self._new_id(), node.schema, node, sort, count, offset))
+
+    def limit(self, count: int | None, offset: int = 0, id: str | None = None) -> PlanBuilder:
+        """At most `count` rows (None: all) after skipping `offset`."""
+        node = self._input("limit")
+        _check_count("limit()", count, offset)
+        return self._continued(Limit(id or self._new_id(), node.schema, node, count, offset))
+
+    def local_partition(
+        self, keys: Sequence[str] = (), kind: str | None = None, drivers: int | None = None, id: str | None = None
+    ) -> PlanBuilder:
+        """Redistribute rows among drivers (SPEC V2): by the hash of `keys`; else in turn, or all to one ("gather")."""
+        node = self._input("local_partition")
+        keys = [keys] if isinstance(keys, str) else list(keys)
+        kind = kind or ("hash" if keys else "round_robin")
+        if kind not in ("hash", "round_robin", "gather"):
+            raise unknown("kind", kind, ("hash", "round_robin", "gather"), "local_partition()")
+        if (kind == "hash") != bool(keys):
+            raise PlanError(f"local_partition() of kind {kind} takes {'keys' if kind == 'hash' else 'no keys'}")
+        for key in keys:
+            check_column(key, node.schema, "local_partition()")
+        made = LocalPartition(id or self._new_id(), node.schema, node, kind, tuple(keys), drivers)
+        return self._continued(made)
+
+    def callback(self, function: Callable[[pa.RecordBatch], Any], id: str | None = None) -> PlanBuilder:
+        """End the plan in a function that gets each batch; it may return qcore.Blocked(reason, future) (SPEC V12)."""
+        node = self._input("callback")
+        if not callable(function):
+            raise PlanError(f"callback() takes a function, not a {type(function).__name__}")
+        return self._continued(CallbackSink(id or self._new_id(), node.schema, node, function))
+
+    # --- two inputs ---
+
+    def hash_join(
+        self,
+        other: PlanBuilder | PlanNode,
+        left_on: Sequence[Expression] | Expression,
+        right_on: Sequence[Expression] | Expression | None = None,
+        how: str = "inner",
+        condition: Expression | None = None,
+        suffix: str | None = None,
+        id: str | None = None,
+    ) -> PlanBuilder:
+        """Join on equal keys; `other` is the build side.
+
+        Parameters
+        ----------
+        other : PlanBuilder or PlanNode
+            The right input.
+        left_on, right_on : column names or expressions
+            Keys, pairwise; keys of different types are converted to their common type. `right_on` is by default as
+            `left_on`.
+        how : str
+            inner, left, right, full, left_semi (semi), right_semi, left_anti (anti), right_anti, null_aware_anti or
+            mark.
+        condition : Expr or str, optional
+            What must hold beside equal keys, over the columns of both sides.
+        suffix : str, optional
+            Added to the right columns whose names the left has too; without it such names are an error.
+        """
+        left, right, free = self._both("hash_join", other)
+        kind = _kind(how, "hash_join()")
+        left_keys = _listed(left_on)
+        right_keys = left_keys if right_on is None else _listed(right_on)
+        if len(left_keys) != len(right_keys):
+            raise PlanError(f"hash_join() has {len(left_keys)} left keys and {len(right_keys)} right keys")
+        if not left_keys:
+            raise PlanError("hash_join() needs a key; nested_loop_join() takes any condition")
+        a = [self._expression(key, left.schema, "hash_join(), left_on") for key in left_keys]
+        b = [self._expression(key, right.schema, "hash_join(), right_on") for key in right_keys]
+        right, renamed = _told_apart(left, right, kind, suffix, condition is not None, "hash_join()")
+        b = [_renamed_columns(key, renamed) for key in b]
+        rest = self._join_condition(condition, left, right, "hash_join()")
+        return self._joined(kind, left, right, list(zip(a, b, strict=True)), rest, id, free)
+
+    def nested_loop_join(
+        self,
+        other: PlanBuilder | PlanNode,
+        condition: Expression | None = None,
+        how: str = "inner",
+        suffix: str | None = None,
+        id: str | None = None,
+    ) -> PlanBuilder:
+        """Join on any condition; without one, the cross product. Kinds and suffix as hash_join()'s."""
+        left, right, free = self._both("nested_loop_join", other)
+        kind = _kind(how, "nested_loop_join()")
+        right, _ = _told_apart(left, right, kind, suffix, condition is not None, "nested_loop_join()")
+        rest = self._join_condition(condition, left, right, "nested_loop_join()")
+        return self._joined(kind, left, right, [], rest, id, free)
+
+    def union_all(self, *others: PlanBuilder | PlanNode, id: str | None = None) -> PlanBuilder:
+        """All rows of this and the other inputs; columns go by position, names are this one's."""
+        first = self._input("union_all")
+        builder = self
+        nodes = [first]
+        for position, other in enumerate(others):
+            left, right, free = builder._both("union_all", other, nodes)
+            _check_union(left, right, f"union_all(), input {position + 2}")
+            nodes.append(right)
+            builder = builder._with(left, free)
+        made = UnionAll(id or builder._new_id(nodes), first.schema, tuple(nodes))
+        return builder._continued(made)
+
+    def build(self) -> PlanNode:
+        """The plan."""
+        return self._input("build")
+
+    # --- parts ---
+
+    def _with(self, node: PlanNode, free_ids: frozenset[str]) -> PlanBuilder:
+        made = PlanBuilder(self._tables)
+        made._node = node
+        made._free_ids = free_ids
+        return made
+
+    def _continued(self, node: PlanNode) -> PlanBuilder:
+        ids = [below.id for below in node.walk()]
+        if ids.count(node.id) > 1:
+            raise PlanError(f"two nodes of the plan have the id {node.id!r}; give one another id")
+        return self._with(node, self._free_ids)
+
+    def _new_id(self, nodes: Sequence[PlanNode] = ()) -> str:
+        roots = [*nodes, *([] if self._node is None else [self._node])]
+        return NodeIds(below.id for root in roots for below in root.walk()).new()
+
+    def _input(self, step: str) -> PlanNode:
+        if self._node is None:
+            raise PlanError(f"{step}() needs an input: start with scan() or values()")
+        if isinstance(self._node, CallbackSink) and step != "build":
+            raise PlanError(f"{step}() after callback(): a callback ends the plan")
+        return self._node
+
+    def _expect_no_input(self, step: str) -> None:
+        if self._node is not None:
+            raise PlanError(f"{step}() starts a plan; combine plans with hash_join() or union_all()")
+
+    def _both(
+        self, step: str, other: PlanBuilder | PlanNode, nodes: Sequence[PlanNode] = ()
+    ) -> tuple[PlanNode, PlanNode, frozenset[str]]:
+        """This plan and the other with no id in common, and the ids nobody chose."""
+        left = self._input(step)
+        if isinstance(other, PlanBuilder):
+            right, free = other._input(step), other._free_ids
+        elif isinstance(other, PlanNode):
+            right, free = other, frozenset()
+        else:
+            raise PlanError(f"{step}() takes a PlanBuilder or a plan, not a {type(other).__name__}")
+        taken = {node.id for root in (left, *nodes) for node in root.walk()}
+        fresh = fresh_ids(right, free, taken)
+        return left, with_ids(right, fresh), self._free_ids | frozenset(fresh.get(id, id) for id in free)
+
+    def _joined(
+        self,
+        kind: str,
+        left: PlanNode,
+        right: PlanNode,
+        pairs: list[tuple[Expr, Expr]],
+        rest: list[Expr],
+        id: str | None,
+        free: frozenset[str],
+    ) -> PlanBuilder:
+        mark = MARK
+        while mark in left.schema.names:
+            mark += "_1"
+        ids = NodeIds(node.id for root in (left, right) for node in root.walk())
+        if id is not None and not ids.take(id):
+            raise PlanError(f"two nodes of the plan have the id {id!r}; give one another id")
+        wanted = join_schema(kind, left.schema, right.schema, mark)
+        node: PlanNode = _where("join", lambda: join_on_keys(ids, kind, left, right, pairs, rest, mark, id))
+        if node.schema.names != wanted.names:
+            # Converted keys were added below.
+            picked = tuple(col(name) for name in wanted.names)
+            node = Project(ids.new(), wanted, node, picked)
+        return self._with(node, free)
+
+    def _join_condition(
+        self, condition: Expression | None, left: PlanNode, right: PlanNode, where: str
+    ) -> list[Expr]:
+        if condition is None:
+            return []
+        both = join_schema("inner", left.schema, right.schema)
+        expr = self._expression(condition, both, f"{where}, condition")
+        _check_boolean(expr, both, f"{where}, condition")
+        return conjuncts(expr)
+
+    def _expression(self, value: Expression, schema: pa.Schema, where: str) -> Expr:
+        if isinstance(value, str):
+            from qcore.frontends.expression_text import parse_expression
+
+            expr = parse_expression(value, schema, where)
+        elif isinstance(value, Expr):
+            expr = _without_aliases(value)
+        else:
+            expr = lit(value)
+        check_columns(expr, schema, where)
+        _where(where, lambda: expr_type(expr, schema))
+        return expr
+
+    def _named(self, value: Expression, schema: pa.Schema, where: str) -> tuple[str, Expr]:
+        """Name and expression of a column, an aliased expression, or text with `as`."""
+        if isinstance(value, str):
+            if value in schema.names:
+                return value, Column(value)
+            from qcore.frontends.expression_text import split_alias
+
+            text, name = split_alias(value)
+            return name if name is not None else value, self._expression(text, schema, where)
+        if isinstance(value, Alias):
+            return value.name, self._expression(value.argument, schema, where)
+        if isinstance(value, Column):
+            return value.name, self._expression(value, schema, where)
+        raise PlanError(f"{where}: the expression {value!r} needs a name: .alias(…), or give a mapping")
+
+    def _call(self, name: str, spec: Agg | str | tuple[Any, ...], schema: pa.Schema) -> AggregateCall:
+        where = f"aggregate(), {name!r}"
+        if isinstance(spec, str):
+            from qcore.frontends.expression_text import parse_aggregate
+
+            return parse_aggregate(spec, name, schema, where)
+        if isinstance(spec, tuple) and spec and isinstance(spec[0], str):
+            spec = Agg(spec[0], tuple(spec[1:]))
+        if not isinstance(spec, Agg):
+            raise PlanError(f'{where}: give ("sum", "x"), agg("sum", "x") or "sum(x)", not {spec!r}')
+        arguments = tuple(self._expression(argument, schema, where) for argument in spec.arguments)
+        kept = None if spec.filter is None else self._expression(spec.filter, schema, f"{where}, filter")
+        if kept is not None:
+            _check_boolean(kept, schema, f"{where}, filter")
+        call = AggregateCall(name, spec.function, arguments, spec.distinct, kept)
+        _where(where, lambda: aggregate_schema((), (call,), schema))
+        return call
+
+    def _sort_keys(
+        self, keys: Sequence[str | SortKey] | str | SortKey, schema: pa.Schema, where: str
+    ) -> tuple[SortKey, ...]:
+        listed = [keys] if isinstance(keys, (str, SortKey)) else list(keys)
+        if not listed:
+            raise PlanError(f"{where} needs a key")
+        result = []
+        for key in listed:
+            if isinstance(key, str):
+                key = _sort_key(key, schema)
+            elif isinstance(key, Column):
+                key = SortKey(key.name)
+            if not isinstance(key, SortKey):
+                raise PlanError(f'{where}: give "x desc" or SortKey("x", descending=True), not {key!r}')
+            check_column(key.column, schema, where)
+            result.append(key)
+        return tuple(result)
+
+
+def _sort_key(text: str, schema: pa.Schema) -> SortKey:
+    if text in schema.names:
+        return SortKey(text)
+    found = _SORT.match(text.strip())
+    assert found is not None
+    descending = (found["order"] or "").lower() == "desc"
+    return SortKey(found["column"].strip('"'), descending, (found["nulls"] or "").lower() == "first")
+
+
+def _listed(keys: Sequence[Expression] | Expression) -> list[Expression]:
+    return [keys] if isinstance(keys, (str, Expr)) else list(keys)
+
+
+def _kind(how: str, where: str) -> str:
+    kind = _HOW.get(how, how)
+    if kind not in JOIN_KINDS:
+        raise unknown("kind of join", how, (*JOIN_KINDS, *_HOW), where)
+    return kind
+
+
+def _check_boolean(expr: Expr, schema: pa.Schema, where: str) -> None:
+    type_ = expr_type(expr, schema)
+    if not pa.types.is_boolean(type_) and not pa.types.is_null(type_):
+        raise PlanError(f"{where}: {expr!r} is of type {type_}, not boolean")
+
+
+def _check_count(where: str, count: int | None, offset: int) -> None:
+    for name, value in (("count", count), ("offset", offset)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise PlanError(f"{where}: {name} must be a whole number of 0 or more, not {value!r}")
+
+
+def _check_union(first: PlanNode, other: PlanNode, where: str) -> None:
+    if len(first.schema) != len(other.schema):
+        raise PlanError(f"{where} has {len(other.schema)} columns, the first input {len(first.schema)}")
+    for a, b in zip(first.schema, other.schema, strict=True):
+        if not same_type(a.type, b.type):
+            raise PlanError(f"{where}: column {b.name!r} is {b.type}, the first's {a.name!r} is {a.type}; cast one")
+
+
+def _where(where: str, compute: Callable[[], Any]) -> Any:
+    """The result of `compute`; its PlanError says where it happened."""
+    try:
+        return compute()
+    except PlanError as error:
+        raise PlanError(f"{where}: {error}") from None
+
+
+def _without_aliases(expr: Expr) -> Expr:
+    if isinstance(expr, Alias):
+        return _without_aliases(expr.argument)
+    parts = children(expr)
+    return rebuild(expr, tuple(map(_without_aliases, parts))) if parts else expr
+
+
+def _renamed_columns(expr: Expr, names: Mapping[str, str]) -> Expr:
+    return substitute(expr, {old: col(new) for old, new in names.items()}) if names else expr
+
+
+def _told_apart(
+    left: PlanNode, right: PlanNode, kind: str, suffix: str | None, has_condition: bool, where: str
+) -> tuple[PlanNode, dict[str, str]]:
+    """The right input with other names for columns the left has too, and what was renamed."""
+    shared = [name for name in right.schema.names if name in left.schema.names]
+    one_side = kind in LEFT_ONLY or kind in RIGHT_ONLY or kind == "mark"
+    if not shared or (one_side and not has_condition and suffix is None):
+        return right, {}
+    if suffix is None:
+        raise PlanError(
+            f"{where}: both inputs have a column {shared[0]!r}; give suffix=…, or rename one with project()"
+        )
+    names = {name: name + suffix for name in shared}
+    new = [names.get(name, name) for name in right.schema.names]
+    check_unique([*left.schema.names, *new], where)
+    schema = pa.schema([field.with_name(name) for field, name in zip(right.schema, new, strict=True)])
+    ids = NodeIds(node.id for root in (left, right) for node in root.walk())
+    return Project(ids.new(), schema, right, tuple(map(col, right.schema.names))), names
