@@ -162,8 +162,8 @@ cdef class FakeOperator(Operator):
     ----------
     name : str
     script : list
-        What get_output answers, one entry a call: a Poll; an exception to raise; or a BlockReason inside a tuple, to answer
-        BLOCKED for it. Then: FINISHED for a source and after finish, else NEEDS_INPUT.
+        What get_output answers, one entry a call: a Poll; an exception to raise; or a BlockReason inside a tuple, to
+        answer BLOCKED for it. Then: FINISHED for a source and after finish, else NEEDS_INPUT.
     rest : list, optional
         A script for after finish.
     source : bool
@@ -325,10 +325,10 @@ cdef class Resource:
     def fire_until(self, stopped):
         """Wake who waits, again and again, until the list `stopped` is not empty."""
         cdef WaitList taken
-        cdef int i
+        cdef int _i
         while not stopped:
             with nogil:
-                for i in range(64):
+                for _i in range(64):
                     mutex_lock(&self.mutex)
                     wait_list_take(&self.waiting, &taken)
                     mutex_unlock(&self.mutex)

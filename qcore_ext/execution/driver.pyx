@@ -5,17 +5,15 @@ import os
 cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
-from libc.string cimport memset
 
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
-from qcore_ext.data.schema cimport CSchema, schema_equal
+from qcore_ext.data.schema cimport schema_equal
 from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport (
     N_BLOCK_REASONS, NOT_BLOCKED, OperatorStats, Timing, cpu_nanos, wall_nanos,
 )
-from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator,
 )
@@ -318,8 +316,8 @@ cdef class Driver:
 def explain_failure(error, operator_name, node_id, doing=None):
     """The error to show for what an operator raised.
 
-    QcoreErrors keep their class, others become an ExecutionError caused by them; either names operator, plan node and what
-    the operator was doing.
+    QcoreErrors keep their class, others become an ExecutionError caused by them; either names operator, plan node and
+    what the operator was doing.
     """
     where = f"{operator_name} (node {node_id})" + (f" {doing}" if doing else "")
     if isinstance(error, QcoreError):
@@ -340,18 +338,19 @@ def explain_failure(error, operator_name, node_id, doing=None):
 cdef int raise_no_progress(Driver driver) except -1 nogil:
     with gil:
         raise ExecutionError(
-            "stuck: not blocked and not finished, yet it gives no output and takes no input; this is a bug of the operator"
+            "stuck: not blocked and not finished, yet it gives no output and takes no input; "
+            "this is a bug of the operator"
         )
 
 
 cdef int raise_source_needs_input(Driver driver) except -1 nogil:
     with gil:
-        raise ExecutionError("asks for input, but it is the source of its pipeline; this is a bug of the plan or the operator")
+        raise ExecutionError("asks for input, but it is the source; this is a bug of the plan or the operator")
 
 
 cdef int raise_needs_input_after_finish(Driver driver) except -1 nogil:
     with gil:
-        raise ExecutionError("stuck: it asks for input after it was told that no more comes; this is a bug of the operator")
+        raise ExecutionError("stuck: it asks for input after finish; this is a bug of the operator")
 
 
 cdef int raise_refuses(Driver driver) except -1 nogil:
@@ -369,7 +368,7 @@ cdef int raise_null_output(Driver driver) except -1 nogil:
 
 cdef int raise_sink_output(Driver driver) except -1 nogil:
     with gil:
-        raise ExecutionError("gave a batch, but it is the sink of its pipeline; this is a bug of the plan or the operator")
+        raise ExecutionError("gave a batch, but it is the sink; this is a bug of the plan or the operator")
 
 
 cdef int raise_unknown_answer(Driver driver, int answer) except -1 nogil:

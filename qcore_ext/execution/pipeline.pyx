@@ -32,9 +32,10 @@ cdef class Pipeline:
         self.n_live = <int> len(chains)
 
     def stats(self):
-        """{'drivers': how many, 'drivers_done': how many are, 'operators': a dict of sums for each position}.
+        """Figures of each operator, summed over drivers, and of the drivers' turns on threads.
 
-        'drivers' of an operator has the same figures for each driver.
+        'drivers' of an operator has the same figures for each driver. 'turns' are stretches on a thread, 'steps' questions to
+        operators in them.
         """
         of_drivers = [driver.stats_snapshot() for driver in self.drivers]
         operators = []
@@ -47,6 +48,8 @@ cdef class Pipeline:
             operators.append(total)
         return {
             "drivers": len(self.drivers),
+            "turns": sum(driver.runs for driver in self.drivers),
+            "steps": sum(driver.steps for driver in self.drivers),
             "drivers_done": len(self.drivers) - qc_load(&self.n_live),
             "operators": operators,
         }

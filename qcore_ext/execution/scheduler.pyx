@@ -8,6 +8,7 @@ import weakref
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc
+from posix.unistd cimport getpid
 
 from qcore_ext.ground.atomic cimport qc_cas, qc_load, qc_store
 from qcore_ext.ground.condition cimport (
@@ -217,7 +218,8 @@ cdef class Scheduler:
         running_schedulers.add(self)
 
     def __dealloc__(self):
-        if self.queue != NULL:
+        # In a forked child its threads do not exist, and its lock may be held for ever: it is left as it is.
+        if self.queue != NULL and self.process == getpid():
             run_queue_close(self.queue)
             owner_unref(<Owner*> self.queue)
 
@@ -268,16 +270,12 @@ def shut_down_schedulers():
 
 
 def forget_after_fork():
-    """In a forked child no worker lives and locks may be held for ever: begin anew."""
+    """In a forked child no worker lives: begin anew."""
     global shared_scheduler, shared_lock
     shared_scheduler = None
     shared_lock = threading.Lock()
-    for scheduler in list(running_schedulers):
-        abandoned_by_fork.append(scheduler)
     running_schedulers.clear()
 
 
-# Schedulers of the parent process: never freed here, for their locks may be held by threads that do not exist any more.
-abandoned_by_fork = []
 atexit.register(shut_down_schedulers)
 os.register_at_fork(after_in_child=forget_after_fork)

@@ -5,7 +5,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
-from qcore_ext.execution.driver cimport DRIVER_BLOCKED, DRIVER_FINISHED, DRIVER_YIELDED, Driver
+from qcore_ext.execution.driver cimport DRIVER_BLOCKED, DRIVER_YIELDED, Driver
 from qcore_ext.execution.pipeline cimport Pipeline
 from qcore_ext.execution.scheduler cimport (
     RAN_AGAIN, RAN_BLOCKED, RAN_DONE, RUN_DONE, RunAnswer, Runnable, RunQueue, Scheduler, run_queue_new, run_queue_pop,
@@ -84,8 +84,8 @@ cdef class Task:
     Parameters
     ----------
     pipelines : list of list of list of Operator
-        For each pipeline, for each of its drivers, its chain, source first. The last pipeline gives the result: when its
-        drivers are finished, what still runs is stopped.
+        For each pipeline, for each of its drivers, its chain, source first. The last pipeline gives the result: when
+        its drivers are finished, what still runs is stopped.
     memory : Account, optional
         The query's account, for figures.
     scheduler : Scheduler, optional
@@ -151,7 +151,7 @@ cdef class Task:
         if self.scheduler is None:
             self.scheduler = default_scheduler()
         if not self.scheduler.usable:
-            raise QcoreError("the scheduler was shut down, or belongs to the process this one was forked from; make another")
+            raise QcoreError("the scheduler was shut down, or belongs to the process this one was forked from")
         self.queue = <RunQueue*> owner_ref(<Owner*> self.scheduler.queue)
         self.scheduler.active.add(self)
         self.prepare()
@@ -172,6 +172,7 @@ cdef class Task:
             Whether the task is over; its error, if any, is raised instead.
         """
         cdef Runnable* runnable
+        cdef int64_t nap = CALLER_NAP_NANOS
         cdef int64_t deadline = -1 if timeout is None else wall_nanos() + <int64_t> (timeout * 1e9)
         if self.state == "created":
             self.on_caller = True
@@ -185,8 +186,10 @@ cdef class Task:
                     return False
                 if deadline >= 0 and wall_nanos() >= deadline:
                     raise Timeout(f"the task is not over after {timeout} s")
+                if deadline >= 0:
+                    nap = min(deadline - wall_nanos(), <int64_t> CALLER_NAP_NANOS)
                 with nogil:
-                    runnable = run_queue_pop(self.queue, CALLER_NAP_NANOS)
+                    runnable = run_queue_pop(self.queue, nap)
                     if runnable != NULL:
                         runnable_turn(runnable)
                 PyErr_CheckSignals()
@@ -244,6 +247,7 @@ cdef class Task:
         """The last driver is closed."""
         cdef WaitList taken
         cdef SplitQueue queue
+        alive = self        # the scheduler's reference goes below, and may be the last but this
         self.ended = wall_nanos()
         if self.error is None:
             self.state = "finished"
@@ -257,7 +261,7 @@ cdef class Task:
         mutex_unlock(&self.mutex)
         wait_list_fire(&taken)
         if self.scheduler is not None:
-            self.scheduler.active.discard(self)
+            self.scheduler.active.discard(alive)
 
     # --- ending ---
 
@@ -319,10 +323,12 @@ cdef class Task:
         cdef Runnable* runnable
         cdef int64_t nanos = -1 if timeout is None else <int64_t> (timeout * 1e9)
         cdef int64_t deadline = wall_nanos() + nanos
+        cdef int64_t nap
         if self.on_caller:
             with nogil:
                 while not qc_load(&self.done) and (nanos < 0 or wall_nanos() < deadline):
-                    runnable = run_queue_pop(self.queue, CALLER_NAP_NANOS)
+                    nap = CALLER_NAP_NANOS if nanos < 0 else min(deadline - wall_nanos(), <int64_t> CALLER_NAP_NANOS)
+                    runnable = run_queue_pop(self.queue, nap)
                     if runnable != NULL:
                         runnable_turn(runnable)
             return bool(qc_load(&self.done))

@@ -24,7 +24,7 @@ cdef class CallbackSink(Operator):
     query_memory : Account
     callback : callable
         Called with each batch, on the thread of the driver. It may return None, or an object with `reason` (as
-        structures.future_wait.reason_number understands it) and `future`: then the next batch comes after the future is done.
+        structures.future_wait.reason_number understands it) and `future`: the next batch comes when that is done.
     convert : callable, optional
         Makes what the callback gets from an object with __arrow_c_array__; left out: a pyarrow.RecordBatch.
     """

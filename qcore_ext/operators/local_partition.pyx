@@ -1,7 +1,7 @@
 """Sink that hands rows to the drivers of another pipeline: by hash, in turn, or all to one. Floor E4. SPEC V2, H1.
 
-Nothing is copied: a partition is the same columns under a selection. The indices of all partitions of a batch stand in one
-buffer, sorted by partition with one counting sort, ascending within each.
+Nothing is copied: a partition is the same columns under a selection. The indices of all partitions of a batch stand in
+one buffer, sorted by partition with one counting sort, ascending within each.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch, batch_slice, batch_unref
 from qcore_ext.data.capsule cimport Stream
-from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
+from qcore_ext.data.schema cimport Schema, schema_equal
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_SPLIT
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -57,7 +57,8 @@ cdef class TableScan(Operator):
     cdef int64_t offset             # rows of `current` already given
 
     def __init__(
-        self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split, int64_t batch_rows=65536,
+        self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split,
+        int64_t batch_rows=65536,
     ):
         Operator.__init__(self, "TableScan", node_id, query_memory)
         self.splits = split_queue

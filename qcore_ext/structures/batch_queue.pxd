@@ -1,8 +1,8 @@
 """A bounded queue of batches between pipelines, or between the engine and its reader. Floor E3.
 
 Many producers, many consumers. Whoever has to wait leaves a wait token and its thread; locks are held for a few
-instructions, and wake-ups are fired after unlocking. The bound is the queue's own, so that a slow consumer stalls only who
-has something for it.
+instructions, and wake-ups are fired after unlocking. The bound is the queue's own, so that a slow consumer stalls only
+who has something for it.
 """
 
 from libc.stdint cimport int64_t

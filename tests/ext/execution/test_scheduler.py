@@ -1,0 +1,256 @@
+"""Worker threads, wake-ups under stress, fairness, fork and exit (SPEC V7, G5)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from qcore_ext.execution.scheduler import Scheduler, default_scheduler
+from qcore_ext.execution.task import Task
+from qcore_ext.ground.status import Cancelled, QcoreError
+from qcore_ext.operators.operator import Poll
+from qcore_ext.testing import FakeOperator, Resource, Sleeper
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(params=[1, 2, 4])
+def scheduler(request: pytest.FixtureRequest) -> Iterator[Scheduler]:
+    made = Scheduler(request.param)
+    yield made
+    made.shutdown()
+
+
+def sleeper_task(scheduler: Scheduler | None, resource: Resource, drivers: int, waits: int) -> Task:
+    chains = [[Sleeper(resource, waits), FakeOperator("sink")] for _ in range(drivers)]
+    return Task([chains], scheduler=scheduler)
+
+
+def storm(resource: Resource, n_threads: int, stopped: list[bool]) -> list[threading.Thread]:
+    threads = [threading.Thread(target=resource.fire_until, args=(stopped,)) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_no_wake_up_is_lost_or_doubled_under_stress(scheduler: Scheduler) -> None:
+    """Twenty drivers block 300 times each while two threads fire whatever waits, early, late and twice."""
+    resource, stopped = Resource(), []
+    tasks = [sleeper_task(scheduler, resource, 5, 300) for _ in range(4)]
+    threads = storm(resource, 2, stopped)
+    for task in tasks:
+        task.start()
+    try:
+        for task in tasks:
+            task.wait(40)
+    finally:
+        stopped.append(True)
+        for thread in threads:
+            thread.join()
+    for task in tasks:
+        figures = task.stats()["pipelines"][0]["operators"][0]
+        assert figures["blocked_times"] == {"user": 5 * 299}
+        # Every poll but the last blocked, so nobody ran without having been woken.
+        assert figures["is_blocked"]["calls"] == 5 * 299
+
+
+def test_the_same_on_the_callers_thread() -> None:
+    resource, stopped = Resource(), []
+    threads = storm(resource, 2, stopped)
+    try:
+        assert sleeper_task(None, resource, 5, 300).run_on_caller(timeout=40)
+    finally:
+        stopped.append(True)
+        for thread in threads:
+            thread.join()
+
+
+def test_many_tasks_share_few_threads_fairly() -> None:
+    """A task that comes late does not wait for the long ones: slices are bounded."""
+    scheduler = Scheduler(2)
+    try:
+        endless = [
+            Task(
+                [
+                    [
+                        [
+                            FakeOperator("source", [Poll.YIELDED] * 10_000_000, source=True, log=Silence()),
+                            FakeOperator("sink"),
+                        ]
+                    ]
+                ],
+                scheduler=scheduler,
+                slice_ms=2,
+            )
+            for _ in range(6)
+        ]
+        for task in endless:
+            task.start()
+        began = time.monotonic()
+        short = [
+            Task(
+                [[[FakeOperator("source", [Poll.OUTPUT] * 10, source=True), FakeOperator("sink")]]], scheduler=scheduler
+            )
+            for _ in range(10)
+        ]
+        for task in short:
+            task.start()
+        for task in short:
+            task.wait(20)
+        assert time.monotonic() - began < 5
+        turns = [task.stats()["pipelines"][0]["turns"] for task in endless]
+        assert min(turns) >= 1
+        assert max(turns) <= 3 * min(turns) + 3
+        for task in endless:
+            task.cancel()
+        for task in endless:
+            with pytest.raises(Cancelled):
+                task.wait(10)
+    finally:
+        scheduler.shutdown()
+
+
+class Silence:
+    def append(self, entry: object) -> None:
+        pass
+
+
+def test_more_drivers_than_the_queue_held_before() -> None:
+    scheduler = Scheduler(2)
+    for drivers in (1, 15, 16, 17, 40, 200):
+        task = Task(
+            [[[FakeOperator("source", source=True), FakeOperator("sink")] for _ in range(drivers)]], scheduler=scheduler
+        )
+        task.start()
+        task.wait(20)
+        assert task.stats()["pipelines"][0]["drivers_done"] == drivers
+    scheduler.shutdown()
+
+
+def test_shutdown_cancels_what_runs() -> None:
+    scheduler = Scheduler(1)
+    task = sleeper_task(scheduler, Resource(), 2, 10)
+    task.start()
+    scheduler.shutdown()
+    assert task.state == "cancelled"
+    assert not scheduler.usable
+    with pytest.raises(QcoreError, match="shut down"):
+        sleeper_task(scheduler, Resource(), 1, 1).start()
+
+
+def test_a_forgotten_scheduler_ends_its_threads() -> None:
+    before = threading.active_count()
+    scheduler = Scheduler(3)
+    assert threading.active_count() == before + 3
+    del scheduler
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_the_default_scheduler_is_made_once_and_again_after_shutdown() -> None:
+    first = default_scheduler()
+    assert default_scheduler() is first
+    first.shutdown()
+    assert default_scheduler() is not first
+
+
+SCRIPT = """
+import os, sys, threading
+from qcore_ext.execution.task import Task
+from qcore_ext.execution.scheduler import default_scheduler
+from qcore_ext.testing import FakeOperator, Sleeper, Resource
+from qcore_ext.operators.operator import Poll
+
+def run():
+    task = Task([[[FakeOperator("source", [Poll.OUTPUT] * 3, source=True), FakeOperator("sink")]]])
+    task.start()
+    task.wait(10)
+    return task.state
+
+assert run() == "finished"
+"""
+
+
+def run_script(text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT + text],
+        capture_output=True, text=True, timeout=40, check=False, cwd=os.getcwd(),
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )  # fmt: skip
+
+
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    done = run_script(
+        """
+pid = os.fork()
+state = run()
+if pid == 0:
+    os._exit(0 if state == "finished" else 3)
+assert os.waitpid(pid, 0)[1] == 0
+print("both ran")
+"""
+    )
+    assert done.stdout == "both ran\n", done.stderr
+
+
+def test_the_interpreter_leaves_while_a_task_is_blocked() -> None:
+    done = run_script(
+        """
+kept = Resource()
+task = Task([[[Sleeper(kept, 5), FakeOperator("sink")] for _ in range(4)]])
+task.start()
+print("leaving", flush=True)
+"""
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
+
+
+def test_the_interpreter_leaves_while_a_task_is_busy() -> None:
+    done = run_script(
+        """
+task = Task([[[FakeOperator("source", [Poll.YIELDED] * 10_000_000, source=True, log=None), FakeOperator("sink")]]])
+task.start()
+print("leaving", flush=True)
+"""
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
+
+
+def test_ctrl_c_stops_a_wait() -> None:
+    done = run_script(
+        """
+import signal, time
+task = Task([[[Sleeper(Resource(), 5), FakeOperator("sink")] for _ in range(4)]])
+task.start()
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+began = time.monotonic()
+try:
+    task.wait()
+except KeyboardInterrupt:
+    print(task.state, time.monotonic() - began < 5)
+"""
+    )
+    assert (done.stdout, done.returncode) == ("cancelled True\n", 0), done.stderr
+
+
+def test_ctrl_c_stops_a_task_on_the_callers_thread() -> None:
+    done = run_script(
+        """
+import signal, time
+task = Task([[[Sleeper(Resource(), 5), FakeOperator("sink")] for _ in range(4)]])
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    task.run_on_caller()
+except KeyboardInterrupt:
+    print(task.state)
+"""
+    )
+    assert (done.stdout, done.returncode) == ("cancelled\n", 0), done.stderr
