@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from qcore.expression import Case, Cast, Column, Expr, Literal, call, col, lit, same
+from qcore.expression import Case, Cast, Column, Expr, Literal, call, col, same
 from qcore.functions import aggregate_type, expr_type
 from qcore.plan import Aggregate, AggregateCall
 from qcore_ext.data.schema import Schema
@@ -24,18 +24,24 @@ Named = list[tuple[str, Expr]]
 class AggregateSteps:
     """An Aggregate node taken apart.
 
-    `inputs` are the expressions the partial (or single) step reads: keys, then arguments, then filters. `calls` are the
-    operator's aggregates: (function, argument position or -1, filter position or -1, distinct). `state_columns` are what
-    the final step reads. `post` turns the operator's output into the node's.
+    `inputs` are the expressions the partial (or single) step reads, of `input_schema`: keys, then arguments, then filters.
+    `calls` are the operator's aggregates: (function, argument position or -1, filter position or -1, distinct). `post`
+    turns the operator's output, of `final_schema`, into the node's; nothing is left to do when `is_final`.
     """
 
     key_names: list[str]
     inputs: Named
     calls: list[tuple[str, int, int, bool]]
+    input_schema: pa.Schema
     partial_schema: pa.Schema
     final_schema: pa.Schema
-    state_columns: Named
     post: Named
+    is_final: bool
+
+    @property
+    def has_distinct(self) -> bool:
+        """Whether some aggregate takes each value once."""
+        return any(distinct for _, _, _, distinct in self.calls)
 
 
 class _Builder:
@@ -62,12 +68,7 @@ class _Builder:
         if wanted not in self.calls:
             self.calls.append(wanted)
             types = [] if argument is None else [expr_type(argument, self.input_schema)]
-            name = "count" if function in ("count_star", "count_null") else function
-            result = aggregate_type(name, types)
-            # An average's sum must not overflow where its quotient does not.
-            if function == "sum_exact":
-                result = pa.decimal128(38, 0)
-            self.types.append(result)
+            self.types.append(aggregate_type("count" if function == "count_null" else function, types))
         return Column(f"$agg{self.calls.index(wanted)}")
 
     def count(self, argument: Expr | None, filter: Expr | None) -> Expr:
@@ -85,6 +86,9 @@ class _Builder:
         if aggregate.function == "count" and not aggregate.distinct:
             return self.count(argument, filter)
         if aggregate.function == "avg" and not aggregate.distinct and argument is not None:
+            if pa.types.is_integer(expr_type(argument, self.input_schema)):
+                # The sum of an average must not overflow where the average does not.
+                argument = Cast(argument, pa.decimal128(20, 0))
             total = self.call("sum", argument, filter, False)
             count = Cast(self.count(argument, filter), pa.float64())
             # 0 / 0 is NaN, but an average of nothing is null: so is the sum, which decides.
@@ -101,17 +105,21 @@ def aggregate_steps(node: Aggregate) -> AggregateSteps:
     outputs = [builder.output(aggregate) for aggregate in node.aggregates]
     key_names = [name for name, _ in node.keys]
     key_fields = [node.schema.field(name) for name in key_names]
-    final_schema = pa.schema(
-        key_fields + [pa.field(f"$agg{i}", type_) for i, type_ in enumerate(builder.types)]
-    )
+    final_schema = pa.schema(key_fields + [pa.field(f"$agg{i}", type_) for i, type_ in enumerate(builder.types)])
     input_schema = pa.schema([(name, expr_type(expr, builder.input_schema)) for name, expr in builder.inputs])
-    partial = pa.schema(partial_schema(Schema(input_schema), len(key_names), builder.calls, Schema(final_schema)))
+    # Distinct aggregates have no states that could meet.
+    parts = [(function, argument, filter, False) for function, argument, filter, _ in builder.calls]
+    partial = pa.schema(partial_schema(Schema(input_schema), len(key_names), parts, Schema(final_schema)))
     post: Named = [(name, col(name)) for name in key_names]
     for aggregate, output in zip(node.aggregates, outputs, strict=True):
         wanted = node.schema.field(aggregate.name).type
         if expr_type(output, final_schema) != wanted:
             output = Cast(output, wanted)
         post.append((aggregate.name, output))
-    return AggregateSteps(
-        key_names, builder.inputs, builder.calls, partial, final_schema, [(name, col(name)) for name in partial.names], post
+    is_final = [field.type for field in final_schema] == [field.type for field in node.schema] and all(
+        isinstance(output, Column) and output.name == name
+        for (_, output), name in zip(post, final_schema.names, strict=False)
     )
+    if is_final:
+        final_schema = node.schema
+    return AggregateSteps(key_names, builder.inputs, builder.calls, input_schema, partial, final_schema, post, is_final)

@@ -17,21 +17,27 @@ from qcore import plan as p
 from qcore.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.compile import compile_predicate, compile_projection
 from qcore.config import Settings
-from qcore.expression import Expr, col
+from qcore.expression import Expr, col, column_names
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import PlanError
 from qcore_ext.operators.aggregation import HashAggregation
+from qcore_ext.operators.callback_sink import CallbackSink
 from qcore_ext.operators.filter import Filter
 from qcore_ext.operators.hash_join_build import HashBuild
 from qcore_ext.operators.hash_join_probe import HashProbe
 from qcore_ext.operators.limit import Limit, LimitState
 from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
+from qcore_ext.operators.nested_loop_join import NestedLoopJoin
+from qcore_ext.operators.order_by import OrderBy
 from qcore_ext.operators.project import Project
+from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.operators.scan import TableScan
+from qcore_ext.operators.top_n import TopN
 from qcore_ext.structures.batch_queue import BatchQueue
 from qcore_ext.structures.join_bridge import JoinBridge
+from qcore_ext.structures.sort_state import SortState
 from qcore_ext.structures.split_queue import SplitQueue
 
 MakeOperator = Callable[[int], Any]
@@ -62,6 +68,26 @@ class Lowered:
     pipelines: list[Pipeline]
     split_queues: dict[str, SplitQueue]
     memory: Account
+    results: BatchQueue | None
+
+
+# A join whose sides change places.
+FLIPPED = {
+    "inner": "inner",
+    "full": "full",
+    "left": "right",
+    "right": "left",
+    "left_semi": "right_semi",
+    "right_semi": "left_semi",
+    "left_anti": "right_anti",
+    "right_anti": "left_anti",
+}
+
+
+def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa.Schema) -> list[tuple[str, str, str]]:
+    """(side, column of that side, name in the output) for each output column of a join."""
+    sides = dict.fromkeys(probe.names, "probe") | dict.fromkeys(build.names, "build")
+    return [(sides.get(name, "mark"), name, name) for name in node.schema.names]
 
 
 def once_per_schema(compile: Callable[[pa.Schema], Any]) -> Callable[[Any], Any]:
@@ -110,13 +136,15 @@ class Lowering:
             raise PlanError(f"the engine cannot run a {type(node).__name__} node (node {node.id})")
         return method(node)
 
-    def finish(self, root: p.PlanNode, make_sink: MakeOperator | None) -> Lowered:
-        """Lower the whole plan; `make_sink` makes the sink of the last pipeline, unless the plan ends in one."""
+    def finish(self, root: p.PlanNode) -> Lowered:
+        """Lower the whole plan; its rows go to the queue `results`, unless it ends in a sink of its own."""
         pipeline = self.lower(root)
-        if make_sink is not None:
-            pipeline.add("result", make_sink)
+        results = None
+        if not isinstance(root, p.CallbackSink):
+            results = BatchQueue(pipeline.drivers)
+            pipeline.add("result", lambda driver: ResultSink("result", self.memory, results))
         self.closed.append(pipeline)
-        return Lowered(self.closed, self.split_queues, self.memory)
+        return Lowered(self.closed, self.split_queues, self.memory, results)
 
     # --- sources ---
 
@@ -129,7 +157,12 @@ class Lowering:
         pipeline.add(
             node.id,
             lambda driver: TableScan(
-                node.id, self.memory, queue, schema, lambda split: self.open_split(node, split), self.settings.batch_rows
+                node.id,
+                self.memory,
+                queue,
+                schema,
+                lambda split: self.open_split(node, split),
+                self.settings.batch_rows,
             ),
         )
         return pipeline
@@ -142,9 +175,7 @@ class Lowering:
         pipeline = Pipeline(1)
         pipeline.add(
             node.id,
-            lambda driver: TableScan(
-                node.id, self.memory, queue, schema, lambda data: data, self.settings.batch_rows
-            ),
+            lambda driver: TableScan(node.id, self.memory, queue, schema, lambda data: data, self.settings.batch_rows),
         )
         return pipeline
 
@@ -213,21 +244,35 @@ class Lowering:
     def aggregate(self, node: p.Aggregate) -> Pipeline:
         pipeline = self.lower(node.child)
         steps = aggregate_steps(node)
+        drivers = self.settings.threads if steps.key_names else 1
+        kind = "hash" if steps.key_names else "gather"
         if pipeline.drivers == 1:
-            self._aggregation(pipeline, node, steps, "single")
+            self._aggregation(pipeline, node, steps, "single", steps.inputs)
+        elif steps.has_distinct:
+            # The rows of a group must meet before repeats can be told from firsts.
+            self._project(pipeline, node.id, steps.inputs)
+            pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema)
+            self._aggregation(pipeline, node, steps, "single", None)
         else:
-            self._aggregation(pipeline, node, steps, "partial")
-            drivers = self.settings.threads if steps.key_names else 1
-            kind = "hash" if steps.key_names else "gather"
+            self._aggregation(pipeline, node, steps, "partial", steps.inputs)
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
-            self._aggregation(pipeline, node, steps, "final")
-        if steps.post is not None:
+            self._aggregation(pipeline, node, steps, "final", None)
+        if not steps.is_final:
             self._project(pipeline, node.id, steps.post)
         return pipeline
 
-    def _aggregation(self, pipeline: Pipeline, node: p.Aggregate, steps: AggregateSteps, step: str) -> None:
-        expressions = steps.state_columns if step == "final" else steps.inputs
-        compile = once_per_schema(lambda schema: compile_projection(expressions, schema))
+    def _aggregation(
+        self,
+        pipeline: Pipeline,
+        node: p.Aggregate,
+        steps: AggregateSteps,
+        step: str,
+        expressions: Sequence[tuple[str, Expr]] | None,
+    ) -> None:
+        """Append one step of an aggregation; it reads `expressions`, or the input's columns as they are."""
+        compile = None
+        if expressions is not None:
+            compile = once_per_schema(lambda schema: compile_projection(expressions, schema))
         schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
         pipeline.add(
             node.id,
@@ -239,18 +284,62 @@ class Lowering:
     # --- joins ---
 
     def hash_join(self, node: p.HashJoin) -> Pipeline:
-        raise PlanError("hash joins are not lowered yet")
+        return self._join(node, node.left_keys, node.right_keys)
 
     def nested_loop_join(self, node: p.NestedLoopJoin) -> Pipeline:
-        raise PlanError(f"the engine cannot run a join without an equality (node {node.id})")
+        return self._join(node, None, None)
+
+    def _join(
+        self, node: p.HashJoin | p.NestedLoopJoin, left_keys: Sequence[str] | None, right_keys: Sequence[str] | None
+    ) -> Pipeline:
+        """The build side's pipeline ends in HashBuild; the probe's goes on. They meet at a bridge (SPEC V15)."""
+        kind, probe, build, probe_keys, build_keys = node.kind, node.left, node.right, left_keys, right_keys
+        if node.build == "left":
+            kind, probe, build, probe_keys, build_keys = FLIPPED[kind], build, probe, build_keys, probe_keys
+        build_pipeline = self.lower(build)
+        pipeline = self.lower(probe)
+        bridge = JoinBridge(
+            kind, build_pipeline.drivers, pipeline.drivers, node.condition is not None, build.schema, probe.schema
+        )
+        output = join_output(node, probe.schema, build.schema)
+        stored = [name for side, name, _ in output if side == "build"]
+        if node.condition is not None:
+            stored += [name for name in sorted(column_names(node.condition)) if name in build.schema.names]
+        condition = None
+        if node.condition is not None:
+            predicate = node.condition
+            condition = once_per_schema(lambda schema: compile_predicate(predicate, schema))
+        self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
+        if probe_keys is None:
+            pipeline.add(node.id, lambda driver: NestedLoopJoin(node.id, self.memory, bridge, output, condition))
+        else:
+            keys = list(probe_keys)
+            pipeline.add(node.id, lambda driver: HashProbe(node.id, self.memory, bridge, keys, output, condition))
+        return pipeline
+
+    def _close_build(
+        self, pipeline: Pipeline, node_id: str, bridge: JoinBridge, keys: list[str], stored: list[str]
+    ) -> None:
+        pipeline.add(node_id, lambda driver: HashBuild(node_id, self.memory, bridge, keys, stored))
+        self.closed.append(pipeline)
 
     # --- order ---
 
     def order_by(self, node: p.OrderBy) -> Pipeline:
-        raise PlanError("order by is not lowered yet")
+        pipeline = self.lower(node.child)
+        keys = sort_keys(node.keys)
+        state = SortState(pipeline.drivers)
+        pipeline.add(node.id, lambda driver: OrderBy(node.id, self.memory, keys, state))
+        return pipeline
 
     def top_n(self, node: p.TopN) -> Pipeline:
-        raise PlanError("top-n is not lowered yet")
+        pipeline = self.lower(node.child)
+        keys = sort_keys(node.keys)
+        if pipeline.drivers > 1:
+            pipeline.add(node.id, lambda driver: TopN(node.id, self.memory, keys, node.count + node.offset))
+            pipeline = self.gather(pipeline, node, node.schema)
+        pipeline.add(node.id, lambda driver: TopN(node.id, self.memory, keys, node.count, node.offset))
+        return pipeline
 
     def limit(self, node: p.Limit) -> Pipeline:
         pipeline = self.lower(node.child)
@@ -259,4 +348,11 @@ class Lowering:
         return pipeline
 
     def callback_sink(self, node: p.CallbackSink) -> Pipeline:
-        raise PlanError("callback sinks are not lowered yet")
+        pipeline = self.lower(node.child)
+        pipeline.add(node.id, lambda driver: CallbackSink(node.id, self.memory, node.callback))
+        return pipeline
+
+
+def sort_keys(keys: Sequence[p.SortKey]) -> list[tuple[str, bool, bool]]:
+    """(column, descending, nulls first) as the sorting operators take them."""
+    return [(key.column, key.descending, key.nulls_first) for key in keys]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from qcore.explain import explain_plan
 from qcore.plan import PlanNode
 from qcore.task import Task
+from qcore_ext.data.schema import Schema
 
 if TYPE_CHECKING:
     import pandas
@@ -27,9 +28,8 @@ class Result:
         self.plan = plan
         names = output_names if output_names is not None else plan.schema.names
         #: Schema of the result, known before anything runs.
-        self.schema: pa.Schema = pa.schema(
-            [plan.schema.field(i).with_name(name) for i, name in enumerate(names)]
-        )
+        engine_schema = pa.schema(Schema(plan.schema))
+        self.schema: pa.Schema = pa.schema([engine_schema.field(i).with_name(name) for i, name in enumerate(names)])
         self._make_task = make_task
         self._task: Task | None = None
         self._timeout = timeout

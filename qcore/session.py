@@ -108,7 +108,6 @@ def bind_sources(plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
     return plan.with_children(*children) if children else plan
 
 
-
 def sql(
     text: str,
     tables: Mapping[str, Any] | None = None,

@@ -1,0 +1,43 @@
+"""qcore: a query execution core for Python. Floor P4.
+
+`qcore.sql(text, tables={...})` runs SQL; `PlanBuilder` and `Task` run plans of one's own.
+"""
+
+from qcore.config import VERSION as __version__
+from qcore.connectors.base import FileSplit, Split
+from qcore.errors import (
+    Cancelled,
+    ExecutionError,
+    MemoryLimitError,
+    PlanError,
+    QcoreError,
+    SchemaChangeError,
+    Timeout,
+)
+from qcore.expression import Expr, col, lit
+from qcore.plan_builder import PlanBuilder
+from qcore.result import Result
+from qcore.session import Session, sql
+from qcore.task import IterOutcome, Task
+
+__all__ = [
+    "Cancelled",
+    "ExecutionError",
+    "Expr",
+    "FileSplit",
+    "IterOutcome",
+    "MemoryLimitError",
+    "PlanBuilder",
+    "PlanError",
+    "QcoreError",
+    "Result",
+    "SchemaChangeError",
+    "Session",
+    "Split",
+    "Task",
+    "Timeout",
+    "__version__",
+    "col",
+    "lit",
+    "sql",
+]

@@ -1,0 +1,328 @@
+"""The low-level handle on a running plan: splits in, batches out (SPEC V3, V4, D2, D3). Floor P4."""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from qcore import plan as p
+from qcore.config import Settings
+from qcore.connectors.base import Split, Table
+from qcore.connectors.files import SplitTable
+from qcore.connectors.view import expand_view
+from qcore.errors import QcoreError, Timeout
+from qcore.expression import Expr, col, substitute
+from qcore.lowering import Lowering
+from qcore_ext.data.schema import Schema
+from qcore_ext.execution.scheduler import Scheduler
+from qcore_ext.execution.task import Task as EngineTask
+from qcore_ext.structures.batch_queue import QueueReader
+
+# Waiting for a batch is done in slices, so that Ctrl-C is seen.
+WAIT_SLICE_SECONDS = 0.05
+# Splits asked of a source for each driver: enough that the last ones even out.
+SPLITS_PER_DRIVER = 8
+
+_schedulers: dict[int, Scheduler] = {}
+_schedulers_lock = threading.Lock()
+
+
+def scheduler_of(threads: int) -> Scheduler:
+    """The process's scheduler with this many threads, shared by all that ask for as many."""
+    with _schedulers_lock:
+        scheduler = _schedulers.get(threads)
+        if scheduler is None or not scheduler.usable:
+            scheduler = _schedulers[threads] = Scheduler(threads)
+        return scheduler
+
+
+class IterOutcome(enum.Enum):
+    """What next() of a running query answers (SPEC D2)."""
+
+    OK_NEW_SCHEMA = "a schema, and perhaps rows"
+    OK = "rows of the schema known"
+    NONE = "no more"
+    STOP = "an error ended the query"
+
+
+class Task:
+    """A plan being run: pipelines of drivers, fed with splits.
+
+    Parameters
+    ----------
+    plan : PlanNode
+        From PlanBuilder.build() or another frontend. Scans without a source wait for add_split.
+    drivers : int, optional
+        Drivers of each pipeline that can be split, and threads; by default one a processor.
+    memory_limit : int, optional
+        Bytes its operators may keep.
+    batch_rows : int, optional
+        Rows of a batch that sources aim at.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, qcore
+    >>> plan = qcore.PlanBuilder().values(pa.table({"a": [1, 2, 3]})).filter(qcore.col("a") > 1).build()
+    >>> task = qcore.Task(plan, drivers=2)
+    >>> sum(batch.num_rows for batch in task.batches())
+    2
+    """
+
+    def __init__(
+        self,
+        plan: p.PlanNode,
+        drivers: int | None = None,
+        *,
+        memory_limit: int | None = None,
+        batch_rows: int | None = None,
+    ) -> None:
+        self._open(plan, Settings.make(drivers, memory_limit, None, batch_rows, None))
+
+    @classmethod
+    def of_plan(cls, plan: p.PlanNode, settings: Settings) -> Task:
+        """A task under a session's settings."""
+        task = cls.__new__(cls)
+        task._open(plan, settings)
+        return task
+
+    def _open(self, plan: p.PlanNode, settings: Settings) -> None:
+        self.settings = settings
+        self.plan = plan = expand_views(plan)
+        #: Schema of the batches, as the engine gives them: every column nullable, dictionaries as their values.
+        self.schema: pa.Schema = pa.schema(Schema(plan.schema))
+        self._tables: dict[str, Table] = {}
+        self._scans = {node.id: node for node in plan.walk() if isinstance(node, p.Scan)}
+        for scan in self._scans.values():
+            self._tables[scan.id] = scan.source if scan.source is not None else SplitTable(source_schema(scan))
+        lowering = Lowering(settings, self._open_split)
+        lowered = lowering.finish(plan)
+        self._reader = None if lowered.results is None else QueueReader(lowered.results)
+        self._engine = EngineTask(
+            [pipeline.chains() for pipeline in lowered.pipelines],
+            lowered.memory,
+            scheduler_of(settings.threads),
+            lowered.split_queues,
+        )
+        self._feeders: list[threading.Thread] = []
+        self._waiting_splits: list[Any] = []
+
+    # --- splits ---
+
+    def _open_split(self, scan: p.Scan, split: Any) -> Any:
+        return self._tables[scan.id].open(split, scan.columns, source_filter(scan), self.settings.batch_rows)
+
+    def add_split(self, node_id: str, split: Split) -> None:
+        """Give a scan node one more split, at any time until no_more_splits. PlanError for a node that takes none."""
+        self._engine.add_split(node_id, split)
+
+    def no_more_splits(self, node_id: str) -> None:
+        """Say that a scan node gets no further split."""
+        self._engine.no_more_splits(node_id)
+
+    def _feed(self) -> None:
+        """Give the scans that have a source its splits."""
+        for scan in self._scans.values():
+            if scan.source is None:
+                continue
+            target = self.settings.threads * SPLITS_PER_DRIVER
+            if getattr(scan.source, "splits_wait", False):
+                feeder = threading.Thread(target=self._feed_scan, args=(scan, target), daemon=True)
+                self._feeders.append(feeder)
+                feeder.start()
+            else:
+                self._feed_scan(scan, target)
+
+    def _feed_scan(self, scan: p.Scan, target: int) -> None:
+        try:
+            splits = scan.source.splits(scan.columns, source_filter(scan), target)
+            if getattr(scan.source, "splits_wait", False):
+                self._waiting_splits.append(splits)
+            for split in splits:
+                if self._engine.state not in ("created", "running"):
+                    break
+                self._engine.add_split(scan.id, split)
+            close = getattr(splits, "close", None)
+            if close is not None:
+                close()
+            self._engine.no_more_splits(scan.id)
+        except Exception as error:
+            if self._engine.state in ("created", "running"):
+                self._engine.fail(error)
+                if threading.current_thread() not in self._feeders:
+                    raise
+
+    def _stop_feeding(self) -> None:
+        """End the sources that still wait for splits nobody wants any more."""
+        for splits in self._waiting_splits:
+            splits.close()
+        for feeder in self._feeders:
+            feeder.join()
+
+    # --- running ---
+
+    @property
+    def state(self) -> str:
+        """created, running, finished, failed or cancelled."""
+        return str(self._engine.state)
+
+    def start(self) -> None:
+        """Let the scheduler's threads run it; returns at once."""
+        if self._engine.state == "created":
+            self._feed()
+            self._engine.start()
+
+    def run_on_caller(self) -> Iterator[pa.RecordBatch]:
+        """The result's batches, computed on this thread alone as they are asked for (SPEC D3)."""
+        self._feed()
+        while not self._engine.run_on_caller(until=self._reader):
+            yield pa.record_batch(self._reader.next_batch(timeout=0))
+        yield from self._rest()
+
+    def _rest(self) -> Iterator[pa.RecordBatch]:
+        if self._reader is None:
+            return
+        while (batch := self._reader.next_batch()) is not None:
+            yield pa.record_batch(batch)
+
+    def batches(self, timeout: float | None = None) -> Iterator[pa.RecordBatch]:
+        """The result's batches as they come; starts the task if need be.
+
+        Raises
+        ------
+        QcoreError
+            What the task failed with. Leaving the loop early cancels the task.
+        Timeout
+            `timeout` seconds after the first batch was asked for, the task is still running; it is cancelled.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self.start()
+        try:
+            while self._reader is not None:
+                batch = self._next_batch(deadline, timeout)
+                if batch is None:
+                    break
+                yield pa.record_batch(batch)
+            self._wait_until(deadline, timeout)
+        finally:
+            if self._engine.state == "running":
+                self._engine.cancel()
+                self._engine.settle()
+            self._stop_feeding()
+            if self._reader is not None:
+                self._reader.close()
+
+    def _next_batch(self, deadline: float | None, timeout: float | None) -> Any:
+        while True:
+            try:
+                return self._reader.next_batch(timeout=WAIT_SLICE_SECONDS)
+            except Timeout:
+                if self._engine.state not in ("created", "running"):
+                    return None
+                if deadline is not None and time.monotonic() > deadline:
+                    raise Timeout(f"the query ran longer than its timeout of {timeout} s") from None
+
+    def _wait_until(self, deadline: float | None, timeout: float | None) -> None:
+        try:
+            self._engine.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except Timeout:
+            raise Timeout(f"the query ran longer than its timeout of {timeout} s") from None
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait for the end of a started task; raises what it failed with, or Timeout after `timeout` seconds."""
+        try:
+            self._engine.wait(timeout)
+        finally:
+            if self._engine.state != "running":
+                self._stop_feeding()
+
+    def cancel(self) -> None:
+        """Stop it, from any thread, within the batch it works on; whoever waits for it gets Cancelled."""
+        self._engine.cancel()
+
+    def iterator(self) -> TaskIterator:
+        """The running query as an iterator of outcomes (SPEC D2)."""
+        return TaskIterator(self)
+
+    # --- figures ---
+
+    def progress(self) -> tuple[int, int]:
+        """Splits read to their end, and splits added, of all scans together."""
+        done, added = self._engine.progress()
+        return int(done), int(added)
+
+    def stats(self) -> dict[str, Any]:
+        """Figures of every operator and driver (SPEC V14), at any time."""
+        stats: dict[str, Any] = self._engine.stats()
+        return stats
+
+
+class TaskIterator:
+    """next() → IterOutcome; then `batch` and `schema`. close() at the end, or earlier (SPEC D2, D5, D7, D8)."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._batches = task.batches()
+        self._outcome: IterOutcome | None = None
+        #: The rows of the last OK or OK_NEW_SCHEMA; None otherwise.
+        self.batch: pa.RecordBatch | None = None
+        #: The schema of the last rows; the declared one before the first.
+        self.schema: pa.Schema = task.schema
+        #: What STOP is about.
+        self.error: Exception | None = None
+
+    def next(self) -> IterOutcome:
+        """Go on to the next batch. After NONE or STOP it stays so."""
+        if self._outcome in (IterOutcome.NONE, IterOutcome.STOP):
+            return self._outcome
+        self.batch = None
+        first = self._outcome is None
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._outcome = IterOutcome.NONE
+            return self._outcome
+        except QcoreError as error:
+            self.error = error
+            self._outcome = IterOutcome.STOP
+            return self._outcome
+        changed = first or not batch.schema.equals(self.schema)
+        self.batch = batch
+        self.schema = batch.schema
+        self._outcome = IterOutcome.OK_NEW_SCHEMA if changed else IterOutcome.OK
+        return self._outcome
+
+    def close(self) -> None:
+        """End the query, if it still runs, and free everything. May be called again."""
+        self.batch = None
+        self._batches.close()  # type: ignore[attr-defined]
+        if self._outcome is not IterOutcome.STOP:
+            self._outcome = IterOutcome.NONE
+
+
+def expand_views(plan: p.PlanNode) -> p.PlanNode:
+    """The plan with views replaced by what they stand for."""
+    if isinstance(plan, p.Scan):
+        return expand_view(plan)
+    children = tuple(expand_views(child) for child in plan.children)
+    if all(new is old for new, old in zip(children, plan.children, strict=True)):
+        return plan
+    return plan.with_children(*children)
+
+
+def source_schema(scan: p.Scan) -> pa.Schema:
+    """The scan's output schema under the source's own column names."""
+    pairs = zip(scan.schema, scan.columns, strict=True)
+    return pa.schema([field.with_name(name) for field, name in pairs])
+
+
+def source_filter(scan: p.Scan) -> Expr | None:
+    """The scan's pruning filter over the source's own column names."""
+    if scan.filter is None:
+        return None
+    pairs = zip(scan.schema.names, scan.columns, strict=True)
+    return substitute(scan.filter, {name: col(held) for name, held in pairs})
