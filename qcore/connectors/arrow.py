@@ -56,7 +56,7 @@ class ArrowTable:
         """Sections of up to SPLIT_ROWS_MAX rows, cut at the chunks of the first column where those are large."""
         select_fields(self.schema, columns, "the Arrow table")
         n_rows = self._data.num_rows
-        rows = min(SPLIT_ROWS_MAX, max(SPLIT_ROWS_MIN, n_rows // max(1, 4 * target) // 2048 * 2048))
+        rows = min(SPLIT_ROWS_MAX, max(SPLIT_ROWS_MIN, n_rows // max(1, target) // 2048 * 2048))
         chunks = [len(chunk) for chunk in self._data.column(columns[0]).chunks] if columns else [n_rows]
         start = pending = 0
         for n in chunks:

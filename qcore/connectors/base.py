@@ -113,7 +113,10 @@ class Table(Protocol):
 
         `columns` and the columns of `filter` are this table's own names. Splits whose statistics show that no row can
         pass `filter` may be left out. `target` is how many splits would be enough to keep the drivers busy; there may
-        be more or fewer. A generator is closed when no more splits are wanted.
+        be more or fewer. When no more are wanted, the iterator's `close` is called, if it has one.
+
+        A table whose iterator may wait sets `splits_wait = True`; it is then iterated in a thread of its own, and
+        `close` may come from another.
         """
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:

@@ -160,8 +160,8 @@ class FileTable:
                     yield FileSplit(file.location.path, 0, None, constants)
             return
         footers = [FOOTERS.get(file.location) for file in self._files]
-        # Few splits for little work, but enough for every driver to take several.
-        split_rows = min(SPLIT_ROWS, sum(footer.n_rows for footer in footers) // max(1, 4 * target))
+        # Few splits for little work, but enough to keep every driver busy.
+        split_rows = min(SPLIT_ROWS, sum(footer.n_rows for footer in footers) // max(1, target))
         for footer, constants in zip(footers, self._constants, strict=True):
             if constants_may_pass(dict(constants), self.schema, filter):
                 yield from split_file(footer, constants, footer.location.path, filter, split_rows)

@@ -15,7 +15,8 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,34 +125,27 @@ class Exchange:
         finally:
             self._done.set()
 
-    def splits(self) -> Iterator[PartitionSplit]:
-        """A split a partition, while the job runs. Closing the iterator cancels the job."""
-        seen: dict[int, str] = {}
+    def start(self) -> None:
+        """Submit the job."""
         self._thread.start()
-        try:
-            while True:
-                finished = self._done.wait(POLL_SECONDS)
-                for partition, name in self._complete():
-                    if partition not in seen:
-                        seen[partition] = name
-                        yield PartitionSplit(os.path.join(self.folder, name), self)
-                if finished:
-                    self._check(seen)
-                    return
-        finally:
-            self.stop()
 
-    def _complete(self) -> list[tuple[int, str]]:
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of the job; whether it came."""
+        return self._done.wait(seconds)
+
+    def complete(self) -> list[tuple[int, str]]:
+        """Partition and name of each file that is whole."""
         names = [name for name in os.listdir(self.folder) if name.endswith(SUFFIX) and not name.startswith(".")]
         return sorted((int(name.split("-")[1]), name) for name in names)
 
-    def _check(self, seen: dict[int, str]) -> None:
+    def check(self, seen: Container[int]) -> None:
+        """Raise what the job failed with. `seen` are the partitions whose files were found."""
         if self._error is not None:
             if self._stopping:
                 raise Cancelled("the Spark job was cancelled")
             raise ExecutionError(f"the Spark job failed: {message_of(self._error)}") from self._error
         written = {row["partition"] for row in self._manifest if row["name"]}
-        missing = sorted(written - seen.keys())
+        missing = sorted(partition for partition in written if partition not in seen)
         if missing:
             raise ExecutionError(
                 f"Spark wrote partitions {missing[:5]} that are not in {self.folder}: set {DIRECTORY_CONF} to a folder "
@@ -160,9 +154,9 @@ class Exchange:
 
     def stop(self) -> None:
         """Cancel the job if it still runs, and wait until it is over."""
+        self._stopping = True
         if self._done.is_set() or not self._thread.is_alive():
             return
-        self._stopping = True
         deadline = time.monotonic() + CANCEL_SECONDS
         # A job that is only being submitted is not known to the scheduler yet, so the cancellation is repeated.
         while not self._done.is_set() and time.monotonic() < deadline:
@@ -173,8 +167,44 @@ class Exchange:
             self._done.wait(0.1)
 
 
+class PartitionSplits:
+    """Iterates over an exchange's partitions as they get ready. One thread's, but for close(), which any may call."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._seen: set[int] = set()
+        self._ready: deque[str] = deque()
+        self._closed = False
+        exchange.start()
+
+    def __iter__(self) -> PartitionSplits:
+        return self
+
+    def __next__(self) -> PartitionSplit:
+        while not self._ready:
+            if self._closed:
+                raise StopIteration
+            finished = self._exchange.wait(POLL_SECONDS)
+            for partition, name in self._exchange.complete():
+                if partition not in self._seen:
+                    self._seen.add(partition)
+                    self._ready.append(name)
+            if finished and not self._ready:
+                self._closed = True
+                self._exchange.check(self._seen)
+        return PartitionSplit(os.path.join(self._exchange.folder, self._ready.popleft()), self._exchange)
+
+    def close(self) -> None:
+        """No more splits are wanted: cancel the job, wait until it is over, and end a next() that waits."""
+        self._closed = True
+        self._exchange.stop()
+
+
 class SparkTable:
     """A DataFrame that Spark computes; its partitions come as Arrow files. Each scan of it is a Spark job."""
+
+    #: Taking the next split may wait for Spark.
+    splits_wait = True
 
     def __init__(self, df: Any, schema: pa.Schema, reason: str) -> None:
         self.schema = schema
@@ -190,7 +220,7 @@ class SparkTable:
         """A split a partition as it gets ready, of the wanted columns only."""
         select_fields(self.schema, columns, "the Spark DataFrame")
         names = [f"`{name.replace('`', '``')}`" for name in columns or self.schema.names[:1]]
-        return Exchange(self._df.select(*names), exchange_folder(self._df)).splits()
+        return PartitionSplits(Exchange(self._df.select(*names), exchange_folder(self._df)))
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """Map the file of a partition into memory; the file's name goes at once, its blocks when they are read."""
@@ -231,7 +261,8 @@ def exchange_folder(df: Any) -> str:
 
 def message_of(error: BaseException) -> str:
     """What Spark's error says, without its stack traces; of a Python worker's, its exception."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = str(error).partition("JVM stacktrace:")[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if RAISED.match(line)]
     if "Traceback (most recent call last):" in lines and raised:
         return f"in a Python worker, {raised[-1]}"

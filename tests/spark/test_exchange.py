@@ -17,7 +17,7 @@ from reading import read_split, read_splits, read_table
 from oracle import assert_same_rows
 from qcore.connectors.sources import table_from
 from qcore.errors import ExecutionError, PlanError
-from qcore.spark.exchange import DIRECTORY_CONF, Exchange, PartitionSplit, SparkTable, message_of
+from qcore.spark.exchange import DIRECTORY_CONF, Exchange, PartitionSplit, PartitionSplits, SparkTable, message_of
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_empty_partitions_and_empty_results(spark: Any, exchange_dir: Path) -> N
 
 def test_a_failing_task_is_named(spark: Any, exchange_dir: Path) -> None:
     df = spark.range(10).selectExpr("assert_true(id < 5, 'too large for us') as x", "id")
-    with pytest.raises(ExecutionError, match="the Spark job failed: .*too large for us"):
+    with pytest.raises(ExecutionError, match=r"the Spark job failed: .*too large for us"):
         read_table(table_from(df))
     gc.collect()
     assert read_table(table_from(spark.range(3).selectExpr("id + 1 as id"))).num_rows == 3, "the next query runs"
@@ -134,7 +134,7 @@ def test_of_two_attempts_at_a_partition_one_is_read(spark: Any, exchange_dir: Pa
         with pa.ipc.new_file(os.path.join(exchange.folder, f"part-000009-{attempt}.arrow"), rows.schema) as writer:
             writer.write_table(rows)
     table = SparkTable(spark.range(2), pa.schema([("id", pa.int64())]), "")
-    read = read_splits(table, exchange.splits(), ("id",))
+    read = read_splits(table, PartitionSplits(exchange), ("id",))
     assert sorted(read.column("id").to_pylist()) == [0, 1, 7]
 
 
@@ -182,5 +182,5 @@ def test_a_partition_split_stays_in_the_process(spark: Any, exchange_dir: Path) 
 def test_the_message_of_an_error() -> None:
     text = "An exception was thrown:\nTraceback (most recent call last):\n  File x\nValueError: no good\n"
     assert message_of(RuntimeError(text)) == "in a Python worker, ValueError: no good"
-    assert message_of(RuntimeError("[A] b\n\nJVM stacktrace")) == "[A] b JVM stacktrace"
+    assert message_of(RuntimeError("[A] b\n\nJVM stacktrace:\nx")) == "[A] b"
     assert message_of(RuntimeError()) == "RuntimeError"
