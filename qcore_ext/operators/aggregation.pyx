@@ -183,11 +183,17 @@ cdef class HashAggregation(Operator):
         return self.batch == NULL and not self.emitting and not self.input_over
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
+        cdef bint done = False
         if self.batch != NULL or self.emitting:
             return REFUSED
         self.batch = batch
         self.position = 0
-        self.consume()
+        try:
+            self.consume()
+            done = True
+        finally:
+            if not done:
+                self.batch = NULL           # after an error it is still the driver's
         return ACCEPTED
 
     cdef int load(self, int64_t n) except -1 nogil:

@@ -168,6 +168,7 @@ cdef bint key_pack(
     cdef int64_t i
     cdef int shift
     memset(nulls, 0, n * sizeof(uint32_t))
+    memset(low, 0, n * sizeof(uint64_t))       # keys of type null alone write no word
     # The field at shift 0 of a word is written there first, the others are mixed in.
     for shift in range(2):
         for c in range(layout.n_columns):

@@ -1,0 +1,31 @@
+"""Order by: every driver sorts a run, the last one to finish merges the runs and gives them out. Floor E4."""
+
+from libc.stdint cimport int64_t
+
+from qcore_ext.data.column cimport Column
+from qcore_ext.data.schema cimport CSchema
+from qcore_ext.ground.memory cimport Buffer
+from qcore_ext.operators.operator cimport Operator
+from qcore_ext.structures.row_store cimport RowStore
+from qcore_ext.structures.sort_order cimport SortOrder
+from qcore_ext.structures.sort_state cimport SortState
+
+
+cdef class OrderBy(Operator):
+    cdef SortOrder order
+    cdef SortState state
+    cdef RowStore* rows             # owned; until the run is delivered
+    cdef Buffer* scratch            # owned; one VectorScratch
+    cdef Buffer* merged             # owned; uint32 positions of all rows in order
+    cdef Column** columns           # owned; of all rows
+    cdef int64_t n_columns
+    cdef CSchema* merged_schema     # owned
+    cdef int64_t n_merged
+    cdef int64_t n_given
+    cdef bint delivered
+    cdef bint input_over
+
+    cdef int prepare(self, CSchema* schema) except -1 nogil
+    cdef int merge(self) except -1 nogil
+    cdef void leave(self) noexcept nogil
+    cdef void release(self) noexcept nogil

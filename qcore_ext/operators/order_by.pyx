@@ -1,0 +1,206 @@
+"""Order by: every driver sorts a run, the last one to finish merges the runs and gives them out. Floor E4."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, VectorScratch, column_unref, columns_take
+from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, schema_equal
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+)
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.structures.row_store cimport (
+    RowStore, row_store_append, row_store_column, row_store_concat, row_store_new,
+)
+from qcore_ext.structures.sort_order cimport SortOrder
+from qcore_ext.structures.sort_run cimport SortRun, sort_run_new
+from qcore_ext.structures.sort_state cimport SortState, merge_runs
+
+from qcore_ext.ground.status import PlanError, SchemaChangeError
+
+cdef enum:
+    OUTPUT_ROWS = 65536
+
+
+cdef class OrderBy(Operator):
+    """All rows in order, from whichever driver finishes last; the others give none.
+
+    Parameters
+    ----------
+    node_id : str
+    query_memory : Account
+    keys : list of (str, bool, bool)
+        Column name, descending, nulls first.
+    state : SortState, optional
+        Shared by the operators of one sort; left out: this one is alone.
+
+    Raises
+    ------
+    PlanError
+        At bind: a key is missing or has no order, or a column is nested.
+    """
+
+    def __init__(self, str node_id, Account query_memory, list keys, SortState state=None):
+        Operator.__init__(self, "OrderBy", node_id, query_memory)
+        self.order = SortOrder(keys)
+        self.state = state if state is not None else SortState(1)
+
+    def __dealloc__(self):
+        self.release()
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        if self.rows != NULL:
+            with gil:
+                if not schema_equal(schema, self.input_schema):
+                    raise SchemaChangeError(
+                        f"OrderBy of node {self.node_id}: the input's schema changed while rows are held; "
+                        "cast the columns to one schema first"
+                    )
+            return 0
+        with gil:
+            self.order.resolve(schema)
+            for i in range(schema.n_fields):
+                if schema.fields[i].type.id == TYPE_NESTED:
+                    raise PlanError(
+                        f"OrderBy of node {self.node_id} cannot carry the nested column "
+                        f"{schema.fields[i].name.decode()!r}; order before nesting, or select its fields"
+                    )
+        self.set_input_schema(schema)
+        self.set_output_schema(schema)
+        return self.prepare(schema)
+
+    cdef int prepare(self, CSchema* schema) except -1 nogil:
+        cdef DataType* types = <DataType*> struct_new(max(schema.n_fields, 1) * sizeof(DataType))
+        cdef int32_t i
+        try:
+            for i in range(schema.n_fields):
+                types[i] = schema.fields[i].type
+            self.rows = row_store_new(self.account, types, schema.n_fields)
+            if self.scratch == NULL:
+                self.scratch = buffer_new(self.account, sizeof(VectorScratch))
+        finally:
+            struct_free(types)
+        return 0
+
+    cdef bint needs_input(self) noexcept nogil:
+        return not self.input_over
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        cdef const uint32_t* rows
+        cdef int64_t n
+        cdef int64_t start = 0
+        if self.input_over:
+            return REFUSED
+        while start < batch.n_selected:
+            n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
+            rows = batch.selection + start if batch.selection != NULL else NULL
+            row_store_append(self.rows, batch.columns, start, rows, n, <VectorScratch*> self.scratch.data)
+            start += n
+        batch_unref(batch)
+        return ACCEPTED
+
+    cdef int finish(self) except -1 nogil:
+        cdef SortRun* run = NULL
+        cdef RowStore* rows = self.rows
+        self.input_over = True
+        buffer_unref(self.scratch)
+        self.scratch = NULL
+        if rows != NULL and rows.n_rows > 0:
+            self.rows = NULL
+            run = sort_run_new(
+                rows, self.input_schema, self.order.parts, self.order.first_open, self.order.n_keys, self.account
+            )
+        self.delivered = True
+        if self.state.deliver(run):
+            self.merge()
+        return 0
+
+    cdef int merge(self) except -1 nogil:
+        """All runs are there: put them in one order and under one set of columns."""
+        cdef SortRun** runs = self.state.runs
+        cdef int64_t n_runs = self.state.n_runs
+        cdef RowStore** parts = NULL
+        cdef RowStore* all_rows = NULL
+        cdef int64_t i
+        if n_runs == 0:
+            return 0
+        if self.input_schema == NULL:
+            with gil:
+                self.order.resolve(runs[0].schema)      # this driver saw no row
+        try:
+            self.merged = merge_runs(
+                runs, n_runs, self.order.parts, self.order.first_open, self.order.n_keys, self.account
+            )
+            parts = <RowStore**> struct_new(n_runs * sizeof(RowStore*))
+            for i in range(n_runs):
+                parts[i] = runs[i].rows
+                self.n_merged += runs[i].rows.n_rows
+            all_rows = row_store_concat(parts, n_runs, self.account)
+            self.merged_schema = <CSchema*> owner_ref(<Owner*> runs[0].schema)
+            self.columns = <Column**> struct_new(max(all_rows.n_columns, 1) * sizeof(Column*))
+            self.n_columns = all_rows.n_columns
+            for i in range(all_rows.n_columns):
+                self.columns[i] = row_store_column(all_rows, <int32_t> i)
+        finally:
+            struct_free(parts)
+            owner_unref(<Owner*> all_rows)
+            self.state.clear()
+        return 0
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        cdef Batch* batch
+        cdef int64_t n
+        cdef bint done = False
+        if not self.input_over:
+            return NEEDS_INPUT
+        if self.n_given == self.n_merged:
+            self.release()
+            return FINISHED
+        n = min(self.n_merged - self.n_given, <int64_t> OUTPUT_ROWS)
+        batch = batch_new(self.merged_schema, n)
+        try:
+            columns_take(
+                self.columns, self.n_columns, (<uint32_t*> self.merged.data) + self.n_given, n, <Owner*> self.merged,
+                self.account, batch.columns,
+            )
+            done = True
+        finally:
+            if not done:
+                batch.n_columns = 0         # columns_take has dropped what it made
+                batch_unref(batch)
+        self.n_given += n
+        out[0] = batch
+        return OUTPUT
+
+    cdef void abandon(self) noexcept nogil:
+        self.leave()
+        self.release()
+
+    cdef void close(self) noexcept nogil:
+        self.leave()
+        self.release()
+
+    cdef void leave(self) noexcept nogil:
+        """Leave the barrier. A driver that does so without its run wants no output, so nobody merges if it is the last."""
+        if not self.delivered:
+            self.delivered = True
+            if self.state.deliver(NULL):
+                self.state.clear()
+
+    cdef void release(self) noexcept nogil:
+        cdef int64_t i
+        for i in range(self.n_columns):
+            column_unref(self.columns[i])
+        struct_free(self.columns)
+        self.columns = NULL
+        self.n_columns = 0
+        self.n_given = self.n_merged
+        buffer_unref(self.merged)
+        buffer_unref(self.scratch)
+        owner_unref(<Owner*> self.rows)
+        owner_unref(<Owner*> self.merged_schema)
+        self.merged = NULL
+        self.scratch = NULL
+        self.rows = NULL
+        self.merged_schema = NULL

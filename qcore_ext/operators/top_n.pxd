@@ -1,0 +1,38 @@
+"""Top-N: the first rows of an order, without sorting the rest. Floor E4."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.data.column cimport Vector
+from qcore_ext.data.schema cimport CSchema, DataType
+from qcore_ext.ground.memory cimport Buffer
+from qcore_ext.operators.operator cimport Operator
+from qcore_ext.structures.sort_order cimport SortOrder
+from qcore_ext.structures.stored_keys cimport StoredKeys
+
+
+cdef class TopN(Operator):
+    cdef SortOrder order
+    cdef int64_t count
+    cdef int64_t offset
+    cdef int64_t rows_max           # rows kept before the worst are thrown out
+    cdef int32_t n_columns
+    cdef int32_t n_keys
+    cdef DataType* types            # owned
+    cdef StoredKeys* rows           # owned; the candidates, strings copied so that no input batch is kept alive
+    cdef Vector* vectors            # owned; a column each
+    cdef Vector* keys               # owned; a key each
+    cdef Vector* worst              # owned; the keys of the row that new ones must beat
+    cdef uint64_t* worst_validity   # owned; a word a key
+    cdef Buffer* scratch            # owned
+    cdef bint full                  # count + offset rows have been seen, so `worst` stands
+    cdef uint64_t worst_prefix
+    cdef int64_t n_given
+    cdef bint input_over
+
+    cdef int prepare(self, CSchema* schema) except -1 nogil
+    cdef int64_t pick(self, int64_t n) noexcept nogil
+    cdef int add_vector(self, Batch* batch, int64_t start, int64_t n) except -1 nogil
+    cdef int shrink(self, bint final) except -1 nogil
+    cdef void note_worst(self) noexcept nogil
+    cdef void release(self) noexcept nogil

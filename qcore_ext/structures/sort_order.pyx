@@ -1,0 +1,319 @@
+"""The order of rows: keys, 64-bit prefixes that sort like them, and the comparison that settles ties. Floor E3."""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+
+from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, Vector, view_data
+from qcore_ext.data.schema cimport (
+    PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_NESTED, PHYS_NONE,
+    PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64, PHYS_VIEW, CSchema, schema_index, type_name,
+)
+from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.memory cimport struct_free, struct_new
+from qcore_ext.ground.wide cimport int128
+
+from qcore_ext.ground.status import PlanError
+
+cdef extern from "native/byte_order.h" nogil:
+    uint64_t qc_swap_bytes(uint64_t value)
+
+ctypedef fused Signed:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+
+ctypedef fused Unsigned:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+ctypedef fused Plain:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    int128
+
+ctypedef fused Real:
+    float
+    double
+
+
+cdef int value_bits(uint8_t phys) noexcept nogil:
+    """Bits of a value's sortable code; 0 for type null."""
+    if phys == PHYS_NONE:
+        return 0
+    if phys == PHYS_BOOL:
+        return 1
+    if phys == PHYS_I8 or phys == PHYS_U8:
+        return 8
+    if phys == PHYS_I16 or phys == PHYS_U16:
+        return 16
+    return 32 if phys == PHYS_I32 or phys == PHYS_U32 or phys == PHYS_F32 else 64
+
+
+cdef class SortOrder:
+    """What rows are ordered by.
+
+    Parameters
+    ----------
+    keys : list of (str, bool, bool)
+        Column name, descending, nulls first.
+    """
+
+    def __init__(self, list keys):
+        self.keys = [(str(name), bool(descending), bool(nulls_first)) for name, descending, nulls_first in keys]
+        self.n_keys = <int32_t> len(keys)
+        self.parts = <SortKey*> struct_new(max(self.n_keys, 1) * sizeof(SortKey))
+
+    def __dealloc__(self):
+        struct_free(self.parts)
+
+    cdef int resolve(self, CSchema* schema) except -1:
+        cdef int32_t k, column
+        cdef int bits
+        cdef int room = 64
+        cdef SortKey* part
+        cdef uint8_t phys
+        self.first_open = self.n_keys
+        for k, (name, descending, nulls_first) in enumerate(self.keys):
+            text = name.encode()
+            column = schema_index(schema, text)
+            if column < 0:
+                names = ", ".join(schema.fields[i].name.decode() for i in range(schema.n_fields))
+                raise PlanError(f"cannot order by {name!r}: the columns are {names}")
+            phys = schema.fields[column].type.phys
+            if phys == PHYS_NESTED or phys == PHYS_INTERVAL:
+                raise PlanError(f"cannot order by {name!r}: {type_name(&schema.fields[column].type)} values have no order")
+            part = &self.parts[k]
+            part.column = column
+            part.descending = descending
+            part.nulls_first = nulls_first
+            bits = value_bits(phys)
+            part.bits = <uint8_t> max(min(bits, room - 1), 0)
+            room = max(room - 1 - part.bits, 0)
+            part.shift = <uint8_t> room
+            if (part.bits < bits or phys == PHYS_VIEW or phys == PHYS_I128 or room == 0) and self.first_open == self.n_keys:
+                if part.bits < bits or phys == PHYS_VIEW or phys == PHYS_I128:
+                    self.first_open = k
+                elif k + 1 < self.n_keys:
+                    self.first_open = k + 1
+        return 0
+
+
+# --- prefixes: every value as an unsigned number of value_bits(phys) bits ---
+
+cdef void codes_of_signed(const Signed* values, int64_t n, uint64_t* out) noexcept nogil:
+    cdef uint64_t half = (<uint64_t> 1) << (8 * sizeof(Signed) - 1)
+    cdef int64_t i
+    for i in range(n):
+        out[i] = (<uint64_t> <int64_t> values[i] + half) & (half - 1 + half)
+
+
+cdef void codes_of_unsigned(const Unsigned* values, int64_t n, uint64_t* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = values[i]
+
+
+cdef void codes_of_doubles(const double* values, int64_t n, uint64_t* out) noexcept nogil:
+    cdef double nan = <double> 0.0 / <double> 0.0
+    cdef double value
+    cdef uint64_t bits
+    cdef int64_t i
+    for i in range(n):
+        value = values[i] + 0.0 if values[i] == values[i] else nan
+        memcpy(&bits, &value, 8)
+        if values[i] != values[i]:
+            bits = 0x7FF8000000000000ULL
+        # Positive: set the sign bit; negative: invert all.
+        out[i] = bits ^ (<uint64_t> ((<int64_t> bits) >> 63) | 0x8000000000000000ULL)
+
+
+cdef void codes_of_floats(const float* values, int64_t n, uint64_t* out) noexcept nogil:
+    cdef float value
+    cdef uint32_t bits
+    cdef int64_t i
+    for i in range(n):
+        value = values[i] + <float> 0.0
+        memcpy(&bits, &value, 4)
+        if values[i] != values[i]:
+            bits = 0x7FC00000U
+        out[i] = <uint32_t> (bits ^ (<uint32_t> ((<int32_t> bits) >> 31) | 0x80000000U))
+
+
+cdef void codes_of_wide(const int128* values, int64_t n, uint64_t* out) noexcept nogil:
+    """Clamped to 64 bits: sums of decimals are of that type, and rarely so large."""
+    cdef int128 low = -(<int128> 0x7FFFFFFFFFFFFFFFULL) - 1
+    cdef int128 high = <int128> 0x7FFFFFFFFFFFFFFFULL
+    cdef int128 value
+    cdef int64_t i
+    for i in range(n):
+        value = values[i]
+        value = low if value < low else (high if value > high else value)
+        out[i] = <uint64_t> <int64_t> value + 0x8000000000000000ULL
+
+
+cdef void codes_of_strings(const StringView* values, const uint8_t* validity, int64_t n, uint64_t* out) noexcept nogil:
+    """The first eight bytes, the first one highest."""
+    cdef uint64_t word
+    cdef int64_t i
+    for i in range(n):
+        word = 0
+        if values[i].length <= VIEW_INLINE_BYTES:
+            memcpy(&word, values[i].prefix, 8)
+        elif is_valid(validity, i):
+            memcpy(&word, values[i].pointer, 8)
+        out[i] = qc_swap_bytes(word)
+
+
+cdef void key_codes(const Vector* key, int64_t n, uint64_t* out) noexcept nogil:
+    cdef uint8_t phys = key.phys
+    if phys == PHYS_I64:
+        codes_of_signed[int64_t](<const int64_t*> key.values, n, out)
+    elif phys == PHYS_I32:
+        codes_of_signed[int32_t](<const int32_t*> key.values, n, out)
+    elif phys == PHYS_F64:
+        codes_of_doubles(<const double*> key.values, n, out)
+    elif phys == PHYS_VIEW:
+        codes_of_strings(<const StringView*> key.values, key.validity, n, out)
+    elif phys == PHYS_I128:
+        codes_of_wide(<const int128*> key.values, n, out)
+    elif phys == PHYS_F32:
+        codes_of_floats(<const float*> key.values, n, out)
+    elif phys == PHYS_I16:
+        codes_of_signed[int16_t](<const int16_t*> key.values, n, out)
+    elif phys == PHYS_I8:
+        codes_of_signed[int8_t](<const int8_t*> key.values, n, out)
+    elif phys == PHYS_U64:
+        codes_of_unsigned[uint64_t](<const uint64_t*> key.values, n, out)
+    elif phys == PHYS_U32:
+        codes_of_unsigned[uint32_t](<const uint32_t*> key.values, n, out)
+    elif phys == PHYS_U16:
+        codes_of_unsigned[uint16_t](<const uint16_t*> key.values, n, out)
+    elif phys == PHYS_U8 or phys == PHYS_BOOL:
+        codes_of_unsigned[uint8_t](<const uint8_t*> key.values, n, out)
+    else:
+        memset(out, 0, n * 8)
+
+
+cdef void add_key(const SortKey* part, const Vector* key, int64_t n, uint64_t* codes, uint64_t* prefixes) noexcept nogil:
+    """Mix one key's codes into the prefixes, where it has at least the bit for nulls."""
+    cdef int drop = max(value_bits(key.phys) - part.bits, 0)
+    cdef int shift = part.shift
+    cdef uint64_t ones = ((<uint64_t> 1) << part.bits) - 1
+    cdef uint64_t flip = ones if part.descending else 0
+    cdef uint64_t flag = (<uint64_t> 1) << part.bits
+    cdef uint64_t value_flag = flag if part.nulls_first else 0
+    cdef int64_t i
+    if part.bits == 0:
+        for i in range(n):
+            codes[i] = 0            # a shift by 64 is undefined
+        flip = 0
+        drop = 0
+    for i in range(n):
+        codes[i] = ((codes[i] >> drop) ^ flip) | value_flag
+    if key.validity != NULL or key.phys == PHYS_NONE:
+        for i in range(n):
+            if key.phys == PHYS_NONE or not is_valid(key.validity, i):
+                codes[i] = value_flag ^ flag
+    for i in range(n):
+        prefixes[i] |= codes[i] << shift
+
+
+cdef void sort_prefixes(const SortKey* parts, int32_t n_keys, const Vector* keys, int64_t n, uint64_t* prefixes) noexcept nogil:
+    cdef uint64_t codes[2048]
+    cdef Vector block
+    cdef int64_t m
+    cdef int64_t start = 0
+    cdef int32_t k
+    memset(prefixes, 0, n * 8)
+    while start < n:
+        m = min(n - start, <int64_t> 2048)
+        for k in range(n_keys):
+            if k > 0 and parts[k - 1].shift == 0:
+                break               # the prefix is full
+            block.phys = keys[k].phys
+            block.values = (<const char*> keys[k].values) + start * phys_bytes(keys[k].phys)
+            block.validity = keys[k].validity + (start >> 3) if keys[k].validity != NULL else NULL
+            key_codes(&block, m, codes)
+            add_key(&parts[k], &block, m, codes, prefixes + start)
+        start += m
+
+
+cdef int phys_bytes(uint8_t phys) noexcept nogil:
+    if phys == PHYS_I128 or phys == PHYS_VIEW:
+        return 16
+    return (value_bits(phys) + 7) >> 3
+
+
+# --- comparing values ---
+
+cdef inline int compare_plain(const Plain* a, int64_t i, const Plain* b, int64_t j) noexcept nogil:
+    return (a[i] > b[j]) - (a[i] < b[j])
+
+
+cdef inline int compare_reals(const Real* a, int64_t i, const Real* b, int64_t j) noexcept nogil:
+    if a[i] != a[i] or b[j] != b[j]:
+        return (a[i] != a[i]) - (b[j] != b[j])
+    return (a[i] > b[j]) - (a[i] < b[j])
+
+
+cdef int compare_views(const StringView* a, const StringView* b) noexcept nogil:
+    cdef uint32_t shorter = a.length if a.length < b.length else b.length
+    cdef int order = memcmp(view_data(a), view_data(b), shorter)
+    if order != 0:
+        return order
+    return (a.length > b.length) - (a.length < b.length)
+
+
+cdef int compare_values(uint8_t phys, const void* a, int64_t i, const void* b, int64_t j) noexcept nogil:
+    if phys == PHYS_I64:
+        return compare_plain[int64_t](<const int64_t*> a, i, <const int64_t*> b, j)
+    if phys == PHYS_I32:
+        return compare_plain[int32_t](<const int32_t*> a, i, <const int32_t*> b, j)
+    if phys == PHYS_VIEW:
+        return compare_views(&(<const StringView*> a)[i], &(<const StringView*> b)[j])
+    if phys == PHYS_F64:
+        return compare_reals[double](<const double*> a, i, <const double*> b, j)
+    if phys == PHYS_I128:
+        return compare_plain[int128](<const int128*> a, i, <const int128*> b, j)
+    if phys == PHYS_F32:
+        return compare_reals[float](<const float*> a, i, <const float*> b, j)
+    if phys == PHYS_I16:
+        return compare_plain[int16_t](<const int16_t*> a, i, <const int16_t*> b, j)
+    if phys == PHYS_I8:
+        return compare_plain[int8_t](<const int8_t*> a, i, <const int8_t*> b, j)
+    if phys == PHYS_U64:
+        return compare_plain[uint64_t](<const uint64_t*> a, i, <const uint64_t*> b, j)
+    if phys == PHYS_U32:
+        return compare_plain[uint32_t](<const uint32_t*> a, i, <const uint32_t*> b, j)
+    if phys == PHYS_U16:
+        return compare_plain[uint16_t](<const uint16_t*> a, i, <const uint16_t*> b, j)
+    if phys == PHYS_U8 or phys == PHYS_BOOL:
+        return compare_plain[uint8_t](<const uint8_t*> a, i, <const uint8_t*> b, j)
+    return 0
+
+
+cdef int sort_compare(
+    const SortKey* parts, int32_t first, int32_t n_keys, const Vector* a, int64_t i, const Vector* b, int64_t j,
+) noexcept nogil:
+    cdef bint valid_a, valid_b
+    cdef int order
+    cdef int32_t k
+    for k in range(first, n_keys):
+        valid_a = is_valid(a[k].validity, i)
+        valid_b = is_valid(b[k].validity, j)
+        if valid_a and valid_b:
+            order = compare_values(a[k].phys, a[k].values, i, b[k].values, j)
+            if order != 0:
+                return -order if parts[k].descending else order
+        elif valid_a != valid_b:
+            return 1 if valid_a == parts[k].nulls_first else -1
+    return 0

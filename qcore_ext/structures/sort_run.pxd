@@ -1,0 +1,41 @@
+"""A sorted run: rows of one driver and their order. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from qcore_ext.data.column cimport Column, Vector
+from qcore_ext.data.schema cimport CSchema
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount
+from qcore_ext.structures.row_store cimport RowStore
+from qcore_ext.structures.sort_order cimport SortKey
+
+
+ctypedef struct SortEntry:
+    uint64_t prefix
+    uint32_t row
+    uint32_t unused
+
+
+ctypedef struct SortRun:
+    CSchema* schema             # owned; of the rows
+    RowStore* rows              # owned
+    Buffer* entries             # owned; SortEntry a row, in order
+    Vector* keys                # owned; over rows, a key each
+    int32_t n_keys
+
+
+# Order n entries whose prefixes are set; `other` has as much room. Ties are settled by comparing keys from `first_open` on.
+# Returns the array that holds the result: `entries` or `other`.
+cdef SortEntry* sort_entries(
+    SortEntry* entries, SortEntry* other, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys,
+    const Vector* keys,
+) noexcept nogil
+# Entries 0..n over flat canonical columns, ordered; the caller owns the buffer of SortEntry.
+cdef Buffer* sort_columns(
+    const Vector* keys, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
+) except NULL nogil
+
+# A run of the rows; takes over the reference to `rows`, also on error.
+cdef SortRun* sort_run_new(
+    RowStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
+) except NULL nogil
+cdef void sort_run_free(SortRun* run) noexcept nogil        # NULL is ignored

@@ -1,0 +1,105 @@
+"""Where the drivers of a sort meet: each delivers its run, the last one merges them all. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref, struct_free, struct_new
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.structures.sort_order cimport SortKey, sort_compare
+from qcore_ext.structures.sort_run cimport SortEntry, SortRun, sort_run_free
+
+cdef int64_t ROWS_MAX = 0xFFFFFFFE
+
+
+cdef class SortState:
+    """What the drivers of one OrderBy share.
+
+    Parameters
+    ----------
+    n_drivers : int
+        How many OrderBy operators meet here.
+    """
+
+    def __cinit__(self, int64_t n_drivers):
+        if n_drivers < 1:
+            raise ValueError(f"a sort needs at least one driver, not {n_drivers}")
+        mutex_init(&self.mutex)
+        self.n_drivers = n_drivers
+        self.n_left = n_drivers
+        self.runs = <SortRun**> struct_new(n_drivers * sizeof(SortRun*))
+
+    def __dealloc__(self):
+        self.clear()
+        struct_free(self.runs)
+        mutex_destroy(&self.mutex)
+
+    cdef bint deliver(self, SortRun* run) noexcept nogil:
+        cdef bint last
+        mutex_lock(&self.mutex)
+        if run != NULL:
+            self.runs[self.n_runs] = run
+            self.n_runs += 1
+        self.n_left -= 1
+        last = self.n_left == 0
+        mutex_unlock(&self.mutex)
+        return last
+
+    cdef void clear(self) noexcept nogil:
+        cdef int64_t i
+        for i in range(self.n_runs):
+            sort_run_free(self.runs[i])
+        self.n_runs = 0
+
+
+cdef Buffer* merge_runs(
+    SortRun** runs, int64_t n_runs, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
+) except NULL nogil:
+    cdef int64_t n_rows = 0
+    cdef int64_t i
+    for i in range(n_runs):
+        n_rows += runs[i].rows.n_rows
+    if n_rows > ROWS_MAX:
+        raise_execution(b"a sort takes up to 2**32 rows")
+        return NULL
+    cdef Buffer* out = buffer_new(account, n_rows * sizeof(uint32_t))
+    cdef int64_t* at = NULL
+    try:
+        at = <int64_t*> struct_new(2 * n_runs * sizeof(int64_t))
+        merge_into(runs, n_runs, parts, first_open, n_keys, n_rows, at, at + n_runs, <uint32_t*> out.data)
+    finally:
+        if at == NULL:
+            buffer_unref(out)
+        struct_free(at)
+    return out
+
+
+cdef void merge_into(
+    SortRun** runs, int64_t n_runs, const SortKey* parts, int32_t first_open, int32_t n_keys, int64_t n_rows,
+    int64_t* heads, int64_t* bases, uint32_t* out,
+) noexcept nogil:
+    """Take the least of the runs' heads, over and over: there are as many runs as drivers, too few for a heap to pay."""
+    cdef const SortEntry* entry
+    cdef const SortEntry* best
+    cdef int64_t base = 0
+    cdef int64_t i, j, best_run
+    cdef bint before
+    for j in range(n_runs):
+        bases[j] = base
+        base += runs[j].rows.n_rows
+    for i in range(n_rows):
+        best = NULL
+        best_run = 0
+        for j in range(n_runs):
+            if heads[j] == runs[j].rows.n_rows:
+                continue
+            entry = (<const SortEntry*> runs[j].entries.data) + heads[j]
+            before = best == NULL or entry.prefix < best.prefix
+            if not before and entry.prefix == best.prefix and first_open < n_keys:
+                before = sort_compare(
+                    parts, first_open, n_keys, runs[j].keys, entry.row, runs[best_run].keys, best.row
+                ) < 0
+            if before:
+                best = entry
+                best_run = j
+        out[i] = <uint32_t> (bases[best_run] + best.row)
+        heads[best_run] += 1
