@@ -12,7 +12,7 @@ import pyarrow as pa
 from qcore.expression import Alias, Column, Expr, children, col, conjuncts, lit, rebuild, substitute
 from qcore.functions import expr_type
 from qcore.joins import join_on_keys
-from qcore.naming import NodeIds, fresh_ids, with_ids
+from qcore.naming import ColumnNames, NodeIds, fresh_ids, with_ids
 from qcore.plan import (
     Aggregate,
     AggregateCall,
@@ -33,7 +33,6 @@ from qcore.schema import (
     JOIN_KINDS,
     LEFT_ONLY,
     MARK,
-    RIGHT_ONLY,
     aggregate_schema,
     check_column,
     check_columns,
@@ -567,14 +566,15 @@ def _told_apart(
 ) -> tuple[PlanNode, dict[str, str]]:
     """The right input with other names for columns the left has too, and what was renamed."""
     shared = [name for name in right.schema.names if name in left.schema.names]
-    one_side = kind in LEFT_ONLY or kind in RIGHT_ONLY or kind == "mark"
-    if not shared or (one_side and not has_condition and suffix is None):
+    if not shared:
         return right, {}
-    if suffix is None:
+    hidden = kind in LEFT_ONLY or kind == "mark"
+    if suffix is None and (has_condition or not hidden):
         raise PlanError(
             f"{where}: both inputs have a column {shared[0]!r}; give suffix=…, or rename one with project()"
         )
-    names = {name: name + suffix for name in shared}
+    new_names = ColumnNames([*left.schema.names, *right.schema.names])
+    names = {name: name + suffix if suffix is not None else new_names.new(name) for name in shared}
     new = [names.get(name, name) for name in right.schema.names]
     check_unique([*left.schema.names, *new], where)
     schema = pa.schema([field.with_name(name) for field, name in zip(right.schema, new, strict=True)])

@@ -94,6 +94,8 @@ def expr_sql(expr: Expr, schema: pa.Schema) -> str:
     if expr.function == "divide":
         whole = all(pa.types.is_integer(expr_type(argument, schema)) for argument in expr.arguments)
         return f"({arguments[0]} {'//' if whole else '/'} {arguments[1]})"
+    if expr.function == "concat":
+        return f"({' || '.join(arguments)})"
     if expr.function in OPERATORS:
         return "(" + f" {OPERATORS[expr.function]} ".join(arguments) + ")"
     if expr.function in SUFFIXES:
@@ -131,7 +133,7 @@ def unary_sql(node: p.PlanNode, names: str) -> str:
             f"{expr_sql(expr, child.schema)} as {name_sql(name)}"
             for name, expr in zip(node.schema.names, node.expressions, strict=True)
         ]
-        return f"select {', '.join(items)} from {source}"
+        return f"select {', '.join(items) or '1'} from {source}"
     if isinstance(node, p.Aggregate):
         return aggregate_sql(node, source)
     if isinstance(node, (p.OrderBy, p.TopN)):

@@ -203,7 +203,9 @@ def _subqueries(message: Any) -> Iterator[Any]:
 # --- names ---
 
 _QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=[A-Za-z_])")
-_TYPED_CONSTANT = re.compile(r"\b(?:U?Int(?:8|16|32|64)|Float(?:32|64)|Utf8(?:View)?|Boolean|Decimal128)\(([^(),]*)[^()]*\)")
+_TYPED_CONSTANT = re.compile(
+    r"\b(?:U?Int(?:8|16|32|64)|Float(?:32|64)|Utf8(?:View)?|Boolean|Decimal128)\(([^(),]*)[^()]*\)"
+)
 
 
 def _shown_name(name: str) -> str:

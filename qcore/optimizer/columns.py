@@ -68,7 +68,8 @@ class _Pruner:
     def narrow(self, node: PlanNode, wanted: set[str]) -> PlanNode:
         """A node with the wanted columns and no others: for inputs that are kept or copied."""
         pruned = self.prune(node, wanted)
-        return picked(pruned, [name for name in pruned.schema.names if name in wanted], self.ids)
+        kept = [name for name in pruned.schema.names if name in wanted]
+        return picked(pruned, kept, self.ids) if kept else pruned
 
     def exact(self, node: PlanNode, names: Iterable[str]) -> PlanNode:
         """A node with these columns in this order."""
@@ -133,7 +134,8 @@ class _Pruner:
         return replace(node, left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
 
     def _union(self, node: UnionAll, wanted: set[str]) -> PlanNode:
-        kept = [i for i, name in enumerate(node.schema.names) if name in wanted]
+        # A union keeps a column where only the number of rows counts.
+        kept = [i for i, name in enumerate(node.schema.names) if name in wanted] or [0]
         inputs = [self.exact(child, [child.schema.names[i] for i in kept]) for child in node.inputs]
         if all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
             return node

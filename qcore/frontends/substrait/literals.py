@@ -100,6 +100,11 @@ def _interval_compound(message: Any) -> Literal:
     return _interval(months.years * 12 + months.months, rest.days, _nanos(rest))
 
 
+def _null_type(message: Any) -> pa.DataType:
+    # DataFusion writes the type of a bare null as one of its own.
+    return pa.null() if message.WhichOneof("kind") == "user_defined" else read_type(message)
+
+
 _READERS: dict[str, Callable[[Any], Literal]] = {
     "date": lambda days: Literal(_EPOCH + datetime.timedelta(days=days), pa.date32()),
     "decimal": _decimal,
@@ -110,5 +115,5 @@ _READERS: dict[str, Callable[[Any], Literal]] = {
     "interval_year_to_month": lambda message: _interval(message.years * 12 + message.months, 0, 0),
     "interval_day_to_second": lambda message: _interval(0, message.days, _nanos(message)),
     "interval_compound": _interval_compound,
-    "null": lambda type_: Literal(None, read_type(type_)),
+    "null": lambda type_: Literal(None, _null_type(type_)),
 }

@@ -307,7 +307,7 @@ class RelationReader:
         if len(widths) > 1:
             raise PlanError(f"the inputs of a UNION have {' and '.join(map(str, sorted(widths)))} columns")
         types = [common_type([node.schema.field(i).type for node in inputs]) for i in range(widths.pop())]
-        names = [self.names.new(name) for name in inputs[0].schema.names]
+        names = list(inputs[0].schema.names)
         inputs = [self._typed(node, types) for node in inputs]
         schema = pa.schema(list(zip(names, types, strict=True)))
         node: PlanNode = UnionAll(self.ids.new(), schema, tuple(inputs))
