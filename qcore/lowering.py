@@ -23,6 +23,7 @@ from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import PlanError
 from qcore_ext.operators.aggregation import HashAggregation
 from qcore_ext.operators.callback_sink import CallbackSink
+from qcore_ext.operators.enforce_single_row import EnforceSingleRow
 from qcore_ext.operators.filter import Filter
 from qcore_ext.operators.hash_join_build import HashBuild
 from qcore_ext.operators.hash_join_probe import HashProbe
@@ -124,6 +125,7 @@ class Lowering:
             p.OrderBy: self.order_by,
             p.TopN: self.top_n,
             p.Limit: self.limit,
+            p.EnforceSingleRow: self.enforce_single_row,
             p.UnionAll: self.union_all,
             p.LocalPartition: self.local_partition,
             p.CallbackSink: self.callback_sink,
@@ -152,7 +154,8 @@ class Lowering:
         if node.id in self.split_queues:
             raise PlanError(f"two scan nodes have the id {node.id!r}; give each an id of its own")
         queue = self.split_queues[node.id] = SplitQueue(node.id)
-        schema = Schema(node.schema)
+        pairs = list(zip(node.schema, node.columns, strict=True))
+        schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
         pipeline = Pipeline(self.settings.threads)
         pipeline.add(
             node.id,
@@ -165,6 +168,8 @@ class Lowering:
                 self.settings.batch_rows,
             ),
         )
+        if tuple(node.schema.names) != node.columns:
+            self._project(pipeline, node.id, [(field.name, col(held)) for field, held in pairs])
         return pipeline
 
     def values(self, node: p.Values) -> Pipeline:
@@ -345,6 +350,12 @@ class Lowering:
         pipeline = self.lower(node.child)
         state = LimitState(node.count, node.offset)
         pipeline.add(node.id, lambda driver: Limit(node.id, self.memory, state))
+        return pipeline
+
+    def enforce_single_row(self, node: p.EnforceSingleRow) -> Pipeline:
+        pipeline = self.gather(self.lower(node.child), node, node.schema)
+        schema = Schema(node.schema)
+        pipeline.add(node.id, lambda driver: EnforceSingleRow(node.id, self.memory, schema))
         return pipeline
 
     def callback_sink(self, node: p.CallbackSink) -> Pipeline:

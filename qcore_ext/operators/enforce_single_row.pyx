@@ -1,0 +1,86 @@
+"""EnforceSingleRow: a subquery used as a value gives one row, of nulls if need be. Floor E4. SPEC Q2."""
+
+from libc.stdint cimport int32_t
+
+from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
+from qcore_ext.data.column cimport column_constant_null
+from qcore_ext.data.schema cimport CSchema, Schema
+from qcore_ext.ground.memory cimport Account
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+
+
+cdef class EnforceSingleRow(Operator):
+    """The one row of its input; a row of nulls when there is none. For one driver.
+
+    Parameters
+    ----------
+    node_id : str
+    query_memory : Account
+    schema : Schema
+        Of the row of nulls.
+
+    Raises
+    ------
+    ExecutionError
+        The input has a second row.
+    """
+    cdef Batch* row             # owned
+    cdef bint input_over
+    cdef bint given
+
+    def __init__(self, str node_id, Account query_memory, Schema schema):
+        Operator.__init__(self, "EnforceSingleRow", node_id, query_memory)
+        self.set_output_schema(schema.schema)
+
+    def __dealloc__(self):
+        batch_unref(self.row)
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        self.set_input_schema(schema)
+        self.set_output_schema(schema)
+        return 0
+
+    cdef bint needs_input(self) noexcept nogil:
+        return not self.input_over
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        if self.input_over:
+            return REFUSED
+        if batch.n_selected > 1 or (batch.n_selected == 1 and self.row != NULL):
+            return raise_execution(
+                b"a subquery used as a value gives more than one row; aggregate it, or add limit 1"
+            )
+        if batch.n_selected == 1:
+            self.row = batch
+        else:
+            batch_unref(batch)
+        return ACCEPTED
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        if not self.input_over:
+            return NEEDS_INPUT
+        if self.given:
+            return FINISHED
+        self.given = True
+        if self.row == NULL:
+            self.row = self.row_of_nulls()
+        out[0] = self.row
+        self.row = NULL
+        return OUTPUT
+
+    cdef Batch* row_of_nulls(self) except NULL nogil:
+        cdef Batch* batch = batch_new(self.output_schema, 1)
+        cdef int32_t i
+        for i in range(batch.n_columns):
+            batch.columns[i] = column_constant_null(&self.output_schema.fields[i].type, 1)
+        return batch
+
+    cdef int finish(self) except -1 nogil:
+        self.input_over = True
+        return 0
+
+    cdef void close(self) noexcept nogil:
+        batch_unref(self.row)
+        self.row = NULL
