@@ -1,0 +1,210 @@
+"""OrderBy and TopN against DuckDB: types × directions × nulls × sizes (SPEC Q2, Q3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import assert_same_rows
+from random_tables import KEY_TYPES, SIZES, random_table
+
+from qcore_ext.ground.memory import Account
+from qcore_ext.ground.status import MemoryLimitError, PlanError, SchemaChangeError
+from qcore_ext.operators.order_by import OrderBy
+from qcore_ext.operators.top_n import TopN
+from qcore_ext.structures.sort_state import SortState
+from qcore_ext.testing import run_chain
+
+Key = tuple[str, bool, bool]
+DIRECTIONS = [(False, False), (False, True), (True, False), (True, True)]
+
+
+def expected(table: pa.Table, keys: list[Key], limit: int | None = None, offset: int = 0) -> pa.Table:
+    order = ", ".join(
+        f'"{name}" {"desc" if descending else "asc"} nulls {"first" if first else "last"}' for name, descending, first in keys
+    )
+    text = f"select * from t order by {order}"
+    if limit is not None:
+        text += f" limit {limit} offset {offset}"
+    with duckdb.connect() as connection:
+        connection.register("t", table)
+        return connection.sql(text).to_arrow_table()
+
+
+def sort(table: pa.Table, keys: list[Key], **options: object) -> pa.Table:
+    batches = run_chain([OrderBy("sort", Account(), keys, **options)], table, table.schema)
+    return pa.Table.from_batches(batches, table.schema)
+
+
+def top(table: pa.Table, keys: list[Key], count: int, offset: int = 0) -> pa.Table:
+    batches = run_chain([TopN("top", Account(), keys, count, offset)], table, table.schema)
+    return pa.Table.from_batches(batches, table.schema)
+
+
+def rows_of(table: pa.Table) -> Counter[str]:
+    """As text, which unlike NaN equals itself."""
+    return Counter(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
+
+
+def check(table: pa.Table, keys: list[Key]) -> None:
+    """Equal keys row by row (rows of equal keys may come in any order), equal rows as a whole."""
+    names = [name for name, _, _ in keys]
+    wanted = expected(table, keys)
+    got = sort(table, keys)
+    assert_same_rows(got.select(names), wanted.select(names), ordered=True)
+    assert rows_of(got) == rows_of(table)
+    for count, offset in ((1, 0), (10, 0), (100, 7), (3000, 0), (5000, 2100)):
+        got = top(table, keys, count, offset)
+        assert_same_rows(got.select(names), wanted.select(names).slice(offset, count), ordered=True)
+
+
+@pytest.mark.parametrize("type", KEY_TYPES, ids=str)
+def test_every_type_in_every_direction(type: pa.DataType) -> None:
+    table = random_table(1, 6000, {"k": type, "row": pa.int32()}, null_share={"k": 0.2, "row": 0}, extremes=True)
+    for descending, nulls_first in DIRECTIONS:
+        check(table, [("k", descending, nulls_first)])
+
+
+@pytest.mark.parametrize("n_rows", [*SIZES, 70_000])
+@pytest.mark.parametrize("null_share", [0.0, 0.1])
+def test_sizes(n_rows: int, null_share: float) -> None:
+    types = {"a": pa.int64(), "s": pa.string(), "d": pa.decimal128(15, 2)}
+    table = random_table(2, n_rows, types, null_share=null_share)
+    check(table, [("a", False, False)])
+    check(table, [("s", True, False), ("d", False, True)])
+
+
+@pytest.mark.parametrize("directions", range(16))
+def test_several_keys_in_mixed_directions(directions: int) -> None:
+    types = {
+        "a": pa.int8(), "s": pa.string(), "f": pa.float64(), "w": pa.decimal128(38, 2), "d": pa.date32(), "row": pa.int64(),
+    }
+    few = {"a": 3, "s": 6, "f": 5, "w": 4, "d": 50}
+    table = random_table(3, 10_000, types, n_distinct=few, extremes=True)
+    names = ["a", "s", "f", "w", "d"]
+    names = names[directions % 5:] + names[:directions % 5]
+    check(table, [(name, bool(directions >> i & 1), bool(directions >> (i + 1) & 1)) for i, name in enumerate(names[:4])])
+
+
+def test_long_strings_with_a_common_start() -> None:
+    rng = np.random.default_rng(4)
+    words = ["the same start " + "x" * (v % 7) + str(v) for v in rng.integers(0, 3000, 20_000)] + ["", "\0", "a\0", "a", None]
+    table = pa.table({"s": pa.array(words)})
+    check(table, [("s", False, False)])
+    check(table, [("s", True, True)])
+
+
+def test_wide_decimals_beyond_64_bits() -> None:
+    from decimal import Decimal
+
+    values = [Decimal(v) * Decimal(10) ** e for v in (-9, -3, 0, 3, 9) for e in (0, 18, 19, 25, 36)] * 100
+    table = pa.table({"w": pa.array(values, pa.decimal128(38, 0))})
+    check(table, [("w", False, False)])
+    check(table, [("w", True, False)])
+
+
+def test_dense_integers_that_the_prefix_cannot_tell_apart() -> None:
+    rng = np.random.default_rng(5)
+    table = pa.table({"k": rng.permutation(50_000), "u": pa.array(rng.permutation(50_000).astype(np.uint64))})
+    check(table, [("k", False, False)])
+    check(table, [("u", True, False), ("k", False, False)])
+
+
+def test_constant_keys() -> None:
+    table = pa.table({"c": pa.array([7] * 10_000), "n": pa.nulls(10_000), "x": np.arange(10_000)})
+    check(table, [("c", False, False), ("n", True, False), ("x", True, False)])
+    assert sort(table, [("n", False, False)]).num_rows == 10_000
+
+
+@pytest.mark.parametrize("n_drivers", [1, 2, 5])
+def test_runs_of_several_drivers_merge_in_the_last(n_drivers: int) -> None:
+    types = {"a": pa.int16(), "s": pa.string(), "row": pa.int64()}
+    table = random_table(6, 30_000, types, n_distinct={"a": 50, "s": 100})
+    keys = [("s", False, True), ("a", True, False)]
+    state = SortState(n_drivers)
+    share = 30_000 // n_drivers // 8 * 8
+    given = []
+    for driver in range(n_drivers):
+        part = table.slice(driver * share, share if driver < n_drivers - 1 else None)
+        given.append(run_chain([OrderBy("sort", Account(), keys, state)], part, table.schema))
+    assert all(sum(b.num_rows for b in batches) == 0 for batches in given[:-1])
+    got = pa.Table.from_batches(given[-1], table.schema)
+    wanted = expected(table, keys)
+    assert_same_rows(got.select(["s", "a"]), wanted.select(["s", "a"]), ordered=True)
+    assert_same_rows(got, wanted)
+
+
+def test_a_last_driver_without_rows_merges_all_the_same() -> None:
+    table = random_table(7, 5000, {"k": pa.int64(), "s": pa.string()})
+    state = SortState(3)
+    keys = [("k", False, False)]
+    for part in (table.slice(0, 2000), table.slice(2000)):
+        assert run_chain([OrderBy("sort", Account(), keys, state)], part, table.schema) == []
+    got = run_chain([OrderBy("sort", Account(), keys, state)], [], None)
+    assert_same_rows(pa.Table.from_batches(got), expected(table, keys))
+
+
+def test_top_n_of_top_n_is_the_top_n() -> None:
+    table = random_table(8, 40_000, {"k": pa.int32(), "s": pa.string(), "row": pa.int64()}, n_distinct={"k": 300})
+    keys = [("k", True, False), ("s", False, False), ("row", False, False)]
+    parts = [top(table.slice(start, 8000), keys, 120) for start in range(0, 40_000, 8000)]
+    got = top(pa.concat_tables(parts), keys, 100, 20)
+    assert_same_rows(got, expected(table, keys, 100, 20), ordered=True)
+
+
+def test_top_n_when_every_batch_is_better_than_the_last() -> None:
+    """Its strings are copied, so no input batch is kept alive."""
+    n = 60_000
+    table = pa.table({"k": np.arange(n)[::-1], "s": pa.array([f"a long enough string {i}" for i in range(n)])})
+    check(table, [("k", False, False)])
+
+
+def test_top_0_is_empty_and_asks_for_nothing() -> None:
+    table = pa.table({"k": [1, 2, 3]})
+    assert top(table, [("k", False, False)], 0, 2).num_rows == 0
+
+
+def test_top_n_past_the_end() -> None:
+    table = pa.table({"k": [3, 1, 2]})
+    assert top(table, [("k", False, False)], 10, 1)["k"].to_pylist() == [2, 3]
+    assert top(table, [("k", False, False)], 10, 5).num_rows == 0
+
+
+def test_dictionary_columns_travel() -> None:
+    table = random_table(9, 9000, {"k": pa.dictionary(pa.int32(), pa.string()), "x": pa.float64()})
+    plain = pa.table({"k": table["k"].cast(pa.string()), "x": table["x"]})
+    keys = [("k", False, False), ("x", True, False)]
+    got = run_chain([OrderBy("sort", Account(), keys)], table)
+    assert_same_rows(pa.Table.from_batches(got), expected(plain, keys), ordered=True)
+
+
+def test_no_input_gives_no_row() -> None:
+    for operator in (OrderBy("o", Account(), [("k", False, False)]), TopN("t", Account(), [("k", False, False)], 3)):
+        assert run_chain([operator], [], None) == []
+
+
+def test_unknown_and_unordered_keys_are_plan_errors() -> None:
+    table = pa.table({"k": [1], "n": pa.array([[1]]), "i": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
+    for name, message in (("x", "cannot order by 'x': the columns are k, n, i"), ("n", "nested"), ("i", "no order"), ("k", "nested")):
+        for operator in (OrderBy("o", Account(), [(name, False, False)]), TopN("t", Account(), [(name, False, False)], 3)):
+            with pytest.raises(PlanError, match=message):
+                run_chain([operator], table)
+
+
+def test_a_changed_schema_is_refused() -> None:
+    batches = [pa.record_batch({"k": pa.array([1], pa.int32())}), pa.record_batch({"k": pa.array([1], pa.int64())})]
+    for operator in (OrderBy("o", Account(), [("k", False, False)]), TopN("t", Account(), [("k", False, False)], 3)):
+        with pytest.raises(SchemaChangeError):
+            run_chain([operator], batches)
+
+
+@pytest.mark.parametrize("kib", [20, 100, 600, 2000])
+def test_out_of_memory_leaves_nothing_behind(kib: int) -> None:
+    table = random_table(10, 60_000, {"k": pa.int64(), "s": pa.string()})
+    keys = [("s", False, False)]
+    for operator in (OrderBy("o", Account(None, kib * 1024), keys), TopN("t", Account(None, kib * 1024), keys, 50_000)):
+        with pytest.raises(MemoryLimitError):
+            run_chain([operator], table)
