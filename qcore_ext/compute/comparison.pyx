@@ -13,7 +13,8 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport struct_new
 from qcore_ext.ground.simd cimport (
-    SIMD_EQUAL, SIMD_GREATER, SIMD_GREATER_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SIMD_NOT_EQUAL, SIMD_VS, SIMD_VV, SimdCompare,
+    SIMD_EQUAL, SIMD_GREATER, SIMD_GREATER_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SIMD_NOT_EQUAL, SIMD_VS, SIMD_VV,
+    SimdCompare,
     simd_kernels,
 )
 from qcore_ext.ground.wide cimport int128, wide_compare
@@ -39,7 +40,9 @@ cdef bint view_equal(const StringView* a, const StringView* b) noexcept nogil:
     return a.pointer == b.pointer or memcmp(a.pointer + 4, b.pointer + 4, a.length - 4) == 0
 
 
-cdef void views_equal_one(const StringView* a, const StringView* b, bint wanted, uint8_t* out, int64_t n) noexcept nogil:
+cdef void views_equal_one(
+    const StringView* a, const StringView* b, bint wanted, uint8_t* out, int64_t n,
+) noexcept nogil:
     """a[i] = b[0], or its negation."""
     cdef int64_t i
     cdef uint64_t first = (<const uint64_t*> b)[0]
@@ -154,6 +157,8 @@ ctypedef struct IntegerSet:
     uint8_t* taken
 
 ctypedef struct ViewSet:
+    int64_t n_values
+    bint all_inline             # then COMPARE_EACH_MAX of them are compared one by one; they stand behind the slots
     uint64_t mask
     StringView* slots
     uint8_t* taken
@@ -231,6 +236,14 @@ cdef int in_views(const Step* step, Frame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     cdef uint8_t* found = <uint8_t*> out.own_values
     cdef int64_t i
+    if known.all_inline and known.n_values <= COMPARE_EACH_MAX:
+        memset(found, 0, frame.n)
+        for i in range(known.n_values):
+            views_equal_one(
+                <const StringView*> a.values, &known.slots[known.mask + 1 + i], True, frame.masks[0], frame.n
+            )
+            simd_kernels().mask_or(found, frame.masks[0], found, frame.n)
+        return 0
     for i in range(frame.n):
         found[i] = is_valid(out.validity, i) and view_in(known, (<const StringView*> a.values) + i)
     return 0
@@ -280,12 +293,14 @@ cdef int view_set_bind(Step* step, list values) except -1:
     cdef StringView view
     cdef bytes content
     cdef char* place
-    cdef char* block = <char*> struct_new(sizeof(ViewSet) + n_slots * (sizeof(StringView) + 1) + n_bytes)
+    cdef int64_t n_views = n_slots + len(values)
+    cdef char* block = <char*> struct_new(sizeof(ViewSet) + n_views * sizeof(StringView) + n_slots + n_bytes)
     step.data = block
     known = <ViewSet*> block
     known.mask = n_slots - 1
     known.slots = <StringView*> (block + sizeof(ViewSet))
-    known.taken = <uint8_t*> (known.slots + n_slots)
+    known.taken = <uint8_t*> (known.slots + n_views)
+    known.all_inline = True
     place = <char*> (known.taken + n_slots)
     for content in values:
         memset(&view, 0, sizeof(StringView))
@@ -297,8 +312,11 @@ cdef int view_set_bind(Step* step, list values) except -1:
             memcpy(view.prefix, place, 4)
             view.pointer = place
             place += len(content)
+            known.all_inline = False
         if view_in(known, &view):
             continue
+        known.slots[n_slots + known.n_values] = view
+        known.n_values += 1
         at = view_hash(&view) & known.mask
         while known.taken[at]:
             at = (at + 1) & known.mask

@@ -9,7 +9,8 @@ from qcore_ext.compute.cast cimport cast_bind
 from qcore_ext.compute.comparison cimport comparison_bind
 from qcore_ext.compute.conditional cimport conditional_bind
 from qcore_ext.compute.kernel cimport (
-    ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, Frame, Register, Step, frame_prepare,
+    ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, Frame, Register, Step,
+    frame_prepare,
     result, text_at,
 )
 from qcore_ext.compute.logic cimport logic_bind
@@ -29,7 +30,8 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, MemoryAccount, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
+    Account, Buffer, MemoryAccount, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new,
+    owner_ref,
     owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.simd cimport simd_kernels
@@ -39,8 +41,8 @@ from qcore_ext.ground.status import ExecutionError, PlanError
 
 cdef enum:
     STEPS_MAX = 16000           # error entries keep the step's number in 14 bits
-    # Below one selected row in so many, only the selected rows are gathered and evaluated; above, all rows are evaluated
-    # densely. Gathering costs about four times a dense pass (research: the break-even lies at 5 to 20 %).
+    # Below one selected row in so many, only the selected rows are gathered and evaluated; above, all rows are
+    # evaluated densely. Gathering costs about four times a dense pass (research: the break-even lies at 5 to 20 %).
     SPARSE_FACTOR = 6
     ALIGNMENT = 64
 
@@ -630,10 +632,11 @@ cdef class Evaluator:
         cdef Output* output
         cdef int64_t m = n                  # rows evaluated
         cdef int64_t count = n              # of them, those that still count
-        cdef int64_t k, began, ended
+        cdef int64_t n_conjuncts = self.program.n_outputs
+        cdef int64_t k, ended
+        cdef int64_t began = wall_nanos() if n_conjuncts > 1 else 0
         self.aim(batch, start, rows, n)
-        began = wall_nanos()
-        for k in range(self.program.n_outputs):
+        for k in range(n_conjuncts):
             if holds != NULL and count * SPARSE_FACTOR < m:
                 if at_rows == NULL:
                     simd_kernels().mask_rows(holds, m, <uint32_t> start, self.rows)
@@ -663,6 +666,8 @@ cdef class Evaluator:
             else:
                 simd_kernels().mask_and(holds, <const uint8_t*> register.values, self.mask, m)
                 holds = self.mask
+            if n_conjuncts == 1:
+                break
             count = simd_kernels().mask_count(holds, m)
             conjunct.rows_out += count
             ended = wall_nanos()

@@ -10,6 +10,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, phys_width
 from qcore_ext.ground.bitmap cimport bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 
 ctypedef struct Wide:
@@ -23,10 +24,6 @@ ctypedef fused Word:
     uint32_t
     uint64_t
     Wide
-
-ctypedef fused Offset:
-    int32_t
-    int64_t
 
 
 cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:
@@ -78,15 +75,11 @@ cdef uint64_t narrow_wide(const Wide* values, const uint32_t* rows, int64_t n, i
     cdef uint64_t low
     cdef int64_t i
     if rows == NULL:
-        for i in range(n):
-            low = values[i].low
-            lost |= values[i].high ^ (<uint64_t> ((<int64_t> low) >> 63))
-            out[i] = <int64_t> low
-    else:
-        for i in range(n):
-            low = values[rows[i]].low
-            lost |= values[rows[i]].high ^ (<uint64_t> ((<int64_t> low) >> 63))
-            out[i] = <int64_t> low
+        return simd_kernels().narrow(<const int64_t*> values, n, out)
+    for i in range(n):
+        low = values[rows[i]].low
+        lost |= values[rows[i]].high ^ (<uint64_t> ((<int64_t> low) >> 63))
+        out[i] = <int64_t> low
     return lost
 
 
@@ -102,47 +95,9 @@ cdef bint valid_row_lost(
     return False
 
 
-cdef void views_from_offsets(
-    const Offset* offsets,      # IN, one more than rows in the column
-    const char* data,
-    Offset last,                # offset behind the column's last byte
-    const uint32_t* rows,
-    int64_t n,
-    const uint8_t* validity,    # of the n rows, or NULL
-    StringView* out,
-) noexcept nogil:
-    cdef int64_t i, at, length
-    cdef const char* text
-    cdef const char* safe = data + last - 16    # up to here 16 bytes can be read without leaving the buffer
-    cdef uint64_t first, second
-    for i in range(n):
-        at = rows[i] if rows != NULL else i
-        text = data + offsets[at]
-        length = offsets[at + 1] - offsets[at]
-        if length > VIEW_INLINE_BYTES:
-            out[i].length = <uint32_t> length
-            memcpy(out[i].prefix, text, 4)
-            out[i].pointer = <char*> text
-        elif text <= safe and last >= 16:
-            # Masking two overlapping words is branch-free and beats a byte copy of unknown length.
-            memcpy(&first, text, 8)
-            memcpy(&second, text + 4, 8)
-            if length < 4:
-                first &= ((<uint64_t> 1) << (8 * length)) - 1
-                second = 0
-            else:
-                second &= (((<uint64_t> 1) << (8 * (length - 4))) - 1) if length < 12 else ~(<uint64_t> 0)
-            (<uint64_t*> &out[i])[0] = <uint64_t> length | (first << 32)
-            (<uint64_t*> &out[i])[1] = second
-        else:
-            (<uint64_t*> &out[i])[0] = 0
-            (<uint64_t*> &out[i])[1] = 0
-            out[i].length = <uint32_t> length
-            memcpy(out[i].prefix, text, length)
-
-
 cdef void views_from_arrow(
-    const StringView* source, const void** buffers, const uint32_t* rows, int64_t n, const uint8_t* validity, StringView* out,
+    const StringView* source, const void** buffers, const uint32_t* rows, int64_t n, const uint8_t* validity,
+    StringView* out,
 ) noexcept nogil:
     cdef int64_t i, at
     cdef const int32_t* place
@@ -157,7 +112,9 @@ cdef void views_from_arrow(
                 memset(&out[i], 0, sizeof(StringView))      # a null row's view may point anywhere
 
 
-cdef void views_from_fixed(const char* data, int width, const uint32_t* rows, int64_t n, StringView* out) noexcept nogil:
+cdef void views_from_fixed(
+    const char* data, int width, const uint32_t* rows, int64_t n, StringView* out,
+) noexcept nogil:
     cdef int64_t i, at
     memset(out, 0, n * sizeof(StringView))
     for i in range(n):
@@ -218,7 +175,9 @@ cdef int load_decimal(
     return 0
 
 
-cdef void widen(const Column* column, int64_t first, const uint32_t* rows, int64_t n, VectorScratch* scratch) noexcept nogil:
+cdef void widen(
+    const Column* column, int64_t first, const uint32_t* rows, int64_t n, VectorScratch* scratch,
+) noexcept nogil:
     """Decimals stored in 4 or 8 bytes to 8 or 16."""
     cdef int64_t i, at, value
     for i in range(n):
@@ -245,13 +204,13 @@ cdef int load_converted(
     out.values = scratch.values
     if column.storage == STORE_UTF8:
         offsets = <const int32_t*> column.values
-        views_from_offsets[int32_t](
-            offsets + first, column.bytes, offsets[column.offset + column.n_rows], rows, n, out.validity, views
+        simd_kernels().views(
+            offsets + first, column.bytes, offsets[column.offset + column.n_rows], rows, n, views
         )
     elif column.storage == STORE_LARGE_UTF8:
         long_offsets = <const int64_t*> column.values
-        views_from_offsets[int64_t](
-            long_offsets + first, column.bytes, long_offsets[column.offset + column.n_rows], rows, n, out.validity, views
+        simd_kernels().views_large(
+            long_offsets + first, column.bytes, long_offsets[column.offset + column.n_rows], rows, n, views
         )
     elif column.storage == STORE_ARROW_VIEW:
         views_from_arrow((<const StringView*> column.values) + first, column.view_buffers, rows, n, out.validity, views)
@@ -277,7 +236,8 @@ cdef int load_converted(
 
 
 cdef int load_flat(
-    const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch, Vector* out,
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch,
+    Vector* out,
 ) except -1 nogil:
     cdef int width = phys_width(column.type.phys)
     cdef int64_t first = column.offset + (start if rows == NULL else 0)

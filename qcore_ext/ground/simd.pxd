@@ -1,6 +1,6 @@
 """Vectorised kernels in the best instruction set of the processor; native/simd.h documents each. Floor E0."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "native/simd.h" nogil:
@@ -36,6 +36,12 @@ cdef extern from "native/simd.h" nogil:
         void (*mask_to_bits)(const uint8_t* mask, int64_t n, uint8_t* bits) noexcept nogil
         void (*mask_and)(const uint8_t* a, const uint8_t* b, uint8_t* out, int64_t n) noexcept nogil
         void (*mask_or)(const uint8_t* a, const uint8_t* b, uint8_t* out, int64_t n) noexcept nogil
+        void (*views)(
+            const int32_t* offsets, const char* data, int64_t last, const uint32_t* rows, int64_t n, void* out,
+        ) noexcept nogil
+        void (*views_large)(
+            const int64_t* offsets, const char* data, int64_t last, const uint32_t* rows, int64_t n, void* out,
+        ) noexcept nogil
         void (*select[5])(const uint8_t* mask, const void* a, const void* b, void* out, int64_t n) noexcept nogil
 
 

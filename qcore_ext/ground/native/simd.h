@@ -43,6 +43,10 @@ typedef struct {
     void (*mask_to_bits)(const uint8_t *mask, int64_t n, uint8_t *bits);
     void (*mask_and)(const uint8_t *a, const uint8_t *b, uint8_t *out, int64_t n);
     void (*mask_or)(const uint8_t *a, const uint8_t *b, uint8_t *out, int64_t n);
+    /* 16-byte string views (data/column.pxd) of rows, or of 0..n when rows is NULL, from n + 1 offsets into `data`, of whose
+       bytes 0..last may be read. */
+    void (*views)(const int32_t *offsets, const char *data, int64_t last, const uint32_t *rows, int64_t n, void *out);
+    void (*views_large)(const int64_t *offsets, const char *data, int64_t last, const uint32_t *rows, int64_t n, void *out);
     /* out[i] = mask[i] ? a[i] : b[i], by width 1, 2, 4, 8, 16 (index: log2). */
     void (*select[5])(const uint8_t *mask, const void *a, const void *b, void *out, int64_t n);
 } SimdKernels;

@@ -2,6 +2,9 @@
 
    Plain loops that the compiler vectorises; intrinsics only where it does not (compaction, compare to bytes). */
 #include <string.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
 
 #include "simd.h"
 
@@ -102,7 +105,6 @@ COMPARES_FLOAT(f64, double)
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 /* Comparison gives a bit a lane; the compiler takes detours to turn it into bytes (0.30 -> 0.08 ns a row for int32). */
-#include <immintrin.h>
 
 #define COMPARE_WIDE(name, type, lanes, load, broadcast, compare, op, scalar_op)                                     \
     static void name##_vv(const void *pa, const void *pb, uint8_t *out, int64_t n) {                                 \
@@ -227,6 +229,17 @@ static int64_t mask_filter(const uint8_t *mask, const uint32_t *rows, int64_t n,
 
 static int64_t mask_count(const uint8_t *mask, int64_t n) {
     int64_t count = 0, i = 0;
+#if defined(__AVX512BW__)
+    __m512i sums = _mm512_setzero_si512();
+    for (; i + 64 <= n; i += 64)
+        sums = _mm512_add_epi64(sums, _mm512_sad_epu8(_mm512_loadu_si512(mask + i), _mm512_setzero_si512()));
+    count = _mm512_reduce_add_epi64(sums);
+#elif defined(__SSE2__)
+    __m128i sums = _mm_setzero_si128();
+    for (; i + 16 <= n; i += 16)
+        sums = _mm_add_epi64(sums, _mm_sad_epu8(_mm_loadu_si128((const __m128i *) (mask + i)), _mm_setzero_si128()));
+    count = _mm_cvtsi128_si64(sums) + _mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums));
+#endif
     for (; i + 8 <= n; i += 8) {
         uint64_t word;
         memcpy(&word, mask + i, 8);
@@ -286,6 +299,76 @@ static void select_16(const uint8_t *mask, const void *pa, const void *pb, void 
     LOOP { const Wide *from = mask[i] ? a + i : b + i; o[i] = *from; }
 }
 
+/* --- strings --- */
+
+#define VIEW_INLINE 12
+
+static inline void view_scalar(const char *text, int64_t length, char *out) {
+    uint32_t stored = (uint32_t) length;
+    memset(out, 0, 16);
+    memcpy(out, &stored, 4);
+    memcpy(out + 4, text, (size_t) (length > VIEW_INLINE ? 4 : length));
+    if (length > VIEW_INLINE) memcpy(out + 8, &text, 8);
+}
+
+#if defined(__SSE2__)
+/* Which of the 16 bytes from text - 4 on belong into a view: by length up to 12, then that of any longer string. */
+static const uint8_t view_masks[14][16] = {
+    {0},
+    {0, 0, 0, 0, 255},
+    {0, 0, 0, 0, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255},
+};
+
+/* One load that begins 4 bytes early, one mask: no branch on the length, which differs from row to row. `text` has 4
+   readable bytes before it and 12 behind. */
+static inline void view_fast(const char *text, int64_t length, char *out) {
+    int is_long = length > VIEW_INLINE;
+    __m128i mask = _mm_loadu_si128((const __m128i *) view_masks[is_long ? VIEW_INLINE + 1 : length]);
+    __m128i bytes = _mm_and_si128(_mm_loadu_si128((const __m128i *) (text - 4)), mask);
+    __m128i rest = _mm_set_epi64x(is_long ? (long long) (intptr_t) text : 0, (long long) length);
+    _mm_storeu_si128((__m128i *) out, _mm_or_si128(bytes, rest));
+}
+#else
+static inline void view_fast(const char *text, int64_t length, char *out) { view_scalar(text, length, out); }
+#endif
+
+/* Of neighbouring rows only the first and the last few lie too near the ends of `data`; the rest needs no check. */
+#define VIEWS(name, type)                                                                                            \
+    static void name(const type *offsets, const char *data, int64_t last, const uint32_t *rows, int64_t n, void *po) { \
+        char *out = po;                                                                                              \
+        if (rows) {                                                                                                  \
+            LOOP {                                                                                                   \
+                int64_t from = offsets[rows[i]], length = offsets[rows[i] + 1] - from;                               \
+                if (from >= 4 && from + VIEW_INLINE <= last) view_fast(data + from, length, out + 16 * i);           \
+                else view_scalar(data + from, length, out + 16 * i);                                                 \
+            }                                                                                                        \
+            return;                                                                                                  \
+        }                                                                                                            \
+        int64_t i = 0, end = n;                                                                                      \
+        for (; i < n && offsets[i] < 4; i++) view_scalar(data + offsets[i], offsets[i + 1] - offsets[i], out + 16 * i); \
+        while (end > i && offsets[end - 1] + VIEW_INLINE > last) {                                                   \
+            end--;                                                                                                   \
+            view_scalar(data + offsets[end], offsets[end + 1] - offsets[end], out + 16 * end);                       \
+        }                                                                                                            \
+        for (int64_t from = offsets[i]; i < end; i++) {                                                              \
+            int64_t next = offsets[i + 1];                                                                           \
+            view_fast(data + from, next - from, out + 16 * i);                                                       \
+            from = next;                                                                                             \
+        } }
+VIEWS(views, int32_t)
+VIEWS(views_large, int64_t)
+
 /* --- the table --- */
 
 #define SHAPES(f) {f##_vv, f##_vs, f##_sv}
@@ -315,5 +398,7 @@ const SimdKernels SIMD_TABLE = {
     .mask_to_bits = mask_to_bits,
     .mask_and = mask_and,
     .mask_or = mask_or,
+    .views = views,
+    .views_large = views_large,
     .select = {select_1, select_2, select_4, select_8, select_16},
 };
