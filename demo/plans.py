@@ -63,7 +63,7 @@ def q01(schemas: dict[str, Any]) -> PlanBuilder:
                 "avg_qty": ("avg", "quantity"),
                 "avg_price": ("avg", "price"),
                 "avg_disc": ("avg", "discount"),
-                "count_order": ("count", None),
+                "count_order": ("count",),
             },
         )
         .order_by(["l_returnflag", "l_linestatus"])
@@ -93,8 +93,7 @@ def q03(schemas: dict[str, Any]) -> PlanBuilder:
         )
         .aggregate(keys=["l_orderkey", "o_orderdate", "o_shippriority"], aggs={"revenue": ("sum", "volume")})
         .project({name: col(name) for name in ("l_orderkey", "revenue", "o_orderdate", "o_shippriority")})
-        .order_by(["revenue desc", "o_orderdate"])
-        .limit(10)
+        .top_n(["revenue desc", "o_orderdate"], 10)
     )
 
 

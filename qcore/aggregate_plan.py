@@ -1,4 +1,5 @@
-"""What an Aggregate node asks of the aggregation operators: inputs, calls, states and what is left to compute. Floor P3.
+"""What an Aggregate node asks of the aggregation operators: inputs, calls, states and what is left to compute. Floor
+P3.
 
 avg is sum over count, and count(x) is the count of rows less the count of nulls, which costs nothing where a batch has
 no nulls; so the sums and counts of a node's aggregates are computed once however many of them need each.
@@ -24,9 +25,10 @@ Named = list[tuple[str, Expr]]
 class AggregateSteps:
     """An Aggregate node taken apart.
 
-    `inputs` are the expressions the partial (or single) step reads, of `input_schema`: keys, then arguments, then filters.
-    `calls` are the operator's aggregates: (function, argument position or -1, filter position or -1, distinct). `post`
-    turns the operator's output, of `final_schema`, into the node's; nothing is left to do when `is_final`.
+    `inputs` are the expressions the partial (or single) step reads, of `input_schema`: keys, then arguments, then
+    filters. `calls` are the operator's aggregates: (function, argument position or -1, filter position or -1,
+    distinct). `post` turns the operator's output, of `final_schema`, into the node's; nothing is left to do when
+    `is_final`.
     """
 
     key_names: list[str]

@@ -1,7 +1,7 @@
 """Expressions to vector programs: names bound, conversions inserted, constants folded, common parts shared. Floor P2.
 
-The tree is walked once, bottom up. Each distinct part becomes one step of the program, so that what two expressions have in
-common is computed once.
+The tree is walked once, bottom up. Each distinct part becomes one step of the program, so that what two expressions
+have in common is computed once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def compile_projection(expressions: Sequence[tuple[str, Expr]], schema: pa.Schem
 
 
 def compile_predicate(expr: Expr, schema: pa.Schema) -> Program:
-    """A condition over columns of `schema` as a program with one boolean result for each of its conjuncts, cheap ones first.
+    """A condition over columns of `schema` as a program with one boolean result for each of its conjuncts, cheap ones
+    first.
 
     Raises
     ------

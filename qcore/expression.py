@@ -218,7 +218,8 @@ def col(name: str) -> Expr:
 
 
 def lit(value: Any, type: pa.DataType | None = None) -> Expr:
-    """A constant. Without `type`: bool, int64, float64, string, binary, date32, timestamp[us], or the decimal's own digits.
+    """A constant. Without `type`: bool, int64, float64, string, binary, date32, timestamp[us], or the decimal's own
+    digits.
 
     An Expr passes through unchanged.
     """

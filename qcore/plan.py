@@ -1,7 +1,7 @@
 """Plan nodes: a frozen tree that says what to compute, not how. Floor P1; knows nothing of the engine.
 
-Column names are unique within a node's schema; expressions refer to the schema of the node's child. `schema` is known for
-every node before anything runs (SPEC D4).
+Column names are unique within a node's schema; expressions refer to the schema of the node's child. `schema` is known
+for every node before anything runs (SPEC D4).
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ class Scan(PlanNode):
     """Read a table, split by split.
 
     `source` is a connector's table handle (qcore.connectors.base.Table), or None when the application adds every split
-    itself. `columns` are the source's names of the output columns, in order; `filter` (over the output's names) is what the
-    connector may use to prune: the rows it gives may still include some that fail, so a Filter node above keeps the truth.
+    itself. `columns` are the source's names of the output columns, in order; `filter` (over the output's names) is what
+    the connector may use to prune: the rows it gives may still include some that fail, so a Filter node above keeps the
+    truth.
     """
 
     table: str
@@ -115,8 +116,8 @@ class AggregateCall:
 class Aggregate(Unary):
     """One row a group; without keys, one row. Output: keys, then aggregates.
 
-    `keys` are (name, expression) pairs over the child's schema. `grouping_sets` are tuples of key positions, or None for
-    one set of all keys.
+    `keys` are (name, expression) pairs over the child's schema. `grouping_sets` are tuples of key positions, or None
+    for one set of all keys.
     """
 
     keys: tuple[tuple[str, Expr], ...]
@@ -128,9 +129,9 @@ class Aggregate(Unary):
 class HashJoin(Binary):
     """Equi-join. Left is the probe side, right the build side, unless `build` is 'left'.
 
-    `kind`: inner, left, right, full, left_semi, right_semi, left_anti, right_anti, null_aware_anti, mark. Output: the left
-    columns, then the right ones (semi and anti: only that side's; mark: the left's and a boolean). Key pairs have equal types.
-    `condition` is an extra predicate over the left and right columns together.
+    `kind`: inner, left, right, full, left_semi, right_semi, left_anti, right_anti, null_aware_anti, mark. Output: the
+    left columns, then the right ones (semi and anti: only that side's; mark: the left's and a boolean). Key pairs have
+    equal types. `condition` is an extra predicate over the left and right columns together.
     """
 
     kind: str
@@ -184,7 +185,9 @@ class Limit(Unary):
 
 @dataclass(frozen=True, eq=False)
 class EnforceSingleRow(Unary):
-    """The child's one row; a row of nulls when it has none, an ExecutionError when it has more. For scalar subqueries."""
+    """The child's one row; a row of nulls when it has none, an ExecutionError when it has more. For scalar
+    subqueries.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +203,9 @@ class UnionAll(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class LocalPartition(Unary):
-    """Redistribute rows among drivers: `kind` hash (by `keys`), round_robin or gather. `drivers` above it, None: default."""
+    """Redistribute rows among drivers: `kind` hash (by `keys`), round_robin or gather. `drivers` above it, None:
+    default.
+    """
 
     kind: str
     keys: tuple[str, ...] = ()

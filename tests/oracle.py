@@ -44,8 +44,8 @@ def assert_same_rows(
 ) -> None:
     """Fail, showing the rows that differ, unless both hold the same rows, as often.
 
-    Integers, decimals, text, dates and the like compare exactly and across widths and units (1 equals 1.00); a float compares
-    within the tolerances with any number, NaN equals NaN, -0.0 equals 0.0. A time zone's name does not count.
+    Integers, decimals, text, dates and the like compare exactly and across widths and units (1 equals 1.00); a float
+    compares within the tolerances with any number, NaN equals NaN, -0.0 equals 0.0. A time zone's name does not count.
 
     Parameters
     ----------

@@ -36,6 +36,7 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None) -> PlanNode
         TableStatistics of a Scan, or None where nothing is known. By default each scan's source is asked.
     """
     ids = NodeIds.of_plan(plan)
+    output = plan.schema.names
     estimator = Estimator(statistics or source_statistics)
     rules: list[Rule] = [
         simplify_plan,
@@ -45,7 +46,7 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None) -> PlanNode
         lambda node: push_semi_joins(node, estimator),
         lambda node: order_joins(node, ids, estimator),
         lambda node: choose_build_sides(node, estimator),
-        lambda node: prune_columns(node, ids),
+        lambda node: prune_columns(node, output, ids),
         lambda node: merge_projections(node),
         give_filters_to_scans,
         renumbered,

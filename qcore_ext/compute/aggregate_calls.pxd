@@ -1,7 +1,7 @@
 """Aggregate calls taken apart: what is read, which states are kept, how results come of them. Floor E2.
 
-A call is (function, argument, filter, distinct), with positions among the inputs or -1. Calls that need the same state share
-it: sum(x) and avg(x) keep one sum, avg(x) and count(x) one count.
+A call is (function, argument, filter, distinct), with positions among the inputs or -1. Calls that need the same state
+share it: sum(x) and avg(x) keep one sum, avg(x) and count(x) one count.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -55,5 +55,6 @@ cdef class AggregateCalls:
 
 # The results of n groups from start, as a column of `type`. ExecutionError when a sum does not fit it.
 cdef Column* result_column(
-    const CallResult* result, AggregateState* states, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
+    const CallResult* result, AggregateState* states, const DataType* type, int64_t start, int64_t n,
+    MemoryAccount* account,
 ) except NULL nogil

@@ -182,7 +182,9 @@ cdef int sum_to_doubles(const AggregateState* state, int64_t start, int64_t n, d
     return 0
 
 
-cdef int sum_to_wholes(const AggregateState* state, const DataType* type, int64_t start, int64_t n, char* out) except -1 nogil:
+cdef int sum_to_wholes(
+    const AggregateState* state, const DataType* type, int64_t start, int64_t n, char* out,
+) except -1 nogil:
     """Sums as int64, uint64 or decimals of the state's scale."""
     cdef const int128* sums = (<const int128*> state.values.data) + start
     cdef int128 low = -wide_power_of_ten(38)
@@ -211,7 +213,9 @@ cdef int sum_to_wholes(const AggregateState* state, const DataType* type, int64_
     return 0
 
 
-cdef void averages(const AggregateState* sums, const AggregateState* counts, int64_t start, int64_t n, double* out) noexcept nogil:
+cdef void averages(
+    const AggregateState* sums, const AggregateState* counts, int64_t start, int64_t n, double* out,
+) noexcept nogil:
     cdef const int64_t* count = (<const int64_t*> counts.values.data) + start
     cdef long double unit = <long double> wide_power_of_ten(sums.type.scale)
     cdef int64_t i
@@ -240,7 +244,8 @@ cdef void variances(const Moments* moments, int how, int64_t n, double* out, uin
 
 
 cdef Column* computed_column(
-    const CallResult* result, AggregateState* states, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
+    const CallResult* result, AggregateState* states, const DataType* type, int64_t start, int64_t n,
+    MemoryAccount* account,
 ) except NULL nogil:
     cdef AggregateState* state = &states[result.states[0]]
     cdef Buffer* values
@@ -272,7 +277,8 @@ cdef Column* computed_column(
 
 
 cdef Column* result_column(
-    const CallResult* result, AggregateState* states, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
+    const CallResult* result, AggregateState* states, const DataType* type, int64_t start, int64_t n,
+    MemoryAccount* account,
 ) except NULL nogil:
     if result.how == RESULT_STATE:
         return state_column(&states[result.states[0]], 0, start, n, account)

@@ -1,7 +1,7 @@
 """Least, greatest, first and last values by group, a vector at a time. Floor E2.
 
-NaN is greater than every other float. `best` of a group without a value holds what any value beats (extreme_fill), so that
-the loops need not ask; strings and FIRST ask `seen`.
+NaN is greater than every other float. `best` of a group without a value holds what any value beats (extreme_fill), so
+that the loops need not ask; strings and FIRST ask `seen`.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t

@@ -131,7 +131,8 @@ cdef int string_update(
 # --- first and last ---
 
 cdef void pick(
-    bint only_unseen, Word* kept, uint8_t* seen, const uint32_t* groups, int64_t n, const Word* values, const uint8_t* mask,
+    bint only_unseen, Word* kept, uint8_t* seen, const uint32_t* groups, int64_t n, const Word* values,
+    const uint8_t* mask,
 ) noexcept nogil:
     cdef int64_t i, group
     for i in range(n):

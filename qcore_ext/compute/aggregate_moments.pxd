@@ -5,7 +5,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from qcore_ext.compute.aggregate_state cimport Moments
 from qcore_ext.data.column cimport Vector
 
-# groups NULL: every row is of group 0. mask NULL: every row takes part. Integers are divided by `unit` (a decimal's 10**scale).
+# groups NULL: every row is of group 0. mask NULL: every row takes part. Integers are divided by `unit` (a decimal's
+# 10**scale).
 cdef void moments_update(
     Moments* moments, const uint32_t* groups, int64_t n, const Vector* argument, double unit, const uint8_t* mask,
 ) noexcept nogil

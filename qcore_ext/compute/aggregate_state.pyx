@@ -205,7 +205,8 @@ cdef void state_widen(const Vector* vector, int64_t n, char* room, Vector* out) 
 
 
 cdef int update_value(
-    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument, const uint8_t* mask,
+    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
+    const uint8_t* mask,
 ) except -1 nogil:
     """SUM, MIN, MAX, FIRST, LAST."""
     cdef int128 wide[VECTOR_ROWS]
@@ -240,7 +241,8 @@ cdef int update_value(
 
 
 cdef int state_update(
-    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument, const uint8_t* mask,
+    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
+    const uint8_t* mask,
 ) except -1 nogil:
     state_reserve(state, n_groups, mask == NULL)
     if state.kind == STATE_COUNT:
@@ -255,7 +257,8 @@ cdef int state_update(
 
 
 cdef int state_merge(
-    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* arguments, const uint8_t* mask,
+    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* arguments,
+    const uint8_t* mask,
 ) except -1 nogil:
     state_reserve(state, n_groups, mask == NULL)
     if state.kind == STATE_COUNT:
@@ -329,7 +332,9 @@ cdef void moments_out(const Moments* moments, int32_t column, int64_t n, char* o
             (<double*> out)[i] = moments[i].mean if column == 1 else moments[i].m2
 
 
-cdef Column* state_column(AggregateState* state, int32_t column, int64_t start, int64_t n, MemoryAccount* account) except NULL nogil:
+cdef Column* state_column(
+    AggregateState* state, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil:
     cdef DataType type
     cdef Column* out
     cdef Buffer* values

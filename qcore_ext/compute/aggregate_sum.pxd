@@ -2,8 +2,8 @@
 
 Rows of few groups wait for one another: each sum is read where the row before has just written it. So up to FEW_GROUPS
 groups a vector is summed into four copies of 64-bit sums, one row in four to each, and these are added up at the end
-(Q1's four groups: 2.4 -> 0.7 ns a row). Values too large for that, and many groups, go straight to the 128-bit sums, which
-cost as little as 64-bit ones with an overflow check.
+(Q1's four groups: 2.4 -> 0.7 ns a row). Values too large for that, and many groups, go straight to the 128-bit sums,
+which cost as little as 64-bit ones with an overflow check.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -12,7 +12,9 @@ from qcore_ext.data.column cimport Vector
 from qcore_ext.ground.wide cimport int128
 
 # groups NULL: every row is of group 0. mask NULL: every row takes part.
-cdef void count_rows(int64_t* counts, int64_t n_groups, const uint32_t* groups, int64_t n, const uint8_t* mask) noexcept nogil
+cdef void count_rows(
+    int64_t* counts, int64_t n_groups, const uint32_t* groups, int64_t n, const uint8_t* mask,
+) noexcept nogil
 cdef void sum_doubles(
     double* sums, int64_t n_groups, const uint32_t* groups, int64_t n, const double* values, const uint8_t* mask,
 ) noexcept nogil

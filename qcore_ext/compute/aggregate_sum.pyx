@@ -74,7 +74,9 @@ cdef int64_t count_bits(const uint8_t* mask, int64_t n) noexcept nogil:
     return count
 
 
-cdef void count_rows(int64_t* counts, int64_t n_groups, const uint32_t* groups, int64_t n, const uint8_t* mask) noexcept nogil:
+cdef void count_rows(
+    int64_t* counts, int64_t n_groups, const uint32_t* groups, int64_t n, const uint8_t* mask,
+) noexcept nogil:
     cdef uint32_t few[COPIES * FEW_GROUPS]
     cdef int64_t i
     cdef int64_t quarters = n >> 2

@@ -1,19 +1,21 @@
 """Kernels of + - * / % and of functions from numbers to numbers. Floor E2.
 
-Decimals and int64 keep a bound of their magnitudes beside each vector: while the bound of a result fits 63 bits, the plain
-SIMD loop is right (TPC-H Q1's charge, declared with 38 digits, never leaves it); else decimals go to 128 bits and integers
-to the checked loop.
+Decimals and int64 keep a bound of their magnitudes beside each vector: while the bound of a result fits 63 bits, the
+plain SIMD loop is right (TPC-H Q1's charge, declared with 38 digits, never leaves it); else decimals go to 128 bits and
+integers to the checked loop.
 """
 
 from libc.math cimport ceil, exp, floor, fmod, log, pow, round, sqrt
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from qcore_ext.compute.kernel cimport (
-    ERROR_ARGUMENT, ERROR_DIVISION_BY_ZERO, ERROR_OVERFLOW, STEP_STRICT, Frame, Register, Step, arg, frame_fail, integer_at,
+    ERROR_ARGUMENT, ERROR_DIVISION_BY_ZERO, ERROR_OVERFLOW, STEP_STRICT, Frame, Register, Step, arg, frame_fail,
+    integer_at,
     measure, result, widened,
 )
 from qcore_ext.data.schema cimport (
-    PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64, TYPE_DECIMAL,
+    PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
+    TYPE_DECIMAL,
 )
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.simd cimport (
@@ -182,7 +184,9 @@ cdef int decimal_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 # --- division ---
 
-cdef int divide_integers(const Step* step, Frame* frame, const Integer* a, const Integer* b, Integer* out) except -1 nogil:
+cdef int divide_integers(
+    const Step* step, Frame* frame, const Integer* a, const Integer* b, Integer* out,
+) except -1 nogil:
     """Quotient (p0 = 0) or remainder (1), truncated towards zero."""
     cdef int64_t i
     cdef bint remainder = step.p0 == 1

@@ -2,5 +2,6 @@
 
 from qcore_ext.compute.kernel cimport Step
 
-# Fill step.kernel and its parameters for the operation `name`; False when it is none of these. step.p1 is set for try_cast.
+# Fill step.kernel and its parameters for the operation `name`; False when it is none of these. step.p1 is set for
+# try_cast.
 cdef bint cast_bind(Step* step, str name, dict options) except -1

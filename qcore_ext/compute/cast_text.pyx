@@ -1,7 +1,7 @@
 """Kernels from text to values and back. Floor E2.
 
-Dates are written YYYY-MM-DD, timestamps YYYY-MM-DD HH:MM:SS[.fraction] (a T between is read too), booleans true and false.
-Spaces around a value are ignored when reading.
+Dates are written YYYY-MM-DD, timestamps YYYY-MM-DD HH:MM:SS[.fraction] (a T between is read too), booleans true and
+false. Spaces around a value are ignored when reading.
 """
 
 from libc.math cimport isinf, isnan, rint
@@ -18,7 +18,8 @@ from qcore_ext.compute.kernel cimport (
 )
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, view_data
 from qcore_ext.data.schema cimport (
-    PHYS_F64, PHYS_I32, TYPE_BOOL, TYPE_DATE32, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8, TYPE_TIME32, TYPE_TIME64,
+    PHYS_F64, PHYS_I32, TYPE_BOOL, TYPE_DATE32, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8, TYPE_TIME32,
+    TYPE_TIME64,
     TYPE_TIMESTAMP, DataType,
 )
 from qcore_ext.ground.bitmap cimport is_valid

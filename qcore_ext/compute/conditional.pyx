@@ -1,7 +1,7 @@
 """Kernels that choose among their arguments row by row: CASE and COALESCE. Floor E2.
 
-All branches are computed for all rows, and a row takes the value, the validity and the error of its own branch: a division
-by zero in a branch not taken is no error.
+All branches are computed for all rows, and a row takes the value, the validity and the error of its own branch: a
+division by zero in a branch not taken is no error.
 """
 
 from libc.stdint cimport int64_t, uint8_t

@@ -1,9 +1,9 @@
 """What kernels work on: registers of one vector, the frame they stand in, and the steps that fill them. Floor E2.
 
 A program is a list of steps, each filling the register of its own number from earlier ones. Kernels evaluate all n rows
-densely, null rows included, and never raise for a row: a row whose value cannot be had is marked in the register's errors,
-and raises only if it reaches an output. So CASE, AND and OR hide the errors of what they do not choose, and a kernel's fast
-path need not know which rows count.
+densely, null rows included, and never raise for a row: a row whose value cannot be had is marked in the register's
+errors, and raises only if it reaches an output. So CASE, AND and OR hide the errors of what they do not choose, and a
+kernel's fast path need not know which rows count.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t

@@ -4,7 +4,8 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.kernel cimport (
-    STEP_OWN_ERRORS, STEP_STRICT, Frame, Register, Step, arg, frame_add_errors, frame_valid_mask, frame_validity, result,
+    STEP_OWN_ERRORS, STEP_STRICT, Frame, Register, Step, arg, frame_add_errors, frame_valid_mask, frame_validity,
+    result,
 )
 from qcore_ext.ground.simd cimport simd_kernels
 

@@ -13,7 +13,8 @@ ctypedef struct OutputColumn:
     DataType type
     MemoryAccount* account      # borrowed
     int64_t n_rows
-    uint8_t phys                # of the values so far: decimals of more than 18 digits stay PHYS_I64 as long as they fit
+    # of the values so far: decimals of more than 18 digits stay PHYS_I64 as long as they fit
+    uint8_t phys
     Buffer* values
     Buffer* validity            # NULL until a null comes
 

@@ -1,7 +1,7 @@
 """Kernels of LIKE, ILIKE and tests for what a text begins with, ends with or contains. Floor E2.
 
-A constant pattern is cut at its % signs into segments: the first is looked for at the start, the last at the end, each of
-those between from where the one before ended. % stands for any characters, _ for one; there is no escape character.
+A constant pattern is cut at its % signs into segments: the first is looked for at the start, the last at the end, each
+of those between from where the one before ended. % stands for any characters, _ for one; there is no escape character.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -78,19 +78,23 @@ cdef class Evaluator:
     cdef Column* constant_column(self, int32_t output, int64_t n) except NULL nogil
     cdef int pass_columns(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out) except -1 nogil
     cdef void reorder(self) noexcept nogil
-    cdef int64_t select_vector(self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out) except -1 nogil
-    cdef int64_t select_failing(self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out) except -1 nogil
+    cdef int64_t select_vector(
+        self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out,
+    ) except -1 nogil
+    cdef int64_t select_failing(
+        self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out,
+    ) except -1 nogil
 
     # A new batch, one column an expression. Plain column references pass through without a copy. Keeps the input's
     # selection when most rows are selected, else the output is compact.
     cdef int project(self, Batch* batch, Batch** out) except -1 nogil
-    # The program is a conjunction: one boolean expression a conjunct. The rows of `batch` (of its selection, when it has
-    # one) where all are true, ascending, into a fresh buffer of uint32. Returns their number; *selection is NULL when that
-    # is 0 or all of the batch's rows.
+    # The program is a conjunction: one boolean expression a conjunct. The rows of `batch` (of its selection, when it
+    # has one) where all are true, ascending, into a fresh buffer of uint32. Returns their number; *selection is NULL
+    # when that is 0 or all of the batch's rows.
     cdef int64_t select(self, Batch* batch, Buffer** selection) except -1 nogil
     # Values of every expression for the n <= VECTOR_ROWS selected rows start..start+n (counted among the selected rows;
-    # start a multiple of VECTOR_ROWS), canonical, into outs[0..n_expressions). Valid until the next call. A decimal of more
-    # than 18 digits may come as PHYS_I64 when the vector's values fit.
+    # start a multiple of VECTOR_ROWS), canonical, into outs[0..n_expressions). Valid until the next call. A decimal of
+    # more than 18 digits may come as PHYS_I64 when the vector's values fit.
     cdef int load(self, Batch* batch, int64_t start, int64_t n, Vector* outs) except -1 nogil
     # Free all buffers; nothing may be evaluated after.
     cdef void close(self) noexcept nogil

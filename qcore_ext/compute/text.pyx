@@ -230,7 +230,9 @@ cdef int concat_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 
 cdef int case_foreign(Frame* frame, bint upper, const StringView* view, StringView* out) except -1 with gil:
-    """Upper or lower case of a text that is not ASCII: character by character, keeping those whose case has another length."""
+    """Upper or lower case of a text that is not ASCII: character by character, keeping those whose case has another
+    length.
+    """
     cdef char* place
     text = view_data(view)[:view.length].decode("utf-8", "replace")
     changed = [letter.upper() if upper else letter.lower() for letter in text]

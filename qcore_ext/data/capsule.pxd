@@ -8,13 +8,14 @@ from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSchem
 from qcore_ext.ground.memory cimport MemoryAccount
 
 
-# Takes over `array` (a struct array, one child a column; its release is moved out, also on error). `layout` is the Arrow
-# schema it came with, `schema` the engine's reading of it. Zero copy but for validity bitmaps that start inside a byte and
-# dictionary indices that are not 32 bits wide. ExecutionError when lengths or buffer counts do not fit.
+# Takes over `array` (a struct array, one child a column; its release is moved out, also on error). `layout` is the
+# Arrow schema it came with, `schema` the engine's reading of it. Zero copy but for validity bitmaps that start inside a
+# byte and dictionary indices that are not 32 bits wide. ExecutionError when lengths or buffer counts do not fit.
 cdef Batch* batch_import(
     ArrowArray* array, const ArrowSchema* layout, CSchema* schema, MemoryAccount* account,
 ) except NULL nogil
-# A struct array with freshly laid out or referenced buffers; strings go out in their field's Variant. Selections applied.
+# A struct array with freshly laid out or referenced buffers; strings go out in their field's Variant. Selections
+# applied.
 cdef int batch_export(Batch* batch, ArrowArray* out) except -1 nogil
 
 

@@ -1,9 +1,9 @@
 """One column of a batch: borrowed or owned values in the layout they came in. Floor E1.
 
-Nothing is converted at import. A column says how its values lie (Storage); column_load turns the rows a kernel wants, at
-most VECTOR_ROWS at a time and so within the first-level caches, into canonical values, or points at them where they are
-canonical already. A filter's or a join's output is an index vector over its input (DICTIONARY), gathered by the same call
-only when someone needs the values.
+Nothing is converted at import. A column says how its values lie (Storage); column_load turns the rows a kernel wants,
+at most VECTOR_ROWS at a time and so within the first-level caches, into canonical values, or points at them where they
+are canonical already. A filter's or a join's output is an index vector over its input (DICTIONARY), gathered by the
+same call only when someone needs the values.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -19,8 +19,8 @@ cdef enum:
 
 
 ctypedef struct StringView:
-    # Up to 12 bytes inline (rest zeroed, so equal inline strings are equal 16-byte words); longer: 4 bytes, then a pointer.
-    # A pointer, not Arrow's buffer index, so that views from many batches can stand side by side.
+    # Up to 12 bytes inline (rest zeroed, so equal inline strings are equal 16-byte words); longer: 4 bytes, then a
+    # pointer. A pointer, not Arrow's buffer index, so that views from many batches can stand side by side.
     uint32_t length
     char prefix[4]
     char* pointer               # inline strings continue here
@@ -82,13 +82,14 @@ ctypedef struct Vector:
 
 
 ctypedef struct VectorScratch:
-    # Room for one loaded vector; 64-byte aligned by whoever allocates it. Values of null rows are zero or stale: never read
-    # them for control flow.
+    # Room for one loaded vector; 64-byte aligned by whoever allocates it. Values of null rows are zero or stale: never
+    # read them for control flow.
     char values[VECTOR_ROWS * 16]
     uint8_t validity[VECTOR_BITMAP_BYTES]
 
 
-cdef Column* column_new(const DataType* type, int64_t n_rows) except NULL nogil     # zeroed, one reference; the caller fills it
+# zeroed, one reference; the caller fills it
+cdef Column* column_new(const DataType* type, int64_t n_rows) except NULL nogil
 cdef inline Column* column_ref(Column* column) noexcept nogil:
     """Take a reference."""
     return <Column*> owner_ref(<Owner*> column)
@@ -107,16 +108,18 @@ cdef Column* column_new_flat(
 cdef Column* column_take(
     Column* column, const uint32_t* indices, int64_t n, Owner* indices_owner, MemoryAccount* account,
 ) except NULL nogil
-# column_take of many columns at once: those that share an index vector keep sharing one. out[i] are owned by the caller.
+# column_take of many columns at once: those that share an index vector keep sharing one. out[i] are owned by the
+# caller.
 cdef int columns_take(
-    Column** columns, int64_t n_columns, const uint32_t* indices, int64_t n, Owner* indices_owner, MemoryAccount* account,
+    Column** columns, int64_t n_columns, const uint32_t* indices, int64_t n, Owner* indices_owner,
+    MemoryAccount* account,
     Column** out,
 ) except -1 nogil
 cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL nogil     # start: a multiple of 8
 cdef Column* column_constant_null(const DataType* type, int64_t n_rows) except NULL nogil
 
-# Canonical values of n <= VECTOR_ROWS rows: rows[0..n) of the column, or start..start+n when rows is NULL (then start is a
-# multiple of 8). Phys is the type's. ExecutionError when a stored decimal does not fit its type.
+# Canonical values of n <= VECTOR_ROWS rows: rows[0..n) of the column, or start..start+n when rows is NULL (then start
+# is a multiple of 8). Phys is the type's. ExecutionError when a stored decimal does not fit its type.
 cdef int column_load(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil
@@ -124,6 +127,7 @@ cdef int column_load(
 cdef int column_load_narrow(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil
-cdef int64_t column_bytes(const Column* column) noexcept nogil      # estimate for stats: n_rows times the width, strings 16
+# estimate for stats: n_rows times the width, strings 16
+cdef int64_t column_bytes(const Column* column) noexcept nogil
 # What keeps the bytes of this column's string views alive (its heap owner, or its Arrow array's); may be NULL.
 cdef Owner* column_heap(const Column* column) noexcept nogil

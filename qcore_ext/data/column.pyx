@@ -153,7 +153,8 @@ cdef Column* column_take(
 
 
 cdef int columns_take(
-    Column** columns, int64_t n_columns, const uint32_t* indices, int64_t n, Owner* indices_owner, MemoryAccount* account,
+    Column** columns, int64_t n_columns, const uint32_t* indices, int64_t n, Owner* indices_owner,
+    MemoryAccount* account,
     Column** out,
 ) except -1 nogil:
     cdef int64_t i, j
@@ -245,7 +246,9 @@ cdef void spread(const char* value, int width, int64_t n, char* out) noexcept no
             memcpy(out + i * width, value, width)
 
 
-cdef int load_constant(const Column* column, int64_t n, bint narrow, VectorScratch* scratch, Vector* out) except -1 nogil:
+cdef int load_constant(
+    const Column* column, int64_t n, bint narrow, VectorScratch* scratch, Vector* out,
+) except -1 nogil:
     cdef Vector one
     cdef char value[16]
     cdef int width
@@ -270,7 +273,8 @@ cdef int load_constant(const Column* column, int64_t n, bint narrow, VectorScrat
 
 
 cdef int load(
-    const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch, Vector* out,
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch,
+    Vector* out,
 ) except -1 nogil:
     cdef uint32_t picked[VECTOR_ROWS]
     cdef const uint32_t* at

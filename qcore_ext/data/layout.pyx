@@ -10,11 +10,14 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.nested cimport nested_export
 from qcore_ext.data.schema cimport (
-    PHYS_BOOL, PHYS_I64, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, TYPE_NESTED, VARIANT_LARGE, VARIANT_VIEW, DataType, phys_width,
+    PHYS_BOOL, PHYS_I64, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, TYPE_NESTED, VARIANT_LARGE, VARIANT_VIEW, DataType,
+    phys_width,
 )
 from qcore_ext.ground.arrow_abi cimport ArrowArray
 from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid
-from qcore_ext.ground.memory cimport Buffer, Owner, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport (
+    Buffer, Owner, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, struct_free, struct_new,
+)
 from qcore_ext.ground.status cimport raise_execution
 
 cdef enum:
@@ -127,7 +130,8 @@ cdef int64_t value_bytes(const DataType* type, int64_t n_rows) noexcept nogil:
 
 
 cdef int fill_column(
-    Batch* batch, Column* column, const DataType* type, VectorScratch* scratch, ExportedArray* exported, ArrowArray* out,
+    Batch* batch, Column* column, const DataType* type, VectorScratch* scratch, ExportedArray* exported,
+    ArrowArray* out,
 ) except -1 nogil:
     cdef Vector vector
     cdef int64_t start = 0
@@ -156,7 +160,9 @@ cdef int fill_column(
     return 0
 
 
-cdef int export_column(Batch* batch, Column* column, const DataType* type, VectorScratch* scratch, ArrowArray* out) except -1 nogil:
+cdef int export_column(
+    Batch* batch, Column* column, const DataType* type, VectorScratch* scratch, ArrowArray* out,
+) except -1 nogil:
     cdef ExportedArray* exported = <ExportedArray*> struct_new(sizeof(ExportedArray))
     cdef int64_t i
     memset(out, 0, sizeof(ArrowArray))

@@ -32,7 +32,9 @@ cdef void release_shared(ArrowArray* array) noexcept nogil:
 
 
 cdef void share(const ArrowArray* source, Owner* owner, ArrowArray* out) noexcept nogil:
-    """A second Arrow array over the same buffers; every level holds the owner, so that a consumer may keep any of them."""
+    """A second Arrow array over the same buffers; every level holds the owner, so that a consumer may keep any of
+    them.
+    """
     cdef int64_t i
     out[0] = source[0]
     out.private_data = owner_ref(owner)

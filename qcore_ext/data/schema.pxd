@@ -91,12 +91,16 @@ ctypedef struct CSchema:
 
 cdef CSchema* schema_new(int32_t n_fields) except NULL nogil            # fields zeroed; schema_set_field fills them
 cdef int schema_set_field(CSchema* schema, int32_t i, const char* name, const DataType* type) except -1 nogil
-cdef int schema_copy_field(CSchema* schema, int32_t i, const Field* source, const char* name) except -1 nogil  # name NULL: the source's
-cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL   # a struct schema, one child a column; PlanError on a type unknown here
+cdef int schema_copy_field(
+    CSchema* schema, int32_t i, const Field* source, const char* name,
+) except -1 nogil  # name NULL: the source's
+# a struct schema, one child a column; PlanError on a type unknown here
+cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL
 cdef int schema_to_arrow(const CSchema* schema, ArrowSchema* out) except -1
 cdef void arrow_copy(const ArrowSchema* source, ArrowSchema* out) noexcept nogil     # deep, without metadata
 cdef bint type_equal(const DataType* a, const DataType* b) noexcept nogil
-cdef bint schema_equal(const CSchema* a, const CSchema* b) noexcept nogil   # names, order and types; not nullability, not Variant
+# names, order and types; not nullability, not Variant
+cdef bint schema_equal(const CSchema* a, const CSchema* b) noexcept nogil
 cdef int32_t schema_index(const CSchema* schema, const char* name) noexcept nogil   # -1: absent
 cdef str type_name(const DataType* type)                                # as pyarrow prints it: 'decimal128(15, 2)'
 

@@ -88,7 +88,9 @@ cdef void arrow_release(ArrowSchema* schema) noexcept nogil:
     schema.release = NULL
 
 
-cdef void arrow_init(ArrowSchema* out, const char* format, const char* name, int64_t flags, int64_t n_children) noexcept nogil:
+cdef void arrow_init(
+    ArrowSchema* out, const char* format, const char* name, int64_t flags, int64_t n_children,
+) noexcept nogil:
     cdef int64_t i
     memset(out, 0, sizeof(ArrowSchema))
     out.format = text_copy(format)
@@ -324,7 +326,8 @@ cdef str type_name(const DataType* type):
     names = {
         TYPE_NULL: "null", TYPE_BOOL: "bool", TYPE_INT8: "int8", TYPE_INT16: "int16", TYPE_INT32: "int32",
         TYPE_INT64: "int64", TYPE_UINT8: "uint8", TYPE_UINT16: "uint16", TYPE_UINT32: "uint32", TYPE_UINT64: "uint64",
-        TYPE_FLOAT32: "float", TYPE_FLOAT64: "double", TYPE_DATE32: "date32[day]", TYPE_INTERVAL: "month_day_nano_interval",
+        TYPE_FLOAT32: "float", TYPE_FLOAT64: "double", TYPE_DATE32: "date32[day]",
+        TYPE_INTERVAL: "month_day_nano_interval",
         TYPE_STRING: "string", TYPE_BINARY: "binary", TYPE_NESTED: "nested",
     }
     if type.id in names:

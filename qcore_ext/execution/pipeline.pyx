@@ -34,8 +34,8 @@ cdef class Pipeline:
     def stats(self):
         """Figures of each operator, summed over drivers, and of the drivers' turns on threads.
 
-        'drivers' of an operator has the same figures for each driver. 'turns' are stretches on a thread, 'steps' questions to
-        operators in them.
+        'drivers' of an operator has the same figures for each driver. 'turns' are stretches on a thread, 'steps'
+        questions to operators in them.
         """
         of_drivers = [driver.stats_snapshot() for driver in self.drivers]
         operators = []

@@ -38,7 +38,8 @@ ctypedef struct MemoryAccount:
     int64_t limit               # bytes; 0: none
 
 cdef MemoryAccount* account_new(MemoryAccount* parent, int64_t limit) except NULL nogil
-cdef int account_reserve(MemoryAccount* account, int64_t n_bytes) except -1 nogil  # MemoryLimitError; nothing changed then
+# MemoryLimitError; nothing changed then
+cdef int account_reserve(MemoryAccount* account, int64_t n_bytes) except -1 nogil
 cdef void account_release(MemoryAccount* account, int64_t n_bytes) noexcept nogil
 
 
@@ -50,7 +51,8 @@ ctypedef struct Buffer:
 
 cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil
 cdef Buffer* buffer_new_zeroed(MemoryAccount* account, int64_t size) except NULL nogil
-# Grow to at least `size`, keeping the first `used` bytes; *buffer may move (its one reference is consumed and replaced).
+# Grow to at least `size`, keeping the first `used` bytes; *buffer may move (its one reference is consumed and
+# replaced).
 cdef int buffer_grow(Buffer** buffer, int64_t used, int64_t size) except -1 nogil
 
 cdef inline void buffer_unref(Buffer* buffer) noexcept nogil:
@@ -89,7 +91,8 @@ ctypedef struct OwnerList:
     int64_t capacity
 
 cdef OwnerList* owner_list_new() except NULL nogil
-cdef int owner_list_add(OwnerList* self, Owner* item) except -1 nogil   # takes a new reference to item; skips the last one added again
+# takes a new reference to item; skips the last one added again
+cdef int owner_list_add(OwnerList* self, Owner* item) except -1 nogil
 
 # Plain structs (owners, columns, batches) come from malloc and are counted, so that tests can assert none is left.
 cdef void* struct_new(int64_t size) except NULL nogil       # zeroed

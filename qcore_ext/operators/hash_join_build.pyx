@@ -167,7 +167,9 @@ cdef class HashBuild(Operator):
         self, const uint32_t* selected, int64_t start, int64_t n,
         uint32_t* rows,             # OUT
     ) except -1 nogil:
-        """The rows of a vector without a null key; `rows` is left alone when that is all n. A null equals nothing: it cannot match."""
+        """The rows of a vector without a null key; `rows` is left alone when that is all n. A null equals nothing: it
+        cannot match.
+        """
         cdef VectorScratch* scratch = <VectorScratch*> self.room.data
         cdef Vector* keys = <Vector*> (scratch + self.n_keys + 1)
         cdef uint8_t* flags = <uint8_t*> (rows + VECTOR_ROWS + 16)

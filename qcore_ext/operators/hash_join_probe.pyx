@@ -19,7 +19,8 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 from qcore_ext.structures.join_bridge cimport BUILD_LOST, BUILD_PENDING, JoinBridge
 from qcore_ext.structures.join_kind cimport (
-    JOIN_LEFT_SEMI, JOIN_RIGHT_SEMI, ends_on_empty_build, gives_build_rows, gives_pairs, is_mark, is_null_aware, keeps_probe,
+    JOIN_LEFT_SEMI, JOIN_RIGHT_SEMI, ends_on_empty_build, gives_build_rows, gives_pairs, is_mark, is_null_aware,
+    keeps_probe,
 )
 from qcore_ext.structures.join_output cimport NO_ROW, JoinOutput, join_output, pair_columns
 from qcore_ext.structures.join_table cimport (
@@ -29,8 +30,8 @@ from qcore_ext.structures.join_table cimport (
 from qcore_ext.ground.status import PlanError
 
 cdef enum:
-    # Pairs of one output batch. Bounds memory when a row has many matches (SPEC V13); where no key occurs twice, a batch
-    # gives at most as many pairs as it has rows.
+    # Pairs of one output batch. Bounds memory when a row has many matches (SPEC V13); where no key occurs twice, a
+    # batch gives at most as many pairs as it has rows.
     PAIRS_MAX = 65536
 
 

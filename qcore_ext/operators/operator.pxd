@@ -4,15 +4,18 @@ An operator instance belongs to one driver, which alone calls it, one call at a 
 What drivers share lives in the structures of floor E3.
 
 The driver's side of the contract:
-- `open` once, before anything else; then, for each batch, `bind` first if its schema differs by value from the last bound.
+- `open` once, before anything else; then, for each batch, `bind` first if its schema differs by value from the last
+bound.
 - `add_input` only after `needs_input` answered true; never on a source. A refused batch is offered again, unchanged.
 - `get_output` of an operator only while the one downstream needs input; never after it answered FINISHED.
-- `finish` once, when upstream is finished. `abandon` once instead, when the operator or the query stops early: the operator
+- `finish` once, when upstream is finished. `abandon` once instead, when the operator or the query stops early: the
+operator
   leaves every barrier it is part of and frees what it can. After abandon nothing but close is called.
 - `close` exactly once, sink first, whatever happened before.
 
 The operator's side:
-- `get_output` answers a Poll. NEEDS_INPUT promises that needs_input is now true; anything else is reported by name, never
+- `get_output` answers a Poll. NEEDS_INPUT promises that needs_input is now true; anything else is reported by name,
+never
   spun on. BLOCKED: `token` was registered with what is waited for, then the condition was checked again, and
   blocked_reason is set. FINISHED may come before finish was called (Limit): upstream is then abandoned. YIELD: work was
   done, more is left, nothing to hand over yet.

@@ -182,7 +182,9 @@ cdef class OrderBy(Operator):
         self.release()
 
     cdef void leave(self) noexcept nogil:
-        """Leave the barrier. A driver that does so without its run wants no output, so nobody merges if it is the last."""
+        """Leave the barrier. A driver that does so without its run wants no output, so nobody merges if it is the
+        last.
+        """
         if not self.delivered:
             self.delivered = True
             if self.state.deliver(NULL):

@@ -16,7 +16,8 @@ cdef class Project(Operator):
     node_id : str
     query_memory : Account
     compile : callable
-        From a data.schema.Schema to the expressions' Program over it; called at the first batch and at every new schema.
+        From a data.schema.Schema to the expressions' Program over it; called at the first batch and at every new
+        schema.
     """
 
     def __init__(self, str node_id, Account query_memory, compile):

@@ -1,7 +1,7 @@
 """Top-N: the first rows of an order, without sorting the rest. Floor E4.
 
-Candidates gather until there are twice as many as needed; then they are sorted and the worse half goes. From then on a row
-must beat the worst one kept: most are turned away by their 64-bit prefix, before any other column is looked at.
+Candidates gather until there are twice as many as needed; then they are sorted and the worse half goes. From then on a
+row must beat the worst one kept: most are turned away by their 64-bit prefix, before any other column is looked at.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -35,7 +35,8 @@ ctypedef struct Scratch:
 cdef class TopN(Operator):
     """The rows `offset`..`offset + count` of an order.
 
-    Several drivers: each keeps its first count + offset rows (offset 0); behind a gathering exchange one more TopN picks.
+    Several drivers: each keeps its first count + offset rows (offset 0); behind a gathering exchange one more TopN
+    picks.
 
     Parameters
     ----------

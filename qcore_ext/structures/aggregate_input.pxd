@@ -25,4 +25,6 @@ cdef int aggregate_input_init(
 ) except -1 nogil
 cdef void aggregate_input_free(AggregateInput* input) noexcept nogil
 # `loaded`: the vectors of all inputs; `groups` NULL: all rows are of group 0.
-cdef int aggregate_input_load(AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n) except -1 nogil
+cdef int aggregate_input_load(
+    AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
+) except -1 nogil

@@ -125,7 +125,9 @@ cdef void restrict(AggregateInput* input, const uint8_t* bits, bint inverted, in
     input.mask = room.mask
 
 
-cdef int aggregate_input_load(AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n) except -1 nogil:
+cdef int aggregate_input_load(
+    AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
+) except -1 nogil:
     cdef Room* room = <Room*> input.room.data
     cdef const Vector* vector = NULL
     cdef const Vector* filter

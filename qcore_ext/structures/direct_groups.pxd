@@ -1,8 +1,8 @@
 """Groups of keys with few possible values, looked up in an array: no hash, no comparison. Floor E3.
 
-A shortcut in front of a group table. Each key column's values are counted from the least seen (a null is 0; a string counts
-when it has at most one byte), and the columns' numbers are combined into one index of an array of groups. It learns from
-what the table behind it answered, and gives up when the values spread over too wide a range.
+A shortcut in front of a group table. Each key column's values are counted from the least seen (a null is 0; a string
+counts when it has at most one byte), and the columns' numbers are combined into one index of an array of groups. It
+learns from what the table behind it answered, and gives up when the values spread over too wide a range.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -41,4 +41,6 @@ cdef void direct_groups_clear(DirectGroups* direct) noexcept nogil
 # True when all n rows' groups were known; else `groups` holds rubbish.
 cdef bint direct_groups_find(DirectGroups* direct, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil
 # Remember the groups of the vector that was just looked for in vain.
-cdef int direct_groups_learn(DirectGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups) except -1 nogil
+cdef int direct_groups_learn(
+    DirectGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups,
+) except -1 nogil

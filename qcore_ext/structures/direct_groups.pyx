@@ -26,7 +26,9 @@ ctypedef fused Integer:
     uint32_t
 
 
-cdef DirectGroups* direct_groups_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
+cdef DirectGroups* direct_groups_new(
+    MemoryAccount* account, const DataType* types, int32_t n_columns,
+) except NULL nogil:
     cdef DirectGroups* direct = <DirectGroups*> struct_new(sizeof(DirectGroups))
     cdef int32_t c
     cdef uint8_t phys
@@ -58,7 +60,8 @@ cdef void direct_groups_clear(DirectGroups* direct) noexcept nogil:
 # --- numbering ---
 
 cdef uint64_t add_integers(
-    const Integer* values, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride, uint32_t* codes,
+    const Integer* values, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride,
+    uint32_t* codes,
 ) noexcept nogil:
     """Add each row's number times stride; the result is non-zero when a value lies outside low..low + span - 1."""
     cdef uint64_t distance
@@ -79,9 +82,12 @@ cdef uint64_t add_integers(
 
 
 cdef uint64_t add_strings(
-    const uint64_t* halves, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride, uint32_t* codes,
+    const uint64_t* halves, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride,
+    uint32_t* codes,
 ) noexcept nogil:
-    """As add_integers. The empty string is 0, a byte one more than itself; length and that byte are in a view's first half."""
+    """As add_integers. The empty string is 0, a byte one more than itself; length and that byte are in a view's first
+    half.
+    """
     cdef uint64_t distance
     cdef uint64_t outside = 0
     cdef int64_t i
@@ -151,7 +157,9 @@ cdef bint direct_groups_find(DirectGroups* direct, const Vector* keys, int64_t n
 
 # --- learning ---
 
-cdef void range_of_integers(const Integer* values, const uint8_t* validity, int64_t n, DirectField* field) noexcept nogil:
+cdef void range_of_integers(
+    const Integer* values, const uint8_t* validity, int64_t n, DirectField* field,
+) noexcept nogil:
     cdef int64_t value, low, high
     cdef int64_t i
     cdef bint seen = field.seen
@@ -168,7 +176,9 @@ cdef void range_of_integers(const Integer* values, const uint8_t* validity, int6
     field.seen = seen
 
 
-cdef bint range_of_strings(const StringView* views, const uint8_t* validity, int64_t n, DirectField* field) noexcept nogil:
+cdef bint range_of_strings(
+    const StringView* views, const uint8_t* validity, int64_t n, DirectField* field,
+) noexcept nogil:
     """False when a string has more than one byte."""
     cdef int64_t value
     cdef int64_t i
@@ -256,7 +266,9 @@ cdef int rebuild(DirectGroups* direct, const Vector* keys, int64_t n) except -1 
     return 0
 
 
-cdef int direct_groups_learn(DirectGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups) except -1 nogil:
+cdef int direct_groups_learn(
+    DirectGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups,
+) except -1 nogil:
     cdef uint32_t* known
     cdef const uint32_t* codes
     cdef int64_t i

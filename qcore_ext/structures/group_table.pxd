@@ -1,8 +1,8 @@
 """Group table: keys to dense group numbers, a vector at a time, adapting to what the keys turn out to be. Floor E3.
 
-Keys that pack into one or two words live in the slots of an open-addressing table; the first string that does not fit turns
-it, once, into a table of hash tags over stored key columns. Group numbers never change, so whatever is indexed by them
-stays as it is. In front of either, keys of few possible values are looked up in an array (direct_groups).
+Keys that pack into one or two words live in the slots of an open-addressing table; the first string that does not fit
+turns it, once, into a table of hash tags over stored key columns. Group numbers never change, so whatever is indexed by
+them stays as it is. In front of either, keys of few possible values are looked up in an array (direct_groups).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

@@ -26,8 +26,8 @@ cdef extern from "native/mix.h" nogil:
 cdef enum:
     SLOTS_MIN = 64
     GROUPS_MIN = 64
-    # A quarter full while the slots stay within the caches: at 1K groups load 0.49 -> 0.12 goes 2.8 -> 1.6 ns a row. Beyond,
-    # every row misses the cache anyway and memory counts more.
+    # A quarter full while the slots stay within the caches: at 1K groups load 0.49 -> 0.12 goes 2.8 -> 1.6 ns a row.
+    # Beyond, every row misses the cache anyway and memory counts more.
     SPARSE_BYTES_MAX = 8388608
 
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
@@ -135,7 +135,9 @@ cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil:
 
 # --- growing ---
 
-cdef void hash_words(const uint64_t* low, const uint64_t* high, const uint32_t* nulls, int64_t n, uint64_t* out) noexcept nogil:
+cdef void hash_words(
+    const uint64_t* low, const uint64_t* high, const uint32_t* nulls, int64_t n, uint64_t* out,
+) noexcept nogil:
     cdef int64_t i
     if high == NULL:
         for i in range(n):
@@ -323,7 +325,8 @@ cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1
         )
     else:
         hits = find_packed[TwoWordSlot](
-            <TwoWordSlot*> table.slots.data, table.n_slots - 1, scratch.hashes, scratch.low, scratch.high, scratch.nulls,
+            <TwoWordSlot*> table.slots.data, table.n_slots - 1, scratch.hashes, scratch.low, scratch.high,
+            scratch.nulls,
             n, groups, scratch.hit,
         )
     if hits == n:
@@ -339,7 +342,8 @@ cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1
     else:
         table.n_groups = insert_packed[TwoWordSlot](
             <TwoWordSlot*> table.slots.data, mask, scratch.hashes, scratch.low, scratch.high, scratch.nulls,
-            scratch.pending, n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, groups,
+            scratch.pending, n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
+            groups,
         )
     return 0
 
@@ -429,7 +433,8 @@ cdef int unpack_vectors(
     cdef int32_t c
     for c in range(table.n_columns):
         key_unpack(
-            &table.layout, c, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start, n,
+            &table.layout, c, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start,
+            n,
             place, <uint8_t*> place + VECTOR_ROWS * 16,
         )
         out[c].phys = table.types[c].phys
@@ -507,7 +512,8 @@ cdef Column* group_table_column(
         return stored_keys_column(table.stored, column, start, n, account)
     out = column_new_flat(&table.types[column], n, True, account, &values, &validity)
     if n > 0 and not key_unpack(
-        &table.layout, column, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start, n,
+        &table.layout, column, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start,
+        n,
         values.data, validity,
     ):
         out.validity = NULL

@@ -1,7 +1,7 @@
 """Batches that a join gives: columns of the probe batch and of the build side by index vectors. Floor E3.
 
-No value is copied: a probe column is taken by the pairs' probe rows, a build column is a dictionary over the table's flat
-column by their build rows, and whoever needs the values gathers them.
+No value is copied: a probe column is taken by the pairs' probe rows, a build column is a dictionary over the table's
+flat column by their build rows, and whoever needs the values gathers them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -35,10 +35,12 @@ cdef class JoinOutput:
     cdef Column** picked        # owned array of 2 * n_columns borrowed columns: scratch of pairs()
     cdef MemoryAccount* account     # borrowed from the operator
 
-    # n pairs. `probe_rows` NULL: the selected rows of the batch in order, all of them. `probe` NULL: nulls on that side.
-    # `build_rows` NULL: nulls on the build side; `some_missing`: entries may be NO_ROW. The buffers are referenced.
+    # n pairs. `probe_rows` NULL: the selected rows of the batch in order, all of them. `probe` NULL: nulls on that
+    # side. `build_rows` NULL: nulls on the build side; `some_missing`: entries may be NO_ROW. The buffers are
+    # referenced.
     cdef Batch* pairs(
-        self, Batch* probe, Buffer* probe_rows, const JoinTable* table, Buffer* build_rows, bint some_missing, int64_t n,
+        self, Batch* probe, Buffer* probe_rows, const JoinTable* table, Buffer* build_rows, bint some_missing,
+        int64_t n,
     ) except NULL nogil
     # Rows selection[0..n) of the batch (NULL: those it selects), with the marks when there are some (by physical row).
     cdef Batch* rows(self, Batch* probe, Buffer* selection, int64_t n, Column* marks) except NULL nogil
@@ -48,8 +50,8 @@ cdef class JoinOutput:
     ) except -1 nogil
 
 
-# `output`: (side, column, name) for each column, side being 'probe', 'build' or 'mark'. A schema may be None when no column
-# of that side is asked for. PlanError names what is missing.
+# `output`: (side, column, name) for each column, side being 'probe', 'build' or 'mark'. A schema may be None when no
+# column of that side is asked for. PlanError names what is missing.
 cdef JoinOutput join_output(list output, int kind, Schema probe, Schema build, MemoryAccount* account)
 # All columns of the probe, then all that the table stores: what a join condition is evaluated on.
 cdef list pair_columns(Schema probe, Schema build)

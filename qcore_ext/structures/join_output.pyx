@@ -31,7 +31,8 @@ cdef class JoinOutput:
         struct_free(self.picked)
 
     cdef Batch* pairs(
-        self, Batch* probe, Buffer* probe_rows, const JoinTable* table, Buffer* build_rows, bint some_missing, int64_t n,
+        self, Batch* probe, Buffer* probe_rows, const JoinTable* table, Buffer* build_rows, bint some_missing,
+        int64_t n,
     ) except NULL nogil:
         cdef Batch* out = batch_new(self.schema, n)
         cdef bint done = False

@@ -4,8 +4,8 @@ Made by one thread, then read by any number of probing drivers. The index is one
 - ranks: keys that code into a small range (rank_bitmap); dense keys, as most primary keys are;
 - codes: open addressing over the keys' 64-bit codes (key_codes);
 - hashes: open addressing over 64-bit hashes, keys compared afterwards; strings, wide decimals, many wide keys.
-Rows of equal keys form a group: positions start..start+count of `group_rows` (NULL: of the rows themselves). Groups, not
-chains: 124 against 195 ms for four rows a key (research in bench/kernels/join.py).
+Rows of equal keys form a group: positions start..start+count of `group_rows` (NULL: of the rows themselves). Groups,
+not chains: 124 against 195 ms for four rows a key (research in bench/kernels/join.py).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

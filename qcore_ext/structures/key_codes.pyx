@@ -1,4 +1,6 @@
-"""Join keys as one integer each: the distance from the build side's smallest key, several keys packed by range. Floor E3."""
+"""Join keys as one integer each: the distance from the build side's smallest key, several keys packed by range. Floor
+E3.
+"""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -44,7 +46,9 @@ cdef void real_patterns(const Real* values, int64_t n, uint64_t* out) noexcept n
 
 
 cdef const uint64_t* patterns(const Vector* vector, int64_t n, uint64_t* room) noexcept nogil:
-    """The vector's values as 64-bit words: its own where they are, else in `room`. NULL for types that are not codable."""
+    """The vector's values as 64-bit words: its own where they are, else in `room`. NULL for types that are not
+    codable.
+    """
     if vector.phys == PHYS_I64 or vector.phys == PHYS_U64:
         return <const uint64_t*> vector.values
     if vector.phys == PHYS_I32:
@@ -108,7 +112,9 @@ cdef bint rows_without_null(const Vector* vectors, int32_t n_vectors, int64_t n,
 cdef void measure_part(
     KeyPart* part, const uint64_t* words, const uint8_t* flags, int64_t n, uint64_t* smallest, uint64_t* largest,
 ) noexcept nogil:
-    """Widen smallest..largest by the words of flagged rows. Both are kept with the sign flipped, so that all compare unsigned."""
+    """Widen smallest..largest by the words of flagged rows. Both are kept with the sign flipped, so that all compare
+    unsigned.
+    """
     cdef uint64_t low = smallest[0]
     cdef uint64_t high = largest[0]
     cdef uint64_t flip = (<uint64_t> 1) << 63 if part.is_signed else 0

@@ -57,7 +57,8 @@ cdef inline bint views_equal(const StringView* a, const StringView* b) noexcept 
 
 
 cdef void compare_views(
-    const StringView* here, const StringView* there, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
+    const StringView* here, const StringView* there, const uint32_t* at, const uint32_t* rows, int64_t n,
+    uint8_t* equal,
 ) noexcept nogil:
     cdef int64_t i
     for i in range(n):

@@ -1,8 +1,8 @@
 """Group keys packed into one or two 64-bit words, where their types and lengths allow. Floor E3.
 
-Equal keys are equal words: -0.0 is stored as 0.0, every NaN as one NaN, the value under a null as zero bits, and which of a
-row's columns are null goes into a mask beside the words. A string of up to 7 bytes is one word, length in the top byte; a
-lone string key uses both words as an inline view of up to 12 bytes.
+Equal keys are equal words: -0.0 is stored as 0.0, every NaN as one NaN, the value under a null as zero bits, and which
+of a row's columns are null goes into a mask beside the words. A string of up to 7 bytes is one word, length in the top
+byte; a lone string key uses both words as an inline view of up to 12 bytes.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -35,7 +35,8 @@ ctypedef struct KeyLayout:
 
 
 cdef void key_layout_choose(KeyLayout* layout, const DataType* types, int32_t n_columns) noexcept nogil
-# False when a string is too long for the layout; the outputs then hold rubbish. `high` is not touched for ONE_WORD keys.
+# False when a string is too long for the layout; the outputs then hold rubbish. `high` is not touched for ONE_WORD
+# keys.
 cdef bint key_pack(
     const KeyLayout* layout, const Vector* keys, int64_t n,
     uint64_t* low,              # OUT

@@ -1,8 +1,9 @@
 """A set of small integers with their ranks: dense join keys, a bit a possible key. Floor E3.
 
-One 16-byte word covers 64 codes: the bits, and how many bits are set before it. A miss reads one word; a hit turns it into
-the rank of its key among those present. A quarter byte a possible key, a sixteenth of a plain array of row numbers: the
-147,000 order keys that TPC-H Q3 keeps out of a range of 6 million take 1.5 MB and stay in the second-level cache.
+One 16-byte word covers 64 codes: the bits, and how many bits are set before it. A miss reads one word; a hit turns it
+into the rank of its key among those present. A quarter byte a possible key, a sixteenth of a plain array of row
+numbers: the 147,000 order keys that TPC-H Q3 keeps out of a range of 6 million take 1.5 MB and stay in the second-level
+cache.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -17,8 +18,10 @@ ctypedef struct RankWord:
 
 
 cdef Buffer* rank_words_new(MemoryAccount* account, uint64_t largest_code) except NULL nogil       # all clear
-cdef void rank_words_set(RankWord* words, const uint64_t* codes, const uint8_t* flags, int64_t n) noexcept nogil  # flagged ones
-cdef int64_t rank_words_finish(RankWord* words, uint64_t largest_code) noexcept nogil      # fill in ranks; number of bits set
+# flagged ones
+cdef void rank_words_set(RankWord* words, const uint64_t* codes, const uint8_t* flags, int64_t n) noexcept nogil
+# fill in ranks; number of bits set
+cdef int64_t rank_words_finish(RankWord* words, uint64_t largest_code) noexcept nogil
 # flags[i] &= codes[i] is in the set. codes[i] must not pass the largest code.
 cdef void rank_words_test(const RankWord* words, const uint64_t* codes, int64_t n, uint8_t* flags) noexcept nogil
 # Ranks of codes[at[i]], each of which is in the set.

@@ -29,8 +29,8 @@ ctypedef struct RowStore:
 
 
 cdef RowStore* row_store_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
-# Append n <= VECTOR_ROWS rows of the columns: rows[0..n), or start..start+n when rows is NULL (column_load has the terms).
-# After an error the store is only good for being dropped.
+# Append n <= VECTOR_ROWS rows of the columns: rows[0..n), or start..start+n when rows is NULL (column_load has the
+# terms). After an error the store is only good for being dropped.
 cdef int row_store_append(
     RowStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
 ) except -1 nogil

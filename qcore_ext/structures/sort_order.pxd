@@ -1,8 +1,9 @@
 """The order of rows: keys, 64-bit prefixes that sort like them, and the comparison that settles ties. Floor E3.
 
-A prefix holds as many leading bits of the keys as fit: for each key one bit that places nulls, then the value as an unsigned
-number that sorts like it, inverted when descending. NaN is the largest float; -0.0 equals 0.0. Rows of different prefixes
-are in the order of these; only equal ones, when the keys did not fit in full, are compared value by value.
+A prefix holds as many leading bits of the keys as fit: for each key one bit that places nulls, then the value as an
+unsigned number that sorts like it, inverted when descending. NaN is the largest float; -0.0 equals 0.0. Rows of
+different prefixes are in the order of these; only equal ones, when the keys did not fit in full, are compared value by
+value.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -30,7 +31,9 @@ cdef class SortOrder:
 
 
 # keys[k]: the values of key k's column; any number of rows.
-cdef void sort_prefixes(const SortKey* parts, int32_t n_keys, const Vector* keys, int64_t n, uint64_t* prefixes) noexcept nogil
+cdef void sort_prefixes(
+    const SortKey* parts, int32_t n_keys, const Vector* keys, int64_t n, uint64_t* prefixes,
+) noexcept nogil
 # Negative, zero or positive, as row i of `a` stands to row j of `b`; keys from `first` on.
 cdef int sort_compare(
     const SortKey* parts, int32_t first, int32_t n_keys, const Vector* a, int64_t i, const Vector* b, int64_t j,

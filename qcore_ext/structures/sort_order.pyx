@@ -5,7 +5,8 @@ from libc.string cimport memcmp, memcpy, memset
 
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, Vector, view_data
 from qcore_ext.data.schema cimport (
-    PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_NESTED, PHYS_NONE,
+    PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_NESTED,
+    PHYS_NONE,
     PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64, PHYS_VIEW, CSchema, schema_index, type_name,
 )
 from qcore_ext.ground.bitmap cimport is_valid
@@ -203,7 +204,9 @@ cdef void key_codes(const Vector* key, int64_t n, uint64_t* out) noexcept nogil:
         memset(out, 0, n * 8)
 
 
-cdef void add_key(const SortKey* part, const Vector* key, int64_t n, uint64_t* codes, uint64_t* prefixes) noexcept nogil:
+cdef void add_key(
+    const SortKey* part, const Vector* key, int64_t n, uint64_t* codes, uint64_t* prefixes,
+) noexcept nogil:
     """Mix one key's codes into the prefixes, where it has at least the bit for nulls."""
     cdef int drop = max(value_bits(key.phys) - part.bits, 0)
     cdef int shift = part.shift
@@ -227,7 +230,9 @@ cdef void add_key(const SortKey* part, const Vector* key, int64_t n, uint64_t* c
         prefixes[i] |= codes[i] << shift
 
 
-cdef void sort_prefixes(const SortKey* parts, int32_t n_keys, const Vector* keys, int64_t n, uint64_t* prefixes) noexcept nogil:
+cdef void sort_prefixes(
+    const SortKey* parts, int32_t n_keys, const Vector* keys, int64_t n, uint64_t* prefixes,
+) noexcept nogil:
     cdef uint64_t codes[2048]
     cdef Vector block
     cdef int64_t m

@@ -1,7 +1,7 @@
 """A sorted run: rows of one driver and their order. Floor E3.
 
-Radix sort over the prefixes, from the lowest byte up and skipping bytes that are the same in all rows; then each stretch of
-equal prefixes is merge sorted by comparing values, unless the prefixes hold the keys in full.
+Radix sort over the prefixes, from the lowest byte up and skipping bytes that are the same in all rows; then each
+stretch of equal prefixes is merge sorted by comparing values, unless the prefixes hold the keys in full.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

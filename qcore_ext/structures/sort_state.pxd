@@ -15,8 +15,8 @@ cdef class SortState:
     cdef int64_t n_left             # drivers still to come
     cdef int64_t n_runs
     cdef SortRun** runs             # owned; room for n_drivers
-    # A driver's run, taken over (NULL: it had no rows, or gives up). True: it was the last driver, and the runs are its to
-    # use, without the lock, until clear().
+    # A driver's run, taken over (NULL: it had no rows, or gives up). True: it was the last driver, and the runs are its
+    # to use, without the lock, until clear().
     cdef bint deliver(self, SortRun* run) noexcept nogil
     cdef void clear(self) noexcept nogil
 

@@ -77,7 +77,9 @@ cdef void merge_into(
     SortRun** runs, int64_t n_runs, const SortKey* parts, int32_t first_open, int32_t n_keys, int64_t n_rows,
     int64_t* heads, int64_t* bases, uint32_t* out,
 ) noexcept nogil:
-    """Take the least of the runs' heads, over and over: there are as many runs as drivers, too few for a heap to pay."""
+    """Take the least of the runs' heads, over and over: there are as many runs as drivers, too few for a heap to
+    pay.
+    """
     cdef const SortEntry* entry
     cdef const SortEntry* best
     cdef int64_t base = 0

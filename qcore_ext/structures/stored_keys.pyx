@@ -104,7 +104,9 @@ cdef void copy_wide(const Vector* vector, const uint32_t* rows, int64_t n, Wide*
             out[i] = wide[at]
 
 
-cdef int copy_strings(Arena* arena, const Vector* vector, const uint32_t* rows, int64_t n, StringView* out) except -1 nogil:
+cdef int copy_strings(
+    Arena* arena, const Vector* vector, const uint32_t* rows, int64_t n, StringView* out,
+) except -1 nogil:
     cdef const StringView* views = <const StringView*> vector.values
     cdef char* place
     cdef int64_t i, at
@@ -158,7 +160,8 @@ cdef int stored_keys_append(StoredKeys* keys, const Vector* vectors, const uint3
 # --- comparing ---
 
 cdef void compare_words(
-    const Word* values, const Word* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n, uint8_t* same,
+    const Word* values, const Word* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n,
+    uint8_t* same,
 ) noexcept nogil:
     cdef int64_t i
     for i in range(n):
@@ -166,7 +169,8 @@ cdef void compare_words(
 
 
 cdef void compare_reals(
-    const Real* values, const Real* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n, uint8_t* same,
+    const Real* values, const Real* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n,
+    uint8_t* same,
 ) noexcept nogil:
     cdef Real a, b
     cdef int64_t i
@@ -177,7 +181,8 @@ cdef void compare_reals(
 
 
 cdef void compare_wide(
-    const Vector* vector, const Wide* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n, uint8_t* same,
+    const Vector* vector, const Wide* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n,
+    uint8_t* same,
 ) noexcept nogil:
     cdef const int64_t* narrow = <const int64_t*> vector.values
     cdef const Wide* wide = <const Wide*> vector.values
@@ -212,7 +217,8 @@ cdef void compare_strings(
 
 
 cdef void stored_keys_compare(
-    const StoredKeys* keys, const Vector* vectors, const uint32_t* rows, const uint32_t* stored, int64_t n, uint8_t* equal,
+    const StoredKeys* keys, const Vector* vectors, const uint32_t* rows, const uint32_t* stored, int64_t n,
+    uint8_t* equal,
 ) noexcept nogil:
     cdef uint8_t same[2048]
     cdef const StoredColumn* column

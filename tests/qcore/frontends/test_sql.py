@@ -112,10 +112,7 @@ MEANING = [
 
 def plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Rows with numbers that compare whatever their type."""
-    return [
-        tuple(round(float(v), 6) if isinstance(v, (float, Decimal)) else v for v in row)
-        for row in rows
-    ]
+    return [tuple(round(float(v), 6) if isinstance(v, (float, Decimal)) else v for v in row) for row in rows]
 
 
 def comparable(rows: list[tuple[Any, ...]], ordered: bool) -> list[Any]:
@@ -171,7 +168,7 @@ def test_names_are_the_querys() -> None:
     assert planned.output_names == ["a", "a", "w"]
     assert len(set(planned.plan.schema.names)) == 3
     assert plan_sql("select count(*), sum(t.a * 2) from t", SCHEMAS).output_names == ["count(*)", "sum(a * 2)"]
-    assert plan_sql("select a as \"A b\", s as c from t order by c", SCHEMAS).plan.schema.names == ["A b", "c"]
+    assert plan_sql('select a as "A b", s as c from t order by c', SCHEMAS).plan.schema.names == ["A b", "c"]
 
 
 def test_not_in_over_nullable_columns_is_null_aware() -> None:
