@@ -420,7 +420,7 @@ class PlanBuilder:
         if id is not None and not ids.take(id):
             raise PlanError(f"two nodes of the plan have the id {id!r}; give one another id")
         wanted = join_schema(kind, left.schema, right.schema, mark)
-        node: PlanNode = _where("join", lambda: join_on_keys(ids, kind, left, right, pairs, rest, mark, id))
+        node: PlanNode = _where("join()", lambda: join_on_keys(ids, kind, left, right, pairs, rest, mark, id))
         if node.schema.names != wanted.names:
             # Converted keys were added below.
             picked = tuple(col(name) for name in wanted.names)

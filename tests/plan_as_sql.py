@@ -107,7 +107,8 @@ def plan_sql_text(node: p.PlanNode) -> str:
     """One SELECT that gives the node's columns and rows."""
     names = ", ".join(map(name_sql, node.schema.names))
     if isinstance(node, p.Scan):
-        picked = [f"{name_sql(of)} as {name_sql(name)}" for of, name in zip(node.columns, node.schema.names, strict=True)]
+        pairs = zip(node.columns, node.schema.names, strict=True)
+        picked = [f"{name_sql(of)} as {name_sql(name)}" for of, name in pairs]
         return f"select {', '.join(picked) or '1'} from {name_sql(node.table)}"
     if isinstance(node, p.Values):
         rows = [", ".join(literal_sql(Literal(v, f.type)) for v, f in zip(r.values(), node.schema, strict=True))
@@ -138,7 +139,9 @@ def unary_sql(node: p.PlanNode, names: str) -> str:
         return aggregate_sql(node, source)
     if isinstance(node, (p.OrderBy, p.TopN)):
         keys = [
-            f"{name_sql(key.column)} {'desc' if key.descending else 'asc'} nulls {'first' if key.nulls_first else 'last'}"
+            name_sql(key.column)
+            + (" desc" if key.descending else " asc")
+            + (" nulls first" if key.nulls_first else " nulls last")
             for key in node.keys
         ]
         limit = f" limit {node.count} offset {node.offset}" if isinstance(node, p.TopN) else ""

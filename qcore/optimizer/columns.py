@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -30,10 +30,9 @@ from qcore.plan import (
 )
 
 
-def prune_columns(plan: PlanNode, ids: NodeIds) -> PlanNode:
-    """The plan without columns that nothing uses; its own output stays as it is."""
-    pruned = _Pruner(ids).prune(plan, set(plan.schema.names))
-    return picked(pruned, plan.schema.names, ids)
+def prune_columns(plan: PlanNode, output: Sequence[str], ids: NodeIds) -> PlanNode:
+    """The plan without columns that nothing uses; its output are the columns `output`, in this order."""
+    return picked(_Pruner(ids).prune(plan, set(output)), output, ids)
 
 
 class _Pruner:

@@ -146,7 +146,10 @@ ERRORS = {
     "unknown sort column": (lambda: lines().order_by("qy desc"), r"unknown column 'qy' in order_by\(\).*'qty'"),
     "unknown key": (lambda: lines().local_partition(["oky"]), r"unknown column 'oky' in local_partition"),
     "not boolean": (lambda: lines().filter(col("qty") + 1), r"filter\(\): .*decimal128.*not boolean"),
-    "text against number": (lambda: lines().filter(col("day") > lit(True)), r"filter\(\).*nothing in common|not defined"),
+    "text against number": (
+        lambda: lines().filter(col("day") > lit(True)),
+        r"filter\(\).*nothing in common|not defined",
+    ),
     "incompatible keys": (
         lambda: lines().hash_join(orders(), "ok", "tag", suffix="_r"),
         r"ok \(int64\) and tag_r \(string\) cannot be compared",
