@@ -30,7 +30,6 @@ from qcore_ext.operators.hash_join_probe import HashProbe
 from qcore_ext.operators.limit import Limit, LimitState
 from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
-from qcore_ext.operators.nested_loop_join import NestedLoopJoin
 from qcore_ext.operators.order_by import OrderBy
 from qcore_ext.operators.project import Project
 from qcore_ext.operators.result_sink import ResultSink
@@ -316,6 +315,8 @@ class Lowering:
             condition = once_per_schema(lambda schema: compile_predicate(predicate, schema))
         self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
         if probe_keys is None:
+            from qcore_ext.operators.nested_loop_join import NestedLoopJoin
+
             pipeline.add(node.id, lambda driver: NestedLoopJoin(node.id, self.memory, bridge, output, condition))
         else:
             keys = list(probe_keys)

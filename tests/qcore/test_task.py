@@ -1,0 +1,202 @@
+"""Tasks: splits given while running, batches out, cancel, timeout, stats (SPEC V3, V4, V10, V14, D2, D3, D5, D7, D8)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import qcore
+from qcore import FileSplit, IterOutcome, PlanBuilder, Task, col
+
+ROWS = 50_000
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> str:
+    """A Parquet file of 50 row groups: a counts up, b = a % 7."""
+    path = str(tmp_path / "numbers.parquet")
+    table = pa.table({"a": pa.array(range(ROWS), pa.int64()), "b": pa.array([i % 7 for i in range(ROWS)], pa.int32())})
+    pq.write_table(table, path, row_group_size=1000)
+    return path
+
+
+def sum_plan(path: str) -> Any:
+    scan = PlanBuilder().scan("numbers", columns=["a", "b"], schema=pq.read_schema(path), id="numbers")
+    return scan.filter(col("b") < 3).aggregate(keys=["b"], aggs={"s": ("sum", "a"), "n": ("count",)}).build()
+
+
+def expected() -> dict[int, tuple[int, int]]:
+    groups: dict[int, tuple[int, int]] = {}
+    for a in range(ROWS):
+        if a % 7 < 3:
+            s, n = groups.get(a % 7, (0, 0))
+            groups[a % 7] = (s + a, n + 1)
+    return groups
+
+
+def as_groups(batches: list[pa.RecordBatch]) -> dict[int, tuple[int, int]]:
+    return {row["b"]: (row["s"], row["n"]) for batch in batches for row in batch.to_pylist()}
+
+
+def sections(path: str, count: int) -> list[FileSplit]:
+    size = os.path.getsize(path)
+    step = -(-size // count)
+    return [FileSplit(path, start, min(step, size - start)) for start in range(0, size, step)]
+
+
+@pytest.mark.parametrize("drivers", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", [1, 2, 13])
+def test_v3_splits_added_while_it_runs(numbers: str, drivers: int, count: int) -> None:
+    task = Task(sum_plan(numbers), drivers=drivers)
+    task.start()
+
+    def feed() -> None:
+        for split in sections(numbers, count):
+            time.sleep(0.002)
+            task.add_split("numbers", split)
+        task.no_more_splits("numbers")
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    assert as_groups(list(task.batches())) == expected()
+    feeder.join()
+    assert task.progress() == (count, count)
+
+
+def test_v3_splits_may_all_come_before_the_start(numbers: str) -> None:
+    task = Task(sum_plan(numbers), drivers=2)
+    for split in sections(numbers, 5):
+        task.add_split("numbers", split)
+    task.no_more_splits("numbers")
+    assert as_groups(list(task.batches())) == expected()
+
+
+def test_d3_run_on_the_caller(numbers: str) -> None:
+    task = Task(sum_plan(numbers), drivers=3)
+    task.add_split("numbers", FileSplit(numbers))
+    task.no_more_splits("numbers")
+    threads = threading.active_count()
+    assert as_groups(list(task.run_on_caller())) == expected()
+    assert threading.active_count() == threads
+
+
+def test_a_split_for_an_unknown_node_names_the_known_ones(numbers: str) -> None:
+    task = Task(sum_plan(numbers), drivers=1)
+    with pytest.raises(qcore.PlanError, match="'elsewhere'.*'numbers'"):
+        task.add_split("elsewhere", FileSplit(numbers))
+    task.cancel()
+
+
+def test_a_split_after_no_more_splits_is_refused(numbers: str) -> None:
+    task = Task(sum_plan(numbers), drivers=1)
+    task.no_more_splits("numbers")
+    with pytest.raises(qcore.PlanError, match="numbers"):
+        task.add_split("numbers", FileSplit(numbers))
+    assert as_groups(list(task.batches())) == {}
+
+
+def test_cancel_while_waiting_for_splits(numbers: str) -> None:
+    task = Task(sum_plan(numbers), drivers=2)
+    task.start()
+    threading.Timer(0.05, task.cancel).start()
+    with pytest.raises(qcore.Cancelled):
+        list(task.batches())
+    assert task.state == "cancelled"
+
+
+def test_timeout_stops_the_query(numbers: str) -> None:
+    task = Task(sum_plan(numbers), drivers=2)
+    with pytest.raises(qcore.Timeout, match=r"0\.1 s"):
+        list(task.batches(timeout=0.1))
+    assert task.state == "cancelled"
+
+
+def test_leaving_the_loop_early_stops_the_task(numbers: str) -> None:
+    plan = PlanBuilder().scan("numbers", columns=["a"], schema=pq.read_schema(numbers), id="numbers").build()
+    task = Task(plan, drivers=2, batch_rows=100)
+    for split in sections(numbers, 4):
+        task.add_split("numbers", split)
+    for _ in task.batches():
+        break
+    assert task.state in ("cancelled", "finished")
+
+
+def test_d2_outcomes(numbers: str) -> None:
+    """D5: OK_NEW_SCHEMA first; D7: NONE stays NONE; D8: close may come twice."""
+    plan = PlanBuilder().scan("numbers", columns=["a"], schema=pq.read_schema(numbers), id="numbers").build()
+    task = Task(plan, drivers=1, batch_rows=1000)
+    task.add_split("numbers", FileSplit(numbers))
+    task.no_more_splits("numbers")
+    it = task.iterator()
+    assert it.schema.names == ["a"]
+    assert it.next() is IterOutcome.OK_NEW_SCHEMA
+    rows = it.batch.num_rows
+    while it.next() is IterOutcome.OK:
+        rows += it.batch.num_rows
+    assert rows == ROWS
+    assert it.next() is IterOutcome.NONE
+    assert it.next() is IterOutcome.NONE
+    it.close()
+    it.close()
+
+
+def test_d2_stop_carries_the_error(tmp_path: Path, numbers: str) -> None:
+    task = Task(sum_plan(numbers), drivers=1)
+    task.add_split("numbers", FileSplit(str(tmp_path / "gone.parquet")))
+    it = task.iterator()
+    assert it.next() is IterOutcome.STOP
+    assert "gone.parquet" in str(it.error)
+    assert it.next() is IterOutcome.STOP
+    it.close()
+
+
+def test_v14_rows_and_splits_are_counted(numbers: str) -> None:
+    task = Task(sum_plan(numbers), drivers=2)
+    for split in sections(numbers, 4):
+        task.add_split("numbers", split)
+    task.no_more_splits("numbers")
+    list(task.batches())
+    stats = task.stats()
+    by_name = {figures["name"]: figures for figures in stats["pipelines"][0]["operators"]}
+    assert by_name["TableScan"]["output_rows"] == ROWS
+    assert by_name["TableScan"]["splits"] == 4
+    assert by_name["Filter"]["input_rows"] == ROWS
+    assert by_name["Filter"]["output_rows"] == sum(n for _, n in expected().values())
+    assert by_name["Filter"]["add_input"]["wall_nanos"] > 0
+    assert stats["peak_bytes"] > 0
+    assert stats["reserved_bytes"] == 0
+
+
+def test_v10_row_groups_are_pruned_by_statistics(numbers: str) -> None:
+    result = qcore.sql("select count(*) as n from t where a >= 49500", {"t": numbers}, threads=2)
+    assert result.to_arrow().to_pylist() == [{"n": 500}]
+    scan = result.stats()["pipelines"][0]["operators"][0]
+    assert scan["output_rows"] == 1000
+
+
+def test_the_event_loop_is_not_blocked(numbers: str) -> None:
+    async def collect() -> int:
+        return sum([batch.num_rows async for batch in qcore.sql("select a from t", {"t": numbers}).aiter()])
+
+    assert asyncio.run(collect()) == ROWS
+
+
+def test_a_result_is_an_arrow_stream(numbers: str) -> None:
+    """B3: pyarrow, and whoever else speaks the protocol, reads a result as it is."""
+    reader = pa.RecordBatchReader.from_stream(qcore.sql("select a from t where b = 1", {"t": numbers}))
+    assert reader.read_all().num_rows == len(range(1, ROWS, 7))
+
+
+def test_the_schema_is_known_before_running(numbers: str) -> None:
+    """D4."""
+    result = qcore.sql("select b, sum(a) as s, avg(a) as m from t group by b", {"t": numbers})
+    assert result.schema == pa.schema([("b", pa.int32()), ("s", pa.int64()), ("m", pa.float64())])
+    assert result.to_arrow().schema == result.schema
