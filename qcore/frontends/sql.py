@@ -18,7 +18,7 @@ import pyarrow as pa
 from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
 from qcore.frontends.substrait.relations import NULL_AWARE
 from qcore.plan import PlanNode
-from qcore.schema import unknown, without_metadata
+from qcore.schema import unknown
 from qcore_ext.ground.status import PlanError
 
 SETTINGS = {
@@ -30,7 +30,7 @@ SETTINGS = {
 CONTEXTS_MAX = 16
 LEFT_ANTI = 6
 
-_contexts: OrderedDict[tuple[tuple[str, pa.Schema], ...], Any] = OrderedDict()
+_contexts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 _contexts_lock = threading.Lock()
 
 
@@ -50,9 +50,9 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
         A syntax error, an unknown table, column or function, or a construct the engine cannot run.
     """
     _refuse_misread(text)
-    context = context_of(tables)
+    context, frame = _resolved(text, tables)
     try:
-        logical = context.sql_with_options(text, _options()).optimized_logical_plan()
+        logical = frame.optimized_logical_plan()
     except Exception as error:
         raise _plan_error(error, tables) from None
     message = _substrait_message(logical, context, tables)
@@ -65,12 +65,35 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
 
 def plan_fragment(text: str, tables: Mapping[str, pa.Schema]) -> PlanNode:
     """The plan of a query as written: resolved, but neither decorrelated nor simplified."""
+    context, frame = _resolved(text, tables)
+    return read_plan_message(_substrait_message(frame.logical_plan(), context, tables), tables).plan
+
+
+def _resolved(text: str, tables: Mapping[str, pa.Schema]) -> tuple[Any, Any]:
+    """The context that knows the query's names, and the query in it.
+
+    Unquoted names are lower case, as the standard nearly says. Where that finds nothing and tables have capitals, they
+    are taken as written.
+    """
     context = context_of(tables)
     try:
-        logical = context.sql_with_options(text, _options()).logical_plan()
+        return context, context.sql_with_options(text, _options())
+    except Exception as error:
+        failure = _plan_error(error, tables)
+        if not _differs_in_case(failure, tables):
+            raise failure from None
+    as_written = context_of(tables, lower=False)
+    try:
+        return as_written, as_written.sql_with_options(text, _options())
     except Exception as error:
         raise _plan_error(error, tables) from None
-    return read_plan_message(_substrait_message(logical, context, tables), tables).plan
+
+
+def _differs_in_case(failure: PlanError, tables: Mapping[str, pa.Schema]) -> bool:
+    """Whether the name that was not found is there with capitals."""
+    found = re.match(r"unknown \w+ '([^']+)'", str(failure))
+    names = (name for table, schema in tables.items() for name in (table, *schema.names))
+    return found is not None and any(name.lower() == found.group(1).lower() for name in names)
 
 
 def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schema]) -> Any:
@@ -83,15 +106,24 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
     return parse_plan(encoded)
 
 
-def context_of(tables: Mapping[str, pa.Schema]) -> Any:
-    """A DataFusion context that knows empty tables of these schemas; kept for the next query over them."""
-    key = tuple(sorted((name, without_metadata(schema)) for name, schema in tables.items()))
+def context_of(tables: Mapping[str, pa.Schema], lower: bool = True) -> Any:
+    """A DataFusion context that knows empty tables of these schemas; kept for the next query over them.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Schema
+        Names and schemas.
+    lower : bool
+        Whether names without quotes are made lower case.
+    """
+    # Names are unique, so sorting never compares schemas.
+    key = (lower, *sorted(tables.items(), key=lambda item: item[0]))
     with _contexts_lock:
         context = _contexts.get(key)
         if context is not None:
             _contexts.move_to_end(key)
             return context
-    context = _new_context(tables)
+    context = _new_context(tables, lower)
     with _contexts_lock:
         _contexts[key] = context
         while len(_contexts) > CONTEXTS_MAX:
@@ -108,11 +140,12 @@ def import_datafusion() -> Any:
     return datafusion
 
 
-def _new_context(tables: Mapping[str, pa.Schema]) -> Any:
+def _new_context(tables: Mapping[str, pa.Schema], lower: bool) -> Any:
     datafusion = import_datafusion()
     config = datafusion.SessionConfig()
     for name, value in SETTINGS.items():
         config = config.set(name, value)
+    config = config.set("datafusion.sql_parser.enable_ident_normalization", str(lower).lower())
     context = datafusion.SessionContext(config)
     for name, schema in tables.items():
         repeated = sorted({column for column in schema.names if schema.names.count(column) > 1})

@@ -224,3 +224,23 @@ def test_decimal_constants_stay_narrow() -> None:
     """1 - dec is decimal(16, 2), not DataFusion's decimal(23, 2): arithmetic on 64 bits stays there."""
     plan = plan_sql("select dec * (1 - dec) as x from t", SCHEMAS).plan
     assert plan.schema.field("x").type.precision <= 32
+
+
+def test_names_with_capitals_need_no_quotes() -> None:
+    """Spark's columns often have them."""
+    schema = pa.schema([("orderKey", pa.int64()), ("Amount", pa.float64())])
+    tables = {"Sales": schema}
+    for query in (
+        "select orderKey, sum(Amount) as x from Sales group by orderKey",
+        'select "orderKey", "Amount" from "Sales"',
+    ):
+        assert len(plan_sql(query, tables).plan.schema) == 2
+    with pytest.raises(PlanError, match="unknown column 'Amont' in the query; did you mean 'Amount'"):
+        plan_sql("select Amont from Sales", tables)
+
+
+def test_metadata_and_nullability_make_no_other_tables() -> None:
+    field = pa.field("a", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "1"})
+    plan = plan_sql("select a from m", {"m": pa.schema([field], metadata={"x": "y"})}).plan
+    assert plan.schema == pa.schema([("a", pa.int64())])
+    assert not plan.schema.metadata and not plan.schema.field("a").metadata
