@@ -16,7 +16,8 @@ import pyarrow as pa
 from qcore import functions
 from qcore.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal, conjuncts
 from qcore.functions import BOOL, INT64, STRING, plain
-from qcore_ext.compute.program import Evaluator, Program
+from qcore_ext.compute.evaluator import Evaluator
+from qcore_ext.compute.program import Program
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import ExecutionError, PlanError
 
@@ -173,8 +174,14 @@ class _Compiler:
         if pa.types.is_null(given):
             return self.null(wanted)
         for side in (given, wanted):
-            if pa.types.is_timestamp(side) and side.tz not in (None, "UTC", "Etc/UTC", "+00:00") and not _is_instant(given, wanted):
-                raise PlanError(f"cannot cast {given} to {wanted}: only the time zone UTC is known; convert it at the source")
+            if (
+                pa.types.is_timestamp(side)
+                and side.tz not in (None, "UTC", "Etc/UTC", "+00:00")
+                and not _is_instant(given, wanted)
+            ):
+                raise PlanError(
+                    f"cannot cast {given} to {wanted}: only the time zone UTC is known; convert it at the source"
+                )
         return self.add("cast", [step], wanted, **{"try": not safe})
 
     # --- expressions ---
@@ -218,7 +225,7 @@ class _Compiler:
             if self.is_constant(test):
                 if not self.value(test).as_py():
                     continue
-                steps[-1] = value       # always true: nothing behind it counts
+                steps[-1] = value  # always true: nothing behind it counts
                 break
             arguments += [test, value]
         return self.add("case", [*arguments, steps[-1]], type_) if arguments else steps[-1]
@@ -344,7 +351,9 @@ class _Compiler:
 
     def call_nullif(self, steps: list[int], type_: pa.DataType) -> int:
         same = self.add("equal", steps, BOOL)
-        return self.convert(self.add("case", [same, self.null(self.types[steps[0]]), steps[0]], self.types[steps[0]]), type_)
+        return self.convert(
+            self.add("case", [same, self.null(self.types[steps[0]]), steps[0]], self.types[steps[0]]), type_
+        )
 
     def call_greatest(self, steps: list[int], type_: pa.DataType) -> int:
         return self.extreme("greater_equal", steps, type_)

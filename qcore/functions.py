@@ -95,7 +95,9 @@ def common_type(types: Types) -> pa.DataType:
     try:
         return _common([plain(type_) for type_ in types])
     except _Mismatch:
-        raise PlanError(f"the types {', '.join(map(str, types))} have nothing in common; cast them to one type") from None
+        raise PlanError(
+            f"the types {', '.join(map(str, types))} have nothing in common; cast them to one type"
+        ) from None
 
 
 def _common(types: Types) -> pa.DataType:
@@ -541,8 +543,9 @@ def _count(fewest: int, most: int) -> str:
 
 
 def literal_as(literal: Literal, others: Types) -> Literal:
-    """`literal` in the type that suits the types it meets: 1 beside a decimal is decimal(1, 0), '1995-01-01' beside a date
-    stays text and is converted when compiled."""
+    """`literal` in the type that suits the types it meets: 1 beside a decimal is decimal(1, 0), '1995-01-01' beside a
+    date stays text and is converted when compiled.
+    """
     if not isinstance(literal.value, int) or isinstance(literal.value, bool) or not pa.types.is_integer(literal.type):
         return literal
     if any(map(pa.types.is_decimal, others)) and not any(map(pa.types.is_floating, others)):
@@ -596,7 +599,9 @@ def expr_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
             resolve("not", [expr_type(condition, schema)])
         return common_type(types)
     if isinstance(expr, Call):
-        _, types = suit_literals(expr.function, expr.arguments, [expr_type(argument, schema) for argument in expr.arguments])
+        _, types = suit_literals(
+            expr.function, expr.arguments, [expr_type(argument, schema) for argument in expr.arguments]
+        )
         return scalar_type(expr.function, types)
     raise PlanError(f"{expr!r} is no expression")
 

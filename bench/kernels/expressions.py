@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from qcore.compile import compile_predicate, compile_projection
 from qcore.expression import Case, Expr, call, col, lit
-from qcore_ext.compute.program import Evaluator
+from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.simd import instruction_set, use_level

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.compute.aggregate_calls cimport AggregateCalls
 from qcore_ext.compute.aggregate_state cimport AggregateState
-from qcore_ext.compute.program cimport Evaluator
+from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Vector, VectorScratch
 from qcore_ext.data.schema cimport DataType, Schema

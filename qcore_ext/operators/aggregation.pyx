@@ -1,8 +1,9 @@
 """Hash aggregation: partial, final or in a single step. Floor E4.
 
-Reads vectors, finds each row's group, then runs one kernel an aggregate over the vector. The partial step keeps a bounded
-table: when it is full its groups are given out as states and it starts anew; where the rows hardly repeat their keys, it
-passes them through as states without a table for a while. Partial output: keys, then state columns (compute.aggregate_calls).
+Reads vectors, finds each row's group, then runs one kernel an aggregate over the vector. The partial step keeps a
+bounded table: when it is full its groups are given out as states and it starts anew; where the rows hardly repeat their
+keys, it passes them through as states without a table for a while. Partial output: keys, then state columns
+(compute.aggregate_calls).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -12,7 +13,8 @@ from qcore_ext.compute.aggregate_state cimport (
     STATE_COUNT, AggregateState, state_clear, state_column, state_extend, state_free, state_init, state_merge,
     state_n_columns, state_update, state_widen,
 )
-from qcore_ext.compute.program cimport Evaluator, Program
+from qcore_ext.compute.evaluator cimport Evaluator
+from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_load_narrow, column_new_flat,
@@ -40,7 +42,8 @@ cdef enum:
     PARTIAL = 1
     FINAL = 2
     OUTPUT_ROWS = 65536
-    # Rows passed through before the table is tried again: enough that trying costs little, few enough to notice a change.
+    # Rows passed through before the table is tried again: enough that trying costs little, few enough to notice a
+    # change.
     PASS_ROWS = 1048576
 
 STEPS = {"single": SINGLE, "partial": PARTIAL, "final": FINAL}
@@ -54,12 +57,13 @@ cdef class HashAggregation(Operator):
     node_id : str
     query_memory : Account
     compile : callable or None
-        Schema of the input to a Program that computes keys, arguments and filters. None: the input's columns are just these.
+        Schema of the input to a Program that computes keys, arguments and filters. None: the input's columns are just
+        these.
     n_keys : int
         How many of the program's first outputs are keys.
     aggregates : list of (str, int, int, bool)
-        Function; positions of its argument and of its filter among the program's outputs, or -1; distinct. In step 'final'
-        only the functions and the distinctness of positions count: it reads what partial_schema says.
+        Function; positions of its argument and of its filter among the program's outputs, or -1; distinct. In step
+        'final' only the functions and the distinctness of positions count: it reads what partial_schema says.
     step : {'single', 'partial', 'final'}
         Distinct aggregates need 'single', below which rows of one group must meet in one driver.
     output_schema : Schema

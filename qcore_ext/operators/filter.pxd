@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from qcore_ext.compute.program cimport Evaluator
+from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.operators.operator cimport Operator
 

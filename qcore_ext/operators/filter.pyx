@@ -5,7 +5,8 @@ Values are not moved: the output is the input's columns with a selection.
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.program cimport Evaluator, Program
+from qcore_ext.compute.evaluator cimport Evaluator
+from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport column_ref
 from qcore_ext.data.schema cimport CSchema, Schema

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.program cimport Evaluator
+from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_new_flat, column_unref
 from qcore_ext.data.schema cimport (

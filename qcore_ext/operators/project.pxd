@@ -1,6 +1,6 @@
 """One column an expression. Floor E4."""
 
-from qcore_ext.compute.program cimport Evaluator
+from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.operators.operator cimport Operator
 

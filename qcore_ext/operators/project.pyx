@@ -1,6 +1,7 @@
 """One column an expression. Floor E4."""
 
-from qcore_ext.compute.program cimport Evaluator, Program
+from qcore_ext.compute.evaluator cimport Evaluator
+from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.memory cimport Account

@@ -14,7 +14,7 @@ import pytest
 from qcore.compile import compile_predicate, compile_projection
 from qcore.expression import Case, Cast, In, call, col, lit
 from qcore.functions import expr_type
-from qcore_ext.compute.program import Evaluator
+from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import ExecutionError, PlanError
 

@@ -1,0 +1,548 @@
+"""Runs a program over batches, for one operator: projections, selections, vectors for a consumer. Floor E2."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.kernel cimport (
+    ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, Frame, Register, Step, frame_prepare,
+    text_at,
+)
+from qcore_ext.compute.output_column cimport OutputColumn, output_begin, output_drop, output_finish, output_write
+from qcore_ext.compute.program cimport Output, Program, constant_kernel, load_kernel
+from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
+from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.column cimport (
+    CONSTANT, STORE_CANONICAL, STORE_DECIMAL64, VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch,
+    column_constant_null, column_heap, column_new, column_ref, column_take,
+)
+from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, DataType, phys_width, type_name
+from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, MemoryAccount, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
+    owner_unref, struct_free, struct_new,
+)
+from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.stats cimport wall_nanos
+
+from qcore_ext.ground.status import ExecutionError
+
+cdef enum:
+    # Below one selected row in so many, only the selected rows are gathered and evaluated; above, all rows are
+    # evaluated densely. Gathering costs about four times a dense pass (research: the break-even lies at 5 to 20 %).
+    SPARSE_FACTOR = 6
+    ALIGNMENT = 64
+
+
+cdef int64_t padded(int64_t size) noexcept nogil:
+    return (size + ALIGNMENT - 1) & ~(<int64_t> ALIGNMENT - 1)
+
+
+cdef int64_t room_for(const DataType* type) noexcept nogil:
+    """Bytes of a register's values. Decimals may pass through 128 bits whatever their declared digits."""
+    return padded(VECTOR_ROWS * (16 if type.id == TYPE_DECIMAL else max(phys_width(type.phys), 1)))
+
+
+cdef class Evaluator:
+    """Runs a program; belongs to one operator.
+
+    Parameters
+    ----------
+    program : Program
+    account : Account
+        Pays for the registers and for what project and select make.
+    """
+
+    def __init__(self, Program program, Account account):
+        cdef int64_t size = 0
+        cdef int64_t i
+        cdef int64_t n = program.n_steps
+        cdef char* place
+        cdef Register* register
+        self.program = program
+        self.account = <MemoryAccount*> owner_ref(<Owner*> account.account)
+        for i in range(n):
+            size += self.register_bytes(i)
+        size += padded(n * sizeof(Register)) + padded(n * 4) + padded(max(program.n_outputs, 1) * sizeof(Conjunct))
+        size += padded(max(program.n_outputs, 1) * 4) + 5 * (VECTOR_ROWS + ALIGNMENT) + 2 * VECTOR_ROWS * 16
+        size += padded((VECTOR_ROWS + 16) * 4)
+        self.block = buffer_new(self.account, size)
+        place = self.block.data
+        memset(place, 0, size)
+        self.frame.registers = <Register*> place
+        place += padded(n * sizeof(Register))
+        self.done = <uint32_t*> place
+        place += padded(n * 4)
+        self.conjuncts = <Conjunct*> place
+        place += padded(max(program.n_outputs, 1) * sizeof(Conjunct))
+        self.order = <int32_t*> place
+        place += padded(max(program.n_outputs, 1) * 4)
+        for i in range(4):
+            self.frame.masks[i] = <uint8_t*> place
+            place += VECTOR_ROWS + ALIGNMENT
+        self.mask = <uint8_t*> place
+        place += VECTOR_ROWS + ALIGNMENT
+        self.frame.wide_a = place
+        self.frame.wide_b = place + VECTOR_ROWS * 16
+        place += 2 * VECTOR_ROWS * 16
+        self.rows = <uint32_t*> place
+        place += padded((VECTOR_ROWS + 16) * 4)
+        self.frame.account = self.account
+        for i in range(program.n_outputs):
+            self.order[i] = <int32_t> i
+        for i in range(n):
+            register = &self.frame.registers[i]
+            register[0] = program.registers[i]
+            if self.register_bytes(i) > 0:
+                register.own_values = place
+                register.own_validity = <uint8_t*> place + self.register_bytes(i) - VECTOR_BITMAP_BYTES
+                place += self.register_bytes(i)
+
+    cdef int64_t register_bytes(self, int64_t i) noexcept nogil:
+        cdef Step* step = &self.program.steps[i]
+        if step.kernel == constant_kernel:
+            return 0
+        if step.kernel == load_kernel:
+            return padded(sizeof(VectorScratch)) + VECTOR_BITMAP_BYTES
+        return room_for(&step.type) + VECTOR_BITMAP_BYTES
+
+    def __dealloc__(self):
+        self.close()
+        owner_unref(<Owner*> self.account)
+
+    cdef void close(self) noexcept nogil:
+        cdef int64_t i
+        if self.block == NULL:
+            return
+        self.drop_arena()
+        for i in range(self.program.n_steps):
+            buffer_unref(self.frame.registers[i].own_errors)
+        buffer_unref(self.block)
+        self.block = NULL
+
+    cdef void drop_arena(self) noexcept nogil:
+        owner_unref(<Owner*> self.frame.arena)
+        self.frame.arena = NULL
+
+    # --- running steps ---
+
+    cdef void aim(self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n) noexcept nogil:
+        """The next run is over these rows; nothing is computed for them yet."""
+        self.frame.batch = batch
+        self.frame.start = start
+        self.frame.rows = rows
+        self.frame.n = n
+        self.generation += 1
+        if self.generation == 0:        # wrapped: forget what was done under the same numbers
+            memset(self.done, 0, self.program.n_steps * sizeof(uint32_t))
+            self.generation = 1
+
+    cdef int run(self, const int32_t* steps, int64_t n_steps) except -1 nogil:
+        cdef Step* all_steps = self.program.steps
+        cdef Frame* frame = &self.frame
+        cdef uint32_t* done = self.done
+        cdef uint32_t generation = self.generation
+        cdef const Step* step
+        cdef int64_t i
+        for i in range(n_steps):
+            step = &all_steps[steps[i]]
+            if done[step.id] != generation:
+                frame_prepare(frame, step)
+                step.kernel(step, frame)
+                done[step.id] = generation
+        return 0
+
+    cdef int check(self, const Register* register) except -1 nogil:
+        """Raise for the first failed row of the vector, all of whose rows count."""
+        cdef int64_t i
+        if register.errors == NULL:
+            return 0
+        for i in range(self.frame.n):
+            if register.errors[i] != 0 and is_valid(register.validity, i):
+                self.raise_row(register.errors[i], i)
+        return 0
+
+    cdef int check_selected(self, const Register* register, Batch* batch) except -1 nogil:
+        """The same when only the batch's selected rows count, and frame.start..+n was evaluated densely."""
+        cdef int64_t i
+        cdef int64_t low = 0
+        cdef int64_t high = batch.n_selected
+        cdef int64_t row
+        if register.errors == NULL:
+            return 0
+        if batch.selection == NULL:
+            return self.check(register)
+        while low < high:               # first selected row of this vector
+            i = (low + high) >> 1
+            if batch.selection[i] < self.frame.start:
+                low = i + 1
+            else:
+                high = i
+        for i in range(low, batch.n_selected):
+            row = batch.selection[i] - self.frame.start
+            if row >= self.frame.n:
+                break
+            if register.errors[row] != 0 and is_valid(register.validity, row):
+                self.raise_row(register.errors[row], row)
+        return 0
+
+    cdef int raise_row(self, uint32_t error, int64_t row) except -1 nogil:
+        cdef const Step* step = &self.program.steps[(error >> ERROR_KIND_BITS) - 1]
+        cdef int kind = error & ((1 << ERROR_KIND_BITS) - 1)
+        cdef int32_t k
+        with gil:
+            name = step.name.decode()
+            made = type_name(&step.type)
+            values = [
+                text_at(&self.frame.registers[step.args[k]], &step.arg_types[k], row) for k in range(step.n_args)
+            ]
+            shown = ", ".join(values)
+            if kind == ERROR_OVERFLOW:
+                raise ExecutionError(f"{name}({shown}) overflows {made}; cast an argument to a wider type first")
+            if kind == ERROR_DIVISION_BY_ZERO:
+                raise ExecutionError(
+                    f"division by zero: {name}({shown}); nullif(divisor, 0) as the divisor gives null instead"
+                )
+            if kind == ERROR_NOT_CONVERTIBLE:
+                raise ExecutionError(
+                    f"cannot cast {values[0]} of type {type_name(&step.arg_types[0])} to {made}; try_cast gives null instead"
+                )
+            raise ExecutionError(f"{name} is not defined for {shown}")
+
+    # --- project ---
+
+    cdef Owner* heap(self, Batch* batch) except NULL nogil:
+        """An owner of all bytes that string registers of this batch may point at; the caller owns the reference."""
+        cdef OwnerList* owners = owner_list_new()
+        cdef int64_t i
+        cdef bint done = False
+        try:
+            for i in range(self.program.n_text_columns):
+                owner_list_add(owners, column_heap(batch.columns[self.program.text_columns[i]]))
+            owner_list_add(owners, self.program.constants_heap)
+            owner_list_add(owners, <Owner*> self.frame.arena)
+            done = True
+        finally:
+            if not done:
+                owner_unref(<Owner*> owners)
+        return <Owner*> owners
+
+    cdef Column* constant_column(self, int32_t output, int64_t n) except NULL nogil:
+        cdef int32_t step = self.program.outputs[output].register
+        cdef const Register* register = &self.program.registers[step]
+        cdef const DataType* type = &self.program.types[step]
+        cdef Column* column
+        if register.phys == PHYS_NONE or not is_valid(register.validity, 0):
+            return column_constant_null(type, n)
+        column = column_new(type, n)
+        column.encoding = CONSTANT
+        column.storage = STORE_DECIMAL64 if register.phys != type.phys else STORE_CANONICAL
+        column.values = register.values
+        column.values_owner = owner_ref(<Owner*> self.program.constants)
+        if register.phys == PHYS_VIEW:
+            column.heap_owner = owner_ref(self.program.constants_heap)
+        return column
+
+    cdef int pass_columns(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out) except -1 nogil:
+        """Columns that need no computing: plain references and constants."""
+        cdef Output* output
+        cdef int32_t i
+        for i in range(self.program.n_outputs):
+            output = &self.program.outputs[i]
+            if output.column >= 0 and rows == NULL:
+                out.columns[i] = column_ref(batch.columns[output.column])
+            elif output.column >= 0:
+                out.columns[i] = column_take(
+                    batch.columns[output.column], rows, n, batch.selection_owner, self.account
+                )
+            elif output.n_needed == 0:
+                out.columns[i] = self.constant_column(i, n)
+        return 0
+
+    cdef int fill(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out, void* writers) except -1 nogil:
+        """The computed columns of `out`: one OutputColumn each in `writers`, dropped by the caller."""
+        cdef OutputColumn* columns = <OutputColumn*> writers
+        cdef Register* register
+        cdef Owner* heap = NULL
+        cdef int64_t start = 0
+        cdef int64_t step
+        cdef int32_t i
+        for i in range(self.program.n_outputs):
+            if out.columns[i] == NULL:
+                output_begin(&columns[i], &self.program.types[self.program.outputs[i].register], n, self.account)
+        while start < n:
+            step = min(n - start, <int64_t> VECTOR_ROWS)
+            if rows == NULL:
+                self.aim(batch, start, NULL, step)
+            else:
+                self.aim(batch, 0, rows + start, step)
+            self.run(self.program.needed, self.program.n_needed)
+            for i in range(self.program.n_outputs):
+                if columns[i].values != NULL:
+                    register = &self.frame.registers[self.program.outputs[i].register]
+                    if rows == NULL:
+                        self.check_selected(register, batch)
+                    else:
+                        self.check(register)
+                    output_write(&columns[i], register, start, step)
+            start += step
+        try:
+            for i in range(self.program.n_outputs):
+                if columns[i].values != NULL:
+                    if self.program.outputs[i].makes_text and heap == NULL:
+                        heap = self.heap(batch)
+                    out.columns[i] = output_finish(&columns[i], heap if self.program.outputs[i].makes_text else NULL)
+        finally:
+            owner_unref(heap)
+        return 0
+
+    cdef int project(self, Batch* batch, Batch** out) except -1 nogil:
+        cdef const uint32_t* rows = NULL
+        cdef int64_t n = batch.n_rows
+        cdef Batch* made
+        cdef OutputColumn* writers = NULL
+        cdef bint done = False
+        cdef int32_t i
+        if batch.selection != NULL and self.program.n_needed > 0 and batch.n_selected * SPARSE_FACTOR < batch.n_rows:
+            rows = batch.selection
+            n = batch.n_selected
+        made = batch_new(self.program.output_schema, n)
+        try:
+            self.pass_columns(batch, rows, n, made)
+            if self.program.n_needed > 0:
+                writers = <OutputColumn*> struct_new(self.program.n_outputs * sizeof(OutputColumn))
+                self.fill(batch, rows, n, made, writers)
+            if rows == NULL and batch.selection != NULL:
+                batch_select(made, batch.selection, batch.n_selected, batch.selection_owner)
+            done = True
+        finally:
+            if writers != NULL:
+                for i in range(self.program.n_outputs):
+                    output_drop(&writers[i])
+                struct_free(writers)
+            self.drop_arena()
+            if not done:
+                batch_unref(made)
+        out[0] = made
+        return 0
+
+    # --- load ---
+
+    cdef int load(self, Batch* batch, int64_t start, int64_t n, Vector* outs) except -1 nogil:
+        cdef Register* register
+        cdef const uint32_t* rows = NULL
+        cdef int32_t i
+        if self.frame.arena != NULL:
+            self.drop_arena()
+        if batch.selection != NULL:
+            rows = batch.selection + start
+            start = 0
+            if n > 0 and rows[n - 1] - rows[0] == <uint32_t> (n - 1) and (rows[0] & 7) == 0:
+                start = rows[0]         # a run of neighbours: no gathering
+                rows = NULL
+        self.aim(batch, start, rows, n)
+        for i in range(self.program.n_outputs):
+            self.run(self.program.outputs[i].needed, self.program.outputs[i].n_needed)
+            register = &self.frame.registers[self.program.outputs[i].register]
+            if register.errors != NULL:
+                self.check(register)
+            outs[i].phys = register.phys
+            outs[i].values = register.values
+            outs[i].validity = register.validity
+        return 0
+
+    # --- select ---
+
+    cdef void reorder(self) noexcept nogil:
+        """Sort conjuncts by cost per row they remove, and let the past fade."""
+        cdef int64_t i, j
+        cdef int32_t moved
+        cdef Conjunct* conjunct
+        cdef double[64] ranks
+        cdef int64_t n = self.program.n_outputs
+        if n < 2 or n > 64:
+            return
+        for i in range(n):
+            conjunct = &self.conjuncts[i]
+            # Never reached so far: keep it last, where it costs nothing.
+            ranks[i] = 1e300
+            if conjunct.rows_in > 0:
+                ranks[i] = conjunct.nanos / max(conjunct.rows_in - conjunct.rows_out, conjunct.rows_in * 1e-3)
+            conjunct.nanos *= 0.5
+            conjunct.rows_in *= 0.5
+            conjunct.rows_out *= 0.5
+        for i in range(1, n):
+            moved = self.order[i]
+            j = i
+            while j > 0 and ranks[self.order[j - 1]] > ranks[moved]:
+                self.order[j] = self.order[j - 1]
+                j -= 1
+            self.order[j] = moved
+
+    cdef int64_t select_failing(
+        self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out,
+    ) except -1 nogil:
+        """A vector with failed rows: raise for one that no conjunct rules out; else select."""
+        cdef Register* register
+        cdef uint8_t* mask = self.mask
+        cdef int64_t i, k
+        self.aim(batch, start, rows, n)
+        memset(mask, 1, n)
+        for k in range(self.program.n_outputs):
+            self.run(self.program.outputs[k].needed, self.program.outputs[k].n_needed)
+            register = &self.frame.registers[self.program.outputs[k].register]
+            for i in range(n):
+                if register.errors == NULL or register.errors[i] == 0:
+                    mask[i] = mask[i] & (<const uint8_t*> register.values)[i] & is_valid(register.validity, i)
+        for k in range(self.program.n_outputs):
+            register = &self.frame.registers[self.program.outputs[k].register]
+            if register.errors != NULL:
+                for i in range(n):
+                    if mask[i] and register.errors[i] != 0:
+                        self.raise_row(register.errors[i], i)
+        if rows == NULL:
+            return simd_kernels().mask_rows(mask, n, <uint32_t> start, out)
+        return simd_kernels().mask_filter(mask, rows, n, out)
+
+    cdef int64_t select_vector(
+        self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out,
+    ) except -1 nogil:
+        """Rows of the vector where every conjunct holds: their number, and themselves in `out`."""
+        cdef const Register* register
+        cdef const uint8_t* holds = NULL      # bytes over the rows evaluated now; NULL: all count
+        cdef const uint32_t* at_rows = rows
+        cdef Conjunct* conjunct
+        cdef Output* output
+        cdef int64_t m = n                  # rows evaluated
+        cdef int64_t count = n              # of them, those that still count
+        cdef int64_t n_conjuncts = self.program.n_outputs
+        cdef int64_t k, ended
+        cdef int64_t began = wall_nanos() if n_conjuncts > 1 else 0
+        self.aim(batch, start, rows, n)
+        for k in range(n_conjuncts):
+            if holds != NULL and count * SPARSE_FACTOR < m:
+                if at_rows == NULL:
+                    simd_kernels().mask_rows(holds, m, <uint32_t> start, self.rows)
+                else:
+                    simd_kernels().mask_filter(holds, at_rows, m, self.rows)
+                at_rows = self.rows
+                m = count
+                holds = NULL
+                self.aim(batch, start, at_rows, m)
+            conjunct = &self.conjuncts[self.order[k]]
+            output = &self.program.outputs[self.order[k]]
+            self.run(output.needed, output.n_needed)
+            register = &self.frame.registers[output.register]
+            if register.errors != NULL:
+                return self.select_failing(batch, start, rows, n, out)
+            conjunct.rows_in += count
+            if register.validity != NULL:
+                simd_kernels().bits_to_mask(register.validity, m, self.frame.masks[0])
+                simd_kernels().mask_and(self.frame.masks[0], <const uint8_t*> register.values, self.frame.masks[0], m)
+                if holds == NULL:
+                    memcpy(self.mask, self.frame.masks[0], m)
+                else:
+                    simd_kernels().mask_and(holds, self.frame.masks[0], self.mask, m)
+                holds = self.mask
+            elif holds == NULL:
+                holds = <const uint8_t*> register.values
+            else:
+                simd_kernels().mask_and(holds, <const uint8_t*> register.values, self.mask, m)
+                holds = self.mask
+            if n_conjuncts == 1:
+                break
+            count = simd_kernels().mask_count(holds, m)
+            conjunct.rows_out += count
+            ended = wall_nanos()
+            conjunct.nanos += <double> (ended - began)
+            began = ended
+            if count == 0:
+                return 0
+        if holds == NULL:
+            memcpy(out, at_rows, m * sizeof(uint32_t))
+            return m
+        if at_rows == NULL:
+            return simd_kernels().mask_rows(holds, m, <uint32_t> start, out)
+        return simd_kernels().mask_filter(holds, at_rows, m, out)
+
+    cdef int64_t select(self, Batch* batch, Buffer** selection) except -1 nogil:
+        cdef int64_t n = batch.n_selected
+        cdef int64_t start = 0
+        cdef int64_t found = 0
+        cdef int64_t step
+        cdef Buffer* rows
+        cdef uint32_t* out
+        cdef bint done = False
+        selection[0] = NULL
+        if self.program.n_outputs == 0 or n == 0:
+            return n
+        rows = buffer_new(self.account, (n + 16) * sizeof(uint32_t))
+        try:
+            out = <uint32_t*> rows.data
+            while start < n:
+                step = min(n - start, <int64_t> VECTOR_ROWS)
+                if batch.selection == NULL:
+                    found += self.select_vector(batch, start, NULL, step, out + found)
+                else:
+                    found += self.select_vector(batch, 0, batch.selection + start, step, out + found)
+                start += step
+            done = True
+        finally:
+            self.drop_arena()
+            if not done or found == 0 or found == n:
+                buffer_unref(rows)
+                rows = NULL
+        self.reorder()
+        selection[0] = rows
+        return found
+
+    # --- from Python ---
+
+    def project_batch(self, source):
+        """Results for one record batch (anything with __arrow_c_array__), as data.capsule.PyBatch."""
+        cdef PyBatch batch = source if isinstance(source, PyBatch) else PyBatch.from_arrow(source)
+        cdef Batch* out = NULL
+        with nogil:
+            self.project(batch.batch, &out)
+        try:
+            return PyBatch.wrap(out)
+        finally:
+            batch_unref(out)
+
+    def select_batch(self, source):
+        """The rows of one record batch that a predicate keeps, as data.capsule.PyBatch."""
+        cdef PyBatch batch = source if isinstance(source, PyBatch) else PyBatch.from_arrow(source)
+        cdef Buffer* selection = NULL
+        cdef Batch* out = NULL
+        cdef int64_t found
+        cdef int32_t i
+        with nogil:
+            found = self.select(batch.batch, &selection)
+        try:
+            out = batch_new(batch.batch.schema, batch.batch.n_rows)
+            for i in range(out.n_columns):
+                out.columns[i] = column_ref(batch.batch.columns[i])
+            if selection != NULL:
+                batch_select(out, <const uint32_t*> selection.data, found, <Owner*> selection)
+            elif found < batch.batch.n_selected:
+                batch_select(out, self.rows, 0, NULL)
+            else:
+                batch_select(out, batch.batch.selection, found, batch.batch.selection_owner)
+            return PyBatch.wrap(out)
+        finally:
+            batch_unref(out)
+            buffer_unref(selection)
+
+    def load_batch(self, source):
+        """Evaluate one record batch vector by vector and keep nothing; the number of rows. For measuring."""
+        cdef PyBatch batch = source if isinstance(source, PyBatch) else PyBatch.from_arrow(source)
+        cdef Vector* outs = <Vector*> struct_new(max(self.program.n_outputs, 1) * sizeof(Vector))
+        cdef int64_t start = 0
+        cdef int64_t n = batch.batch.n_selected
+        try:
+            with nogil:
+                while start < n:
+                    self.load(batch.batch, start, min(n - start, <int64_t> VECTOR_ROWS), outs)
+                    start += VECTOR_ROWS
+        finally:
+            struct_free(outs)
+        return n
