@@ -1,0 +1,105 @@
+"""Queues of batches: bounds, readers, ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from qcore_ext.execution.scheduler import Scheduler
+from qcore_ext.execution.task import Task
+from qcore_ext.ground.memory import Account
+from qcore_ext.ground.status import Timeout
+from qcore_ext.operators.result_sink import ResultSink
+from qcore_ext.structures.batch_queue import BatchQueue, QueueReader
+from qcore_ext.testing import BatchSource, import_batches, run_chain
+
+pytestmark = pytest.mark.timeout(30)
+TABLE = pa.table({"a": pa.array(range(1000), pa.int64())})
+
+
+def fill(queue: BatchQueue, batches: Any) -> None:
+    run_chain([ResultSink("1", Account(), queue)], batches)
+
+
+def test_first_in_first_out() -> None:
+    queue = BatchQueue(1)
+    fill(queue, TABLE.to_batches(max_chunksize=100))
+    assert (queue.n_batches, queue.n_bytes) == (10, 8000)
+    reader = QueueReader(queue)
+    batches = [pa.record_batch(batch) for batch in iter(reader.next_batch, None)]
+    assert pa.Table.from_batches(batches).equals(TABLE)
+    assert reader.next_batch() is None
+    assert (queue.n_batches, queue.n_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(("bound", "most"), [({"batches_max": 3}, 3), ({"bytes_max": 2000}, 2), ({"bytes_max": 1}, 1)])
+def test_the_bound_holds(bound: dict[str, int], most: int) -> None:
+    """A batch larger than the bound still passes, alone."""
+    memory, queue, scheduler = Account(), BatchQueue(1, **bound), Scheduler(1)
+    source = BatchSource(import_batches(TABLE.to_batches(max_chunksize=100)), memory)
+    task = Task([[[source, ResultSink("sink", memory, queue)]]], memory, scheduler)
+    task.start()
+    reader = QueueReader(queue)
+    seen = 0
+    while True:
+        time.sleep(0.005)
+        assert queue.n_batches <= most
+        if reader.next_batch(10) is None:
+            break
+        seen += 1
+    assert seen == 10
+    task.wait(10)
+    scheduler.shutdown()
+
+
+def test_a_reader_waits_without_the_gil_and_gives_up_in_time() -> None:
+    queue = BatchQueue(1)
+    reader = QueueReader(queue)
+    assert not reader.ready
+    began = time.monotonic()
+    with pytest.raises(Timeout, match=r"within 0\.05 s"):
+        reader.next_batch(0.05)
+    assert 0.04 < time.monotonic() - began < 2
+    filler = threading.Timer(0.05, fill, (queue, TABLE))
+    filler.start()
+    batch = reader.next_batch(10)
+    assert pa.record_batch(batch).num_rows == 1000
+    filler.join()
+    assert reader.ready
+    assert reader.next_batch() is None
+
+
+def test_a_closed_reader_gets_nothing_and_drops_the_rest() -> None:
+    queue = BatchQueue(1)
+    fill(queue, TABLE.to_batches(max_chunksize=100))
+    reader = QueueReader(queue)
+    reader.next_batch()
+    reader.close()
+    reader.close()
+    assert queue.n_batches == 0
+    assert reader.next_batch() is None
+    late = BatchQueue(1)
+    QueueReader(late).close()
+    fill(late, TABLE)  # refused, and forgotten
+    assert late.n_batches == 0
+
+
+def test_a_batch_costs_two_lock_acquisitions() -> None:
+    """One to push, one to pop."""
+    queue = BatchQueue(1, batches_max=1000)
+    before = queue.lock_acquisitions
+    fill(queue, TABLE.to_batches(max_chunksize=10))
+    reader = QueueReader(queue)
+    while reader.next_batch() is not None:
+        pass
+    assert queue.lock_acquisitions - before <= 2 * 100 + 3
+
+
+@pytest.mark.parametrize("arguments", [(0,), (1, 0), (1, 1, 0), (1, 1, 1, 0)])
+def test_a_queue_without_room_is_refused(arguments: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="at least one producer"):
+        BatchQueue(*arguments)
