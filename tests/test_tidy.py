@@ -248,7 +248,7 @@ def test_modules_open_with_purpose_and_floor() -> None:
         if path.name == "__init__.pxd":
             continue
         opening = text.split('"""')[1] if text.startswith('"""') else ""
-        floor = re.search(r"\bFloor E(\d)\b", opening)
+        floor = re.search(r"\bFloor\s+E(\d)\b", opening)
         folder = path.relative_to(ROOT).parts[1]
         if floor is None or (folder in folders and int(floor[1]) != folders.index(folder)):
             wrong.append(f"{where(path)}: {opening.strip().splitlines()[:1]}")

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import qcore as qcore_package
+
 pytest.importorskip("datafusion", reason="SQL needs the sql extra")
 
+# Not the folder pytest runs in: `-m` would find a checkout there before the installed package.
+PACKAGE = Path(qcore_package.__file__).resolve().parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])}
 COUNT = "select count(*) as n, sum(a) as total from t where a < 10"
 
 
@@ -26,7 +35,14 @@ def numbers(tmp_path: Path) -> str:
 
 def qcore(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "qcore", *arguments]
-    return subprocess.run(command, input=stdin.encode(), capture_output=True, timeout=60, check=False)
+    return run(command, input=stdin.encode())
+
+
+def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+    with tempfile.TemporaryDirectory() as elsewhere:
+        return subprocess.run(
+            command, capture_output=True, timeout=60, check=False, cwd=elsewhere, env=ENVIRONMENT, **options
+        )
 
 
 def ran(*arguments: str, stdin: str = "") -> bytes:
@@ -130,5 +146,5 @@ def test_debug_shows_where(numbers: str) -> None:
 
 def test_a_closed_pipe_is_no_error(numbers: str) -> None:
     command = f"{sys.executable} -m qcore sql 'select a, b from t' --table '{numbers}' --format csv | true"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
+    done = run(["bash", "-c", command])
     assert done.stderr == b""
