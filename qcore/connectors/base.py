@@ -17,8 +17,8 @@ from qcore.expression import Expr
 class ColumnStatistics:
     """What is known of one column without reading it. None: not known.
 
-    `min` and `max` are Python values of the column's type and hold for every non-null value (bounds: they need not
-    occur).
+    `min` and `max` are Python values of the column's type and hold for every non-null value but NaN (bounds: they
+    need not occur).
     """
 
     min: Any = None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.connectors.alignment import logical_schema, unify_schemas
-from qcore.connectors.base import BatchStream, ColumnStatistics, FileSplit, Split, TableStatistics, select_fields
+from qcore.connectors.base import BatchStream, FileSplit, Split, TableStatistics, select_fields
 from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_schema
 from qcore.connectors.parquet import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
 from qcore.connectors.parquet_footer import FOOTERS
+from qcore.connectors.parquet_statistics import FooterStatistics
 from qcore.connectors.storage import FoundFile, Location, find_files, locate, partition_columns
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression import Expr
@@ -122,34 +123,9 @@ class FileTable:
             counts = [self._format.rows_of(file.location) for file in self._files]
             return TableStatistics(None if None in counts else sum(count for count in counts if count is not None))
         rows = sum(FOOTERS.get(file.location).n_rows for file in self._files)
-        return TableStatistics(rows, _FooterStatistics(self, rows))
-
-    def column_statistics(self, name: str, n_rows: int) -> ColumnStatistics:
-        """Range of one Parquet column over all files."""
-        lows, highs, nulls = [], [], 0
-        known_nulls = True
-        for file, constants in zip(self._files, self._constants, strict=True):
-            values = dict(constants)
-            footer = FOOTERS.get(file.location)
-            if name in values:
-                low = high = values[name]
-                count: int | None = footer.n_rows if low is None else 0
-            elif name not in footer.schema.names:
-                low, high, count = None, None, footer.n_rows
-            else:
-                low, high, count = footer.column_range(name)
-            if count is None:
-                known_nulls = False
-            else:
-                nulls += count
-            if count == footer.n_rows:
-                continue
-            if low is None or high is None:
-                return ColumnStatistics(null_count=nulls if known_nulls and len(self._files) == 1 else None)
-            lows.append(low)
-            highs.append(high)
-        null_count = nulls if known_nulls else None
-        return ColumnStatistics(min(lows, default=None), max(highs, default=None), null_count)
+        locations = [file.location for file in self._files]
+        files = list(zip(locations, self._constants, strict=True))
+        return TableStatistics(rows, FooterStatistics(self.schema, files))
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
         """About one split a row group; other formats: one a file."""
@@ -172,28 +148,6 @@ class FileTable:
         location = self._by_path.get(file.path) or locate(file.path)
         wanted = select_fields(self.schema, columns, self._name())
         return open_file(file, location, wanted, filter, batch_rows, declared=self.schema, absent_is_null=True)
-
-
-class _FooterStatistics(Mapping[str, ColumnStatistics]):
-    """Column statistics of a Parquet table, worked out when asked for."""
-
-    def __init__(self, table: FileTable, n_rows: int) -> None:
-        self._table = table
-        self._n_rows = n_rows
-        self._known: dict[str, ColumnStatistics] = {}
-
-    def __getitem__(self, name: str) -> ColumnStatistics:
-        if name not in self._known:
-            if self._table.schema.get_field_index(name) < 0:
-                raise KeyError(name)
-            self._known[name] = self._table.column_statistics(name, self._n_rows)
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table.schema.names)
-
-    def __len__(self) -> int:
-        return len(self._table.schema)
 
 
 class SplitTable:

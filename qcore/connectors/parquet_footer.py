@@ -248,14 +248,14 @@ class FooterCache:
     def get(self, location: Location) -> ParquetFooter:
         """The file's footer. PlanError naming the path when the file is missing or damaged."""
         filesystem = location.filesystem
-        key = ("" if filesystem is None else f"{filesystem.type_name}{id(filesystem)}", location.path)
+        key = ("" if filesystem is None else filesystem.type_name, location.path)
         try:
             stamp = location.stamp()
         except OSError as error:
             raise PlanError(f"no such file: {location.path} ({error})") from error
         with self._lock:
             footer = self._footers.get(key)
-            if footer is not None and footer.stamp == stamp and footer.location.filesystem is filesystem:
+            if footer is not None and footer.stamp == stamp and footer.location.filesystem == filesystem:
                 self._footers.move_to_end(key)
                 return footer
         footer = ParquetFooter(location, stamp, _read_raw(location, stamp[0]))

@@ -20,6 +20,8 @@ GLOB_CHARACTERS = frozenset("*?[")
 # Written by Hive and Spark for a null partition value.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
+_connections: dict[tuple[str, str, str], tuple[pafs.FileSystem, bool]] = {}
+
 
 @dataclass(frozen=True)
 class Location:
@@ -61,13 +63,28 @@ def locate(path: str, filesystem: pafs.FileSystem | None = None) -> Location:
         return Location(path, None if isinstance(filesystem, pafs.LocalFileSystem) else filesystem)
     if "://" not in path:
         return Location(os.path.abspath(os.path.expanduser(path)))
-    try:
-        found, inner = pafs.FileSystem.from_uri(path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        found, inner = _fsspec(path)
-    except (OSError, ValueError) as error:
-        raise PlanError(f"cannot reach {path}: {error}") from error
+    found, inner = _from_url(path)
     return Location(inner, None if isinstance(found, pafs.LocalFileSystem) else found)
+
+
+def _from_url(url: str) -> tuple[pafs.FileSystem, str]:
+    """The filesystem of a URL and the path on it. Connections are kept: making one may cost several round trips."""
+    parts = urllib.parse.urlsplit(url)
+    key = (parts.scheme, parts.netloc, parts.query)
+    plain = "%" not in url and not parts.fragment
+    if plain and key in _connections:
+        filesystem, with_host = _connections[key]
+        return filesystem, parts.netloc + parts.path if with_host else parts.path
+    try:
+        filesystem, inner = pafs.FileSystem.from_uri(url)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        filesystem, inner = _fsspec(url)
+    except (OSError, ValueError) as error:
+        raise PlanError(f"cannot reach {url}: {error}") from error
+    # Object stores have the host (the bucket) as first part of their paths, others do not.
+    if plain and inner in (parts.path, parts.netloc + parts.path):
+        _connections[key] = filesystem, inner != parts.path
+    return filesystem, inner
 
 
 def find_files(source: Any, filesystem: Any = None) -> list[FoundFile]:

@@ -11,6 +11,7 @@ from qcore.connectors.base import BatchStream, FileSplit, Split, Table, TableSta
 from qcore.connectors.files import open_file
 from qcore.connectors.parquet import SPLIT_ROWS, check_section, constants_may_pass, split_file
 from qcore.connectors.parquet_footer import FOOTERS
+from qcore.connectors.parquet_statistics import FooterStatistics
 from qcore.connectors.storage import locate
 from qcore.connectors.view import ViewTable
 from qcore.errors import ExecutionError, PlanError
@@ -31,12 +32,15 @@ class SparkFileTable:
         self._ignore_case = scan.ignore_case
 
     def statistics(self) -> TableStatistics:
-        """Row count from the footers."""
+        """Row count and column ranges, from the footers."""
         rows = 0
+        files = {}
         for split in self.file_splits:
             footer = FOOTERS.get(locate(split.path))
+            files[split.path, split.partition_values] = footer.location
             rows += sum(footer.group_rows[group] for group in footer.groups_in(split.start, split.length))
-        return TableStatistics(rows)
+        listed = [(location, constants) for (_, constants), location in files.items()]
+        return TableStatistics(rows, FooterStatistics(self.schema, listed, self._ignore_case))
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
         """Spark's sections, cut further at row groups: drivers end together, and statistics leave groups out."""

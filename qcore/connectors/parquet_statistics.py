@@ -1,0 +1,82 @@
+"""Statistics of a table of Parquet files, out of their footers. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.connectors.alignment import match_name
+from qcore.connectors.base import UNKNOWN_COLUMN, ColumnStatistics
+from qcore.connectors.parquet_footer import FOOTERS
+from qcore.connectors.storage import Location
+
+# A file, and the values of the columns it does not hold.
+FileWithConstants = tuple[Location, tuple[tuple[str, Any], ...]]
+
+
+class FooterStatistics(Mapping[str, ColumnStatistics]):
+    """Statistics of each column over some files, worked out when first asked for.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        The table's columns.
+    files : sequence of (Location, constants)
+        Each file once.
+    ignore_case : bool
+        Find columns without regard to case.
+    """
+
+    def __init__(self, schema: pa.Schema, files: Sequence[FileWithConstants], ignore_case: bool = False) -> None:
+        self._schema = schema
+        self._files = files
+        self._ignore_case = ignore_case
+        self._known: dict[str, ColumnStatistics] = {}
+
+    def __getitem__(self, name: str) -> ColumnStatistics:
+        if name not in self._known:
+            if self._schema.get_field_index(name) < 0:
+                raise KeyError(name)
+            try:
+                self._known[name] = self._work_out(name)
+            except TypeError:  # files whose types Python does not order: dates and timestamps
+                self._known[name] = UNKNOWN_COLUMN
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schema.names)
+
+    def __len__(self) -> int:
+        return len(self._schema)
+
+    def _work_out(self, name: str) -> ColumnStatistics:
+        lows, highs = [], []
+        nulls: int | None = 0
+        bounded = True
+        for location, constants in self._files:
+            low, high, count, n_rows = self._of_file(location, dict(constants), name)
+            nulls = None if nulls is None or count is None else nulls + count
+            if count == n_rows:
+                continue
+            if low is None or high is None:
+                bounded = False
+                continue
+            lows.append(low)
+            highs.append(high)
+        if not bounded:
+            return ColumnStatistics(null_count=nulls)
+        return ColumnStatistics(min(lows, default=None), max(highs, default=None), nulls)
+
+    def _of_file(self, location: Location, constants: dict[str, Any], name: str) -> tuple[Any, Any, int | None, int]:
+        """(least, greatest, nulls, rows) of one file."""
+        footer = FOOTERS.get(location)
+        n_rows = footer.n_rows
+        if name in constants:
+            value = constants[name]
+            return value, value, n_rows if value is None else 0, n_rows
+        held = match_name(footer.schema.names, name, self._ignore_case)
+        if held is None:
+            return None, None, n_rows, n_rows
+        return *footer.column_range(held), n_rows
