@@ -314,13 +314,9 @@ class Lowering:
             predicate = node.condition
             condition = once_per_schema(lambda schema: compile_predicate(predicate, schema))
         self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
-        if probe_keys is None:
-            from qcore_ext.operators.nested_loop_join import NestedLoopJoin
-
-            pipeline.add(node.id, lambda driver: NestedLoopJoin(node.id, self.memory, bridge, output, condition))
-        else:
-            keys = list(probe_keys)
-            pipeline.add(node.id, lambda driver: HashProbe(node.id, self.memory, bridge, keys, output, condition))
+        # Without keys it is a nested-loop join: every build row is a candidate of every probe row.
+        keys = list(probe_keys or ())
+        pipeline.add(node.id, lambda driver: HashProbe(node.id, self.memory, bridge, keys, output, condition))
         return pipeline
 
     def _close_build(

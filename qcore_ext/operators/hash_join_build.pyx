@@ -22,7 +22,7 @@ from qcore_ext.ground.status import PlanError
 
 
 cdef class HashBuild(Operator):
-    """Build side of a hash join, or with no keys that of a nested-loop join.
+    """Build side of a hash join; without keys, of a nested-loop join.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ cdef class HashBuild(Operator):
     cdef bint has_left              # delivered or lost: the barrier is left once
 
     def __init__(self, str node_id, Account query_memory, JoinBridge bridge, key_names, payload_names):
-        Operator.__init__(self, "HashBuild", node_id, query_memory)
+        Operator.__init__(self, "HashBuild" if key_names else "NestedLoopBuild", node_id, query_memory)
         cdef int32_t i
         self.bridge = bridge
         self.key_names = list(key_names)

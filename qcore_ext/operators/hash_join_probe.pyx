@@ -118,7 +118,7 @@ cdef void mark_rows(uint8_t* matched, const uint32_t* rows, int64_t n) noexcept 
 
 
 cdef class HashProbe(Operator):
-    """Probe side of a hash join.
+    """Probe side of a hash join; without keys, of a nested-loop join: every build row is then a candidate.
 
     Parameters
     ----------
@@ -132,6 +132,7 @@ cdef class HashProbe(Operator):
         Key columns of the probe side, in the order of the build's and of equal types.
     output : list of (str, str, str)
         Side ('probe', 'build', or 'mark' for the flag of a mark join), column, and name in the output.
+        Of build columns, the ones that HashBuild keeps.
     condition_compile : callable, optional
         Given the Schema of the probe's columns followed by those that the build side stores, returns the Program of a
         conjunction that pairs must pass. The bridge must have been made with has_condition.
@@ -163,7 +164,7 @@ cdef class HashProbe(Operator):
     def __init__(
         self, str node_id, Account query_memory, JoinBridge bridge, key_names, output, condition_compile=None,
     ):
-        Operator.__init__(self, "HashProbe", node_id, query_memory)
+        Operator.__init__(self, "HashProbe" if key_names else "NestedLoopJoin", node_id, query_memory)
         self.bridge = bridge
         self.kind = bridge.kind
         self.key_names = list(key_names)

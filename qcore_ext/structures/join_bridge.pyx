@@ -1,4 +1,6 @@
-"""Where the build and the probe pipeline of a join meet: one a join, shared by the drivers of both. Floor E3. SPEC V15, G8."""
+"""Where the build and the probe pipeline of a join meet: one a join, shared by the drivers of both. Floor E3. SPEC V15,
+G8.
+"""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -11,11 +13,12 @@ from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
 )
 from qcore_ext.structures.join_kind cimport gives_build_rows, join_kind_of, needs_no_groups
-from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, IndexKind, JoinTable, join_table_build
+from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, JoinTable, join_table_build
 from qcore_ext.structures.key_codes cimport KeyPart
 from qcore_ext.structures.row_store cimport RowStore, row_store_concat
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore_ext.structures.join_table import IndexKind
 
 
 cdef int raise_build_changed(CSchema* first, CSchema* other) except -1 nogil:
@@ -37,8 +40,8 @@ cdef class JoinBridge:
     Parameters
     ----------
     kind : str
-        inner, left, right, full, left_semi, left_anti, right_semi, right_anti, null_aware_anti, mark or null_aware_mark;
-        left is the probe side.
+        inner, left, right, full, left_semi, left_anti, right_semi, right_anti, null_aware_anti, mark or
+        null_aware_mark; left is the probe side.
     n_build_drivers, n_probe_drivers : int
         How many HashBuild and how many HashProbe (or NestedLoopJoin) instances share this bridge.
     has_condition : bool
@@ -189,8 +192,8 @@ cdef class JoinBridge:
         Returns
         -------
         list of (int, int) or None
-            One pair a key column, in the values' physical form (days, unscaled decimals); None while the table is not there,
-            when it is empty, or when its keys are not integers of some kind that fit 64 bits together.
+            One pair a key column, in the values' physical form (days, unscaled decimals); None while the table is not
+            there, when it is empty, or when its keys are not integers of some kind that fit 64 bits together.
         """
         cdef JoinTable* table
         cdef const KeyPart* part

@@ -23,13 +23,17 @@ from qcore_ext.structures.row_store cimport RowStore, row_store_column
 cdef extern from "native/mix.h" nogil:
     uint64_t qc_mix(uint64_t value)
 
+cdef extern from "native/huge_pages.h" nogil:
+    void qc_advise_huge_pages(void* start, int64_t n_bytes)
+
 cdef enum:
     # A rank word covers 64 codes in 16 bytes, so up to 64 codes a row ranks take no more memory than one slot a row.
     CODES_PER_ROW_MAX = 64
     # 16 KiB of rank words are worth it for however few rows.
     CODES_FREE = 65536
-    # Slots stay under 4 MiB at a load of at most 1/4; beyond, 1/2, as the table misses the caches anyway and size costs.
-    SPARSE_SLOTS_MAX = 262144
+    # A load of at most 1/8 while that takes no more than 16 MiB, so that few keys miss their first slot; beyond, 1/3,
+    # as the table leaves the caches and its size costs too.
+    SPARSE_SLOTS_MAX = 1048576
     SLOTS_MIN = 64
     ROWS_MAX = 0xFFFFFFF0       # row numbers have 32 bits, the last is NO_ROW
     NO_SLOT = 0xFFFFFFFF
@@ -58,13 +62,15 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
     join_lookup_close(lookup)
     # 16 entries beyond the vector, for kernels that store whole registers.
     lookup.room = buffer_new(
-        account, n_keys * (sizeof(VectorScratch) + sizeof(Vector)) + (n + 16) * (8 + 4 * 4 + 2) + 64
+        account, n_keys * (sizeof(VectorScratch) + sizeof(Vector)) + (n + 16) * (8 + 8 + 4 * 4 + 2) + 64
     )
     at = lookup.room.data
     lookup.n_keys = n_keys
     lookup.scratch = <VectorScratch*> at
     at += n_keys * sizeof(VectorScratch)
     lookup.codes = <uint64_t*> at
+    at += (n + 16) * 8
+    lookup.groups = <Group*> at
     at += (n + 16) * 8
     lookup.places = <uint32_t*> at
     at += (n + 16) * 4
@@ -105,14 +111,18 @@ cdef int64_t first_slots(
     const Slot* slots, const uint64_t* keys, const uint32_t* places, int64_t n,
     uint8_t* flags,             # IN, OUT: wanted; found
     uint8_t* pending,           # OUT: wanted, and the slot holds another key
+    Group* groups,              # OUT; of the slot, while its cache line is at hand
 ) noexcept nogil:
     """Compare each key with its first slot. No branch, no compaction: those cost 7 ns a row beside missing loads."""
     cdef int64_t i
     cdef int64_t n_pending = 0
     cdef uint8_t same, taken
+    cdef const Slot* slot
     for i in range(n):
-        taken = slots[places[i]].count != 0
-        same = slots[places[i]].key == keys[i]
+        slot = &slots[places[i]]
+        taken = slot.group.count != 0
+        same = slot.key == keys[i]
+        groups[i] = slot.group
         pending[i] = flags[i] & taken & (same ^ 1)
         n_pending += pending[i]
         flags[i] &= taken & same
@@ -120,29 +130,35 @@ cdef int64_t first_slots(
 
 
 cdef void walk_slots(
-    const Slot* slots, uint64_t mask, const uint64_t* keys, const uint8_t* pending, int64_t n, uint32_t* places,
-    uint8_t* flags,
+    const Slot* slots, uint64_t mask, const uint64_t* keys, const uint32_t* pending, int64_t n_pending, uint32_t* places,
+    uint8_t* flags, Group* groups,
 ) noexcept nogil:
-    cdef int64_t i
+    cdef int64_t i, at
     cdef uint64_t place
-    for i in range(n):
-        if pending[i]:
-            place = places[i]
-            while True:
-                place = (place + 1) & mask
-                if slots[place].count == 0:
-                    break
-                if slots[place].key == keys[i]:
-                    places[i] = <uint32_t> place
-                    flags[i] = 1
-                    break
+    for i in range(n_pending):
+        at = pending[i]
+        place = places[at]
+        while True:
+            place = (place + 1) & mask
+            if slots[place].group.count == 0:
+                break
+            if slots[place].key == keys[at]:
+                places[at] = <uint32_t> place
+                groups[at] = slots[place].group
+                flags[at] = 1
+                break
 
 
 cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint mixed) noexcept nogil:
     cdef uint8_t pending[VECTOR_ROWS]
+    cdef int64_t n_pending
     slot_places(lookup.codes, n, table.slot_mask, mixed, lookup.places)
-    if first_slots(table.slots, lookup.codes, lookup.places, n, lookup.flags, pending):
-        walk_slots(table.slots, table.slot_mask, lookup.codes, pending, n, lookup.places, lookup.flags)
+    if first_slots(table.slots, lookup.codes, lookup.places, n, lookup.flags, pending, lookup.groups):
+        # The hits are not listed yet: their room serves for the rows still looking.
+        n_pending = simd_kernels().mask_rows(pending, n, 0, lookup.hits)
+        walk_slots(
+            table.slots, table.slot_mask, lookup.codes, lookup.hits, n_pending, lookup.places, lookup.flags, lookup.groups
+        )
 
 
 cdef bint next_equal(const JoinTable* table, JoinLookup* lookup, uint32_t at) noexcept nogil:
@@ -150,18 +166,20 @@ cdef bint next_equal(const JoinTable* table, JoinLookup* lookup, uint32_t at) no
     cdef uint64_t place = lookup.places[at]
     while True:
         place = (place + 1) & table.slot_mask
-        if table.slots[place].count == 0:
+        if table.slots[place].group.count == 0:
             return False
         if table.slots[place].key == lookup.codes[at] and keys_equal(
             lookup.keys, table.columns, table.key_columns, table.n_keys, at,
-            group_row(table, table.slots[place].start)
+            group_row(table, table.slots[place].group.start)
         ):
-            lookup.places[at] = <uint32_t> place
+            lookup.groups[at] = table.slots[place].group
             return True
 
 
 cdef void verify_hits(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil:
-    """Equal hashes are equal keys, but for accidents: compare column by column, then look at what differs row by row."""
+    """Equal hashes are equal keys, but for accidents: compare column by column, then look at what differs row by
+    row.
+    """
     cdef uint8_t equal[VECTOR_ROWS]
     cdef uint32_t rows[VECTOR_ROWS]
     cdef int64_t n_hits = lookup.n_hits
@@ -169,7 +187,7 @@ cdef void verify_hits(const JoinTable* table, JoinLookup* lookup, int64_t n) noe
     cdef int64_t n_equal = 0
     cdef int32_t k
     for i in range(n_hits):
-        rows[i] = group_row(table, table.slots[lookup.places[lookup.hits[i]]].start)
+        rows[i] = group_row(table, lookup.groups[lookup.hits[i]].start)
     memset(equal, 1, VECTOR_ROWS)
     for k in range(table.n_keys):
         keys_compare(&lookup.keys[k], table.columns[table.key_columns[k]], lookup.hits, rows, n_hits, equal)
@@ -202,7 +220,9 @@ cdef int join_table_find(
     if table.index == INDEX_NONE:
         memset(lookup.flags, 0, n)
         return 0
-    if table.index == INDEX_HASHES:
+    if table.index == INDEX_EVERY:
+        memset(lookup.flags, 1, n)
+    elif table.index == INDEX_HASHES:
         for k in range(lookup.n_keys):
             hash_vector(&lookup.keys[k], n, k > 0, lookup.codes)
         memcpy(lookup.flags, lookup.valid, n)
@@ -220,7 +240,7 @@ cdef int join_table_find(
 
 
 cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept nogil:
-    cdef const Slot* slots = table.slots
+    cdef const Group* groups = lookup.groups
     cdef const uint32_t* starts = table.group_starts
     cdef const uint32_t* hits = lookup.hits
     cdef uint32_t* out = lookup.starts
@@ -228,7 +248,11 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept
     cdef int64_t n = lookup.n_hits
     cdef int64_t i
     cdef uint32_t rank
-    if table.index == INDEX_RANKS:
+    if table.index == INDEX_EVERY:
+        memset(out, 0, n * 4)
+        for i in range(n):
+            counts[i] = <uint32_t> table.n_rows
+    elif table.index == INDEX_RANKS:
         rank_words_ranks(table.words, lookup.codes, hits, n, out)
         if table.unique:
             for i in range(n):
@@ -240,8 +264,8 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept
                 counts[i] = starts[rank + 1] - starts[rank]
     else:
         for i in range(n):
-            out[i] = slots[lookup.places[hits[i]]].start
-            counts[i] = slots[lookup.places[hits[i]]].count
+            out[i] = groups[hits[i]].start
+            counts[i] = groups[hits[i]].count
 
 
 # Building
@@ -362,7 +386,9 @@ cdef int64_t insert_vector(
     JoinTable* table, JoinLookup* lookup, int64_t first_row, int64_t n,
     uint32_t* slot_of_row,      # OUT, or NULL
 ) noexcept nogil:
-    """Count each flagged row in the slot of its key; a slot's start is its first row. Returns the number of new slots."""
+    """Count each flagged row in the slot of its key; a slot's start is its first row. Returns the number of new
+    slots.
+    """
     cdef Slot* slots = table.slots
     cdef uint64_t mask = table.slot_mask
     cdef const uint64_t* codes = lookup.codes
@@ -374,16 +400,16 @@ cdef int64_t insert_vector(
         place = lookup.places[i]
         if lookup.flags[i]:
             while True:
-                if slots[place].count == 0:
+                if slots[place].group.count == 0:
                     slots[place].key = codes[i]
-                    slots[place].start = <uint32_t> (first_row + i)
-                    slots[place].count = 1
+                    slots[place].group.start = <uint32_t> (first_row + i)
+                    slots[place].group.count = 1
                     n_new += 1
                     break
                 if slots[place].key == codes[i] and (not hashed or keys_equal(
-                    lookup.keys, table.columns, table.key_columns, table.n_keys, <uint32_t> i, slots[place].start
+                    lookup.keys, table.columns, table.key_columns, table.n_keys, <uint32_t> i, slots[place].group.start
                 )):
-                    slots[place].count += 1
+                    slots[place].group.count += 1
                     break
                 place = (place + 1) & mask
             if slot_of_row != NULL:
@@ -426,14 +452,14 @@ cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 
     table.rows_buffer = buffer_new(table.account, table.n_rows * 4)
     group_rows = <uint32_t*> table.rows_buffer.data
     for i in range(n_slots):
-        if slots[i].count != 0:
-            end += slots[i].count
-            slots[i].start = end
+        if slots[i].group.count != 0:
+            end += slots[i].group.count
+            slots[i].group.start = end
     # Backwards, so that the rows of a group end up ascending and start where the first went.
     for i in range(table.n_rows - 1, -1, -1):
         if slot_of_row[i] != <uint32_t> NO_SLOT:
-            slots[slot_of_row[i]].start -= 1
-            group_rows[slots[slot_of_row[i]].start] = <uint32_t> i
+            slots[slot_of_row[i]].group.start -= 1
+            group_rows[slots[slot_of_row[i]].group.start] = <uint32_t> i
     table.group_rows = group_rows
     return 0
 
@@ -443,9 +469,11 @@ cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int in
     cdef int64_t n_slots = SLOTS_MIN
     cdef int64_t n_groups
     table.index = index
-    while n_slots < 2 * table.n_rows or (n_slots < 4 * table.n_rows and n_slots < SPARSE_SLOTS_MAX):
+    while n_slots < 3 * table.n_rows or (n_slots < 8 * table.n_rows and n_slots < SPARSE_SLOTS_MAX):
         n_slots *= 2
-    table.index_buffer = buffer_new_zeroed(table.account, n_slots * sizeof(Slot))
+    table.index_buffer = buffer_new(table.account, n_slots * sizeof(Slot))
+    qc_advise_huge_pages(table.index_buffer.data, table.index_buffer.size)
+    memset(table.index_buffer.data, 0, table.index_buffer.size)
     table.slots = <Slot*> table.index_buffer.data
     table.slot_mask = <uint64_t> (n_slots - 1)
     if table.existence_only:
@@ -504,7 +532,11 @@ cdef int build_whole(JoinTable* table, RowStore* store, bint track_matches) exce
     if track_matches:
         table.matched_buffer = buffer_new_zeroed(table.account, table.n_rows)
         table.matched = <uint8_t*> table.matched_buffer.data
-    if table.n_rows == 0 or table.n_keys == 0:
+    if table.n_rows == 0:
+        return 0
+    if table.n_keys == 0:
+        table.index = INDEX_EVERY
+        table.unique = table.n_rows == 1
         return 0
     try:
         keys = <Column**> struct_new(table.n_keys * sizeof(Column*))

@@ -22,11 +22,15 @@ static inline uint64_t qc_combine(uint64_t so_far, uint64_t value) {
 
 static inline uint64_t qc_hash_bytes(const char *data, int64_t n_bytes) {
     uint64_t state = (uint64_t)n_bytes * 0x9e3779b97f4a7c15ULL, word;
-    for (; n_bytes >= 8; data += 8, n_bytes -= 8) {
-        memcpy(&word, data, 8);
+    const char *end = data + n_bytes;
+    if (n_bytes >= 8) {
+        for (; n_bytes > 8; data += 8, n_bytes -= 8) {
+            memcpy(&word, data, 8);
+            state = qc_mix(state ^ word) + word;
+        }
+        memcpy(&word, end - 8, 8);      /* overlaps: a copy of unknown length would be a call */
         state = qc_mix(state ^ word) + word;
-    }
-    if (n_bytes > 0) {
+    } else if (n_bytes > 0) {
         word = 0;
         memcpy(&word, data, (size_t)n_bytes);
         state = qc_mix(state ^ word) + word;

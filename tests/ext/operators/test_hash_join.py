@@ -1,4 +1,4 @@
-"""HashBuild and HashProbe against DuckDB. SPEC V8, V13, V15, G8, Q2."""
+"""HashBuild and HashProbe against DuckDB: kinds, keys, sizes, drivers. SPEC V15, G8, Q2."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ def tables(
     """A probe and a build table whose keys are drawn from one pool."""
     n_keys = len(types)
     pool = random_table(seed, max(n_distinct or max(n_probe, n_build), 1), types, null_share=0.0, extremes=True)
+    if pool.column(0).type != pa.string_view():
+        # Chance and the ends of the range repeat values; a join multiplies what repeats on both sides.
+        first = {value: row for row, value in enumerate(pool.column(0).to_pylist())}
+        pool = pool.take(pa.array(sorted(first.values())))
     rng = np.random.default_rng(seed)
     sides = []
     for side, n_rows in (("p", n_probe), ("b", n_build)):
@@ -74,7 +78,9 @@ def test_key_types_with_nulls_and_duplicates(duck, name, kind):
     types = KEY_TYPES[name]
     if kind.startswith("null_aware") and len(types) > 1:
         return
-    probe, build, probe_keys, build_keys = tables(types, 2049, 700, 500, 0.1)
+    # A boolean key matches half of the other side.
+    n_rows = 100 if types == [pa.bool_()] else 1000
+    probe, build, probe_keys, build_keys = tables(types, n_rows, n_rows // 2, n_rows // 2, 0.1)
     check(duck, probe, build, kind, probe_keys, build_keys)
 
 
@@ -90,8 +96,8 @@ def test_sizes(duck, n_probe, n_build, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("types", [[pa.int32()], [pa.int64()], [pa.string()]], ids=str)
 def test_many_rows_and_drivers(duck, types, kind, drivers):
-    probe, build, probe_keys, build_keys = tables(types, 20000, 9000, 9000, 0.02)
-    check(duck, probe, build, kind, probe_keys, build_keys, drivers=drivers, batch_rows=1000)
+    probe, build, probe_keys, build_keys = tables(types, 6000, 4000, 4000, 0.02)
+    check(duck, probe, build, kind, probe_keys, build_keys, drivers=drivers, batch_rows=300)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,5 +113,5 @@ def test_null_free_build_keys_for_not_in(duck, kind):
 def test_70000_dense_unique_keys(duck, kind):
     """Dense keys in order: ranks without row numbers, and every probe row matches."""
     build = pa.table({"b0": pa.array(range(70000), pa.int64()), "b_v": pa.array(range(0, 140000, 2), pa.int32())})
-    probe = pa.table({"p0": pa.array(np.random.default_rng(3).integers(0, 70000, 70000)), "p_v": range(70000)})
+    probe = pa.table({"p0": pa.array(np.random.default_rng(3).integers(0, 70000, 20000)), "p_v": range(20000)})
     check(duck, probe, build, kind, ["p0"], ["b0"], drivers=2, batch_rows=16384)
