@@ -21,6 +21,7 @@ def spark_session(cores: int) -> Iterator[tuple[Any, str]]:
     except ImportError:
         yield None, "pyspark is missing (pip install 'qcore[spark]')"
         return
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's Python workers are to be this environment's.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (
