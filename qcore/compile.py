@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from qcore import functions
+from qcore.data_types import BOOL, INT64, STRING, common_type, is_temporal, is_text, plain
 from qcore.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal, conjuncts
-from qcore.functions import BOOL, INT64, STRING, plain
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program
 from qcore_ext.ground.memory import Account
@@ -113,7 +113,7 @@ class _Compiler:
         total = 0.0
         for step in self.needed([output]):
             name, arguments, _ = self.steps[step]
-            is_text_comparison = name in _COMPARISONS and functions.is_text(self.types[arguments[0]])
+            is_text_comparison = name in _COMPARISONS and is_text(self.types[arguments[0]])
             total += 3 if is_text_comparison else _COSTS.get(name, 1)
         return total
 
@@ -215,7 +215,7 @@ class _Compiler:
         values = [value for _, value in expr.branches]
         values += [] if expr.otherwise is None else [expr.otherwise]
         steps = self.suited("case", values)
-        type_ = functions.common_type([self.types[step] for step in steps])
+        type_ = common_type([self.types[step] for step in steps])
         steps = [self.convert(step, type_) for step in steps]
         if expr.otherwise is None:
             steps.append(self.null(type_))
@@ -288,7 +288,7 @@ class _Compiler:
         fitted = [self.fitted(self.value(value), given) for value in values if self.value(value).is_valid]
         has_null = any(not self.value(value).is_valid for value in values)
         if None in fitted:
-            given = functions.common_type([self.types[step] for step in steps])
+            given = common_type([self.types[step] for step in steps])
             argument = self.convert(argument, given)
             present = [value for value in values if self.value(value).is_valid]
             converted = [self.convert(value, given) for value in present]
@@ -419,7 +419,7 @@ class _Compiler:
     def sum(self, name: str, steps: list[int], type_: pa.DataType) -> int:
         """+ and -, of dates and intervals too."""
         a, b = (self.types[step] for step in steps)
-        if not functions.is_temporal(a) and functions.is_temporal(b):
+        if not is_temporal(a) and is_temporal(b):
             steps, a, b = steps[::-1], b, a
         if pa.types.is_date(a) and pa.types.is_date(b):
             return self.add("days_between", steps, type_, label=name)

@@ -11,24 +11,24 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from qcore.data_types import (
+    BOOL,
+    DATE,
+    DECIMAL_DIGITS_MAX,
+    FLOAT64,
+    INT64,
+    STRING,
+    TypeMismatch,
+    Types,
+    as_decimal,
+    common_type,
+    is_numeric,
+    is_temporal,
+    merged_type,
+    plain,
+)
 from qcore.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
 from qcore_ext.ground.status import PlanError
-
-DECIMAL_DIGITS_MAX = 38
-
-Types = Sequence[pa.DataType]
-
-BOOL = pa.bool_()
-INT64 = pa.int64()
-FLOAT64 = pa.float64()
-STRING = pa.string()
-DATE = pa.date32()
-INTERVAL = pa.month_day_nano_interval()
-
-_SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
-_DIGITS = {1: 3, 2: 5, 4: 10, 8: 19}
-_UNITS = ("s", "ms", "us", "ns")
 
 
 @dataclass(frozen=True)
@@ -37,128 +37,6 @@ class Signature:
 
     result: pa.DataType
     arguments: tuple[pa.DataType, ...]
-
-
-class _Mismatch(Exception):
-    """The argument types do not suit the function; carries the reason."""
-
-
-# --- types -----------------------------------------------------------------------------------------------------------
-
-
-def plain(type_: pa.DataType) -> pa.DataType:
-    """The logical type: dictionary, view, large and other layouts of one type are the same."""
-    if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
-        return plain(type_.value_type)
-    if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
-        return STRING
-    if pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_) or type_ == pa.binary_view():
-        return pa.binary()
-    if pa.types.is_date64(type_):
-        return DATE
-    if pa.types.is_float16(type_):
-        return pa.float32()
-    if pa.types.is_decimal(type_) and not pa.types.is_decimal128(type_) and type_.precision <= DECIMAL_DIGITS_MAX:
-        return pa.decimal128(type_.precision, type_.scale)
-    return type_
-
-
-def is_temporal(type_: pa.DataType) -> bool:
-    """Date, timestamp or time of day."""
-    return pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_time(type_)
-
-
-def is_numeric(type_: pa.DataType) -> bool:
-    """Integer, decimal or float."""
-    return pa.types.is_integer(type_) or pa.types.is_decimal(type_) or pa.types.is_floating(type_)
-
-
-def is_text(type_: pa.DataType) -> bool:
-    """String of any layout."""
-    return pa.types.is_string(plain(type_))
-
-
-def integer_as_decimal(type_: pa.DataType) -> pa.DataType:
-    """The decimal type that holds every value of an integer type."""
-    digits = _DIGITS[type_.bit_width // 8]
-    return pa.decimal128(20 if type_ == pa.uint64() else digits, 0)
-
-
-def common_type(types: Types) -> pa.DataType:
-    """The one type that values of all `types` can be compared or mixed in.
-
-    Raises
-    ------
-    PlanError
-        There is none.
-    """
-    try:
-        return _common([plain(type_) for type_ in types])
-    except _Mismatch:
-        raise PlanError(
-            f"the types {', '.join(map(str, types))} have nothing in common; cast them to one type"
-        ) from None
-
-
-def _common(types: Types) -> pa.DataType:
-    result = pa.null()
-    for type_ in types:
-        result = _common_pair(result, type_)
-    return result
-
-
-def _common_pair(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    if a == b or pa.types.is_null(b):
-        return a
-    if pa.types.is_null(a):
-        return b
-    if is_numeric(a) and is_numeric(b):
-        return _common_numeric(a, b)
-    for one, other in ((a, b), (b, a)):
-        if pa.types.is_date(one) and pa.types.is_timestamp(other):
-            return other
-        if pa.types.is_string(one) and (is_temporal(other) or is_numeric(other) or pa.types.is_boolean(other)):
-            return other
-        if pa.types.is_string(one) and pa.types.is_binary(other):
-            return other
-    if pa.types.is_timestamp(a) and pa.types.is_timestamp(b):
-        return pa.timestamp(_finest(a, b), a.tz or b.tz)
-    if pa.types.is_time(a) and pa.types.is_time(b):
-        unit = _finest(a, b)
-        return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
-    if pa.types.is_duration(a) and pa.types.is_duration(b):
-        return pa.duration(_finest(a, b))
-    raise _Mismatch(f"{a} and {b} have nothing in common")
-
-
-def _finest(a: pa.DataType, b: pa.DataType) -> str:
-    return max(a.unit, b.unit, key=_UNITS.index)
-
-
-def _common_numeric(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    if pa.types.is_floating(a) or pa.types.is_floating(b):
-        return FLOAT64
-    if pa.types.is_integer(a) and pa.types.is_integer(b):
-        return _common_integer(a, b)
-    a, b = _decimal(a), _decimal(b)
-    scale = max(a.scale, b.scale)
-    digits = max(a.precision - a.scale, b.precision - b.scale) + scale
-    return pa.decimal128(min(digits, DECIMAL_DIGITS_MAX), scale)
-
-
-def _common_integer(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    if (a in _SIGNED) == (b in _SIGNED):
-        return max(a, b, key=lambda type_: type_.bit_width)
-    signed, unsigned = (a, b) if a in _SIGNED else (b, a)
-    if unsigned.bit_width < signed.bit_width:
-        return signed
-    if unsigned == pa.uint64():
-        return pa.decimal128(20, 0)
-    return _SIGNED[_UNSIGNED.index(unsigned) + 1]
-
-
-def _decimal(type_: pa.DataType) -> pa.DataType:
-    return integer_as_decimal(type_) if pa.types.is_integer(type_) else type_
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -170,12 +48,12 @@ def _numbers(types: Types) -> list[pa.DataType]:
     stand_in = others[0] if others else FLOAT64 if any(map(pa.types.is_string, types)) else INT64
     result = [stand_in if pa.types.is_null(type_) or pa.types.is_string(type_) else type_ for type_ in types]
     if not all(map(is_numeric, result)):
-        raise _Mismatch("it takes numbers")
+        raise TypeMismatch("it takes numbers")
     return result
 
 
 def _same_numbers(types: Types) -> Signature:
-    common = _common(_numbers(types))
+    common = merged_type(_numbers(types))
     if all(type_ == pa.float32() for type_ in types):
         common = pa.float32()
     return Signature(common, (common,) * len(types))
@@ -187,7 +65,7 @@ def _add(types: Types) -> Signature:
         return moved
     a, b = _numbers(types)
     if _both_decimal(a, b):
-        a, b = _decimal(a), _decimal(b)
+        a, b = as_decimal(a), as_decimal(b)
         scale = max(a.scale, b.scale)
         whole = max(a.precision - a.scale, b.precision - b.scale)
         result = pa.decimal128(min(whole + scale + 1, DECIMAL_DIGITS_MAX), scale)
@@ -202,7 +80,7 @@ def _subtract(types: Types) -> Signature:
     if pa.types.is_date(a) and pa.types.is_date(b):
         return Signature(INT64, (DATE, DATE))
     if pa.types.is_timestamp(a) and (pa.types.is_timestamp(b) or pa.types.is_date(b)):
-        common = _common([a, b])
+        common = merged_type([a, b])
         return Signature(pa.duration(common.unit), (common, common))
     if pa.types.is_date(a) and pa.types.is_timestamp(b):
         return Signature(pa.duration(b.unit), (b, b))
@@ -212,7 +90,7 @@ def _subtract(types: Types) -> Signature:
 def _shift(types: Types, commutes: bool) -> Signature | None:
     """Date or timestamp moved by days, an interval or a duration."""
     if len(types) != 2:
-        raise _Mismatch("it takes two arguments")
+        raise TypeMismatch("it takes two arguments")
     a, b = types
     if commutes and is_temporal(b) and not is_temporal(a):
         moved = _shift([b, a], commutes=False)
@@ -228,10 +106,10 @@ def _shift(types: Types, commutes: bool) -> Signature | None:
     if pa.types.is_interval(a) and a == b:
         return Signature(a, (a, b))
     if pa.types.is_duration(a) and pa.types.is_duration(b):
-        common = _common([a, b])
+        common = merged_type([a, b])
         return Signature(common, (common, common))
     if is_temporal(a) or is_temporal(b):
-        raise _Mismatch("a date moves by whole days or an interval, a timestamp by an interval or a duration")
+        raise TypeMismatch("a date moves by whole days or an interval, a timestamp by an interval or a duration")
     return None
 
 
@@ -250,9 +128,11 @@ def _multiply(types: Types) -> Signature:
         return Signature(b, (INT64, b))
     a, b = _numbers(types)
     if _both_decimal(a, b):
-        a, b = _decimal(a), _decimal(b)
+        a, b = as_decimal(a), as_decimal(b)
         if a.scale + b.scale > DECIMAL_DIGITS_MAX:
-            raise _Mismatch(f"the result would have {a.scale + b.scale} digits after the point; cast an argument first")
+            raise TypeMismatch(
+                f"the result would have {a.scale + b.scale} digits after the point; cast an argument first"
+            )
         digits = min(a.precision + b.precision, DECIMAL_DIGITS_MAX)
         return Signature(pa.decimal128(digits, a.scale + b.scale), (a, b))
     return _same_numbers([a, b])
@@ -272,7 +152,7 @@ def _same_number(types: Types) -> Signature:
 def _round(types: Types) -> Signature:
     number, *digits = _numbers(types)
     if any(not pa.types.is_integer(type_) for type_ in digits):
-        raise _Mismatch("the number of digits is an integer")
+        raise TypeMismatch("the number of digits is an integer")
     if pa.types.is_decimal(number):
         # 9.99 rounds to 10.0: one digit more.
         result = pa.decimal128(min(number.precision + 1, DECIMAL_DIGITS_MAX), number.scale)
@@ -297,15 +177,15 @@ def _floats(types: Types) -> Signature:
 
 
 def _comparison(types: Types) -> Signature:
-    common = _common(types)
+    common = merged_type(types)
     if pa.types.is_nested(common):
-        raise _Mismatch("nested values cannot be compared")
+        raise TypeMismatch("nested values cannot be compared")
     return Signature(BOOL, (common,) * len(types))
 
 
 def _boolean(types: Types) -> Signature:
     if any(not (pa.types.is_boolean(type_) or pa.types.is_null(type_)) for type_ in types):
-        raise _Mismatch("it takes conditions")
+        raise TypeMismatch("it takes conditions")
     return Signature(BOOL, (BOOL,) * len(types))
 
 
@@ -314,12 +194,12 @@ def _predicate(types: Types) -> Signature:
 
 
 def _unify(types: Types) -> Signature:
-    common = _common(types)
+    common = merged_type(types)
     return Signature(common, (common,) * len(types))
 
 
 def _nullif(types: Types) -> Signature:
-    common = _common(types)
+    common = merged_type(types)
     return Signature(common if pa.types.is_null(types[0]) else types[0], (common, common))
 
 
@@ -331,7 +211,7 @@ def _text_to(result: pa.DataType, *rest: pa.DataType) -> Callable[[Types], Signa
         for given, want in zip(types, wanted, strict=True):
             same_kind = (pa.types.is_integer(given) and want == INT64) or given == want
             if not (same_kind or pa.types.is_null(given)):
-                raise _Mismatch(f"it takes {', '.join(map(str, wanted))}")
+                raise TypeMismatch(f"it takes {', '.join(map(str, wanted))}")
         return Signature(result, wanted)
 
     return resolve
@@ -346,25 +226,25 @@ def _part(types: Types) -> Signature:
     if pa.types.is_string(when) or pa.types.is_null(when):
         when = pa.timestamp("us")
     if not (is_temporal(when) or pa.types.is_interval(when)):
-        raise _Mismatch("it takes a date, a time or a timestamp")
+        raise TypeMismatch("it takes a date, a time or a timestamp")
     return Signature(INT64, (when,))
 
 
 def _extract(types: Types) -> Signature:
     part, when = types
     if not pa.types.is_string(part):
-        raise _Mismatch("the part is a text literal")
+        raise TypeMismatch("the part is a text literal")
     return Signature(INT64, (STRING, *_part([when]).arguments))
 
 
 def _date_trunc(types: Types) -> Signature:
     part, when = types
     if not pa.types.is_string(part):
-        raise _Mismatch("the unit is a text literal")
+        raise TypeMismatch("the unit is a text literal")
     if pa.types.is_null(when) or pa.types.is_string(when):
         when = pa.timestamp("us")
     if not (pa.types.is_date(when) or pa.types.is_timestamp(when)):
-        raise _Mismatch("it takes a date or a timestamp")
+        raise TypeMismatch("it takes a date or a timestamp")
     return Signature(when, (STRING, when))
 
 
@@ -444,12 +324,12 @@ def _sum(types: Types) -> pa.DataType:
         return pa.decimal128(DECIMAL_DIGITS_MAX, type_.scale)
     if pa.types.is_floating(type_):
         return FLOAT64
-    raise _Mismatch("it takes numbers")
+    raise TypeMismatch("it takes numbers")
 
 
 def _average(types: Types) -> pa.DataType:
     if any(not is_numeric(type_) and not pa.types.is_null(type_) for type_ in types):
-        raise _Mismatch("it takes numbers")
+        raise TypeMismatch("it takes numbers")
     return FLOAT64
 
 
@@ -498,7 +378,7 @@ def resolve(name: str, arg_types: Types) -> Signature:
         raise PlanError(f"{shown}: {name} takes {_count(function.arguments_min, function.arguments_max)}")
     try:
         return function.resolve([plain(type_) for type_ in arg_types])
-    except _Mismatch as reason:
+    except TypeMismatch as reason:
         raise PlanError(f"{shown} is not defined: {reason}") from None
 
 
@@ -529,7 +409,7 @@ def aggregate_type(name: str, arg_types: Types) -> pa.DataType:
         raise PlanError(f"{shown}: {name} takes {_count(fewest, most)}")
     try:
         return result([plain(type_) for type_ in arg_types])
-    except _Mismatch as reason:
+    except TypeMismatch as reason:
         raise PlanError(f"{shown} is not defined: {reason}") from None
 
 

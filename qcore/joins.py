@@ -7,8 +7,9 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from qcore.data_types import common_type, is_temporal, plain
 from qcore.expression import Call, Cast, Column, Expr, Literal, call, col, column_names
-from qcore.functions import common_type, expr_type, is_temporal, plain
+from qcore.functions import expr_type
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import HashJoin, NestedLoopJoin, PlanNode, Project
 from qcore.schema import MARK, join_schema, project_schema, same_type

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from qcore.data_types import plain
 from qcore.expression import Expr, column_names
-from qcore.functions import aggregate_type, expr_type, plain
+from qcore.functions import aggregate_type, expr_type
 from qcore.plan import AggregateCall
 from qcore_ext.ground.status import PlanError
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from qcore.data_types import is_numeric, is_temporal, plain
 from qcore.expression import Call, Case, Cast, Column, Expr, In, Literal, children, conjuncts, rebuild, same
-from qcore.functions import expr_type, is_numeric, is_temporal, plain
+from qcore.functions import expr_type
 from qcore.joins import conjunction
 from qcore.optimizer.nodes import transformed
 from qcore.plan import Aggregate, AggregateCall, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, Values
@@ -63,12 +64,7 @@ def _simplify_node(node: PlanNode) -> PlanNode:
     if isinstance(node, Filter):
         return _filter(node)
     if isinstance(node, Project):
-        expressions = tuple(simplify(expr, node.child.schema) for expr in node.expressions)
-        # A folded constant may have got a narrower type; the node's schema stands.
-        kept = tuple(
-            new if expr_type(new, node.child.schema) == field.type else old
-            for new, old, field in zip(expressions, node.expressions, node.schema, strict=True)
-        )
+        kept = tuple(_of_same_type(expr, node.child.schema) for expr in node.expressions)
         return _changed(node, node.expressions, kept, lambda: replace(node, expressions=kept))
     if isinstance(node, Aggregate):
         calls = tuple(_call(call, node.child.schema) for call in node.aggregates)
@@ -94,10 +90,17 @@ def _filter(node: Filter) -> PlanNode:
 
 
 def _call(call: AggregateCall, schema: pa.Schema) -> AggregateCall:
-    if call.filter is None:
+    where = None if call.filter is None else simplify(call.filter, schema)
+    arguments = tuple(_of_same_type(argument, schema) for argument in call.arguments)
+    if where is call.filter and all(a is b for a, b in zip(arguments, call.arguments, strict=True)):
         return call
-    where = simplify(call.filter, schema)
-    return call if where is call.filter else replace(call, filter=where)
+    return replace(call, arguments=arguments, filter=where)
+
+
+def _of_same_type(expr: Expr, schema: pa.Schema) -> Expr:
+    """The expression simplified, unless a folded constant changed its type: node schemas stand."""
+    simpler = simplify(expr, schema)
+    return simpler if simpler is expr or expr_type(simpler, schema) == expr_type(expr, schema) else expr
 
 
 def _is(expr: Expr, value: bool) -> bool:

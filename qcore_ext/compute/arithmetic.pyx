@@ -17,7 +17,6 @@ from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
     TYPE_DECIMAL,
 )
-from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.simd cimport (
     SIMD_ADD, SIMD_MULTIPLY, SIMD_SUBTRACT, SIMD_SV, SIMD_VS, SIMD_VV, SimdArithmetic, simd_kernels,
 )
@@ -464,7 +463,9 @@ cdef bint arithmetic_bind(Step* step, str name, dict options) except -1:
     step.flags = STEP_STRICT
     if name in ("add", "subtract", "multiply"):
         step.p0 = binary[name]
-        step.kernel = decimal_kernel if step.type.id == TYPE_DECIMAL else float_kernel if is_float(step) else integer_kernel
+        step.kernel = float_kernel if is_float(step) else integer_kernel
+        if step.type.id == TYPE_DECIMAL:
+            step.kernel = decimal_kernel
     elif name in ("divide", "modulo"):
         step.p0 = binary[name]
         step.kernel = divide_floats if is_float(step) else divide_kernel
@@ -477,7 +478,9 @@ cdef bint arithmetic_bind(Step* step, str name, dict options) except -1:
     elif name in unary:
         step.p0 = unary[name]
         step.p1 = step.arg_types[0].scale if step.type.id == TYPE_DECIMAL else 0
-        step.kernel = decimal_unary if step.type.id == TYPE_DECIMAL else float_unary if is_float(step) else integer_unary
+        step.kernel = float_unary if is_float(step) else integer_unary
+        if step.type.id == TYPE_DECIMAL:
+            step.kernel = decimal_unary
     else:
         return False
     return True

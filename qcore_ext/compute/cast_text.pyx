@@ -5,7 +5,7 @@ false. Spaces around a value are ignored when reading.
 """
 
 from libc.math cimport isinf, isnan, rint
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport strtod, strtof
 from libc.string cimport memcmp, memcpy, memset, strchr, strlen
@@ -24,7 +24,7 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport arena_take
-from qcore_ext.ground.wide cimport int128, wide_apply, wide_from_double, wide_power_of_ten, wide_to_text
+from qcore_ext.ground.wide cimport int128, wide_apply, wide_from_double, wide_power_of_ten, wide_to_double, wide_to_text
 
 
 cdef (const char*)[6] TRUTHS
@@ -92,8 +92,7 @@ cdef bint read_decimal(Reader reader, int scale, int128* out) noexcept nogil:
         elif reader.at[0] in b"eE" and any_digit:
             if not read_double(whole, &approximate):
                 return False
-            for missing in range(scale):
-                approximate *= 10
+            approximate *= wide_to_double(wide_power_of_ten(scale))
             if not (approximate > -1e38 and approximate < 1e38):
                 return False
             out[0] = wide_from_double(rint(approximate))

@@ -13,8 +13,8 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport struct_new
 from qcore_ext.ground.simd cimport (
-    SIMD_EQUAL, SIMD_GREATER, SIMD_GREATER_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SIMD_NOT_EQUAL, SIMD_VS, SIMD_VV,
-    SimdCompare,
+    SIMD_EQUAL, SIMD_GREATER, SIMD_GREATER_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SIMD_NOT_EQUAL,
+   
     simd_kernels,
 )
 from qcore_ext.ground.wide cimport int128, wide_compare
@@ -45,17 +45,18 @@ cdef void views_equal_one(
 ) noexcept nogil:
     """a[i] = b[0], or its negation."""
     cdef int64_t i
+    cdef const uint64_t* words
     cdef uint64_t first = (<const uint64_t*> b)[0]
     cdef uint64_t second = (<const uint64_t*> b)[1]
     if b.length <= VIEW_INLINE_BYTES:
         for i in range(n):
-            out[i] = <uint8_t> (
-                (((<const uint64_t*> &a[i])[0] == first) & ((<const uint64_t*> &a[i])[1] == second)) == wanted
-            )
+            words = <const uint64_t*> &a[i]
+            out[i] = <uint8_t> (((words[0] == first) & (words[1] == second)) == wanted)
         return
     for i in range(n):
+        words = <const uint64_t*> &a[i]
         out[i] = <uint8_t> (
-            ((<const uint64_t*> &a[i])[0] == first and memcmp(a[i].pointer + 4, b.pointer + 4, b.length - 4) == 0) == wanted
+            (words[0] == first and memcmp(a[i].pointer + 4, b.pointer + 4, b.length - 4) == 0) == wanted
         )
 
 

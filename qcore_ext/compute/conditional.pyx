@@ -73,7 +73,7 @@ cdef void settle_phys(const Step* step, Frame* frame, int64_t first, int64_t str
 cdef int case_kernel(const Step* step, Frame* frame) except -1 nogil:
     """Arguments: condition, value, condition, value, …, otherwise."""
     cdef Register* condition
-    cdef int64_t i, j
+    cdef int64_t i
     cdef int64_t n = frame.n
     cdef int64_t last = step.n_args - 1
     cdef bint nullable = arg(step, frame, <int> last).validity != NULL

@@ -4,8 +4,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.kernel cimport (
-    ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, Frame, Register, Step, frame_prepare,
-    text_at,
+    ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, Frame, Register, Step,
+    frame_prepare, text_at,
 )
 from qcore_ext.compute.output_column cimport OutputColumn, output_begin, output_drop, output_finish, output_write
 from qcore_ext.compute.program cimport Output, Program, constant_kernel, load_kernel
@@ -18,8 +18,8 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, DataType, phys_width, type_name
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, MemoryAccount, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
-    owner_unref, struct_free, struct_new,
+    Account, Buffer, MemoryAccount, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new,
+    owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.stats cimport wall_nanos
@@ -203,9 +203,8 @@ cdef class Evaluator:
                     f"division by zero: {name}({shown}); nullif(divisor, 0) as the divisor gives null instead"
                 )
             if kind == ERROR_NOT_CONVERTIBLE:
-                raise ExecutionError(
-                    f"cannot cast {values[0]} of type {type_name(&step.arg_types[0])} to {made}; try_cast gives null instead"
-                )
+                given = type_name(&step.arg_types[0])
+                raise ExecutionError(f"cannot cast {values[0]} of type {given} to {made}; try_cast gives null instead")
             raise ExecutionError(f"{name} is not defined for {shown}")
 
     # --- project ---

@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, StringView, view_data
 from qcore_ext.data.schema cimport (
-    PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32,
+    PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U16, PHYS_U32,
     PHYS_U64,
     PHYS_VIEW, TYPE_BINARY, TYPE_DECIMAL, DataType,
 )

@@ -4,8 +4,8 @@ A constant pattern is cut at its % signs into segments: the first is looked for 
 of those between from where the one before ended. % stands for any characters, _ for one; there is no escape character.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcmp, memcpy
 
 from qcore_ext.compute.kernel cimport Frame, Register, Step, arg, frame_arena, result
 from qcore_ext.data.column cimport StringView, view_data
@@ -262,5 +262,7 @@ cdef bint pattern_bind(Step* step, str name, dict options) except -1:
             step, [part for part in segments if part], content.startswith(b"%"), content.endswith(b"%"), name == "ilike"
         )
     else:
-        compile_pattern(step, [content] if content else [], step.p0 != 1 or not content, step.p0 != 2 or not content, False)
+        any_start = step.p0 != 1 or not content
+        any_end = step.p0 != 2 or not content
+        compile_pattern(step, [content] if content else [], any_start, any_end, False)
     return True

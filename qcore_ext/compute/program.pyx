@@ -16,9 +16,11 @@ from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_heap, column_load_narrow
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_VIEW, TYPE_DECIMAL, CSchema, DataType, Schema, type_name
 from qcore_ext.ground.memory cimport (
-    Account, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref, struct_free,
+    Account, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref,
+    struct_free,
 )
 from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.wide cimport wide_power_of_ten
 
 from qcore_ext.ground.status import PlanError
 
@@ -29,12 +31,8 @@ cdef enum:
 
 cdef uint64_t bound_of_type(const DataType* type) noexcept nogil:
     """Largest magnitude that values of the type can have; all ones when that does not fit 63 bits."""
-    cdef uint64_t bound = 1
-    cdef int i
     if type.id == TYPE_DECIMAL and type.precision <= 18:
-        for i in range(type.precision):
-            bound *= 10
-        return bound - 1
+        return <uint64_t> wide_power_of_ten(type.precision) - 1
     return ~(<uint64_t> 0)
 
 
@@ -76,7 +74,7 @@ cdef class Program:
         cdef Schema step_types = Schema(types)
         cdef int32_t i
         if len(steps) > STEPS_MAX:
-            raise PlanError(f"the expressions have {len(steps)} parts, the most is {STEPS_MAX}; compute them in several nodes")
+            raise PlanError(f"the expressions have {len(steps)} parts, the most is {STEPS_MAX}; use several nodes")
         self.blocks = []
         self.input_schema = <CSchema*> owner_ref(<Owner*> (<Schema> Schema(input_schema)).schema)
         self.output_schema = <CSchema*> owner_ref(<Owner*> (<Schema> Schema(output_schema)).schema)
@@ -134,9 +132,9 @@ cdef class Program:
         elif name == "constant":
             step.kernel = constant_kernel
         elif not (
-            arithmetic_bind(step, name, options) or comparison_bind(step, name, options) or logic_bind(step, name, options)
-            or conditional_bind(step, name, options) or cast_bind(step, name, options)
-            or temporal_bind(step, name, options) or text_bind(step, name, options)
+            arithmetic_bind(step, name, options) or comparison_bind(step, name, options)
+            or logic_bind(step, name, options) or conditional_bind(step, name, options)
+            or cast_bind(step, name, options) or temporal_bind(step, name, options) or text_bind(step, name, options)
         ):
             if name == "cast":
                 raise PlanError(f"cannot cast {type_name(step.arg_types)} to {type_name(&step.type)}")

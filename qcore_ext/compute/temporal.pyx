@@ -6,10 +6,7 @@ from qcore_ext.compute.calendar cimport Civil, add_months, civil_of, days_of, fl
 from qcore_ext.compute.kernel cimport (
     ERROR_OVERFLOW, STEP_STRICT, Frame, Register, Step, arg, frame_fail, result, store_integer,
 )
-from qcore_ext.data.schema cimport (
-    PHYS_I32, TYPE_DATE32, TYPE_INTERVAL, TYPE_TIME32, TYPE_TIME64, TYPE_TIMESTAMP, DataType,
-)
-from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.data.schema cimport PHYS_I32, TYPE_DATE32, TYPE_INTERVAL
 from qcore_ext.ground.wide cimport int128
 
 cdef enum Part:
@@ -85,7 +82,7 @@ cdef int64_t interval_part(int64_t part, const Interval* interval) noexcept nogi
         return interval.days
     if part == EPOCH:
         return (interval.months * 30 + interval.days) * DAY_SECONDS + interval.nanoseconds / 1000000000
-    return interval.nanoseconds / 1000000000 / 3600 if part == HOUR else time_part(part, interval.nanoseconds / 1000000000)
+    return time_part(part, interval.nanoseconds / 1000000000)
 
 
 cdef int part_kernel(const Step* step, Frame* frame) except -1 nogil:

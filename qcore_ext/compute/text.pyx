@@ -4,7 +4,7 @@ Lengths and positions count characters. A result that is a part of its argument 
 frame's arena.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.kernel cimport STEP_STRICT, Frame, Register, Step, arg, frame_arena, result

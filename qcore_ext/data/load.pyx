@@ -5,11 +5,11 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport (
     STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64, STORE_DECIMAL128,
-    STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_UTF8, VECTOR_BITMAP_BYTES, VECTOR_ROWS, VIEW_INLINE_BYTES,
+    STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_UTF8, VECTOR_BITMAP_BYTES, VIEW_INLINE_BYTES,
     Column, StringView, Vector, VectorScratch,
 )
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, phys_width
-from qcore_ext.ground.bitmap cimport bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 

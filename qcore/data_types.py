@@ -1,0 +1,146 @@
+"""Logical types, and the one type that several have in common. Floor P1; knows nothing of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from qcore_ext.ground.status import PlanError
+
+DECIMAL_DIGITS_MAX = 38
+
+Types = Sequence[pa.DataType]
+
+BOOL = pa.bool_()
+INT64 = pa.int64()
+FLOAT64 = pa.float64()
+STRING = pa.string()
+DATE = pa.date32()
+INTERVAL = pa.month_day_nano_interval()
+
+_SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
+_DIGITS = {1: 3, 2: 5, 4: 10, 8: 19}
+_UNITS = ("s", "ms", "us", "ns")
+
+
+class TypeMismatch(Exception):
+    """Types do not suit; carries the reason."""
+
+
+def plain(type_: pa.DataType) -> pa.DataType:
+    """The logical type: dictionary, view, large and other layouts of one type are the same."""
+    if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
+        return plain(type_.value_type)
+    if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        return STRING
+    if pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_) or type_ == pa.binary_view():
+        return pa.binary()
+    if pa.types.is_date64(type_):
+        return DATE
+    if pa.types.is_float16(type_):
+        return pa.float32()
+    if pa.types.is_decimal(type_) and not pa.types.is_decimal128(type_) and type_.precision <= DECIMAL_DIGITS_MAX:
+        return pa.decimal128(type_.precision, type_.scale)
+    return type_
+
+
+def is_temporal(type_: pa.DataType) -> bool:
+    """Date, timestamp or time of day."""
+    return pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_time(type_)
+
+
+def is_numeric(type_: pa.DataType) -> bool:
+    """Integer, decimal or float."""
+    return pa.types.is_integer(type_) or pa.types.is_decimal(type_) or pa.types.is_floating(type_)
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """String of any layout."""
+    return pa.types.is_string(plain(type_))
+
+
+def integer_as_decimal(type_: pa.DataType) -> pa.DataType:
+    """The decimal type that holds every value of an integer type."""
+    digits = _DIGITS[type_.bit_width // 8]
+    return pa.decimal128(20 if type_ == pa.uint64() else digits, 0)
+
+
+def common_type(types: Types) -> pa.DataType:
+    """The one type that values of all `types` can be compared or mixed in.
+
+    Raises
+    ------
+    PlanError
+        There is none.
+    """
+    try:
+        return merged_type([plain(type_) for type_ in types])
+    except TypeMismatch:
+        raise PlanError(
+            f"the types {', '.join(map(str, types))} have nothing in common; cast them to one type"
+        ) from None
+
+
+def merged_type(types: Types) -> pa.DataType:
+    """common_type of plain types; TypeMismatch when there is none."""
+    result = pa.null()
+    for type_ in types:
+        result = _common_pair(result, type_)
+    return result
+
+
+def _common_pair(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    if a == b or pa.types.is_null(b):
+        return a
+    if pa.types.is_null(a):
+        return b
+    if is_numeric(a) and is_numeric(b):
+        return _common_numeric(a, b)
+    for one, other in ((a, b), (b, a)):
+        if pa.types.is_date(one) and pa.types.is_timestamp(other):
+            return other
+        if pa.types.is_string(one) and (is_temporal(other) or is_numeric(other) or pa.types.is_boolean(other)):
+            return other
+        if pa.types.is_string(one) and pa.types.is_binary(other):
+            return other
+    if pa.types.is_timestamp(a) and pa.types.is_timestamp(b):
+        return pa.timestamp(_finest(a, b), a.tz or b.tz)
+    if pa.types.is_time(a) and pa.types.is_time(b):
+        unit = _finest(a, b)
+        return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+    if pa.types.is_duration(a) and pa.types.is_duration(b):
+        return pa.duration(_finest(a, b))
+    raise TypeMismatch(f"{a} and {b} have nothing in common")
+
+
+def _finest(a: pa.DataType, b: pa.DataType) -> str:
+    return max(a.unit, b.unit, key=_UNITS.index)
+
+
+def _common_numeric(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    if pa.types.is_floating(a) or pa.types.is_floating(b):
+        return FLOAT64
+    if pa.types.is_integer(a) and pa.types.is_integer(b):
+        return _common_integer(a, b)
+    a, b = as_decimal(a), as_decimal(b)
+    scale = max(a.scale, b.scale)
+    digits = max(a.precision - a.scale, b.precision - b.scale) + scale
+    return pa.decimal128(min(digits, DECIMAL_DIGITS_MAX), scale)
+
+
+def _common_integer(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    if (a in _SIGNED) == (b in _SIGNED):
+        return max(a, b, key=lambda type_: type_.bit_width)
+    signed, unsigned = (a, b) if a in _SIGNED else (b, a)
+    if unsigned.bit_width < signed.bit_width:
+        return signed
+    if unsigned == pa.uint64():
+        return pa.decimal128(20, 0)
+    return _SIGNED[_UNSIGNED.index(unsigned) + 1]
+
+
+def as_decimal(type_: pa.DataType) -> pa.DataType:
+    """An integer type as a decimal; others stay."""
+    return integer_as_decimal(type_) if pa.types.is_integer(type_) else type_
