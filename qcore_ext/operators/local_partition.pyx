@@ -146,11 +146,11 @@ cdef class LocalPartition(Operator):
         return self.n_held == 0 and not self.finish_called
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
-        if self.kind == KIND_HASH:
+        if self.kind == KIND_HASH and batch.n_selected > 0:
             self.split(batch)
             batch_unref(batch)
         else:
-            # In turn: get_output may still give it to another queue that has room.
+            # In turn: get_output may still give it to another queue that has room. Without rows it only tells the schema.
             self.held[self.next_queue] = batch
             self.n_held = 1
         return ACCEPTED

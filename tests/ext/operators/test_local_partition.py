@@ -141,3 +141,14 @@ def test_a_missing_key_column_is_named() -> None:
     queues = [BatchQueue(1), BatchQueue(1)]
     with pytest.raises(SchemaChangeError, match=r"LocalPartition \(node 9\): key column 'k' is missing"):
         run_chain([LocalPartition("9", Account(), queues, "hash", ["k"])], pa.table({"a": [1]}))
+
+
+def test_a_schema_without_rows_gets_across() -> None:
+    """SPEC D5: who asks for the result learns its schema when no row passed."""
+    table = random_table(1, 0, {"a": pa.int64(), "b": pa.string()})
+    memory = Account()
+    queues = [BatchQueue(1) for _ in range(3)]
+    empty = pa.record_batch([pa.array([], field.type) for field in table.schema], schema=table.schema)
+    run_chain([LocalPartition("1", memory, queues, "hash", ["a"])], [empty])
+    out = [run_chain([LocalExchange("1", memory, queue, Schema(table.schema))]) for queue in queues]
+    assert [[batch.num_rows for batch in part] for part in out] == [[0], [], []]

@@ -1,0 +1,18 @@
+from collections.abc import Callable
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+
+def to_record_batch(batch: Any) -> Any: ...
+@disjoint_base
+class CallbackSink(Operator):
+    def __init__(
+        self,
+        node_id: str,
+        query_memory: Account,
+        callback: Callable[[Any], Any],
+        convert: Callable[[Any], Any] = ...,
+    ) -> None: ...

@@ -1,0 +1,24 @@
+from collections.abc import Callable
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+from qcore_ext.structures.split_queue import SplitQueue
+
+def explain_difference(declared: Schema, given: Schema) -> str | None: ...
+@disjoint_base
+class TableScan(Operator):
+    def __init__(
+        self,
+        node_id: str,
+        query_memory: Account,
+        split_queue: SplitQueue,
+        schema: Schema,
+        open_split: Callable[[Any], Any],
+        batch_rows: int = 65536,
+    ) -> None: ...
+    @property
+    def doing(self) -> str | None: ...
