@@ -123,11 +123,12 @@ class _ColumnReader:
         self._path = footer.location.path
         self._names = names
         remote = footer.location.filesystem is not None
+        dictionaries = footer.dictionary_columns(names, groups)
         try:
             self._file = pq.ParquetFile(
                 footer.location.source(),
                 metadata=footer.reading_metadata,
-                read_dictionary=footer.dictionary_columns(names, groups),
+                read_dictionary=dictionaries,
                 # Ahead of local reads it only copies (whole-table reads are 1.2-4 times slower); over a network it
                 # turns many small requests into few large ones.
                 pre_buffer=remote,
@@ -135,9 +136,13 @@ class _ColumnReader:
             )
         except (OSError, pa.ArrowException) as error:
             raise ExecutionError(f"cannot open {self._path}: {error}") from error
-        held = self._file.schema_arrow
-        # Metadata of fields would only make schemas differ.
-        self.schema = pa.schema([held.field(name).remove_metadata() for name in names])
+        key = (tuple(names), tuple(dictionaries))
+        schema = footer.reading_schemas.get(key)
+        if schema is None:
+            held = self._file.schema_arrow
+            # Metadata of fields would only make schemas differ.
+            schema = footer.reading_schemas[key] = pa.schema([held.field(name).remove_metadata() for name in names])
+        self.schema = schema
 
     def read(self, groups: Sequence[int]) -> pa.Table:
         """Row groups as a table of exactly the columns `names`."""

@@ -45,6 +45,8 @@ class ParquetFooter:
         self.group_rows = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
         self._leaves = _leaf_indexes(self.file_schema)
         self._middles: list[int] | None = None
+        #: What reading gives, by the columns read and those of them read as dictionaries; filled by the reader.
+        self.reading_schemas: dict[tuple[tuple[str, ...], tuple[str, ...]], pa.Schema] = {}
         self._bounds: dict[tuple[int, str], Bounds | None] = {}
 
     def middles(self) -> list[int]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle import assert_same_rows
 
 import qcore
+from oracle import assert_same_rows
 from qcore.errors import ExecutionError
 from qcore.spark.exchange import DIRECTORY_CONF
 
@@ -84,4 +84,5 @@ def test_a_failing_spark_job_fails_the_query(spark: Any, tmp_path: Path, conf: A
     frame = spark.range(0, 100, 1, 4).selectExpr("assert_true(id < 70, 'too large') as x", "id")
     with pytest.raises(ExecutionError, match="too large"):
         qcore.sql("select count(x) as c, sum(id) as i from f", {"f": frame}, threads=2).to_arrow()
-    assert qcore.sql("select count(*) as c from f", {"f": spark.range(5)}, threads=2).to_arrow().to_pylist() == [{"c": 5}]
+    counted = qcore.sql("select count(*) as c from f", {"f": spark.range(5)}, threads=2).to_arrow()
+    assert counted.to_pylist() == [{"c": 5}]
