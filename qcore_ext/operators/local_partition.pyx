@@ -150,7 +150,7 @@ cdef class LocalPartition(Operator):
             self.split(batch)
             batch_unref(batch)
         else:
-            # In turn: get_output may still give it to another queue that has room. Without rows it only tells the schema.
+            # In turn: get_output may still give it to another queue that has room. Without rows it tells the schema.
             self.held[self.next_queue] = batch
             self.n_held = 1
         return ACCEPTED
