@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qcore.naming import NodeIds
+from qcore.optimizer.aggregate_reduction import reduce_aggregates
 from qcore.optimizer.build_sides import choose_build_sides
 from qcore.optimizer.cardinality import Estimator, StatisticsOf
 from qcore.optimizer.columns import prune_columns
@@ -43,6 +44,7 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None) -> PlanNode
         lambda node: push_filters(node, ids),
         lambda node: push_limits(node, ids),
         lambda node: merge_projections(node),
+        lambda node: reduce_aggregates(node, ids, estimator),
         lambda node: push_semi_joins(node, estimator),
         lambda node: order_joins(node, ids, estimator),
         lambda node: choose_build_sides(node, estimator),

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.expression import Call, Case, Cast, Column, Expr, In, Literal
+from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
 from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type
@@ -119,6 +120,8 @@ class ExpressionReader:
 
     def _scalar_function(self, message: Any, scope: Scope) -> Expr:
         name = self.function_name(message.function_reference)
+        if not message.arguments and dropped_fields(message, FUNCTION_ARGUMENTS):
+            raise PlanError(f"the arguments of {name} are written as before Substrait 0.20; use a newer producer")
         made = scalar_call(name, self.arguments(message.arguments, scope))
         if isinstance(made, Call) and (made.function in _ARITHMETIC or made.function in _COMPARISONS):
             return _without_coercions(made, scope.schema)

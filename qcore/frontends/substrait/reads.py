@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.expression import Literal
+from qcore.frontends.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
 from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type, top_level_names
 from qcore.naming import ColumnNames, NodeIds
@@ -105,6 +106,8 @@ def _local_files(message: Any, files: dict[str, list[str]]) -> str:
 def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames) -> TableRead:
     types = [read_type(part) for part in message.base_schema.struct.types]
     rows = [[_constant(field) for field in row.fields] for row in message.virtual_table.expressions]
+    if not rows:
+        rows = [[read_literal(field) for field in row.fields] for row in _dropped_rows(message.virtual_table)]
     if not types:
         data = pa.table({names.new(_ROW): pa.nulls(len(rows), pa.bool_())})
         return TableRead(Values(ids.new(), data.schema, data), [], [])
@@ -117,6 +120,12 @@ def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames) -> TableRead:
     data = pa.table(columns, schema=schema)
     positions = _positions(message, len(own))
     return TableRead(Values(ids.new(), schema, data), own, [own[i] for i in positions])
+
+
+def _dropped_rows(message: Any) -> list[Any]:
+    from substrait.algebra_pb2 import Expression
+
+    return [as_message(row, Expression.Literal.Struct) for row in dropped_fields(message, VIRTUAL_TABLE_ROWS)]
 
 
 def _constant(message: Any) -> Literal:

@@ -12,11 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Call, Cast, Column, Expr, Literal, col, conjuncts
+from qcore.data_types import common_type
+from qcore.expression import Call, Cast, Column, Expr, Literal, col, conjuncts, same
+from qcore.frontends.substrait.dropped import (
+    FETCH_COUNT,
+    FETCH_OFFSET,
+    GROUPING_EXPRESSIONS,
+    as_message,
+    dropped_fields,
+)
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.functions import aggregate_name
 from qcore.frontends.substrait.reads import read_table
-from qcore.functions import common_type, expr_type
+from qcore.functions import expr_type
 from qcore.joins import conjunction, make_join
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import (
@@ -56,8 +64,6 @@ _SET_NAMES = {1: "EXCEPT", 2: "EXCEPT", 3: "INTERSECT", 4: "INTERSECT", 7: "EXCE
 _DISTINCT = 2
 # (descending, nulls first) by SortDirection.
 _DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}
-# Fields that Substrait dropped and older producers still write, by number.
-_FETCH_OFFSET, _FETCH_COUNT = 3, 4
 
 
 @dataclass
@@ -215,13 +221,12 @@ class RelationReader:
     def _aggregate(self, message: Any) -> Relation:
         child = self.read(message.input)
         scope = child.scope()
-        key_exprs = [self.expressions.read(part, scope) for part in message.grouping_expressions]
-        sets = [list(grouping.expression_references) for grouping in message.groupings]
+        key_exprs, sets = self._groupings(message, scope)
         keys: list[tuple[str, Expr]] = []
         place: list[int] = []
         for expr in key_exprs:
             # One expression may stand in several sets, each time listed anew.
-            known = [i for i, (_, key) in enumerate(keys) if isinstance(key, Column) and _same_column(key, expr)]
+            known = [i for i, (_, key) in enumerate(keys) if same(key, expr)]
             if not known:
                 known = [len(keys)]
                 name = expr.name if isinstance(expr, Column) else _name_of(expr)
@@ -239,6 +244,20 @@ class RelationReader:
         schema = aggregate_schema(keys, calls, scope.schema)
         node = Aggregate(self.ids.new(), schema, scope.node, tuple(keys), tuple(calls), grouping_sets)
         return Relation(node, columns + [call.name for call in calls])
+
+    def _groupings(self, message: Any, scope: Scope) -> tuple[list[Expr], list[list[int]]]:
+        """Key expressions, and the positions of each set's keys among them."""
+        from substrait.algebra_pb2 import Expression
+
+        written = list(message.grouping_expressions)
+        sets = [list(grouping.expression_references) for grouping in message.groupings]
+        for i, grouping in enumerate(message.groupings):
+            if written and not sets[i]:
+                continue
+            for dropped in dropped_fields(grouping, GROUPING_EXPRESSIONS):
+                sets[i].append(len(written))
+                written.append(as_message(dropped, Expression))
+        return [self.expressions.read(part, scope) for part in written], sets
 
     def _measure(self, message: Any, scope: Scope) -> AggregateCall:
         function = message.measure
@@ -291,11 +310,10 @@ class RelationReader:
                 if not isinstance(value, Literal):
                     raise PlanError("LIMIT and OFFSET take constants only")
                 limits[name] = value.value
-        for number, dropped in _dropped_numbers(message):
-            if number == _FETCH_OFFSET:
-                limits["offset_expr"] = dropped
-            elif number == _FETCH_COUNT and dropped < 1 << 63:
-                limits["count_expr"] = dropped
+        for name, number in (("offset_expr", FETCH_OFFSET), ("count_expr", FETCH_COUNT)):
+            for dropped in [] if message.HasField(name) else dropped_fields(message, number):
+                # -1, all rows, is a large number where the field is unknown.
+                limits[name] = dropped if 0 <= dropped < 1 << 63 else None
         node = Limit(self.ids.new(), child.node.schema, child.node, limits["count_expr"], limits["offset_expr"] or 0)
         return Relation(node, child.columns)
 
@@ -362,10 +380,6 @@ class RelationReader:
 _GROUPING_ID = "GROUPING()"
 
 
-def _same_column(key: Column, expr: Expr) -> bool:
-    return isinstance(expr, Column) and expr.name == key.name
-
-
 def _is_true(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is True
 
@@ -395,10 +409,3 @@ def _gives_one_row(node: PlanNode) -> bool:
     if isinstance(node, Aggregate):
         return not node.keys and node.grouping_sets is None
     return isinstance(node, Project) and _gives_one_row(node.child)
-
-
-def _dropped_numbers(message: Any) -> list[tuple[int, int]]:
-    """Integer fields that Substrait's current messages no longer have."""
-    from google.protobuf.unknown_fields import UnknownFieldSet
-
-    return [(field.field_number, field.data) for field in UnknownFieldSet(message) if isinstance(field.data, int)]

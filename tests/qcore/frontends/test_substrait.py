@@ -141,6 +141,27 @@ def test_fetch_in_the_old_form() -> None:
     assert (plan.offset, plan.count) == (2, 7)
 
 
+def test_groupings_in_the_old_form() -> None:
+    """Keys inside the grouping: unread, the aggregate would have none."""
+    rel = {"aggregate": {"input": read(), "groupings": [{}], "measures": []}}
+    old = message(rel, ["b"])
+    key = Expression(**field(1)).SerializeToString()
+    old.relations[0].root.input.aggregate.groupings[0].MergeFromString(bytes([1 << 3 | 2, len(key)]) + key)
+    plan = read_substrait(old.SerializeToString(), {"t": T}).plan
+    assert isinstance(plan, p.Aggregate)
+    assert [name for name, _ in plan.keys] == ["b"]
+
+
+def test_virtual_table_in_the_old_form() -> None:
+    schema = {"names": ["x"], "struct": {"types": [{"i64": {}}]}}
+    old = message({"read": {"base_schema": schema, "virtual_table": {}}}, ["x"])
+    row = Expression.Literal.Struct(fields=[{"i64": 7}]).SerializeToString()
+    old.relations[0].root.input.read.virtual_table.MergeFromString(bytes([1 << 3 | 2, len(row)]) + row)
+    plan = read_substrait(old.SerializeToString()).plan
+    assert isinstance(plan, p.Values)
+    assert plan.data.to_pylist() == [{"x": 7}]
+
+
 def test_sort_by_an_expression_is_computed_and_dropped() -> None:
     sort = {
         "input": read(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 
 import pyarrow as pa
@@ -339,3 +340,31 @@ def test_in_is_used_by_scans() -> None:
     plan = optimized(scan("dim").filter((col("d_name") == "a") | (col("d_name") == "b")))
     assert isinstance(scanned(plan, "dim").filter, In)
     assert not isinstance(scanned(plan, "dim").filter, Call)
+
+
+def source(table: str) -> PlanBuilder:
+    """A scan that can be read twice."""
+    data = pa.table({field.name: pa.nulls(1, field.type) for field in TABLES[table]})
+    return PlanBuilder().scan(table, source=data)
+
+
+def correlated(make: Callable[[str], PlanBuilder]) -> PlanBuilder:
+    """big's rows named x, with the sum of fact's rows of each."""
+    sums = make("fact").aggregate(["f_big"], {"s": ("sum", "x")}).project({"f_big": "f_big", "double": col("s") * 2})
+    return make("big").filter(col("b_name") == "x").hash_join(sums, "b_id", "f_big", how="left")
+
+
+def test_only_wanted_groups_are_computed() -> None:
+    plan = optimized(correlated(source))
+    (aggregate,) = find(plan, p.Aggregate)
+    semi = aggregate.children[0]
+    assert isinstance(semi, p.HashJoin)
+    assert (semi.kind, semi.left_keys, semi.build) == ("left_semi", ("f_big",), "right")
+    assert explain_plan(optimize(plan, lambda node: STATISTICS[node.table])) == explain_plan(plan)
+    assert len({node.id for node in plan.walk()}) == len(list(plan.walk()))
+
+
+def test_scans_without_a_source_are_not_read_twice() -> None:
+    """Their splits are added by hand, to the ids the user knows (SPEC V3)."""
+    plan = optimized(correlated(scan))
+    assert [node.table for node in plan.walk() if isinstance(node, p.Scan)].count("big") == 1
