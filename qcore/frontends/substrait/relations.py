@@ -252,9 +252,8 @@ class RelationReader:
         written = list(message.grouping_expressions)
         sets = [list(grouping.expression_references) for grouping in message.groupings]
         for i, grouping in enumerate(message.groupings):
-            if written and not sets[i]:
-                continue
-            for dropped in dropped_fields(grouping, GROUPING_EXPRESSIONS):
+            # DataFusion writes both forms.
+            for dropped in [] if sets[i] else dropped_fields(grouping, GROUPING_EXPRESSIONS):
                 sets[i].append(len(written))
                 written.append(as_message(dropped, Expression))
         return [self.expressions.read(part, scope) for part in written], sets
