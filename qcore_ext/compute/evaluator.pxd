@@ -39,7 +39,8 @@ cdef class Evaluator:
     cdef int check(self, const Register* register) except -1 nogil
     cdef int check_selected(self, const Register* register, Batch* batch) except -1 nogil
     cdef Owner* heap(self, Batch* batch) except NULL nogil
-    cdef int fill(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out, void* writers) except -1 nogil
+    cdef int fill(self, Batch* batch, const uint32_t* rows, int64_t n, void* writers) except -1 nogil
+    cdef int compute(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out) except -1 nogil
     cdef Column* constant_column(self, int32_t output, int64_t n) except NULL nogil
     cdef int pass_columns(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out) except -1 nogil
     cdef void reorder(self) noexcept nogil

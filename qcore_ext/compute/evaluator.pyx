@@ -7,7 +7,9 @@ from qcore_ext.compute.kernel cimport (
     ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, Frame, Register, Step,
     frame_prepare, text_at,
 )
-from qcore_ext.compute.output_column cimport OutputColumn, output_begin, output_drop, output_finish, output_write
+from qcore_ext.compute.output_column cimport (
+    OutputColumn, output_begin, output_drop, output_finish, output_lend, output_return, output_write,
+)
 from qcore_ext.compute.program cimport Output, Program, constant_kernel, load_kernel
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
@@ -257,50 +259,71 @@ cdef class Evaluator:
                 out.columns[i] = self.constant_column(i, n)
         return 0
 
-    cdef int fill(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out, void* writers) except -1 nogil:
-        """The computed columns of `out`: one OutputColumn each in `writers`, dropped by the caller."""
+    cdef int fill(self, Batch* batch, const uint32_t* rows, int64_t n, void* writers) except -1 nogil:
+        """Evaluate all rows into the computed columns: one OutputColumn each in `writers`, dropped by the caller."""
         cdef OutputColumn* columns = <OutputColumn*> writers
+        cdef Register* registers = self.frame.registers
+        cdef Output* outputs = self.program.outputs
         cdef Register* register
-        cdef Owner* heap = NULL
         cdef int64_t start = 0
         cdef int64_t step
-        cdef int32_t i
-        for i in range(self.program.n_outputs):
-            if out.columns[i] == NULL:
-                output_begin(&columns[i], &self.program.types[self.program.outputs[i].register], n, self.account)
-        while start < n:
-            step = min(n - start, <int64_t> VECTOR_ROWS)
-            if rows == NULL:
-                self.aim(batch, start, NULL, step)
-            else:
-                self.aim(batch, 0, rows + start, step)
-            self.run(self.program.needed, self.program.n_needed)
-            for i in range(self.program.n_outputs):
-                if columns[i].values != NULL:
-                    register = &self.frame.registers[self.program.outputs[i].register]
-                    if rows == NULL:
-                        self.check_selected(register, batch)
-                    else:
-                        self.check(register)
-                    output_write(&columns[i], register, start, step)
-            start += step
+        cdef int64_t i
+        cdef int64_t n_outputs = self.program.n_outputs
         try:
-            for i in range(self.program.n_outputs):
+            while start < n:
+                step = min(n - start, <int64_t> VECTOR_ROWS)
+                if rows == NULL:
+                    self.aim(batch, start, NULL, step)
+                else:
+                    self.aim(batch, 0, rows + start, step)
+                for i in range(n_outputs):
+                    if columns[i].values != NULL:
+                        output_lend(&columns[i], &registers[outputs[i].register], start)
+                self.run(self.program.needed, self.program.n_needed)
+                for i in range(n_outputs):
+                    if columns[i].values != NULL:
+                        register = &registers[outputs[i].register]
+                        if rows == NULL:
+                            self.check_selected(register, batch)
+                        else:
+                            self.check(register)
+                        output_write(&columns[i], register, start, step)
+                start += step
+        finally:
+            for i in range(n_outputs - 1, -1, -1):
+                output_return(&columns[i], &registers[outputs[i].register])
+        return 0
+
+    cdef int compute(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out) except -1 nogil:
+        """The columns of `out` that need computing."""
+        cdef int64_t n_outputs = self.program.n_outputs
+        cdef OutputColumn* columns = <OutputColumn*> struct_new(n_outputs * sizeof(OutputColumn))
+        cdef Output* output
+        cdef Owner* heap = NULL
+        cdef int64_t i
+        try:
+            for i in range(n_outputs):
+                if out.columns[i] == NULL:
+                    output_begin(&columns[i], &self.program.types[self.program.outputs[i].register], n, self.account)
+            self.fill(batch, rows, n, columns)
+            for i in range(n_outputs):
                 if columns[i].values != NULL:
-                    if self.program.outputs[i].makes_text and heap == NULL:
+                    output = &self.program.outputs[i]
+                    if output.makes_text and heap == NULL:
                         heap = self.heap(batch)
-                    out.columns[i] = output_finish(&columns[i], heap if self.program.outputs[i].makes_text else NULL)
+                    out.columns[i] = output_finish(&columns[i], heap if output.makes_text else NULL)
         finally:
             owner_unref(heap)
+            for i in range(n_outputs):
+                output_drop(&columns[i])
+            struct_free(columns)
         return 0
 
     cdef int project(self, Batch* batch, Batch** out) except -1 nogil:
         cdef const uint32_t* rows = NULL
         cdef int64_t n = batch.n_rows
         cdef Batch* made
-        cdef OutputColumn* writers = NULL
         cdef bint done = False
-        cdef int32_t i
         if batch.selection != NULL and self.program.n_needed > 0 and batch.n_selected * SPARSE_FACTOR < batch.n_rows:
             rows = batch.selection
             n = batch.n_selected
@@ -308,16 +331,11 @@ cdef class Evaluator:
         try:
             self.pass_columns(batch, rows, n, made)
             if self.program.n_needed > 0:
-                writers = <OutputColumn*> struct_new(self.program.n_outputs * sizeof(OutputColumn))
-                self.fill(batch, rows, n, made, writers)
+                self.compute(batch, rows, n, made)
             if rows == NULL and batch.selection != NULL:
                 batch_select(made, batch.selection, batch.n_selected, batch.selection_owner)
             done = True
         finally:
-            if writers != NULL:
-                for i in range(self.program.n_outputs):
-                    output_drop(&writers[i])
-                struct_free(writers)
             self.drop_arena()
             if not done:
                 batch_unref(made)

@@ -17,10 +17,13 @@ ctypedef struct OutputColumn:
     uint8_t phys
     Buffer* values
     Buffer* validity            # NULL until a null comes
+    char* displaced             # the register's own room, while its kernel writes here
 
 cdef int output_begin(OutputColumn* self, const DataType* type, int64_t n_rows, MemoryAccount* account) except -1 nogil
-# Where the n values from row `start` on may be written directly; NULL when they may not.
-cdef char* output_place(OutputColumn* self, int64_t start) noexcept nogil
+# Let the register's kernel write its next vector, from row `start`, into the column itself; nothing happens where it cannot.
+cdef void output_lend(OutputColumn* self, Register* register, int64_t start) noexcept nogil
+# Give the register its own room back; in reverse order, for one register may feed several columns.
+cdef void output_return(OutputColumn* self, Register* register) noexcept nogil
 # Rows start..start+n := register's; start a multiple of VECTOR_ROWS.
 cdef int output_write(OutputColumn* self, const Register* register, int64_t start, int64_t n) except -1 nogil
 cdef Column* output_finish(OutputColumn* self, Owner* heap) except NULL nogil      # references heap

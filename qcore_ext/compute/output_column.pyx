@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.kernel cimport Register
 from qcore_ext.data.column cimport FLAT, STORE_CANONICAL, STORE_DECIMAL64, Column, column_new
-from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, DataType, phys_width
+from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, TYPE_DECIMAL, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bitmap_bytes
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref
 from qcore_ext.ground.simd cimport simd_kernels
@@ -20,11 +20,19 @@ cdef int output_begin(OutputColumn* self, const DataType* type, int64_t n_rows, 
     return 0
 
 
-cdef char* output_place(OutputColumn* self, int64_t start) noexcept nogil:
+cdef void output_lend(OutputColumn* self, Register* register, int64_t start) noexcept nogil:
     # Kernels of decimals may need room for 128 bits while they work.
-    if self.type.phys == PHYS_I128 or self.type.precision > 0:
-        return NULL
-    return self.values.data + start * phys_width(self.phys)
+    if self.type.id == TYPE_DECIMAL:
+        return
+    if self.displaced == NULL:
+        self.displaced = register.own_values
+    register.own_values = self.values.data + start * phys_width(self.phys)
+
+
+cdef void output_return(OutputColumn* self, Register* register) noexcept nogil:
+    if self.displaced != NULL:
+        register.own_values = self.displaced
+        self.displaced = NULL
 
 
 cdef int widen_all(OutputColumn* self, int64_t n_written) except -1 nogil:
