@@ -219,8 +219,15 @@ class SparkTable:
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
         """A split a partition as it gets ready, of the wanted columns only."""
         select_fields(self.schema, columns, "the Spark DataFrame")
-        names = [f"`{name.replace('`', '``')}`" for name in columns or self.schema.names[:1]]
-        return PartitionSplits(Exchange(self._df.select(*names), exchange_folder(self._df)))
+        names = self._read_names(columns)
+        quoted = [f"`{name.replace('`', '``')}`" for name in names]
+        # mapInArrow looks columns up by their bare names, where a dot or a backtick has a meaning.
+        numbered = self._df.select(*quoted).toDF(*(f"c{i}" for i in range(len(names))))
+        return PartitionSplits(Exchange(numbered, exchange_folder(self._df)))
+
+    def _read_names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """The columns Spark computes: one at least, or there would be no rows to count."""
+        return columns or tuple(self.schema.names[:1])
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """Map the file of a partition into memory; the file's name goes at once, its blocks when they are read."""
@@ -233,8 +240,12 @@ class SparkTable:
             raise ExecutionError(f"cannot read the partition Spark wrote to {split.path}: {error}") from error
         os.unlink(split.path)
         wanted = select_fields(self.schema, columns, "the Spark DataFrame")
-        alignment = Alignment(reader.schema, wanted, "the Spark DataFrame")
-        batches = (alignment.batch(reader.get_batch(i)) for i in range(reader.num_record_batches))
+        names = self._read_names(columns)
+        held = pa.schema([field.with_name(name) for field, name in zip(reader.schema, names, strict=True)])
+        alignment = Alignment(held, wanted, "the Spark DataFrame")
+        batches = (
+            alignment.batch(reader.get_batch(i).rename_columns(list(names))) for i in range(reader.num_record_batches)
+        )
         return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file)
 
 

@@ -62,7 +62,7 @@ def test_aggregates_and_wanted_columns_only(spark: Any, exchange_dir: Path) -> N
 
 
 def test_odd_column_names(spark: Any, exchange_dir: Path) -> None:
-    df = spark.range(3).selectExpr("id as `a.b`", "id + 1 as `c d`")
+    df = spark.range(3).selectExpr("id as `a.b`", "id + 1 as `c d`", "id * 2 as `e``f`", "id as `select`")
     assert_same_rows(read_table(table_from(df)), df.toArrow(), check_names=True)
 
 
