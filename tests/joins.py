@@ -58,7 +58,7 @@ def run_together(jobs: Sequence[Callable[[], list[pa.RecordBatch]]]) -> list[pa.
     def run(position: int) -> None:
         try:
             given[position] = jobs[position]()
-        except BaseException as error:  # noqa: BLE001 - handed on to the test's thread
+        except BaseException as error:
             given[position] = error
 
     threads = [threading.Thread(target=run, args=(position,)) for position in range(len(jobs))]

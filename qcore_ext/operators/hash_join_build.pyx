@@ -173,7 +173,6 @@ cdef class HashBuild(Operator):
         cdef VectorScratch* scratch = <VectorScratch*> self.room.data
         cdef Vector* keys = <Vector*> (scratch + self.n_keys + 1)
         cdef uint8_t* flags = <uint8_t*> (rows + VECTOR_ROWS + 16)
-        cdef int64_t i
         cdef int32_t k
         cdef bint nullable = False
         cdef const Column* column

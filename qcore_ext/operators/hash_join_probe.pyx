@@ -22,9 +22,13 @@ from qcore_ext.structures.join_kind cimport (
     JOIN_LEFT_SEMI, JOIN_RIGHT_SEMI, ends_on_empty_build, gives_build_rows, gives_pairs, is_mark, is_null_aware,
     keeps_probe,
 )
-from qcore_ext.structures.join_output cimport NO_ROW, JoinOutput, join_output, pair_columns
+from qcore_ext.structures.join_output cimport JoinOutput, join_output, pair_columns
+from qcore_ext.structures.join_pairs cimport (
+    PairCursor, Pairs, group_pairs, mark_group, mark_rows, pairs_drop, pairs_trim, rows_trim, spread_misses,
+    unique_pairs,
+)
 from qcore_ext.structures.join_table cimport (
-    JoinLookup, JoinTable, group_row, join_lookup_close, join_lookup_open, join_table_find, join_table_groups,
+    JoinLookup, JoinTable, join_lookup_close, join_lookup_open, join_table_find, join_table_groups,
 )
 
 from qcore_ext.ground.status import PlanError
@@ -33,88 +37,6 @@ cdef enum:
     # Pairs of one output batch. Bounds memory when a row has many matches (SPEC V13); where no key occurs twice, a
     # batch gives at most as many pairs as it has rows.
     PAIRS_MAX = 65536
-
-
-ctypedef struct Pairs:
-    # Pairs found and not yet given.
-    Buffer* probe_rows          # owned
-    Buffer* build_rows          # owned
-    int64_t n
-    int64_t capacity
-    bint some_missing           # build_rows has NO_ROW
-
-
-cdef void pairs_drop(Pairs* pairs) noexcept nogil:
-    buffer_unref(pairs.probe_rows)
-    buffer_unref(pairs.build_rows)
-    memset(pairs, 0, sizeof(Pairs))
-
-
-cdef int buffer_trim(Buffer** buffer, int64_t size) except -1 nogil:
-    """Move into a smaller buffer when most of it is unused: output batches may be kept for long."""
-    cdef Buffer* smaller
-    if size * 4 > buffer[0].size or buffer[0].size <= 4096:
-        return 0
-    smaller = buffer_new(buffer[0].account, size)
-    memcpy(smaller.data, buffer[0].data, size)
-    buffer_unref(buffer[0])
-    buffer[0] = smaller
-    return 0
-
-
-cdef void unique_pairs(
-    const JoinTable* table, const JoinLookup* lookup, const uint32_t* rows, int64_t start,
-    uint32_t* probe_rows,       # OUT
-    uint32_t* build_rows,       # OUT
-) noexcept nogil:
-    """One pair a hit."""
-    cdef const uint32_t* hits = lookup.hits
-    cdef const uint32_t* starts = lookup.starts
-    cdef const uint32_t* group_rows = table.group_rows
-    cdef int64_t n = lookup.n_hits
-    cdef int64_t i
-    if rows != NULL:
-        for i in range(n):
-            probe_rows[i] = rows[hits[i]]
-    else:
-        for i in range(n):
-            probe_rows[i] = <uint32_t> start + hits[i]
-    if group_rows != NULL:
-        for i in range(n):
-            build_rows[i] = group_rows[starts[i]]
-    else:
-        for i in range(n):
-            build_rows[i] = starts[i]
-
-
-cdef void spread_misses(JoinLookup* lookup, int64_t n) noexcept nogil:
-    """Turn the hits into all n rows of the vector, those that missed with an empty group."""
-    cdef int64_t hit = lookup.n_hits - 1
-    cdef int64_t i
-    for i in range(n - 1, -1, -1):
-        if lookup.flags[i]:
-            lookup.starts[i] = lookup.starts[hit]
-            lookup.counts[i] = lookup.counts[hit]
-            hit -= 1
-        else:
-            lookup.counts[i] = 0
-        lookup.hits[i] = <uint32_t> i
-    lookup.n_hits = n
-
-
-cdef void mark_group(const JoinTable* table, int64_t start, int64_t count) noexcept nogil:
-    cdef int64_t i
-    # A group is marked as a whole: its first row tells. Read before writing, so that drivers share the cache line.
-    if table.matched[group_row(table, start)] == 0:
-        for i in range(count - 1, -1, -1):
-            table.matched[group_row(table, start + i)] = 1
-
-
-cdef void mark_rows(uint8_t* matched, const uint32_t* rows, int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        if rows[i] != <uint32_t> NO_ROW and matched[rows[i]] == 0:
-            matched[rows[i]] = 1
 
 
 cdef class HashProbe(Operator):
@@ -153,8 +75,7 @@ cdef class HashProbe(Operator):
     cdef Batch* batch               # owned; under way, or NULL
     cdef int64_t position           # first selected row of the vector under way
     cdef int64_t vector_rows        # rows of the vector that was looked up and is not used up; 0: none
-    cdef int64_t next_hit
-    cdef int64_t next_in_group
+    cdef PairCursor cursor
     cdef Pairs pairs
     cdef Buffer* row_matched        # owned; with a condition, by physical row of the batch: a pair of it passed
     cdef bint is_finishing
@@ -217,8 +138,8 @@ cdef class HashProbe(Operator):
             there = &build.schema.fields[self.bridge.key_columns[k]].type
             if here.phys != there.phys or here.scale != there.scale or here.unit != there.unit:
                 raise PlanError(
-                    f"the keys of join {self.node_id} differ in type: {self.key_names[k]!r} is {type_name(here)} on the "
-                    f"probe side and {type_name(there)} on the build side; cast one of them in a projection ahead"
+                    f"the keys of join {self.node_id} differ in type: {self.key_names[k]!r} is {type_name(here)} on "
+                    f"the probe side and {type_name(there)} on the build side; cast one of them in a projection ahead"
                 )
         return 0
 
@@ -371,10 +292,10 @@ cdef class HashProbe(Operator):
                     <uint32_t*> pairs.probe_rows.data + pairs.n, <uint32_t*> pairs.build_rows.data + pairs.n
                 )
                 pairs.n += self.lookup.n_hits
-                self.next_hit = self.lookup.n_hits
+                self.cursor.hit = self.lookup.n_hits
             else:
-                self.expand(rows)
-            if self.next_hit == self.lookup.n_hits:
+                group_pairs(self.table, &self.lookup, rows, self.position, &self.cursor, pairs)
+            if self.cursor.hit == self.lookup.n_hits:
                 self.position += self.vector_rows
                 self.vector_rows = 0
         return pairs.n
@@ -385,46 +306,8 @@ cdef class HashProbe(Operator):
         join_table_groups(self.table, &self.lookup)
         if keep_misses:
             spread_misses(&self.lookup, self.vector_rows)
-        self.next_hit = 0
-        self.next_in_group = 0
+        memset(&self.cursor, 0, sizeof(PairCursor))
         return 0
-
-    cdef void expand(self, const uint32_t* rows) noexcept nogil:
-        """Write pairs group by group until the hits or the room end."""
-        cdef const JoinTable* table = self.table
-        cdef const uint32_t* hits = self.lookup.hits
-        cdef uint32_t* probe_rows = <uint32_t*> self.pairs.probe_rows.data
-        cdef uint32_t* build_rows = <uint32_t*> self.pairs.build_rows.data
-        cdef int64_t capacity = self.pairs.capacity
-        cdef int64_t n = self.pairs.n
-        cdef int64_t hit = self.next_hit
-        cdef int64_t done = self.next_in_group
-        cdef int64_t n_hits = self.lookup.n_hits
-        cdef int64_t count, start, take, i
-        cdef uint32_t row
-        while hit < n_hits and n < capacity:
-            row = rows[hits[hit]] if rows != NULL else <uint32_t> self.position + hits[hit]
-            count = self.lookup.counts[hit]
-            if count == 0:
-                probe_rows[n] = row
-                build_rows[n] = <uint32_t> NO_ROW
-                self.pairs.some_missing = True
-                n += 1
-                hit += 1
-                continue
-            start = <int64_t> self.lookup.starts[hit] + done
-            take = min(count - done, capacity - n)
-            for i in range(take):
-                probe_rows[n + i] = row
-                build_rows[n + i] = group_row(table, start + i)
-            n += take
-            done += take
-            if done == count:
-                done = 0
-                hit += 1
-        self.pairs.n = n
-        self.next_hit = hit
-        self.next_in_group = done
 
     cdef int check_pairs(self) except -1 nogil:
         """Keep the pairs that pass the condition, and note their probe rows."""
@@ -458,10 +341,10 @@ cdef class HashProbe(Operator):
         # As many pairs as rows, none of them twice: the rows are all there, in order, and need no index.
         cdef bint whole = self.table.unique and pairs.n == self.batch.n_selected
         try:
-            buffer_trim(&pairs.probe_rows, pairs.n * 4)
-            buffer_trim(&pairs.build_rows, pairs.n * 4)
+            pairs_trim(pairs)
             out[0] = self.columns.pairs(
-                self.batch, NULL if whole else pairs.probe_rows, self.table, pairs.build_rows, pairs.some_missing, pairs.n
+                self.batch, NULL if whole else pairs.probe_rows, self.table, pairs.build_rows, pairs.some_missing,
+                pairs.n
             )
         finally:
             pairs_drop(pairs)
@@ -510,7 +393,7 @@ cdef class HashProbe(Operator):
             n = self.select_rows(&rows)
         try:
             if n > 0:
-                buffer_trim(&rows, n * 4)
+                rows_trim(&rows, n)
                 out[0] = self.columns.rows(self.batch, rows if n < self.batch.n_selected else NULL, n, NULL)
         finally:
             buffer_unref(rows)
@@ -608,7 +491,7 @@ cdef class HashProbe(Operator):
         return 0
 
     cdef int give_build_rows(self, Batch** out, WaitToken* token) except -1 nogil:
-        """Once every prober has left: share out the build rows that had no match (right semi: that had one)."""
+        """Once every prober has left: share out the build rows without a match (right semi: with one)."""
         cdef uint8_t wanted = self.kind == JOIN_RIGHT_SEMI
         cdef const uint8_t* matched = self.table.matched
         cdef Buffer* rows

@@ -13,7 +13,8 @@ from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
 )
 from qcore_ext.structures.join_kind cimport gives_build_rows, join_kind_of, needs_no_groups
-from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, JoinTable, join_table_build
+from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, JoinTable
+from qcore_ext.structures.join_table_build cimport join_table_build
 from qcore_ext.structures.key_codes cimport KeyPart
 from qcore_ext.structures.row_store cimport RowStore, row_store_concat
 

@@ -8,7 +8,7 @@ from qcore_ext.data.column cimport (
     DICTIONARY, Column, column_constant_null, column_new, column_ref, columns_take,
 )
 from qcore_ext.data.schema cimport (
-    PHYS_BOOL, TYPE_BOOL, CSchema, DataType, Schema, schema_copy_field, schema_index, schema_new, schema_set_field,
+    PHYS_BOOL, TYPE_BOOL, DataType, Schema, schema_copy_field, schema_index, schema_new, schema_set_field,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bitmap_bytes
 from qcore_ext.ground.memory cimport (

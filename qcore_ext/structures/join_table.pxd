@@ -14,7 +14,6 @@ from qcore_ext.data.column cimport Column, Vector, VectorScratch
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner
 from qcore_ext.structures.key_codes cimport KeyCoder
 from qcore_ext.structures.rank_bitmap cimport RankWord
-from qcore_ext.structures.row_store cimport RowStore
 
 cpdef enum IndexKind:
     INDEX_NONE = 0              # no row has a key: nothing matches
@@ -76,15 +75,15 @@ ctypedef struct JoinLookup:
     int64_t n_hits
 
 
-cdef JoinTable* join_table_build(
-    RowStore* store,
-    const int32_t* key_columns, int32_t n_keys,
-    bint existence_only,
-    bint track_matches,
-    MemoryAccount* account,
-) except NULL nogil
+cdef JoinTable* join_table_new(MemoryAccount* account) except NULL nogil      # empty, for join_table_build
 cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* account) except -1 nogil
 cdef void join_lookup_close(JoinLookup* lookup) noexcept nogil
+# Canonical vectors of n <= VECTOR_ROWS rows of the key columns (terms of column_load), into lookup.keys.
+cdef int join_lookup_load(
+    JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
+) except -1 nogil
+# First slot of each key; `mixed`: they are hashes already.
+cdef void key_places(const uint64_t* keys, int64_t n, uint64_t mask, bint mixed, uint32_t* places) noexcept nogil
 # Look n <= VECTOR_ROWS rows of the key columns up (terms of column_load): flags, hits and n_hits.
 cdef int join_table_find(
     const JoinTable* table, JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,

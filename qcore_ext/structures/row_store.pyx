@@ -9,7 +9,7 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, Owner, buffer_grow, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
+    MemoryAccount, Owner, buffer_grow, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
     owner_unref, struct_free, struct_new,
 )
 

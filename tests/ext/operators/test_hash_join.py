@@ -6,10 +6,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from joins import KINDS, as_table, hash_join, oracle_join
+
 from oracle import assert_same_rows
 from random_tables import random_table
-
-from joins import KINDS, as_table, hash_join, oracle_join
 
 KEY_TYPES = {
     "int8": [pa.int8()],

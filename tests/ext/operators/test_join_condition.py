@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from joins import KINDS, as_table, hash_join, oracle_join
-from oracle import assert_same_rows
 
+from oracle import assert_same_rows
 from qcore.compile import compile_predicate
 from qcore.expression import col
 from qcore_ext.ground.status import PlanError

@@ -1,0 +1,124 @@
+"""Pairs of probe and build rows, written from what a lookup found. Floor E3."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.ground.memory cimport Buffer, buffer_new, buffer_unref
+from qcore_ext.structures.join_output cimport NO_ROW
+from qcore_ext.structures.join_table cimport JoinLookup, JoinTable, group_row
+
+
+cdef void pairs_drop(Pairs* pairs) noexcept nogil:
+    buffer_unref(pairs.probe_rows)
+    buffer_unref(pairs.build_rows)
+    memset(pairs, 0, sizeof(Pairs))
+
+
+cdef int rows_trim(Buffer** buffer, int64_t n) except -1 nogil:
+    cdef Buffer* smaller
+    cdef int64_t size = n * 4
+    if size * 4 > buffer[0].size or buffer[0].size <= 4096:
+        return 0
+    smaller = buffer_new(buffer[0].account, size)
+    memcpy(smaller.data, buffer[0].data, size)
+    buffer_unref(buffer[0])
+    buffer[0] = smaller
+    return 0
+
+
+cdef int pairs_trim(Pairs* pairs) except -1 nogil:
+    rows_trim(&pairs.probe_rows, pairs.n)
+    rows_trim(&pairs.build_rows, pairs.n)
+    return 0
+
+
+cdef void unique_pairs(
+    const JoinTable* table, const JoinLookup* lookup, const uint32_t* rows, int64_t start,
+    uint32_t* probe_rows,       # OUT
+    uint32_t* build_rows,       # OUT
+) noexcept nogil:
+    cdef const uint32_t* hits = lookup.hits
+    cdef const uint32_t* starts = lookup.starts
+    cdef const uint32_t* group_rows = table.group_rows
+    cdef int64_t n = lookup.n_hits
+    cdef int64_t i
+    if rows != NULL:
+        for i in range(n):
+            probe_rows[i] = rows[hits[i]]
+    else:
+        for i in range(n):
+            probe_rows[i] = <uint32_t> start + hits[i]
+    if group_rows != NULL:
+        for i in range(n):
+            build_rows[i] = group_rows[starts[i]]
+    else:
+        for i in range(n):
+            build_rows[i] = starts[i]
+
+
+cdef void spread_misses(JoinLookup* lookup, int64_t n) noexcept nogil:
+    cdef int64_t hit = lookup.n_hits - 1
+    cdef int64_t i
+    for i in range(n - 1, -1, -1):
+        if lookup.flags[i]:
+            lookup.starts[i] = lookup.starts[hit]
+            lookup.counts[i] = lookup.counts[hit]
+            hit -= 1
+        else:
+            lookup.counts[i] = 0
+        lookup.hits[i] = <uint32_t> i
+    lookup.n_hits = n
+
+
+cdef void group_pairs(
+    const JoinTable* table, const JoinLookup* lookup, const uint32_t* rows, int64_t start, PairCursor* cursor,
+    Pairs* pairs,
+) noexcept nogil:
+    cdef const uint32_t* hits = lookup.hits
+    cdef uint32_t* probe_rows = <uint32_t*> pairs.probe_rows.data
+    cdef uint32_t* build_rows = <uint32_t*> pairs.build_rows.data
+    cdef int64_t capacity = pairs.capacity
+    cdef int64_t n_hits = lookup.n_hits
+    cdef int64_t n = pairs.n
+    cdef int64_t hit = cursor.hit
+    cdef int64_t done = cursor.in_group
+    cdef int64_t count, place, take, i
+    cdef uint32_t row
+    while hit < n_hits and n < capacity:
+        row = rows[hits[hit]] if rows != NULL else <uint32_t> start + hits[hit]
+        count = lookup.counts[hit]
+        if count == 0:
+            probe_rows[n] = row
+            build_rows[n] = <uint32_t> NO_ROW
+            pairs.some_missing = True
+            n += 1
+            hit += 1
+            continue
+        place = <int64_t> lookup.starts[hit] + done
+        take = min(count - done, capacity - n)
+        for i in range(take):
+            probe_rows[n + i] = row
+            build_rows[n + i] = group_row(table, place + i)
+        n += take
+        done += take
+        if done == count:
+            done = 0
+            hit += 1
+    pairs.n = n
+    cursor.hit = hit
+    cursor.in_group = done
+
+
+cdef void mark_group(const JoinTable* table, int64_t start, int64_t count) noexcept nogil:
+    cdef int64_t i
+    # A group is marked as a whole: its first row tells. Read before writing, so that drivers share the cache line.
+    if table.matched[group_row(table, start)] == 0:
+        for i in range(count - 1, -1, -1):
+            table.matched[group_row(table, start + i)] = 1
+
+
+cdef void mark_rows(uint8_t* matched, const uint32_t* rows, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        if rows[i] != <uint32_t> NO_ROW and matched[rows[i]] == 0:
+            matched[rows[i]] = 1

@@ -1,0 +1,17 @@
+"""Making the index of a join table. Floor E3."""
+
+from libc.stdint cimport int32_t
+
+from qcore_ext.ground.memory cimport MemoryAccount
+from qcore_ext.structures.join_table cimport JoinTable
+from qcore_ext.structures.row_store cimport RowStore
+
+# A table over all rows of the store. `existence_only`: it will only be asked whether a key occurs. `track_matches`:
+# probers mark the rows they find.
+cdef JoinTable* join_table_build(
+    RowStore* store,
+    const int32_t* key_columns, int32_t n_keys,
+    bint existence_only,
+    bint track_matches,
+    MemoryAccount* account,
+) except NULL nogil

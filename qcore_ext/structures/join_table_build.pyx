@@ -1,0 +1,342 @@
+"""Making the index of a join table. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.row_hash cimport hash_vector
+from qcore_ext.data.column cimport VECTOR_ROWS, Column
+from qcore_ext.ground.memory cimport (
+    Buffer, MemoryAccount, Owner, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free, struct_new,
+)
+from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.structures.join_table cimport (
+    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, JoinLookup, JoinTable, Slot, join_lookup_close,
+    join_lookup_load, join_lookup_open, join_table_new, key_places,
+)
+from qcore_ext.structures.key_codes cimport key_codable, key_coder_measure, key_codes, rows_without_null
+from qcore_ext.structures.key_compare cimport keys_equal
+from qcore_ext.structures.rank_bitmap cimport (
+    RankWord, rank_words_finish, rank_words_new, rank_words_ranks, rank_words_set,
+)
+from qcore_ext.structures.row_store cimport RowStore, row_store_column
+
+cdef extern from "native/huge_pages.h" nogil:
+    void qc_advise_huge_pages(void* start, int64_t n_bytes)
+
+cdef enum:
+    # A rank word covers 64 codes in 16 bytes, so up to 64 codes a row ranks take no more memory than one slot a row.
+    CODES_PER_ROW_MAX = 64
+    # 16 KiB of rank words are worth it for however few rows.
+    CODES_FREE = 65536
+    # A load of at most 1/8 while that takes no more than 16 MiB, so that few keys miss their first slot; beyond, 1/3,
+    # as the table leaves the caches and its size costs too.
+    SPARSE_SLOTS_MAX = 1048576
+    SLOTS_MIN = 64
+    ROWS_MAX = 0xFFFFFFF0       # row numbers have 32 bits, the last is NO_ROW
+    NO_SLOT = 0xFFFFFFFF
+
+
+cdef int build_ranks(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
+    cdef int64_t n_rows = table.n_rows
+    cdef int64_t start, n
+    cdef int64_t n_groups
+    table.index = INDEX_RANKS
+    table.index_buffer = rank_words_new(table.account, table.coder.range)
+    table.words = <RankWord*> table.index_buffer.data
+    start = 0
+    while start < n_rows:
+        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        join_lookup_load(lookup, keys, start, NULL, n)
+        key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
+        rank_words_set(table.words, lookup.codes, lookup.flags, n)
+        start += n
+    n_groups = rank_words_finish(table.words, table.coder.range)
+    table.unique = n_groups == table.coder.n_rows
+    if not table.existence_only:
+        place_rows_by_rank(table, lookup, keys, n_groups)
+    return 0
+
+
+cdef int place_rows_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, int64_t n_groups) except -1 nogil:
+    """Group the rows. A build side that came in order of its key needs no row numbers: the rank says it all."""
+    cdef Buffer* rows_buffer = buffer_new(table.account, table.coder.n_rows * 4)
+    cdef uint32_t* group_rows = <uint32_t*> rows_buffer.data
+    cdef uint32_t* cursors
+    cdef uint32_t moved = 0
+    cdef int64_t i
+    table.rows_buffer = rows_buffer
+    if table.unique:
+        moved = place_unique(table, lookup, keys, group_rows)
+    else:
+        # cursors[rank + 1] is where the rank's next row goes; when all are placed, where the next group starts.
+        table.starts_buffer = buffer_new_zeroed(table.account, (n_groups + 2) * 4)
+        cursors = <uint32_t*> table.starts_buffer.data
+        count_by_rank(table, lookup, keys, cursors + 2)
+        for i in range(2, n_groups + 2):
+            cursors[i] += cursors[i - 1]
+        moved = place_grouped(table, lookup, keys, cursors + 1, group_rows)
+        table.group_starts = cursors
+    if moved == 0:
+        table.rows_buffer = NULL
+        buffer_unref(rows_buffer)
+    else:
+        table.group_rows = group_rows
+    return 0
+
+
+cdef int64_t ranks_of_vector(
+    JoinTable* table, JoinLookup* lookup, Column** keys, int64_t start, int64_t n,
+) except -1 nogil:
+    join_lookup_load(lookup, keys, start, NULL, n)
+    key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
+    lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
+    rank_words_ranks(table.words, lookup.codes, lookup.hits, lookup.n_hits, lookup.starts)
+    return lookup.n_hits
+
+
+cdef int64_t place_unique(JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* group_rows) except -1 nogil:
+    """0 when every row's rank is its number."""
+    cdef int64_t start, n, n_hits, i
+    cdef int64_t n_rows = table.n_rows
+    cdef uint32_t row
+    cdef uint32_t moved = 0
+    start = 0
+    while start < n_rows:
+        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        n_hits = ranks_of_vector(table, lookup, keys, start, n)
+        for i in range(n_hits):
+            row = <uint32_t> start + lookup.hits[i]
+            moved |= row ^ lookup.starts[i]
+            group_rows[lookup.starts[i]] = row
+        start += n
+    return moved
+
+
+cdef int count_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* counts) except -1 nogil:
+    cdef int64_t start, n, n_hits, i
+    cdef int64_t n_rows = table.n_rows
+    start = 0
+    while start < n_rows:
+        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        n_hits = ranks_of_vector(table, lookup, keys, start, n)
+        for i in range(n_hits):
+            counts[lookup.starts[i]] += 1
+        start += n
+    return 0
+
+
+cdef int64_t place_grouped(
+    JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* cursors, uint32_t* group_rows,
+) except -1 nogil:
+    """0 when every row's place is its number."""
+    cdef int64_t start, n, n_hits, i
+    cdef int64_t n_rows = table.n_rows
+    cdef uint32_t row, place
+    cdef uint32_t moved = 0
+    start = 0
+    while start < n_rows:
+        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        n_hits = ranks_of_vector(table, lookup, keys, start, n)
+        for i in range(n_hits):
+            row = <uint32_t> start + lookup.hits[i]
+            place = cursors[lookup.starts[i]]
+            cursors[lookup.starts[i]] = place + 1
+            moved |= row ^ place
+            group_rows[place] = row
+        start += n
+    return moved
+
+
+cdef int64_t insert_vector(
+    JoinTable* table, JoinLookup* lookup, int64_t first_row, int64_t n,
+    uint32_t* slot_of_row,      # OUT, or NULL
+) noexcept nogil:
+    """Count each flagged row in the slot of its key; a slot's start is its first row. Returns the number of new
+    slots.
+    """
+    cdef Slot* slots = table.slots
+    cdef uint64_t mask = table.slot_mask
+    cdef const uint64_t* codes = lookup.codes
+    cdef bint hashed = table.index == INDEX_HASHES
+    cdef int64_t n_new = 0
+    cdef int64_t i
+    cdef uint64_t place
+    for i in range(n):
+        place = lookup.places[i]
+        if lookup.flags[i]:
+            while True:
+                if slots[place].group.count == 0:
+                    slots[place].key = codes[i]
+                    slots[place].group.start = <uint32_t> (first_row + i)
+                    slots[place].group.count = 1
+                    n_new += 1
+                    break
+                if slots[place].key == codes[i] and (not hashed or keys_equal(
+                    lookup.keys, table.columns, table.key_columns, table.n_keys, <uint32_t> i, slots[place].group.start
+                )):
+                    slots[place].group.count += 1
+                    break
+                place = (place + 1) & mask
+            if slot_of_row != NULL:
+                slot_of_row[first_row + i] = <uint32_t> place
+        elif slot_of_row != NULL:
+            slot_of_row[first_row + i] = <uint32_t> NO_SLOT
+    return n_new
+
+
+cdef int64_t insert_all(JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* slot_of_row) except -1 nogil:
+    """Returns the number of groups."""
+    cdef bint hashed = table.index == INDEX_HASHES
+    cdef int64_t n_rows = table.n_rows
+    cdef int64_t n_groups = 0
+    cdef int64_t start, n
+    cdef int32_t k
+    start = 0
+    while start < n_rows:
+        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        join_lookup_load(lookup, keys, start, NULL, n)
+        if hashed:
+            rows_without_null(lookup.keys, lookup.n_keys, n, lookup.flags)
+            for k in range(lookup.n_keys):
+                hash_vector(&lookup.keys[k], n, k > 0, lookup.codes)
+        else:
+            key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
+        key_places(lookup.codes, n, table.slot_mask, hashed, lookup.places)
+        n_groups += insert_vector(table, lookup, start, n, slot_of_row)
+        start += n
+    return n_groups
+
+
+cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 nogil:
+    """Give each slot a run of group_rows, in slot order, and its rows in theirs."""
+    cdef Slot* slots = table.slots
+    cdef int64_t n_slots = <int64_t> table.slot_mask + 1
+    cdef int64_t i
+    cdef uint32_t end = 0
+    cdef uint32_t* group_rows
+    table.rows_buffer = buffer_new(table.account, table.n_rows * 4)
+    group_rows = <uint32_t*> table.rows_buffer.data
+    for i in range(n_slots):
+        if slots[i].group.count != 0:
+            end += slots[i].group.count
+            slots[i].group.start = end
+    # Backwards, so that the rows of a group end up ascending and start where the first went.
+    for i in range(table.n_rows - 1, -1, -1):
+        if slot_of_row[i] != <uint32_t> NO_SLOT:
+            slots[slot_of_row[i]].group.start -= 1
+            group_rows[slots[slot_of_row[i]].group.start] = <uint32_t> i
+    table.group_rows = group_rows
+    return 0
+
+
+cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int index) except -1 nogil:
+    cdef Buffer* slot_of_row = NULL
+    cdef int64_t n_slots = SLOTS_MIN
+    cdef int64_t n_groups
+    table.index = index
+    while n_slots < 3 * table.n_rows or (n_slots < 8 * table.n_rows and n_slots < SPARSE_SLOTS_MAX):
+        n_slots *= 2
+    table.index_buffer = buffer_new(table.account, n_slots * sizeof(Slot))
+    qc_advise_huge_pages(table.index_buffer.data, table.index_buffer.size)
+    memset(table.index_buffer.data, 0, table.index_buffer.size)
+    table.slots = <Slot*> table.index_buffer.data
+    table.slot_mask = <uint64_t> (n_slots - 1)
+    if table.existence_only:
+        insert_all(table, lookup, keys, NULL)
+        return 0
+    slot_of_row = buffer_new(table.account, table.n_rows * 4)
+    try:
+        n_groups = insert_all(table, lookup, keys, <uint32_t*> slot_of_row.data)
+        table.unique = n_groups == table.coder.n_rows
+        if not table.unique:
+            group_by_slot(table, <uint32_t*> slot_of_row.data)
+    finally:
+        buffer_unref(slot_of_row)
+    return 0
+
+
+cdef int64_t rows_with_keys(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
+    cdef int64_t n_rows = table.n_rows
+    cdef int64_t total = 0
+    cdef int64_t start, n, i
+    start = 0
+    while start < n_rows:
+        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        join_lookup_load(lookup, keys, start, NULL, n)
+        if rows_without_null(lookup.keys, lookup.n_keys, n, lookup.flags):
+            for i in range(n):
+                total += lookup.flags[i]
+        else:
+            total += n
+        start += n
+    return total
+
+
+cdef int build_index(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
+    cdef uint64_t codes_max
+    if key_codable(keys, table.n_keys):
+        if key_coder_measure(&table.coder, keys, table.n_keys, lookup.scratch, lookup.keys):
+            codes_max = max(<uint64_t> CODES_FREE, <uint64_t> CODES_PER_ROW_MAX * <uint64_t> table.n_rows)
+            if table.coder.range < codes_max:
+                return build_ranks(table, lookup, keys)
+            return build_slots(table, lookup, keys, INDEX_CODES)
+    else:
+        table.coder.n_rows = rows_with_keys(table, lookup, keys)
+    if table.coder.n_rows == 0:
+        return 0
+    return build_slots(table, lookup, keys, INDEX_HASHES)
+
+
+cdef int build_whole(JoinTable* table, RowStore* store, bint track_matches) except -1 nogil:
+    cdef JoinLookup lookup
+    cdef Column** keys = NULL
+    cdef int32_t i
+    memset(&lookup, 0, sizeof(JoinLookup))
+    for i in range(store.n_columns):
+        table.columns[i] = row_store_column(store, i)
+    if track_matches:
+        table.matched_buffer = buffer_new_zeroed(table.account, table.n_rows)
+        table.matched = <uint8_t*> table.matched_buffer.data
+    if table.n_rows == 0:
+        return 0
+    if table.n_keys == 0:
+        table.index = INDEX_EVERY
+        table.unique = table.n_rows == 1
+        return 0
+    try:
+        keys = <Column**> struct_new(table.n_keys * sizeof(Column*))
+        for i in range(table.n_keys):
+            keys[i] = table.columns[table.key_columns[i]]
+        join_lookup_open(&lookup, table.n_keys, table.account)
+        build_index(table, &lookup, keys)
+    finally:
+        join_lookup_close(&lookup)
+        struct_free(keys)
+    return 0
+
+
+cdef JoinTable* join_table_build(
+    RowStore* store, const int32_t* key_columns, int32_t n_keys, bint existence_only, bint track_matches,
+    MemoryAccount* account,
+) except NULL nogil:
+    cdef JoinTable* table
+    cdef bint done = False
+    if store.n_rows > <int64_t> ROWS_MAX:
+        raise_execution(b"the build side of a join has more than 4 billion rows; build on the smaller side")
+        return NULL
+    table = join_table_new(account)
+    try:
+        table.n_rows = store.n_rows
+        table.existence_only = existence_only
+        table.columns = <Column**> struct_new(store.n_columns * sizeof(Column*) + 1)
+        table.n_columns = store.n_columns
+        table.key_columns = <int32_t*> struct_new(n_keys * sizeof(int32_t) + 1)
+        table.n_keys = n_keys
+        memcpy(table.key_columns, key_columns, n_keys * sizeof(int32_t))
+        build_whole(table, store, track_matches)
+        done = True
+    finally:
+        if not done:
+            owner_unref(<Owner*> table)
+    return table
