@@ -15,7 +15,7 @@ from qcore.errors import (
     Timeout,
 )
 from qcore.expression import Expr, col, lit
-from qcore.plan_builder import PlanBuilder
+from qcore.plan_builder import PlanBuilder, agg
 from qcore.result import Result
 from qcore.session import Session, sql
 from qcore.task import IterOutcome, Task
@@ -37,6 +37,7 @@ __all__ = [
     "Task",
     "Timeout",
     "__version__",
+    "agg",
     "col",
     "lit",
     "sql",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from qcore.config import Settings
 from qcore.explain import explain_plan
 from qcore.plan import PlanNode
+from qcore.profile import profile_text
 from qcore.task import Task
 from qcore_ext.data.schema import Schema
 
@@ -20,30 +23,52 @@ if TYPE_CHECKING:
 class Result:
     """Rows of a query, streamed. Starts running when the first batch is asked for.
 
-    Iterating gives pyarrow.RecordBatch; `to_arrow` and `to_pandas` collect the rest. A result is read once. It has
-    `__arrow_c_stream__`, so pyarrow, pandas, polars and DuckDB take it as it is.
+    Iterating gives pyarrow.RecordBatch; `to_arrow` and `to_pandas` collect them. It has `__arrow_c_stream__`, so
+    pyarrow, pandas, polars and DuckDB take it as it is. Reading it again runs the query again.
+
+    Attributes
+    ----------
+    plan : PlanNode
+        What runs, after optimization.
+    schema : pyarrow.Schema
+        Of the result, known before anything runs (SPEC D4).
     """
 
-    def __init__(self, plan: PlanNode, output_names: list[str] | None, make_task: Any, timeout: float | None) -> None:
+    def __init__(
+        self,
+        plan: PlanNode,
+        settings: Settings,
+        output_names: list[str] | None = None,
+        estimates: Callable[[PlanNode], float] | None = None,
+    ) -> None:
         self.plan = plan
+        self._settings = settings
+        self._estimates = estimates
         names = output_names if output_names is not None else plan.schema.names
-        #: Schema of the result, known before anything runs.
-        engine_schema = pa.schema(Schema(plan.schema))
-        self.schema: pa.Schema = pa.schema([engine_schema.field(i).with_name(name) for i, name in enumerate(names)])
-        self._make_task = make_task
+        fields = pa.schema(Schema(plan.schema))
+        self.schema: pa.Schema = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=True)])
+        self._lock = threading.Lock()
         self._task: Task | None = None
-        self._timeout = timeout
+        self._taken = False
 
     @property
     def task(self) -> Task:
-        """The running task; made and started when first asked for."""
-        if self._task is None:
-            self._task = self._make_task()
-            self._task.start()
-        return self._task
+        """The task that runs the query, or ran it last."""
+        with self._lock:
+            if self._task is None:
+                self._task = Task.of_plan(self.plan, self._settings)
+            return self._task
+
+    def _fresh_task(self) -> Task:
+        """A task whose batches nobody has read."""
+        with self._lock:
+            if self._task is None or self._taken:
+                self._task = Task.of_plan(self.plan, self._settings)
+            self._taken = True
+            return self._task
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.task.batches(self._timeout):
+        for batch in self._fresh_task().batches(self._settings.timeout):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
     def to_arrow(self) -> pa.Table:
@@ -72,10 +97,10 @@ class Result:
     def explain(self, analyze: bool = False) -> str:
         """The plan as text; with `analyze` the query runs and the text shows rows and times beside the estimates."""
         if not analyze:
-            return explain_plan(self.plan)
-        for _ in self.task.batches(self._timeout):
+            return explain_plan(self.plan, self._estimates)
+        for _ in self:
             pass
-        return explain_plan(self.plan, stats=self.stats())
+        return explain_plan(self.plan, self._estimates, self.stats())
 
     def stats(self) -> dict[str, Any]:
         """Figures of every operator (SPEC V14), at any time."""
@@ -83,8 +108,6 @@ class Result:
 
     def profile(self) -> str:
         """Where the time went: one line an operator, most expensive first."""
-        from qcore.profile import profile_text
-
         return profile_text(self.stats())
 
     def cancel(self) -> None:

@@ -14,9 +14,8 @@ from qcore.connectors.view import expand_view
 from qcore.errors import PlanError
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.substrait import read_substrait
-from qcore.optimizer import optimize
+from qcore.optimizer import Estimator, optimize
 from qcore.result import Result
-from qcore.task import Task
 
 
 class Session:
@@ -76,7 +75,8 @@ class Session:
     def substrait(self, plan_bytes: bytes) -> Result:
         """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
         planned = read_substrait(plan_bytes, {name: table.schema for name, table in self._tables.items()})
-        return self._run(planned.plan, planned.output_names, self._tables)
+        files = {name: table_from(paths) for name, paths in planned.files.items()}
+        return self._run(planned.plan, planned.output_names, {**self._tables, **files})
 
     def execute(self, plan: p.PlanNode) -> Result:
         """Run a plan of PlanBuilder's; its scans name tables of this session or bring their own source."""
@@ -84,15 +84,15 @@ class Session:
 
     def _run(self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table]) -> Result:
         bound = bind_sources(plan, tables)
-        statistics: dict[str, TableStatistics] = {}
+        statistics: dict[int, TableStatistics] = {}
 
         def of_scan(scan: p.Scan) -> TableStatistics:
-            if scan.table not in statistics:
-                statistics[scan.table] = scan.source.statistics()
-            return statistics[scan.table]
+            key = id(scan.source)
+            if key not in statistics:
+                statistics[key] = scan.source.statistics()
+            return statistics[key]
 
-        optimized = optimize(bound, of_scan)
-        return Result(optimized, output_names, lambda: Task.of_plan(optimized, self.settings), self.settings.timeout)
+        return Result(optimize(bound, of_scan), self.settings, output_names, Estimator(of_scan).rows)
 
 
 def bind_sources(plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:

@@ -200,3 +200,17 @@ def test_the_schema_is_known_before_running(numbers: str) -> None:
     result = qcore.sql("select b, sum(a) as s, avg(a) as m from t group by b", {"t": numbers})
     assert result.schema == pa.schema([("b", pa.int32()), ("s", pa.int64()), ("m", pa.float64())])
     assert result.to_arrow().schema == result.schema
+
+
+def test_reading_a_result_again_runs_it_again(numbers: str) -> None:
+    result = qcore.sql("select sum(a) as s from t", {"t": numbers})
+    assert result.to_arrow() == result.to_arrow()
+
+
+def test_g7_explain_shows_estimates_and_actual_rows(numbers: str) -> None:
+    result = qcore.sql("select b, sum(a) as s from t where b = 1 group by b", {"t": numbers})
+    assert "Scan t" in result.explain()
+    assert "estimated rows" in result.explain()
+    analyzed = result.explain(analyze=True)
+    assert f"{ROWS:,}" in analyzed
+    assert "TableScan" in result.profile()
