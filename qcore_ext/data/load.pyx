@@ -71,16 +71,9 @@ cdef void spread_bits(const uint8_t* bits, int64_t first, const uint32_t* rows, 
 
 cdef uint64_t narrow_wide(const Wide* values, const uint32_t* rows, int64_t n, int64_t* out) noexcept nogil:
     """Low words of 128-bit integers; the result is non-zero when one of them does not fit 64 bits."""
-    cdef uint64_t lost = 0
-    cdef uint64_t low
-    cdef int64_t i
     if rows == NULL:
         return simd_kernels().narrow(<const int64_t*> values, n, out)
-    for i in range(n):
-        low = values[rows[i]].low
-        lost |= values[rows[i]].high ^ (<uint64_t> ((<int64_t> low) >> 63))
-        out[i] = <int64_t> low
-    return lost
+    return simd_kernels().narrow_rows(<const int64_t*> values, rows, n, out)
 
 
 cdef bint valid_row_lost(

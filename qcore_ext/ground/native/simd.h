@@ -49,6 +49,8 @@ typedef struct {
     void (*views_large)(const int64_t *offsets, const char *data, int64_t last, const uint32_t *rows, int64_t n, void *out);
     /* out[i] = mask[i] ? a[i] : b[i], by width 1, 2, 4, 8, 16 (index: log2). */
     void (*select[5])(const uint8_t *mask, const void *a, const void *b, void *out, int64_t n);
+    /* narrow, of the rows rows[0..n). */
+    uint64_t (*narrow_rows)(const int64_t *wide, const uint32_t *rows, int64_t n, int64_t *out);
 } SimdKernels;
 
 const SimdKernels *qc_simd(void);       /* the best this processor runs */
