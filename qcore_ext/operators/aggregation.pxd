@@ -3,15 +3,16 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.compute.aggregate_calls cimport AggregateCalls
-from qcore_ext.compute.aggregate_state cimport AggregateState
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
-from qcore_ext.data.column cimport Vector, VectorScratch
+from qcore_ext.data.column cimport Column, Vector, VectorScratch
 from qcore_ext.data.schema cimport DataType, Schema
 from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.operators.operator cimport Operator
 from qcore_ext.structures.aggregate_input cimport AggregateInput
-from qcore_ext.structures.group_table cimport GroupTable
+from qcore_ext.structures.group_set cimport GroupPlan, GroupSet
+from qcore_ext.structures.radix_groups cimport RadixGroups
+from qcore_ext.structures.row_store cimport RowStore
 from qcore_ext.structures.stored_keys cimport StoredKeys
 
 
@@ -25,14 +26,18 @@ cdef class HashAggregation(Operator):
     cdef int32_t n_inputs           # of calls; kept here for when calls is gone
     cdef int32_t n_states
     cdef int32_t n_loaded           # vectors a load gives
+    cdef bint has_distinct
     cdef int64_t partial_groups_max
-    cdef DataType* types            # owned; of the vectors
+    cdef int64_t radix_groups_min
+    cdef DataType* types            # owned; of the vectors, then of what each state is made for
     cdef Vector* vectors            # owned; n_loaded
     cdef Buffer* scratch            # owned; a VectorScratch a vector, when there is no program
-    cdef Buffer* groups             # owned; uint32 a row of the vector
-    cdef GroupTable* table          # owned
+    cdef Buffer* numbers            # owned; uint32 a row of the vector: its group
     cdef AggregateInput* inputs     # owned; calls.n_inputs
-    cdef AggregateState* states     # owned; calls.n_states
+    cdef GroupPlan plan
+    cdef GroupSet* groups           # owned; NULL until bound
+    cdef RadixGroups* radix         # owned; takes over when there are many groups
+    cdef int64_t part               # of radix, being given out
     cdef Batch* batch               # owned; being read
     cdef int64_t position           # rows of it done
     cdef bint input_over
@@ -47,13 +52,16 @@ cdef class HashAggregation(Operator):
     cdef int bind_program(self, Schema schema) except -1
     cdef int prepare(self) except -1
     cdef int load(self, int64_t n) except -1 nogil
-    cdef int64_t n_groups(self) noexcept nogil
-    cdef int assign(self, int64_t n) except -1 nogil
-    cdef int update(self, const uint32_t* groups, int64_t n_groups, int64_t n) except -1 nogil
-    cdef int merge(self, const uint32_t* groups, int64_t n_groups, int64_t n) except -1 nogil
+    cdef int pass_through(self, int64_t n) except -1 nogil
+    cdef int start_radix(self) except -1 nogil
     cdef int consume(self) except -1 nogil
+    cdef int64_t n_groups(self) noexcept nogil
     cdef int start_emitting(self) except -1 nogil
     cdef int stop_emitting(self) except -1 nogil
+    cdef bint next_part(self) noexcept nogil
+    cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil
     cdef Batch* emit(self) except NULL nogil
+    cdef int append_part(self, RowStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil
+    cdef Batch* emit_parts(self) except NULL nogil
     cdef Batch* emit_nothing_read(self) except NULL nogil
     cdef void release(self) noexcept nogil

@@ -9,27 +9,30 @@ keys, it passes them through as states without a table for a while. Partial outp
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.compute.aggregate_calls cimport AggregateCalls, result_column
-from qcore_ext.compute.aggregate_state cimport (
-    STATE_COUNT, AggregateState, state_clear, state_column, state_extend, state_free, state_init, state_merge,
-    state_n_columns, state_update, state_widen,
-)
+from qcore_ext.compute.aggregate_state cimport STATE_COUNT, state_column, state_n_columns
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_load_narrow, column_new_flat,
+    column_unref,
 )
 from qcore_ext.data.schema cimport TYPE_INT64, TYPE_NESTED, CSchema, DataType, Schema, type_equal, type_name
-from qcore_ext.ground.memory cimport Account, Buffer, buffer_new, buffer_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, Owner, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
+)
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.structures.aggregate_input cimport (
-    AggregateInput, aggregate_input_free, aggregate_input_init, aggregate_input_load,
+from qcore_ext.structures.aggregate_input cimport AggregateInput, aggregate_input_free, aggregate_input_init
+from qcore_ext.structures.group_set cimport (
+    GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_update,
 )
-from qcore_ext.structures.group_table cimport (
-    GroupTable, group_table_assign, group_table_clear, group_table_column, group_table_free, group_table_new,
-)
+from qcore_ext.structures.group_table cimport group_table_column
 from qcore_ext.structures.key_packing cimport KEY_COLUMNS_MAX
+from qcore_ext.structures.radix_groups cimport (
+    RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
+)
+from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_column, row_store_new
 from qcore_ext.structures.stored_keys cimport (
     stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new,
 )
@@ -42,6 +45,7 @@ cdef enum:
     PARTIAL = 1
     FINAL = 2
     OUTPUT_ROWS = 65536
+    PART_ROWS_MIN = 32768       # parts of a radix-partitioned table with fewer groups are given out together
     # Rows passed through before the table is tried again: enough that trying costs little, few enough to notice a
     # change.
     PASS_ROWS = 1048576
@@ -70,6 +74,8 @@ cdef class HashAggregation(Operator):
         Keys, then a column an aggregate; for 'partial', what partial_schema gives.
     partial_groups_max : int
         Groups the partial step keeps: as many as fit the second-level cache with their states.
+    radix_groups_min : int
+        Groups from which on the other steps partition rows before grouping them.
 
     Raises
     ------
@@ -79,7 +85,7 @@ cdef class HashAggregation(Operator):
 
     def __init__(
         self, str node_id, Account query_memory, object compile, int32_t n_keys, list aggregates, str step,
-        Schema output_schema, int64_t partial_groups_max=65536,
+        Schema output_schema, int64_t partial_groups_max=65536, int64_t radix_groups_min=65536,
     ):
         Operator.__init__(self, "HashAggregation", node_id, query_memory)
         if step not in STEPS:
@@ -89,11 +95,13 @@ cdef class HashAggregation(Operator):
         self.compile = compile
         self.n_keys = n_keys
         self.calls = AggregateCalls(aggregates)
+        self.has_distinct = self.calls.has_distinct
         self.n_inputs = self.calls.n_inputs
         self.n_states = self.calls.n_states
         self.step = STEPS[step]
         if self.step != SINGLE and self.calls.has_distinct:
             raise PlanError(f"a distinct aggregate cannot be computed in steps; node {node_id} must use step 'single'")
+        self.radix_groups_min = radix_groups_min
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
         wanted = n_keys + (self.calls.n_state_columns if self.step == PARTIAL else self.calls.n_results)
         if len(output_schema) != wanted:
@@ -123,7 +131,7 @@ cdef class HashAggregation(Operator):
                 self.evaluator.close()
             self.evaluator = Evaluator(program, self.memory)
             self.evaluating = True
-        if self.table != NULL:
+        if self.groups != NULL:
             for i in range(min(loaded.n_fields, self.n_loaded)):
                 if not type_equal(&loaded.fields[i].type, &self.types[i]):
                     raise SchemaChangeError(
@@ -137,7 +145,7 @@ cdef class HashAggregation(Operator):
                 )
             return 0
         self.n_loaded = loaded.n_fields
-        self.types = <DataType*> struct_new(max(self.n_loaded, 1) * sizeof(DataType))
+        self.types = <DataType*> struct_new((self.n_loaded + self.n_states + 1) * sizeof(DataType))
         for i in range(self.n_loaded):
             self.types[i] = loaded.fields[i].type
         return self.prepare()
@@ -145,8 +153,8 @@ cdef class HashAggregation(Operator):
     cdef int prepare(self) except -1:
         cdef int32_t i
         cdef int32_t argument
-        cdef DataType* type
         cdef DataType* types = self.types
+        cdef DataType* state_types = types + self.n_loaded
         if self.n_keys > self.n_loaded:
             raise PlanError(f"the aggregation of node {self.node_id} has {self.n_keys} keys but {self.n_loaded} inputs")
         for i in range(self.n_keys):
@@ -158,11 +166,10 @@ cdef class HashAggregation(Operator):
         else:
             self.calls.check_types(types, self.n_loaded)
         self.vectors = <Vector*> struct_new(max(self.n_loaded, 1) * sizeof(Vector))
-        self.groups = buffer_new(self.account, VECTOR_ROWS * sizeof(uint32_t))
+        self.numbers = buffer_new(self.account, VECTOR_ROWS * sizeof(uint32_t))
         if self.compile is None:
             self.scratch = buffer_new(self.account, self.n_loaded * sizeof(VectorScratch))
         self.inputs = <AggregateInput*> struct_new(max(self.n_inputs, 1) * sizeof(AggregateInput))
-        self.states = <AggregateState*> struct_new(max(self.n_states, 1) * sizeof(AggregateState))
         for i in range(self.n_inputs):
             if self.step != FINAL:
                 argument = self.calls.inputs[i].argument
@@ -170,15 +177,22 @@ cdef class HashAggregation(Operator):
                     &self.inputs[i], self.account, &self.calls.inputs[i], &types[argument] if argument >= 0 else NULL
                 )
         for i in range(self.n_states):
+            argument = self.calls.inputs[self.calls.states[i].input].argument
             if self.step == FINAL:
-                type = &types[self.n_keys + self.calls.states[i].column]
-            else:
-                argument = self.calls.inputs[self.calls.states[i].input].argument
-                type = &types[max(argument, 0)]
-            if self.n_loaded == 0:
-                type = &self.output_schema.fields[i].type       # count of rows: the type is not looked at
-            state_init(&self.states[i], self.account, self.calls.states[i].kind, type)
-        self.table = group_table_new(self.account, types, self.n_keys)
+                state_types[i] = types[self.n_keys + self.calls.states[i].column]
+            elif argument >= 0:
+                state_types[i] = types[argument]
+        self.plan.account = self.account
+        self.plan.n_vectors = self.n_loaded
+        self.plan.n_keys = self.n_keys
+        self.plan.n_inputs = self.n_inputs
+        self.plan.n_states = self.n_states
+        self.plan.types = types
+        self.plan.state_types = state_types
+        self.plan.states = self.calls.states
+        self.plan.inputs = self.inputs
+        self.plan.merging = self.step == FINAL
+        self.groups = group_set_new(&self.plan, NULL)
         return 0
 
     # --- input ---
@@ -216,98 +230,96 @@ cdef class HashAggregation(Operator):
             )
         return 0
 
-    cdef int64_t n_groups(self) noexcept nogil:
-        if self.table == NULL:
-            return 0
-        return self.passed.n_rows if self.passed != NULL else self.table.n_groups
-
-    cdef int assign(self, int64_t n) except -1 nogil:
-        cdef uint32_t* groups = <uint32_t*> self.groups.data
-        cdef int64_t i, first
-        if self.passed == NULL:
-            return group_table_assign(self.table, self.vectors, n, groups)
-        first = self.passed.n_rows
+    cdef int pass_through(self, int64_t n) except -1 nogil:
+        """Make each of the n rows a group."""
+        cdef uint32_t* numbers = <uint32_t*> self.numbers.data
+        cdef int64_t first = self.passed.n_rows
+        cdef int64_t i
         stored_keys_append(self.passed, self.vectors, NULL, n)
         for i in range(n):
-            groups[i] = <uint32_t> (first + i)
-        return 0
+            numbers[i] = <uint32_t> (first + i)
+        self.rows_to_pass -= n
+        return group_set_update(self.groups, self.vectors, n, numbers, first + n)
 
-    cdef int update(self, const uint32_t* groups, int64_t n_groups, int64_t n) except -1 nogil:
-        cdef AggregateInput* input
-        cdef int32_t i
-        for i in range(self.n_inputs):
-            aggregate_input_load(&self.inputs[i], self.vectors, groups, n)
-        for i in range(self.n_states):
-            input = &self.inputs[self.calls.states[i].input]
-            if not input.nothing:
-                state_update(&self.states[i], n_groups, groups, n, &input.vector, input.mask)
-        return 0
-
-    cdef int merge(self, const uint32_t* groups, int64_t n_groups, int64_t n) except -1 nogil:
-        cdef VectorScratch room
-        cdef Vector[3] arguments
-        cdef const Vector* vectors
-        cdef int32_t i
-        for i in range(self.n_states):
-            vectors = self.vectors + self.n_keys + self.calls.states[i].column
-            if state_n_columns(self.calls.states[i].kind) == 1:
-                state_widen(&vectors[0], n, room.values, &arguments[0])
-                vectors = arguments
-            state_merge(&self.states[i], n_groups, groups, n, vectors, vectors[0].validity)
-        return 0
+    cdef int start_radix(self) except -1 nogil:
+        """Go over to a partitioned table, if there is memory for its buffers."""
+        cdef int64_t rows_each = radix_groups_rows_each(&self.plan)
+        if rows_each == 0:
+            self.radix_groups_min *= 2          # until later
+            return 0
+        self.radix = radix_groups_new(&self.plan, self.groups, rows_each)
+        return group_set_clear(self.groups)
 
     cdef int consume(self) except -1 nogil:
         """Read on in the batch, until its end or until the partial table is full."""
         cdef int64_t n_rows = self.batch.n_selected
-        cdef int64_t n
-        cdef const uint32_t* groups
         cdef bint bounded = self.step == PARTIAL and self.n_keys > 0
+        cdef bint may_radix = self.step != PARTIAL and self.n_keys > 0 and not self.has_distinct
+        cdef int64_t n
         while self.position < n_rows:
             if bounded and self.n_groups() + VECTOR_ROWS > self.partial_groups_max:
                 return self.start_emitting()
             n = min(n_rows - self.position, <int64_t> VECTOR_ROWS)
             self.load(n)
-            groups = NULL
-            if self.n_keys > 0:
-                self.assign(n)
-                groups = <uint32_t*> self.groups.data
-            if self.step == FINAL:
-                self.merge(groups, self.n_groups(), n)
+            if self.radix != NULL:
+                radix_groups_add(self.radix, self.vectors, n)
+            elif self.passed != NULL:
+                self.pass_through(n)
             else:
-                self.update(groups, self.n_groups(), n)
-            self.position += n
-            if self.passed != NULL:
-                self.rows_to_pass -= n
-            else:
+                group_set_add(self.groups, self.vectors, n, <uint32_t*> self.numbers.data)
                 self.rows_grouped += n
+                if may_radix and self.groups.table.n_groups >= self.radix_groups_min:
+                    self.start_radix()
+            self.position += n
         batch_unref(self.batch)
         self.batch = NULL
         return 0
 
     # --- output ---
 
+    cdef int64_t n_groups(self) noexcept nogil:
+        """Of the set being filled or given out."""
+        cdef GroupSet* groups = self.radix.sets[self.part] if self.radix != NULL else self.groups
+        if groups == NULL:
+            return 0
+        return self.passed.n_rows if self.passed != NULL else groups.table.n_groups
+
     cdef int start_emitting(self) except -1 nogil:
-        cdef int32_t i
+        cdef int64_t p
         self.emitting = True
         self.emitted = 0
-        if self.states != NULL:
-            for i in range(self.n_states):
-                state_extend(&self.states[i], self.n_groups())
+        if self.radix != NULL:
+            radix_groups_finish(self.radix)
+            for p in range(RADIX_PARTS):
+                if self.radix.sets[p] != NULL:
+                    group_set_complete(self.radix.sets[p], self.radix.sets[p].table.n_groups)
+            # The operator's own set is empty since its groups moved.
+            group_set_free(self.groups)
+            self.groups = NULL
+        elif self.groups != NULL:
+            group_set_complete(self.groups, self.n_groups())
         return 0
+
+    cdef bint next_part(self) noexcept nogil:
+        """Turn to the next part of the key space, done with this one. False: there is none."""
+        if self.radix == NULL or self.part == RADIX_PARTS - 1:
+            return False
+        group_set_free(self.radix.sets[self.part])
+        self.radix.sets[self.part] = NULL
+        self.part += 1
+        self.emitted = 0
+        return True
 
     cdef int stop_emitting(self) except -1 nogil:
         """All groups are out: start anew, with or without a table."""
         cdef int64_t n_groups = self.n_groups()
-        cdef int32_t i
         self.emitting = False
         if self.input_over:
             self.done = True
             return 0
-        for i in range(self.n_states):
-            state_clear(&self.states[i])
         if self.passed == NULL and self.rows_grouped < 2 * n_groups:
             self.rows_to_pass = PASS_ROWS
-        group_table_clear(self.table)
+        group_set_clear(self.groups)
         stored_keys_free(self.passed)
         self.passed = NULL
         self.rows_grouped = 0
@@ -315,36 +327,93 @@ cdef class HashAggregation(Operator):
             self.passed = stored_keys_new(self.account, self.types, self.n_keys)
         return 0
 
+    cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil:
+        """Columns of n groups of the set being given out, each owned by the caller (also on error, where not NULL)."""
+        cdef GroupSet* groups = self.radix.sets[self.part] if self.radix != NULL else self.groups
+        cdef int32_t i, j
+        for i in range(self.n_keys):
+            if self.passed != NULL:
+                columns[i] = stored_keys_column(self.passed, i, start, n, self.account)
+            else:
+                columns[i] = group_table_column(groups.table, i, start, n, self.account)
+        columns += self.n_keys
+        if self.step == PARTIAL:
+            for i in range(self.n_states):
+                for j in range(state_n_columns(self.calls.states[i].kind)):
+                    columns[self.calls.states[i].column + j] = state_column(&groups.states[i], j, start, n, self.account)
+        else:
+            for i in range(self.calls.n_results):
+                columns[i] = result_column(
+                    &self.calls.results[i], groups.states, &self.output_schema.fields[self.n_keys + i].type, start, n,
+                    self.account,
+                )
+        return 0
+
     cdef Batch* emit(self) except NULL nogil:
         """The next groups as a batch."""
         cdef int64_t n = min(self.n_groups() - self.emitted, <int64_t> OUTPUT_ROWS)
-        cdef int64_t start = self.emitted
-        cdef Batch* out = batch_new(self.output_schema, n)
-        cdef Column** columns = out.columns
-        cdef int32_t i, j
+        cdef Batch* out
         cdef bint done = False
+        if self.radix != NULL and n < PART_ROWS_MIN:
+            return self.emit_parts()
+        out = batch_new(self.output_schema, n)
         try:
-            for i in range(self.n_keys):
-                if self.passed != NULL:
-                    columns[i] = stored_keys_column(self.passed, i, start, n, self.account)
-                else:
-                    columns[i] = group_table_column(self.table, i, start, n, self.account)
-            columns += self.n_keys
-            if self.step == PARTIAL:
-                for i in range(self.n_states):
-                    for j in range(state_n_columns(self.calls.states[i].kind)):
-                        columns[self.calls.states[i].column + j] = state_column(&self.states[i], j, start, n, self.account)
-            else:
-                for i in range(self.calls.n_results):
-                    columns[i] = result_column(
-                        &self.calls.results[i], self.states, &self.output_schema.fields[self.n_keys + i].type, start, n,
-                        self.account,
-                    )
+            self.emit_columns(self.emitted, n, out.columns)
             done = True
         finally:
             if not done:
                 batch_unref(out)
         self.emitted += n
+        return out
+
+    cdef int append_part(self, RowStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil:
+        """The n groups left of this part, behind `rows`."""
+        cdef int32_t n_columns = self.output_schema.n_fields
+        cdef Column** columns = <Column**> struct_new(n_columns * sizeof(Column*))
+        cdef int64_t start = 0
+        cdef int32_t i
+        try:
+            self.emit_columns(self.emitted, n, columns)
+            while start < n:
+                row_store_append(rows, columns, start, NULL, min(n - start, <int64_t> VECTOR_ROWS), scratch)
+                start += VECTOR_ROWS
+        finally:
+            for i in range(n_columns):
+                column_unref(columns[i])
+            struct_free(columns)
+        return 0
+
+    cdef Batch* emit_parts(self) except NULL nogil:
+        """Groups of several small parts as one batch."""
+        cdef CSchema* schema = self.output_schema
+        cdef DataType* types = <DataType*> struct_new(schema.n_fields * sizeof(DataType))
+        cdef Buffer* scratch = NULL
+        cdef RowStore* rows = NULL
+        cdef Batch* out = NULL
+        cdef int32_t i
+        cdef int64_t n
+        cdef bint done = False
+        try:
+            for i in range(schema.n_fields):
+                types[i] = schema.fields[i].type
+            scratch = buffer_new(self.account, sizeof(VectorScratch))
+            rows = row_store_new(self.account, types, schema.n_fields)
+            while rows.n_rows < PART_ROWS_MIN:
+                n = min(self.n_groups() - self.emitted, <int64_t> OUTPUT_ROWS - rows.n_rows)
+                self.append_part(rows, <VectorScratch*> scratch.data, n)
+                self.emitted += n
+                if self.emitted == self.n_groups() and not self.next_part():
+                    break
+            out = batch_new(schema, rows.n_rows)
+            for i in range(schema.n_fields):
+                out.columns[i] = row_store_column(rows, i)
+            done = True
+        finally:
+            struct_free(types)
+            buffer_unref(scratch)
+            owner_unref(<Owner*> rows)
+            if not done:
+                batch_unref(out)
         return out
 
     cdef Batch* emit_nothing_read(self) except NULL nogil:
@@ -372,19 +441,20 @@ cdef class HashAggregation(Operator):
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         while not self.done:
             if self.emitting:
-                if self.table == NULL:
+                if self.groups == NULL and self.radix == NULL:
                     out[0] = self.emit_nothing_read()
                     self.done = True
                     return OUTPUT
                 if self.emitted < self.n_groups():
                     out[0] = self.emit()
                     return OUTPUT
-                self.stop_emitting()
+                if not self.next_part():
+                    self.stop_emitting()
             elif self.batch != NULL:
                 self.consume()
             elif self.input_over:
                 self.start_emitting()
-                if self.table == NULL and (self.n_keys > 0 or self.step == PARTIAL):
+                if self.groups == NULL and self.radix == NULL and (self.n_keys > 0 or self.step == PARTIAL):
                     self.done = True
             else:
                 return NEEDS_INPUT
@@ -410,25 +480,22 @@ cdef class HashAggregation(Operator):
             self.evaluator.close()
         batch_unref(self.batch)
         self.batch = NULL
-        group_table_free(self.table)
-        self.table = NULL
+        group_set_free(self.groups)
+        radix_groups_free(self.radix)
         stored_keys_free(self.passed)
+        self.groups = NULL
+        self.radix = NULL
         self.passed = NULL
         if self.inputs != NULL:
             for i in range(self.n_inputs):
                 aggregate_input_free(&self.inputs[i])
-        if self.states != NULL:
-            for i in range(self.n_states):
-                state_free(&self.states[i])
         struct_free(self.inputs)
-        struct_free(self.states)
         struct_free(self.vectors)
         struct_free(self.types)
         self.inputs = NULL
-        self.states = NULL
         self.vectors = NULL
         self.types = NULL
         buffer_unref(self.scratch)
-        buffer_unref(self.groups)
+        buffer_unref(self.numbers)
         self.scratch = NULL
-        self.groups = NULL
+        self.numbers = NULL

@@ -45,7 +45,7 @@ cdef int aggregate_input_init(
         types[0].id = TYPE_UINT32
         types[0].phys = PHYS_U32
         types[1] = type[0]
-        input.pairs = group_table_new(account, types, 2)
+        input.pairs = group_table_new(account, types, 2, NULL)
     return 0
 
 

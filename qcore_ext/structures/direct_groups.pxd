@@ -31,7 +31,7 @@ ctypedef struct DirectGroups:
     DirectField fields[DIRECT_COLUMNS_MAX]
     int64_t n_codes
     int64_t n_rebuilds
-    Buffer* groups              # owned; uint32 group plus one, by code; 0: not known
+    Buffer* groups              # owned; uint32 group by code; all ones: not known
     Buffer* codes               # owned; uint32 a row of the vector
 
 

@@ -54,7 +54,7 @@ cdef void direct_groups_free(DirectGroups* direct) noexcept nogil:
 
 cdef void direct_groups_clear(DirectGroups* direct) noexcept nogil:
     if direct.groups != NULL:
-        memset(direct.groups.data, 0, direct.n_codes * sizeof(uint32_t))
+        memset(direct.groups.data, 0xFF, direct.n_codes * sizeof(uint32_t))
 
 
 # --- numbering ---
@@ -81,21 +81,25 @@ cdef uint64_t add_integers(
     return outside
 
 
-cdef uint64_t add_strings(
-    const uint64_t* halves, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride,
-    uint32_t* codes,
+cdef uint32_t add_strings(
+    const uint32_t* words, const uint8_t* validity, int64_t n, uint32_t low, uint32_t span, uint32_t stride, uint32_t* codes,
 ) noexcept nogil:
-    """As add_integers. The empty string is 0, a byte one more than itself; length and that byte are in a view's first
-    half.
-    """
-    cdef uint64_t distance
-    cdef uint64_t outside = 0
+    """As add_integers. Of the four words of a view the first is its length, the next its first four bytes: of a string of at
+    most one byte their sum is 0 for the empty one, else one more than the byte."""
+    cdef uint32_t distance
+    cdef uint32_t outside = 0
     cdef int64_t i
-    for i in range(n):
-        if validity == NULL or bit_get(validity, i):
-            distance = (halves[2 * i] & 1) * (1 + ((halves[2 * i] >> 32) & 0xFF)) - <uint64_t> low
-            outside |= (halves[2 * i] & 0xFFFFFFFEULL) | <uint64_t> (distance >= span)
-            codes[i] += <uint32_t> (distance + 1) * stride
+    if validity == NULL:
+        for i in range(n):
+            distance = words[4 * i] + words[4 * i + 1] - low
+            outside |= (words[4 * i] >> 1) | <uint32_t> (distance >= span)
+            codes[i] += (distance + 1) * stride
+    else:
+        for i in range(n):
+            if bit_get(validity, i):
+                distance = words[4 * i] + words[4 * i + 1] - low
+                outside |= (words[4 * i] >> 1) | <uint32_t> (distance >= span)
+                codes[i] += (distance + 1) * stride
     return outside
 
 
@@ -115,7 +119,9 @@ cdef bint encode(DirectGroups* direct, const Vector* keys, int64_t n) noexcept n
         validity = keys[c].validity
         span = <uint64_t> (field.high - field.low + 1) if field.seen else 0
         if field.phys == PHYS_VIEW:
-            outside |= add_strings(<const uint64_t*> values, validity, n, field.low, span, field.stride, codes)
+            outside |= add_strings(
+                <const uint32_t*> values, validity, n, <uint32_t> field.low, <uint32_t> span, field.stride, codes
+            )
         elif field.phys == PHYS_I64:
             outside |= add_integers[int64_t](<const int64_t*> values, validity, n, field.low, span, field.stride, codes)
         elif field.phys == PHYS_I32:
@@ -149,10 +155,9 @@ cdef bint direct_groups_find(DirectGroups* direct, const Vector* keys, int64_t n
     known = <const uint32_t*> direct.groups.data
     codes = <const uint32_t*> direct.codes.data
     for i in range(n):
-        groups[i] = known[codes[i]] - 1
-    for i in range(n):
-        missing |= groups[i] == 0xFFFFFFFFU
-    return missing == 0
+        groups[i] = known[codes[i]]
+        missing |= groups[i]
+    return missing >> 31 == 0
 
 
 # --- learning ---
@@ -280,5 +285,5 @@ cdef int direct_groups_learn(
         known = <uint32_t*> direct.groups.data
         codes = <const uint32_t*> direct.codes.data
         for i in range(n):
-            known[codes[i]] = groups[i] + 1
+            known[codes[i]] = groups[i]
     return 0

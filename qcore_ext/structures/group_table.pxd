@@ -14,6 +14,9 @@ from qcore_ext.structures.direct_groups cimport DirectGroups
 from qcore_ext.structures.key_packing cimport KeyLayout
 from qcore_ext.structures.stored_keys cimport StoredKeys
 
+cdef enum:
+    GROUP_SCRATCH_BYTES = 262144        # of a scratch to be shared
+
 
 ctypedef struct GroupTable:
     # Owned by one operator, used by one thread at a time.
@@ -21,6 +24,7 @@ ctypedef struct GroupTable:
     KeyLayout layout
     DataType* types             # owned; n_columns
     int32_t n_columns
+    bint is_part                # of a key space split among many tables
     int64_t n_groups
     int64_t n_slots             # a power of two, or 0 before the first insertion
     int64_t groups_limit        # groups that n_slots take without exceeding the load factor
@@ -30,10 +34,13 @@ ctypedef struct GroupTable:
     int64_t capacity            # groups that words and nulls have room for
     StoredKeys* stored          # owned; KEYS_STORED
     DirectGroups* direct        # owned
-    Buffer* scratch             # owned; vectors of the call under way
+    Buffer* scratch             # owned; vectors of the call under way; may be shared with other tables of one driver
 
 
-cdef GroupTable* group_table_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
+# `scratch` NULL: a table of its own; else one of many parts of a key space, which share it and look nothing up directly.
+cdef GroupTable* group_table_new(
+    MemoryAccount* account, const DataType* types, int32_t n_columns, Buffer* scratch,
+) except NULL nogil
 cdef void group_table_free(GroupTable* table) noexcept nogil           # NULL is ignored
 # The group of each of n <= VECTOR_ROWS rows; unseen keys make new groups, numbered on from table.n_groups.
 cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil

@@ -7,7 +7,8 @@ from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, column_new_flat
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, struct_free, struct_new,
+    Buffer, MemoryAccount, Owner, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, owner_ref, struct_free,
+    struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.direct_groups cimport (
@@ -29,6 +30,7 @@ cdef enum:
     # A quarter full while the slots stay within the caches: at 1K groups load 0.49 -> 0.12 goes 2.8 -> 1.6 ns a row.
     # Beyond, every row misses the cache anyway and memory counts more.
     SPARSE_BYTES_MAX = 8388608
+    SPARSE_PART_BYTES_MAX = 131072      # of a table that shares the second-level cache with what streams through it
 
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 
@@ -69,22 +71,27 @@ ctypedef fused PackedSlot:
     TwoWordSlot
 
 
-cdef GroupTable* group_table_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
+cdef GroupTable* group_table_new(
+    MemoryAccount* account, const DataType* types, int32_t n_columns, Buffer* scratch,
+) except NULL nogil:
     cdef GroupTable* table = <GroupTable*> struct_new(sizeof(GroupTable))
     cdef bint done = False
     try:
         table.account = account
+        table.is_part = scratch != NULL
         table.n_columns = n_columns
         table.types = <DataType*> struct_new(max(n_columns, 1) * sizeof(DataType))
         memcpy(table.types, types, n_columns * sizeof(DataType))
         key_layout_choose(&table.layout, types, n_columns)
         if table.layout.mode == KEYS_NONE:
             table.n_groups = 1
+        elif scratch == NULL:
+            table.scratch = buffer_new(account, GROUP_SCRATCH_BYTES)
         else:
-            table.scratch = buffer_new(account, sizeof(Scratch))
+            table.scratch = <Buffer*> owner_ref(<Owner*> scratch)
         if table.layout.mode == KEYS_STORED:
             table.stored = stored_keys_new(account, types, n_columns)
-        elif table.layout.mode != KEYS_NONE:
+        elif table.layout.mode != KEYS_NONE and scratch == NULL:
             table.direct = direct_groups_new(account, types, n_columns)
         done = True
     finally:
@@ -186,13 +193,19 @@ cdef void place_stored(StoredSlot* slots, int64_t mask, const uint64_t* hashes, 
         slots[at].group = <uint32_t> (i + 1)
 
 
+cdef int64_t limit_of(const GroupTable* table, int64_t n_slots) noexcept nogil:
+    """Groups that so many slots take."""
+    cdef int64_t sparse = SPARSE_PART_BYTES_MAX if table.is_part else SPARSE_BYTES_MAX
+    return n_slots // (4 if n_slots * slot_width(table.layout.mode) <= sparse else 2)
+
+
 cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
     cdef Buffer* slots = buffer_new_zeroed(table.account, n_slots * slot_width(table.layout.mode))
     cdef Scratch* scratch = <Scratch*> table.scratch.data
     buffer_unref(table.slots)
     table.slots = slots
     table.n_slots = n_slots
-    table.groups_limit = n_slots // (4 if group_table_slot_bytes(table) <= SPARSE_BYTES_MAX else 2)
+    table.groups_limit = limit_of(table, n_slots)
     if table.n_groups == 0:
         return 0
     if table.layout.mode == KEYS_ONE_WORD:
@@ -236,7 +249,7 @@ cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
         return 0
     while n_groups > limit:
         n_slots *= 2
-        limit = n_slots // (4 if n_slots * slot_width(table.layout.mode) <= SPARSE_BYTES_MAX else 2)
+        limit = limit_of(table, n_slots)
     return resize_slots(table, n_slots)
 
 

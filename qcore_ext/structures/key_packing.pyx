@@ -97,7 +97,9 @@ cdef uint64_t words_from_strings(const StringView* values, int64_t n, uint64_t* 
     return longest
 
 
-cdef bint valid_string_longer(const StringView* values, const uint8_t* validity, int64_t n, uint32_t limit) noexcept nogil:
+cdef bint valid_string_longer(
+    const StringView* values, const uint8_t* validity, int64_t n, uint32_t limit,
+) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         if values[i].length > limit and (validity == NULL or bit_get(validity, i)):
@@ -148,7 +150,9 @@ cdef bint pack_wide(const KeyField* field, const Vector* key, int64_t n, uint64_
     return True
 
 
-cdef void clear_nulls(const uint8_t* validity, int64_t n, uint32_t flag, uint64_t* words, uint32_t* nulls) noexcept nogil:
+cdef void clear_nulls(
+    const uint8_t* validity, int64_t n, uint32_t flag, uint64_t* words, uint32_t* nulls,
+) noexcept nogil:
     cdef int64_t i
     cdef uint64_t keep
     for i in range(n):

@@ -40,7 +40,9 @@ def output_schema(schema: pa.Schema, n_keys: int, calls: list[Call]) -> pa.Schem
 
 
 def aggregate(table: pa.Table, n_keys: int, calls: list[Call], step: str = "single", **options: int) -> pa.Table:
-    """Keys and aggregates of a table's columns; step 'both': partial over halves of the table, then final over the two."""
+    """Keys and aggregates of a table's columns; step 'both': partial over halves of the table, then final over the
+    two.
+    """
     schema = output_schema(table.schema, n_keys, calls)
 
     def run(step: str, data: object, output: pa.Schema, source: pa.Schema) -> list[pa.RecordBatch]:
@@ -320,8 +322,40 @@ def test_keys_alone_are_distinct_rows() -> None:
 def test_output_comes_in_bounded_batches() -> None:
     table = pa.table({"k": np.arange(150_000) * 1_000_003})
     schema = Schema(table.schema)
-    sizes = [b.num_rows for b in run_chain([HashAggregation("agg", Account(), None, 1, [], "single", schema)], table)]
-    assert sum(sizes) == 150_000 and max(sizes) == 65_536
+    for radix_groups_min in (1_000_000, 1000):
+        operator = HashAggregation("agg", Account(), None, 1, [], "single", schema, radix_groups_min=radix_groups_min)
+        sizes = [batch.num_rows for batch in run_chain([operator], table)]
+        assert sum(sizes) == 150_000 and max(sizes) <= 65_536 and min(sizes[:-1]) >= 32_768
+
+
+@pytest.mark.parametrize("name", list(KEYS))
+def test_partitioned_tables(name: str) -> None:
+    """Past radix_groups_min the groups move into parts; rows that come later, with nulls and long strings, find them."""
+    types = {f"k{i}": type for i, type in enumerate(KEYS[name])}
+    types |= {"x": pa.int32(), "w": pa.decimal128(30, 2), "s": pa.string(), "p": pa.bool_(), "f": pa.float64()}
+    each = max(1, round(9000 ** (1 / len(KEYS[name]))))
+    table = random_table(20, 40_000, types, n_distinct={n: each for n in types if n.startswith("k")}, extremes=True, chunk_rows=7000)
+    x = len(KEYS[name])
+    calls = [("sum", x, -1, False), ("avg", x, x + 3, False), ("sum", x + 1, -1, False), ("min", x + 1, -1, False)]
+    calls += [("min", x + 2, -1, False), ("max", x + 2, -1, False), ("count", x + 2, -1, False), ("count_null", x + 2, -1, False)]
+    wanted = expected(table, x, calls)
+    for step in ("single", "both"):
+        assert_same_rows(aggregate(table, x, calls, step, radix_groups_min=500), wanted)
+
+
+def test_partitioned_tables_keep_first_last_and_moments() -> None:
+    table = random_table(21, 60_000, {"k": pa.int32(), "x": pa.float64(), "s": pa.string()}, n_distinct={"k": 5000})
+    calls = [("first", 2, -1, False), ("last", 2, -1, False), ("first", 1, -1, False), ("var_pop", 1, -1, False)]
+    plain = aggregate(table, 1, calls, radix_groups_min=1_000_000)
+    assert_same_rows(aggregate(table, 1, calls, radix_groups_min=500), plain)
+
+
+def test_a_part_with_one_hot_key() -> None:
+    """All rows of a vector go to one part, over and over."""
+    k = np.concatenate([np.arange(5000), np.full(150_000, 4), np.arange(5000)]) * 1_000_003
+    table = pa.table({"k": k, "x": np.arange(160_000)})
+    wanted = expected(table, 1, [("sum", 1, -1, False)])
+    assert_same_rows(aggregate(table, 1, [("sum", 1, -1, False)], radix_groups_min=1000), wanted)
 
 
 def test_sum_past_its_type_is_an_error() -> None:
@@ -399,6 +433,24 @@ def test_out_of_memory_leaves_nothing_behind(kib: int) -> None:
         operator = HashAggregation("agg", Account(None, kib * 1024), None, n_keys, calls, "single", schema)
         with pytest.raises(MemoryLimitError):
             run_chain([operator], table)
+
+
+@pytest.mark.parametrize("mib", [2, 8, 20])
+def test_out_of_memory_in_a_partitioned_table_leaves_nothing_behind(mib: int) -> None:
+    table = random_table(22, 200_000, {"k": pa.int64(), "s": pa.string(), "x": pa.int64()})
+    calls = [("sum", 2, -1, False), ("min", 1, -1, False)]
+    schema = Schema(output_schema(table.schema, 1, calls))
+    operator = HashAggregation("agg", Account(None, mib << 20), None, 1, calls, "single", schema, radix_groups_min=2000)
+    with pytest.raises(MemoryLimitError):
+        run_chain([operator], table)
+
+
+def test_a_table_is_not_partitioned_when_memory_is_short() -> None:
+    table = pa.table({"k": np.arange(60_000) * 1_000_003, "x": np.arange(60_000)})
+    schema = Schema(output_schema(table.schema, 1, [("sum", 1, -1, False)]))
+    account = Account(None, 12 << 20)
+    operator = HashAggregation("agg", account, None, 1, [("sum", 1, -1, False)], "single", schema, radix_groups_min=2000)
+    assert sum(batch.num_rows for batch in run_chain([operator], table)) == 60_000
 
 
 def test_results_outlive_the_operator() -> None:

@@ -1,0 +1,47 @@
+"""Groups and their aggregates: a group table with a state an aggregate beside it. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from qcore_ext.compute.aggregate_calls cimport CallState
+from qcore_ext.compute.aggregate_state cimport AggregateState
+from qcore_ext.data.column cimport Column, Vector
+from qcore_ext.data.schema cimport DataType
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount
+from qcore_ext.structures.aggregate_input cimport AggregateInput
+from qcore_ext.structures.group_table cimport GroupTable
+
+
+ctypedef struct GroupPlan:
+    # What all sets of one operator have in common. Everything is borrowed.
+    MemoryAccount* account
+    int32_t n_vectors           # keys first
+    int32_t n_keys
+    int32_t n_inputs
+    int32_t n_states
+    const DataType* types       # of the vectors
+    const DataType* state_types     # what each state was made for
+    const CallState* states
+    AggregateInput* inputs
+    bint merging                # vectors behind the keys are state columns, not arguments and filters
+
+
+ctypedef struct GroupSet:
+    const GroupPlan* plan       # borrowed
+    GroupTable* table           # owned
+    AggregateState* states      # owned; plan.n_states, behind the struct
+
+
+# `scratch` as group_table_new's.
+cdef GroupSet* group_set_new(const GroupPlan* plan, Buffer* scratch) except NULL nogil
+cdef void group_set_free(GroupSet* groups) noexcept nogil          # NULL is ignored
+cdef int group_set_clear(GroupSet* groups) except -1 nogil
+# Take in n <= VECTOR_ROWS rows; `numbers` is room for their groups.
+cdef int group_set_add(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
+# The same for rows that are states: keys, then state columns.
+cdef int group_set_merge(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
+# Update the states alone, for rows whose groups are known (NULL: all are group 0).
+cdef int group_set_update(
+    GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups,
+) except -1 nogil
+# Give every group a state, before reading out.
+cdef int group_set_complete(GroupSet* groups, int64_t n_groups) except -1 nogil

@@ -1,0 +1,102 @@
+"""Groups and their aggregates: a group table with a state an aggregate beside it. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from qcore_ext.compute.aggregate_state cimport (
+    AggregateState, state_clear, state_extend, state_free, state_init, state_merge, state_n_columns, state_update,
+    state_widen,
+)
+from qcore_ext.data.column cimport Vector, VectorScratch
+from qcore_ext.ground.memory cimport Buffer, struct_free, struct_new
+from qcore_ext.structures.aggregate_input cimport AggregateInput, aggregate_input_load
+from qcore_ext.structures.group_table cimport (
+    group_table_assign, group_table_clear, group_table_free, group_table_new,
+)
+
+
+cdef GroupSet* group_set_new(const GroupPlan* plan, Buffer* scratch) except NULL nogil:
+    cdef GroupSet* groups = <GroupSet*> struct_new(sizeof(GroupSet) + plan.n_states * sizeof(AggregateState))
+    cdef int32_t i
+    cdef bint done = False
+    groups.plan = plan
+    groups.states = <AggregateState*> (groups + 1)
+    try:
+        for i in range(plan.n_states):
+            state_init(&groups.states[i], plan.account, plan.states[i].kind, &plan.state_types[i])
+        groups.table = group_table_new(plan.account, plan.types, plan.n_keys, scratch)
+        done = True
+    finally:
+        if not done:
+            group_set_free(groups)
+    return groups
+
+
+cdef void group_set_free(GroupSet* groups) noexcept nogil:
+    cdef int32_t i
+    if groups == NULL:
+        return
+    for i in range(groups.plan.n_states):
+        state_free(&groups.states[i])
+    group_table_free(groups.table)
+    struct_free(groups)
+
+
+cdef int group_set_clear(GroupSet* groups) except -1 nogil:
+    cdef int32_t i
+    for i in range(groups.plan.n_states):
+        state_clear(&groups.states[i])
+    return group_table_clear(groups.table)
+
+
+cdef int merge_states(GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers) except -1 nogil:
+    cdef const GroupPlan* plan = groups.plan
+    cdef int64_t n_groups = groups.table.n_groups
+    cdef VectorScratch room
+    cdef Vector argument
+    cdef const Vector* arguments
+    cdef int32_t i
+    for i in range(plan.n_states):
+        arguments = vectors + plan.n_keys + plan.states[i].column
+        if state_n_columns(plan.states[i].kind) == 1:
+            state_widen(&arguments[0], n, room.values, &argument)
+            arguments = &argument
+        state_merge(&groups.states[i], n_groups, numbers, n, arguments, arguments[0].validity)
+    return 0
+
+
+cdef int group_set_update(
+    GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups,
+) except -1 nogil:
+    cdef const GroupPlan* plan = groups.plan
+    cdef AggregateInput* input
+    cdef int32_t i
+    for i in range(plan.n_inputs):
+        aggregate_input_load(&plan.inputs[i], vectors, numbers, n)
+    for i in range(plan.n_states):
+        input = &plan.inputs[plan.states[i].input]
+        if not input.nothing:
+            state_update(&groups.states[i], n_groups, numbers, n, &input.vector, input.mask)
+    return 0
+
+
+cdef int group_set_merge(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil:
+    if groups.plan.n_keys == 0:
+        return merge_states(groups, vectors, n, NULL)
+    group_table_assign(groups.table, vectors, n, numbers)
+    return merge_states(groups, vectors, n, numbers)
+
+
+cdef int group_set_add(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil:
+    if groups.plan.merging:
+        return group_set_merge(groups, vectors, n, numbers)
+    if groups.plan.n_keys == 0:
+        return group_set_update(groups, vectors, n, NULL, 1)
+    group_table_assign(groups.table, vectors, n, numbers)
+    return group_set_update(groups, vectors, n, numbers, groups.table.n_groups)
+
+
+cdef int group_set_complete(GroupSet* groups, int64_t n_groups) except -1 nogil:
+    cdef int32_t i
+    for i in range(groups.plan.n_states):
+        state_extend(&groups.states[i], n_groups)
+    return 0

@@ -1,0 +1,378 @@
+"""Many groups, a part of the key space at a time. Floor E3."""
+
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.aggregate_state cimport state_column, state_n_columns
+from qcore_ext.compute.row_hash cimport hash_vector
+from qcore_ext.data.column cimport (
+    VECTOR_BITMAP_BYTES, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_load_narrow,
+    column_unref,
+)
+from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_VIEW, phys_width
+from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.bitmap cimport bit_get, is_valid
+from qcore_ext.ground.memory cimport (
+    Arena, Buffer, MemoryAccount, Owner, arena_new, arena_take, buffer_new, buffer_unref, owner_unref, struct_free,
+    struct_new,
+)
+from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.structures.group_set cimport (
+    GroupPlan, GroupSet, group_set_add, group_set_complete, group_set_free, group_set_merge, group_set_new,
+)
+from qcore_ext.structures.group_table cimport GROUP_SCRATCH_BYTES, group_table_column
+
+cdef extern from "native/prefetch.h" nogil:
+    void qc_prefetch_write(const void* place)
+
+cdef enum:
+    PREFETCH_ROWS = 16
+    # Tables use the low bits of a hash, exchanges bits 32 and up, tags the top byte.
+    PART_SHIFT = 40
+    ROWS_EACH_MAX = 16384
+    BUFFER_BYTES_MAX = 67108864         # of all parts' rows together
+    ARENA_BYTES_MAX = 33554432
+
+ctypedef struct Wide:
+    # A 16-byte value, moved but not looked into.
+    uint64_t low
+    uint64_t high
+
+ctypedef fused Word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    Wide
+
+ctypedef struct Room:
+    uint64_t hashes[VECTOR_ROWS]
+    uint32_t places[VECTOR_ROWS]        # where each row goes, counted through all parts
+    uint32_t numbers[VECTOR_ROWS]
+    uint8_t parts[VECTOR_ROWS]
+    uint32_t counts[RADIX_PARTS]
+    Vector vectors[1]                   # n_vectors; then a VectorScratch each
+
+
+cdef int64_t room_left(MemoryAccount* account) noexcept nogil:
+    """Bytes that may still be reserved."""
+    cdef int64_t room = INT64_MAX
+    while account != NULL:
+        if account.limit > 0:
+            room = min(room, account.limit - qc_load(&account.reserved))
+        account = account.parent
+    return room
+
+
+cdef int64_t radix_groups_rows_each(const GroupPlan* plan) noexcept nogil:
+    cdef int64_t row_bytes = 1
+    cdef int64_t rows_each = ROWS_EACH_MAX
+    # Half of what is left: the groups themselves need room too.
+    cdef int64_t bytes_max = min(room_left(plan.account) // 2, <int64_t> BUFFER_BYTES_MAX)
+    cdef int32_t c
+    for c in range(plan.n_vectors):
+        row_bytes += phys_width(plan.types[c].phys)
+    while rows_each > VECTOR_ROWS and rows_each * RADIX_PARTS * row_bytes > bytes_max:
+        rows_each >>= 1
+    # Wide rows may take more than BUFFER_BYTES_MAX, but never more than there is.
+    if rows_each * RADIX_PARTS * row_bytes > max(bytes_max, room_left(plan.account) // 4):
+        return 0
+    return rows_each
+
+
+cdef RadixGroups* radix_groups_new(const GroupPlan* plan, GroupSet* groups, int64_t rows_each) except NULL nogil:
+    cdef RadixGroups* radix = <RadixGroups*> struct_new(sizeof(RadixGroups))
+    cdef int32_t c
+    cdef bint done = False
+    radix.plan = plan
+    radix.rows_each = rows_each
+    try:
+        radix.columns = <RadixColumn*> struct_new(plan.n_vectors * sizeof(RadixColumn))
+        for c in range(plan.n_vectors):
+            radix.columns[c].width = phys_width(plan.types[c].phys)
+            radix.columns[c].values = buffer_new(plan.account, RADIX_PARTS * rows_each * radix.columns[c].width)
+        radix.scratch = buffer_new(plan.account, GROUP_SCRATCH_BYTES)
+        radix.room = buffer_new(plan.account, sizeof(Room) + plan.n_vectors * (sizeof(Vector) + sizeof(VectorScratch)))
+        radix.arena = arena_new(plan.account)
+        move_groups(radix, groups)
+        done = True
+    finally:
+        if not done:
+            radix_groups_free(radix)
+    return radix
+
+
+cdef void radix_groups_free(RadixGroups* radix) noexcept nogil:
+    cdef int32_t c
+    cdef int64_t p
+    if radix == NULL:
+        return
+    if radix.columns != NULL:
+        for c in range(radix.plan.n_vectors):
+            buffer_unref(radix.columns[c].values)
+            buffer_unref(radix.columns[c].valid)
+    for p in range(RADIX_PARTS):
+        group_set_free(radix.sets[p])
+    struct_free(radix.columns)
+    buffer_unref(radix.scratch)
+    buffer_unref(radix.room)
+    owner_unref(<Owner*> radix.arena)
+    struct_free(radix)
+
+
+cdef inline VectorScratch* scratch_of(RadixGroups* radix, int32_t column) noexcept nogil:
+    cdef Room* room = <Room*> radix.room.data
+    return (<VectorScratch*> (room.vectors + radix.plan.n_vectors + 1)) + column
+
+
+cdef GroupSet* part_set(RadixGroups* radix, int64_t part) except NULL nogil:
+    if radix.sets[part] == NULL:
+        radix.sets[part] = group_set_new(radix.plan, radix.scratch)
+    return radix.sets[part]
+
+
+# --- moving the groups there were ---
+
+cdef int32_t n_state_columns(const GroupPlan* plan) noexcept nogil:
+    cdef int32_t n = 0
+    cdef int32_t i
+    for i in range(plan.n_states):
+        n += state_n_columns(plan.states[i].kind)
+    return n
+
+
+cdef int hash_column(Column* column, int64_t n, bint combine, VectorScratch* scratch, uint64_t* hashes) except -1 nogil:
+    cdef Vector vector
+    cdef int64_t start = 0
+    while start < n:
+        column_load_narrow(column, start, NULL, min(n - start, <int64_t> VECTOR_ROWS), scratch, &vector)
+        hash_vector(&vector, min(n - start, <int64_t> VECTOR_ROWS), combine, hashes + start)
+        start += VECTOR_ROWS
+    return 0
+
+
+cdef int merge_by_part(
+    RadixGroups* radix, Column** columns, int32_t n_columns, const uint64_t* hashes, int64_t n, uint32_t* order,
+    Vector* vectors, VectorScratch* scratch,
+) except -1 nogil:
+    """Merge rows 0..n of the columns (keys, states) into their parts' sets. `order` is room for n."""
+    cdef int64_t starts[RADIX_PARTS + 1]
+    cdef int64_t i, p, m, start
+    cdef int32_t c
+    memset(starts, 0, sizeof(starts))
+    for i in range(n):
+        starts[((hashes[i] >> PART_SHIFT) & (RADIX_PARTS - 1)) + 1] += 1
+    for p in range(RADIX_PARTS):
+        starts[p + 1] += starts[p]
+    for i in range(n):
+        p = (hashes[i] >> PART_SHIFT) & (RADIX_PARTS - 1)
+        order[starts[p]] = <uint32_t> i
+        starts[p] += 1
+    start = 0
+    for p in range(RADIX_PARTS):
+        while start < starts[p]:
+            m = min(starts[p] - start, <int64_t> VECTOR_ROWS)
+            for c in range(n_columns):
+                column_load_narrow(columns[c], 0, order + start, m, &scratch[c], &vectors[c])
+            group_set_merge(part_set(radix, p), vectors, m, (<Room*> radix.room.data).numbers)
+            start += m
+    return 0
+
+
+cdef int move_groups(RadixGroups* radix, GroupSet* groups) except -1 nogil:
+    cdef const GroupPlan* plan = radix.plan
+    cdef int64_t n = groups.table.n_groups
+    cdef int32_t n_columns = plan.n_keys + n_state_columns(plan)
+    cdef Column** columns = NULL
+    cdef Vector* vectors = NULL
+    cdef Buffer* scratch = NULL
+    cdef Buffer* hashes = NULL
+    cdef Buffer* order = NULL
+    cdef int32_t i, j
+    group_set_complete(groups, n)
+    try:
+        columns = <Column**> struct_new(n_columns * sizeof(Column*))
+        vectors = <Vector*> struct_new(n_columns * sizeof(Vector))
+        scratch = buffer_new(plan.account, n_columns * sizeof(VectorScratch))
+        hashes = buffer_new(plan.account, n * sizeof(uint64_t))
+        order = buffer_new(plan.account, n * sizeof(uint32_t))
+        for i in range(plan.n_keys):
+            columns[i] = group_table_column(groups.table, i, 0, n, plan.account)
+            hash_column(columns[i], n, i > 0, <VectorScratch*> scratch.data, <uint64_t*> hashes.data)
+        for i in range(plan.n_states):
+            for j in range(state_n_columns(plan.states[i].kind)):
+                columns[plan.n_keys + plan.states[i].column + j] = state_column(&groups.states[i], j, 0, n, plan.account)
+        merge_by_part(
+            radix, columns, n_columns, <uint64_t*> hashes.data, n, <uint32_t*> order.data, vectors,
+            <VectorScratch*> scratch.data,
+        )
+    finally:
+        if columns != NULL:
+            for i in range(n_columns):
+                column_unref(columns[i])
+        struct_free(columns)
+        struct_free(vectors)
+        buffer_unref(scratch)
+        buffer_unref(hashes)
+        buffer_unref(order)
+    return 0
+
+
+# --- scattering ---
+
+cdef void scatter(const Word* values, const uint32_t* places, int64_t n, Word* out) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t ahead = max(n - PREFETCH_ROWS, <int64_t> 0)
+    # With 256 open lines a column the next one is rarely in the first-level cache.
+    for i in range(ahead):
+        qc_prefetch_write(&out[places[i + PREFETCH_ROWS]])
+        out[places[i]] = values[i]
+    for i in range(ahead, n):
+        out[places[i]] = values[i]
+
+
+cdef void scatter_narrow(const int64_t* values, const uint32_t* places, int64_t n, Wide* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[places[i]].low = <uint64_t> values[i]
+        out[places[i]].high = <uint64_t> (values[i] >> 63)
+
+
+cdef int scatter_strings(
+    RadixGroups* radix, const Vector* vector, const uint32_t* places, int64_t n, StringView* out,
+) except -1 nogil:
+    """The bytes of long strings are copied: their batch may be gone when the rows are taken in."""
+    cdef const StringView* views = <const StringView*> vector.values
+    cdef StringView* view
+    cdef char* copy
+    cdef int64_t i
+    scatter[Wide](<const Wide*> views, places, n, <Wide*> out)
+    for i in range(n):
+        if views[i].length > VIEW_INLINE_BYTES:
+            view = &out[places[i]]
+            if not is_valid(vector.validity, i):
+                memset(view, 0, sizeof(StringView))
+                continue
+            copy = <char*> arena_take(radix.arena, view.length)
+            memcpy(copy, view.pointer, view.length)
+            view.pointer = copy
+            radix.arena_bytes += view.length
+    return 0
+
+
+cdef int scatter_column(
+    RadixGroups* radix, int32_t c, const Vector* vector, const uint32_t* places, int64_t n,
+) except -1 nogil:
+    cdef RadixColumn* column = &radix.columns[c]
+    cdef char* out = column.values.data
+    cdef uint8_t* valid
+    cdef int64_t i
+    if vector.phys == PHYS_VIEW:
+        scatter_strings(radix, vector, places, n, <StringView*> out)
+    elif column.width == 16 and vector.phys == PHYS_I64:
+        scatter_narrow(<const int64_t*> vector.values, places, n, <Wide*> out)
+    elif column.width == 16:
+        scatter[Wide](<const Wide*> vector.values, places, n, <Wide*> out)
+    elif column.width == 8:
+        scatter[uint64_t](<const uint64_t*> vector.values, places, n, <uint64_t*> out)
+    elif column.width == 4:
+        scatter[uint32_t](<const uint32_t*> vector.values, places, n, <uint32_t*> out)
+    elif column.width == 2:
+        scatter[uint16_t](<const uint16_t*> vector.values, places, n, <uint16_t*> out)
+    elif column.width == 1:
+        scatter[uint8_t](<const uint8_t*> vector.values, places, n, <uint8_t*> out)
+    if vector.validity != NULL and column.valid == NULL:
+        column.valid = buffer_new(radix.plan.account, RADIX_PARTS * radix.rows_each)
+        memset(column.valid.data, 1, RADIX_PARTS * radix.rows_each)
+    if column.valid != NULL:
+        valid = <uint8_t*> column.valid.data
+        for i in range(n):
+            valid[places[i]] = vector.validity == NULL or bit_get(vector.validity, i)
+    return 0
+
+
+cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) except -1 nogil:
+    cdef Room* room = <Room*> radix.room.data
+    cdef uint32_t* counts = room.counts
+    cdef int64_t i, p
+    cdef int32_t c
+    for c in range(radix.plan.n_keys):
+        hash_vector(&vectors[c], n, c > 0, room.hashes)
+    memset(counts, 0, sizeof(room.counts))
+    for i in range(n):
+        room.parts[i] = <uint8_t> (room.hashes[i] >> PART_SHIFT)
+        counts[room.parts[i]] += 1
+    for p in range(RADIX_PARTS):
+        if radix.n_rows[p] + counts[p] > radix.rows_each:
+            take_in(radix, p)
+        counts[p] = <uint32_t> (p * radix.rows_each + radix.n_rows[p])
+    for i in range(n):
+        room.places[i] = counts[room.parts[i]]
+        counts[room.parts[i]] += 1
+    for c in range(radix.plan.n_vectors):
+        scatter_column(radix, c, &vectors[c], room.places, n)
+    for p in range(RADIX_PARTS):
+        radix.n_rows[p] = counts[p] - p * radix.rows_each
+    if radix.arena_bytes > ARENA_BYTES_MAX:
+        return take_in_all(radix)
+    return 0
+
+
+# --- taking in ---
+
+cdef int take_in(RadixGroups* radix, int64_t part) except -1 nogil:
+    """A part's buffered rows into its groups."""
+    cdef Room* room = <Room*> radix.room.data
+    cdef RadixColumn* column
+    cdef VectorScratch* scratch
+    cdef Vector* vector
+    cdef int64_t n, at
+    cdef int64_t start = 0
+    cdef int32_t c
+    while start < radix.n_rows[part]:
+        n = min(radix.n_rows[part] - start, <int64_t> VECTOR_ROWS)
+        at = part * radix.rows_each + start
+        for c in range(radix.plan.n_vectors):
+            column = &radix.columns[c]
+            scratch = scratch_of(radix, c)
+            vector = &room.vectors[c]
+            vector.phys = radix.plan.types[c].phys
+            vector.values = column.values.data + at * column.width
+            vector.validity = NULL
+            if vector.phys == PHYS_I128 and simd_kernels().narrow(
+                <const int64_t*> vector.values, n, <int64_t*> scratch.values
+            ) == 0:
+                vector.phys = PHYS_I64
+                vector.values = scratch.values
+            if column.valid != NULL:
+                memset(scratch.validity, 0, VECTOR_BITMAP_BYTES)
+                simd_kernels().mask_to_bits(<const uint8_t*> column.valid.data + at, n, scratch.validity)
+                vector.validity = scratch.validity
+        group_set_add(part_set(radix, part), room.vectors, n, room.numbers)
+        start += n
+    radix.n_rows[part] = 0
+    return 0
+
+
+cdef int take_in_all(RadixGroups* radix) except -1 nogil:
+    cdef Arena* arena
+    cdef int64_t p
+    for p in range(RADIX_PARTS):
+        take_in(radix, p)
+    if radix.arena_bytes > 0:
+        arena = arena_new(radix.plan.account)
+        owner_unref(<Owner*> radix.arena)
+        radix.arena = arena
+        radix.arena_bytes = 0
+    return 0
+
+
+cdef int radix_groups_finish(RadixGroups* radix) except -1 nogil:
+    cdef int32_t c
+    take_in_all(radix)
+    for c in range(radix.plan.n_vectors):
+        buffer_unref(radix.columns[c].values)
+        buffer_unref(radix.columns[c].valid)
+        radix.columns[c].values = NULL
+        radix.columns[c].valid = NULL
+    return 0
