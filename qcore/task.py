@@ -158,8 +158,8 @@ class Task:
 
     def _stop_feeding(self) -> None:
         """End the sources that still wait for splits nobody wants any more."""
-        for splits in self._waiting_splits:
-            splits.close()
+        while self._waiting_splits:
+            self._waiting_splits.pop().close()
         for feeder in self._feeders:
             feeder.join()
 
