@@ -18,7 +18,10 @@ FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
 FLAGS += ["-fno-strict-aliasing", "-Wno-unused-function", "-Wno-discarded-qualifiers"]
 BUILD = "build/debug" if DEBUG else "build"
 # C sources of a module beside its .pyx: the same kernels for several instruction sets, each under a target pragma.
-NATIVE = {"qcore_ext.ground.simd": [f"qcore_ext/ground/native/simd_v{level}.c" for level in (2, 3, 4)]}
+NATIVE = {
+    f"qcore_ext.ground.{name}": [f"qcore_ext/ground/native/{name}_v{level}.c" for level in (2, 3, 4)]
+    for name in ("simd", "probe")
+}
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,

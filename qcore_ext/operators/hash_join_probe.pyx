@@ -305,7 +305,7 @@ cdef class HashProbe(Operator):
         join_table_find(self.table, &self.lookup, self.keys, self.position, rows, self.vector_rows)
         join_table_groups(self.table, &self.lookup)
         if keep_misses:
-            spread_misses(&self.lookup, self.vector_rows)
+            spread_misses(self.table, &self.lookup, self.vector_rows)
         memset(&self.cursor, 0, sizeof(PairCursor))
         return 0
 
@@ -486,7 +486,7 @@ cdef class HashProbe(Operator):
             selected = self.batch.selection + self.position if self.batch.selection != NULL else NULL
             self.look_up(selected, False)
             for i in range(self.lookup.n_hits):
-                mark_group(self.table, self.lookup.starts[i], self.lookup.counts[i])
+                mark_group(self.table, self.lookup.starts[i], 1 if self.table.unique else self.lookup.counts[i])
             self.position += self.vector_rows
         return 0
 

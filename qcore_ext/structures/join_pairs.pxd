@@ -38,7 +38,7 @@ cdef void group_pairs(
     Pairs* pairs,
 ) noexcept nogil
 # Turn the hits into all n rows of the vector, those that missed with an empty group.
-cdef void spread_misses(JoinLookup* lookup, int64_t n) noexcept nogil
+cdef void spread_misses(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil
 # Mark build rows as matched.
 cdef void mark_group(const JoinTable* table, int64_t start, int64_t count) noexcept nogil
 cdef void mark_rows(uint8_t* matched, const uint32_t* rows, int64_t n) noexcept nogil

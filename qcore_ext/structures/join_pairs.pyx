@@ -56,13 +56,13 @@ cdef void unique_pairs(
             build_rows[i] = starts[i]
 
 
-cdef void spread_misses(JoinLookup* lookup, int64_t n) noexcept nogil:
+cdef void spread_misses(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil:
     cdef int64_t hit = lookup.n_hits - 1
     cdef int64_t i
     for i in range(n - 1, -1, -1):
         if lookup.flags[i]:
             lookup.starts[i] = lookup.starts[hit]
-            lookup.counts[i] = lookup.counts[hit]
+            lookup.counts[i] = 1 if table.unique else lookup.counts[hit]
             hit -= 1
         else:
             lookup.counts[i] = 0

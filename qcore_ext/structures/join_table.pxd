@@ -12,8 +12,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner
+from qcore_ext.ground.probe cimport Group, RankWord, Slot
 from qcore_ext.structures.key_codes cimport KeyCoder
-from qcore_ext.structures.rank_bitmap cimport RankWord
 
 cpdef enum IndexKind:
     INDEX_NONE = 0              # no row has a key: nothing matches
@@ -21,16 +21,6 @@ cpdef enum IndexKind:
     INDEX_CODES = 2
     INDEX_HASHES = 3
     INDEX_EVERY = 4             # no keys: all rows are one group, which everything matches (nested-loop join)
-
-
-ctypedef struct Group:
-    uint32_t start
-    uint32_t count
-
-
-ctypedef struct Slot:
-    uint64_t key                # code or hash
-    Group group                 # count 0: the slot is empty
 
 
 ctypedef struct JoinTable:
@@ -71,7 +61,7 @@ ctypedef struct JoinLookup:
     bint some_null
     uint32_t* hits              # positions of the flagged rows within the vector
     uint32_t* starts            # by hit
-    uint32_t* counts
+    uint32_t* counts            # by hit; of a table whose keys are unique, only once misses are spread among them
     int64_t n_hits
 
 
@@ -88,7 +78,7 @@ cdef void key_places(const uint64_t* keys, int64_t n, uint64_t mask, bint mixed,
 cdef int join_table_find(
     const JoinTable* table, JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
 ) except -1 nogil
-# starts and counts of the hits.
+# Starts of the hits' groups, and their counts unless no key occurs twice.
 cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept nogil
 
 

@@ -8,13 +8,10 @@ from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, c
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
+from qcore_ext.ground.probe cimport Group, Slot, probe_kernels
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.structures.key_codes cimport key_coder_free, key_codes, rows_without_null
 from qcore_ext.structures.key_compare cimport keys_compare, keys_equal
-from qcore_ext.structures.rank_bitmap cimport rank_words_ranks, rank_words_test
-
-cdef extern from "native/mix.h" nogil:
-    uint64_t qc_mix(uint64_t value)
 
 
 cdef void join_table_free(Owner* self) noexcept nogil:
@@ -82,34 +79,11 @@ cdef void join_lookup_close(JoinLookup* lookup) noexcept nogil:
 
 cdef void key_places(const uint64_t* keys, int64_t n, uint64_t mask, bint mixed, uint32_t* places) noexcept nogil:
     cdef int64_t i
-    if mixed:
-        for i in range(n):
-            places[i] = <uint32_t> (keys[i] & mask)
-    else:
-        for i in range(n):
-            places[i] = <uint32_t> (qc_mix(keys[i]) & mask)
-
-
-cdef int64_t first_slots(
-    const Slot* slots, const uint64_t* keys, const uint32_t* places, int64_t n,
-    uint8_t* flags,             # IN, OUT: wanted; found
-    uint8_t* pending,           # OUT: wanted, and the slot holds another key
-    Group* groups,              # OUT; of the slot, while its cache line is at hand
-) noexcept nogil:
-    """Compare each key with its first slot. No branch and no compaction: beside missing loads they cost 7 ns."""
-    cdef int64_t i
-    cdef int64_t n_pending = 0
-    cdef uint8_t same, taken
-    cdef const Slot* slot
+    if not mixed:
+        probe_kernels().places(keys, n, mask, places)
+        return
     for i in range(n):
-        slot = &slots[places[i]]
-        taken = slot.group.count != 0
-        same = slot.key == keys[i]
-        groups[i] = slot.group
-        pending[i] = flags[i] & taken & (same ^ 1)
-        n_pending += pending[i]
-        flags[i] &= taken & same
-    return n_pending
+        places[i] = <uint32_t> (keys[i] & mask)
 
 
 cdef void walk_slots(
@@ -136,11 +110,14 @@ cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint
     cdef uint8_t pending[VECTOR_ROWS]
     cdef int64_t n_pending
     key_places(lookup.codes, n, table.slot_mask, mixed, lookup.places)
-    if first_slots(table.slots, lookup.codes, lookup.places, n, lookup.flags, pending, lookup.groups):
+    if probe_kernels().first_slots(
+        table.slots, lookup.codes, lookup.places, n, lookup.flags, pending, lookup.groups
+    ) > 0:
         # The hits are not listed yet: their room serves for the rows still looking.
         n_pending = simd_kernels().mask_rows(pending, n, 0, lookup.hits)
         walk_slots(
-            table.slots, table.slot_mask, lookup.codes, lookup.hits, n_pending, lookup.places, lookup.flags, lookup.groups
+            table.slots, table.slot_mask, lookup.codes, lookup.hits, n_pending, lookup.places, lookup.flags,
+            lookup.groups
         )
 
 
@@ -213,7 +190,7 @@ cdef int join_table_find(
     else:
         key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
         if table.index == INDEX_RANKS:
-            rank_words_test(table.words, lookup.codes, n, lookup.flags)
+            probe_kernels().rank_test(table.words, lookup.codes, n, lookup.flags)
         else:
             find_slots(table, lookup, n, False)
     lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
@@ -236,11 +213,8 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept
         for i in range(n):
             counts[i] = <uint32_t> table.n_rows
     elif table.index == INDEX_RANKS:
-        rank_words_ranks(table.words, lookup.codes, hits, n, out)
-        if table.unique:
-            for i in range(n):
-                counts[i] = 1
-        else:
+        probe_kernels().ranks(table.words, lookup.codes, hits, n, out)
+        if not table.unique:
             for i in range(n):
                 rank = out[i]
                 out[i] = starts[rank]
@@ -248,4 +222,6 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept
     else:
         for i in range(n):
             out[i] = groups[hits[i]].start
-            counts[i] = groups[hits[i]].count
+        if not table.unique:
+            for i in range(n):
+                counts[i] = groups[hits[i]].count

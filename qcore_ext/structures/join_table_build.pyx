@@ -8,17 +8,16 @@ from qcore_ext.data.column cimport VECTOR_ROWS, Column
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free, struct_new,
 )
+from qcore_ext.ground.probe cimport RankWord, Slot, probe_kernels
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.join_table cimport (
-    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, JoinLookup, JoinTable, Slot, join_lookup_close,
+    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, JoinLookup, JoinTable, join_lookup_close,
     join_lookup_load, join_lookup_open, join_table_new, key_places,
 )
 from qcore_ext.structures.key_codes cimport key_codable, key_coder_measure, key_codes, rows_without_null
 from qcore_ext.structures.key_compare cimport keys_equal
-from qcore_ext.structures.rank_bitmap cimport (
-    RankWord, rank_words_finish, rank_words_new, rank_words_ranks, rank_words_set,
-)
+from qcore_ext.structures.rank_bitmap cimport rank_words_finish, rank_words_new, rank_words_set
 from qcore_ext.structures.row_store cimport RowStore, row_store_column
 
 cdef extern from "native/huge_pages.h" nogil:
@@ -91,7 +90,7 @@ cdef int64_t ranks_of_vector(
     join_lookup_load(lookup, keys, start, NULL, n)
     key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
     lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
-    rank_words_ranks(table.words, lookup.codes, lookup.hits, lookup.n_hits, lookup.starts)
+    probe_kernels().ranks(table.words, lookup.codes, lookup.hits, lookup.n_hits, lookup.starts)
     return lookup.n_hits
 
 

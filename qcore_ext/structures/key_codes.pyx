@@ -11,6 +11,7 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport struct_free, struct_new
+from qcore_ext.ground.probe cimport probe_kernels
 
 ctypedef fused Narrow:
     int8_t
@@ -202,17 +203,6 @@ cdef void key_coder_free(KeyCoder* coder) noexcept nogil:
     coder.n_parts = 0
 
 
-cdef void first_codes(
-    const uint64_t* words, int64_t n, uint64_t minimum, uint64_t span, uint64_t* codes, uint8_t* flags,
-) noexcept nogil:
-    cdef int64_t i
-    cdef uint64_t code
-    for i in range(n):
-        code = words[i] - minimum
-        flags[i] = code <= span
-        codes[i] = code if code <= span else 0
-
-
 cdef void further_codes(
     const uint64_t* words, int64_t n, uint64_t minimum, uint64_t span, int shift, uint64_t* codes, uint8_t* flags,
 ) noexcept nogil:
@@ -235,7 +225,7 @@ cdef void key_codes(
     for k in range(coder.n_parts):
         part = &coder.parts[k]
         if k == 0:
-            first_codes(patterns(&vectors[k], n, room), n, part.minimum, part.range, codes, flags)
+            probe_kernels().codes(patterns(&vectors[k], n, room), n, part.minimum, part.range, codes, flags)
         else:
             # A part of range 0 after 64 bits adds nothing; shifting by 64 would be undefined.
             further_codes(

@@ -6,25 +6,13 @@ numbers: the 147,000 order keys that TPC-H Q3 keeps out of a range of 6 million 
 cache.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-
-
-ctypedef struct RankWord:
-    uint64_t bits
-    uint32_t rank               # bits set in all words before
-    uint32_t unused
-
+from qcore_ext.ground.probe cimport RankWord
 
 cdef Buffer* rank_words_new(MemoryAccount* account, uint64_t largest_code) except NULL nogil       # all clear
-# flagged ones
+# Add the flagged codes.
 cdef void rank_words_set(RankWord* words, const uint64_t* codes, const uint8_t* flags, int64_t n) noexcept nogil
-# fill in ranks; number of bits set
+# Fill the ranks in; how many codes there are.
 cdef int64_t rank_words_finish(RankWord* words, uint64_t largest_code) noexcept nogil
-# flags[i] &= codes[i] is in the set. codes[i] must not pass the largest code.
-cdef void rank_words_test(const RankWord* words, const uint64_t* codes, int64_t n, uint8_t* flags) noexcept nogil
-# Ranks of codes[at[i]], each of which is in the set.
-cdef void rank_words_ranks(
-    const RankWord* words, const uint64_t* codes, const uint32_t* at, int64_t n, uint32_t* ranks,
-) noexcept nogil

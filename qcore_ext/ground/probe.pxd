@@ -1,0 +1,35 @@
+"""Looking keys up in join tables, in the best instruction set; native/probe.h documents each kernel. Floor E0."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef extern from "native/probe.h" nogil:
+    ctypedef struct RankWord "QcRankWord":
+        uint64_t bits
+        uint32_t rank
+
+    ctypedef struct Group "QcGroup":
+        uint32_t start
+        uint32_t count
+
+    ctypedef struct Slot "QcSlot":
+        uint64_t key
+        Group group
+
+    ctypedef struct ProbeKernels:
+        void (*codes)(
+            const uint64_t* keys, int64_t n, uint64_t minimum, uint64_t range, uint64_t* codes, uint8_t* flags,
+        ) noexcept nogil
+        void (*rank_test)(const RankWord* words, const uint64_t* codes, int64_t n, uint8_t* flags) noexcept nogil
+        void (*ranks)(
+            const RankWord* words, const uint64_t* codes, const uint32_t* at, int64_t n, uint32_t* ranks,
+        ) noexcept nogil
+        int64_t (*rank_fill)(RankWord* words, int64_t n_words) noexcept nogil
+        void (*places)(const uint64_t* keys, int64_t n, uint64_t mask, uint32_t* places) noexcept nogil
+        int64_t (*first_slots)(
+            const Slot* slots, const uint64_t* keys, const uint32_t* places, int64_t n, uint8_t* flags,
+            uint8_t* pending, Group* groups,
+        ) noexcept nogil
+
+
+cdef const ProbeKernels* probe_kernels() noexcept nogil

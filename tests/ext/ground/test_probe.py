@@ -1,0 +1,32 @@
+"""The look-up kernels give the same in every instruction set. SPEC H1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from joins import as_table, hash_join, oracle_join
+
+from oracle import assert_same_rows
+from qcore_ext.ground import probe
+
+
+@pytest.fixture(params=[2, 3, 4])
+def level(request):
+    if not probe.use_level(request.param):
+        pytest.skip(f"this processor has not got x86-64-v{request.param}")
+    yield request.param
+    assert any(probe.use_level(best) for best in (4, 3, 2))
+
+
+@pytest.mark.parametrize("spread", [1, 3, 10**15], ids=["dense", "sparse", "hashed"])
+@pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 2047, 2048, 2049, 5000])
+def test_levels_agree(duck, level, n_rows, spread):
+    rng = np.random.default_rng(n_rows)
+    build = pa.table({"b": pa.array(rng.permutation(n_rows) * spread - 17), "v": range(n_rows)})
+    keys = rng.integers(-5, n_rows + 5, n_rows) * spread - 17
+    probe_side = pa.table({"p": pa.array(keys, mask=rng.random(n_rows) < 0.1)})
+    for kind in ("inner", "left", "left_anti"):
+        expected = oracle_join(duck, probe_side, build, kind, ["p"], ["b"])
+        actual = hash_join(probe_side, build, kind, ["p"], ["b"])
+        assert_same_rows(as_table(actual, expected), expected)
