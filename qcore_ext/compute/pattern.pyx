@@ -11,9 +11,7 @@ from qcore_ext.compute.kernel cimport Frame, Register, Step, arg, frame_arena, r
 from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport arena_take, struct_new
-
-cdef extern from "native/search.h" nogil:
-    int64_t qc_find(const char* text, int64_t n, const char* needle, int64_t m)
+from qcore_ext.ground.simd cimport simd_kernels
 
 
 ctypedef struct Segment:
@@ -62,7 +60,7 @@ cdef int64_t find(const Segment* segment, const char* text, int64_t length, int6
     """The byte behind the segment's first occurrence from byte `at` on, or -1."""
     cdef int64_t place
     if not segment.has_wildcard:
-        place = qc_find(text + at, length - at, segment.text, segment.length)
+        place = simd_kernels().find(text + at, length - at, segment.text, segment.length)
         return -1 if place < 0 else at + place + segment.length
     while at < length:
         place = match_at(segment, text, length, at)
@@ -192,7 +190,7 @@ cdef bint stands(int64_t test, const char* text, int64_t n, const char* part, in
         return memcmp(text, part, m) == 0
     if test == 2:
         return memcmp(text + n - m, part, m) == 0
-    return m == 0 or qc_find(text, n, part, m) >= 0
+    return m == 0 or simd_kernels().find(text, n, part, m) >= 0
 
 
 cdef int column_kernel(const Step* step, Frame* frame) except -1 nogil:

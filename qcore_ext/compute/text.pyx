@@ -12,9 +12,7 @@ from qcore_ext.compute.pattern cimport pattern_bind
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport arena_take
-
-cdef extern from "native/search.h" nogil:
-    int64_t qc_find(const char* text, int64_t n, const char* needle, int64_t m)
+from qcore_ext.ground.simd cimport simd_kernels
 
 
 cdef inline void view_set(StringView* view, const char* text, int64_t length) noexcept nogil:
@@ -125,7 +123,7 @@ cdef int end_kernel(const Step* step, Frame* frame) except -1 nogil:
 cdef inline bint is_in(const char* character, int64_t length, const StringView* among) noexcept nogil:
     if among == NULL:
         return character[0] == c" "
-    return qc_find(view_data(among), among.length, character, length) >= 0
+    return simd_kernels().find(view_data(among), among.length, character, length) >= 0
 
 
 cdef int trim_kernel(const Step* step, Frame* frame) except -1 nogil:
@@ -184,7 +182,7 @@ cdef int position_kernel(const Step* step, Frame* frame) except -1 nogil:
         if is_valid(out.validity, i):
             at = 0
             if needles[i].length > 0:
-                at = qc_find(view_data(&views[i]), views[i].length, view_data(&needles[i]), needles[i].length)
+                at = simd_kernels().find(view_data(&views[i]), views[i].length, view_data(&needles[i]), needles[i].length)
             if at >= 0:
                 (<int64_t*> out.own_values)[i] = characters(view_data(&views[i]), at) + 1
     return 0
@@ -293,7 +291,7 @@ cdef int replace_kernel(const Step* step, Frame* frame) except -1 nogil:
         count = 0
         at = 0
         while True:
-            found = qc_find(text + at, length - at, old, old_length)
+            found = simd_kernels().find(text + at, length - at, old, old_length)
             if found < 0:
                 break
             count += 1
@@ -303,7 +301,7 @@ cdef int replace_kernel(const Step* step, Frame* frame) except -1 nogil:
         place = view_new(frame, &made[i], length + count * (new_length - old_length))
         at = 0
         while count > 0:
-            found = qc_find(text + at, length - at, old, old_length)
+            found = simd_kernels().find(text + at, length - at, old, old_length)
             memcpy(place, text + at, found)
             memcpy(place + found, view_data(&news[i]), new_length)
             place += found + new_length

@@ -44,6 +44,7 @@ cdef extern from "native/simd.h" nogil:
         ) noexcept nogil
         void (*select[5])(const uint8_t* mask, const void* a, const void* b, void* out, int64_t n) noexcept nogil
         uint64_t (*narrow_rows)(const int64_t* wide, const uint32_t* rows, int64_t n, int64_t* out) noexcept nogil
+        int64_t (*find)(const char* text, int64_t n, const char* needle, int64_t m) noexcept nogil
 
 
 cdef const SimdKernels* simd_kernels() noexcept nogil

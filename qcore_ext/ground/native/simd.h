@@ -51,6 +51,8 @@ typedef struct {
     void (*select[5])(const uint8_t *mask, const void *a, const void *b, void *out, int64_t n);
     /* narrow, of the rows rows[0..n). */
     uint64_t (*narrow_rows)(const int64_t *wide, const uint32_t *rows, int64_t n, int64_t *out);
+    /* Position of the first occurrence of needle (m >= 1 bytes) in text (n bytes), or -1. */
+    int64_t (*find)(const char *text, int64_t n, const char *needle, int64_t m);
 } SimdKernels;
 
 const SimdKernels *qc_simd(void);       /* the best this processor runs */

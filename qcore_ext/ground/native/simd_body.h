@@ -393,6 +393,55 @@ static inline void view_fast(const char *text, int64_t length, char *out) { view
 VIEWS(views, int32_t)
 VIEWS(views_large, int64_t)
 
+/* memmem builds a table at every call, which costs more than the search in short strings: here the first and the last byte
+   of the needle are compared with many positions at once, and the rest only where both fit. */
+static int64_t find_blocks(const char *text, int64_t n, const char *needle, int64_t m) {
+    int64_t last = n - m, i = 0;
+#if defined(__SSE2__)
+    if (last >= 15) {
+        const __m128i first = _mm_set1_epi8(needle[0]), final = _mm_set1_epi8(needle[m - 1]);
+        for (;;) {
+            __m128i a = _mm_loadu_si128((const __m128i *) (text + i));
+            __m128i b = _mm_loadu_si128((const __m128i *) (text + i + m - 1));
+            unsigned hits = (unsigned) _mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(a, first), _mm_cmpeq_epi8(b, final)));
+            for (; hits; hits &= hits - 1) {
+                int64_t at = i + __builtin_ctz(hits);
+                if (memcmp(text + at, needle, (size_t) m) == 0) return at;
+            }
+            if (i == last - 15) return -1;
+            i = i + 16 <= last - 15 ? i + 16 : last - 15;      /* the last block overlaps the one before */
+        }
+    }
+#endif
+    for (; i <= last; i++)
+        if (text[i] == needle[0] && memcmp(text + i, needle, (size_t) m) == 0) return i;
+    return -1;
+}
+
+#if defined(__AVX512BW__)
+/* Masked loads: most strings are one block, without a branch on their length. The needle is compared in a register, for a
+   call in this function would spill all of them. */
+static int64_t find_masked(const char *text, int64_t n, const char *needle, int64_t m) {
+    if (m > 64) return find_blocks(text, n, needle, m);
+    const __mmask64 inside = ~0ULL >> (64 - m);
+    const __m512i whole = _mm512_maskz_loadu_epi8(inside, needle);
+    const __m512i first = _mm512_set1_epi8(needle[0]), final = _mm512_set1_epi8(needle[m - 1]);
+    for (int64_t i = 0, left = n - m + 1; left > 0; i += 64, left -= 64) {
+        __mmask64 block = left >= 64 ? ~0ULL : (1ULL << left) - 1;
+        uint64_t hits = _mm512_mask_cmpeq_epi8_mask(block, _mm512_maskz_loadu_epi8(block, text + i), first);
+        hits = _mm512_mask_cmpeq_epi8_mask(hits, _mm512_maskz_loadu_epi8(block, text + i + m - 1), final);
+        for (; hits; hits &= hits - 1) {
+            int64_t at = i + __builtin_ctzll(hits);
+            if (_mm512_mask_cmpneq_epi8_mask(inside, _mm512_maskz_loadu_epi8(inside, text + at), whole) == 0) return at;
+        }
+    }
+    return -1;
+}
+#define FIND find_masked
+#else
+#define FIND find_blocks
+#endif
+
 /* --- the table --- */
 
 #define SHAPES(f) {f##_vv, f##_vs, f##_sv}
@@ -425,5 +474,6 @@ const SimdKernels SIMD_TABLE = {
     .mask_or = mask_or,
     .views = views,
     .views_large = views_large,
+    .find = FIND,
     .select = {select_1, select_2, select_4, select_8, select_16},
 };
