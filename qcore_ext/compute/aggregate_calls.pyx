@@ -1,7 +1,7 @@
 """Aggregate calls taken apart: what is read, which states are kept, how results come of them. Floor E2."""
 
 from libc.math cimport sqrt
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
 from qcore_ext.compute.aggregate_state cimport (
@@ -10,8 +10,8 @@ from qcore_ext.compute.aggregate_state cimport (
 )
 from qcore_ext.data.column cimport Column, column_new_flat, column_unref
 from qcore_ext.data.schema cimport (
-    PHYS_F64, PHYS_I64, PHYS_I128, PHYS_U64, TYPE_BOOL, TYPE_DECIMAL, CSchema, DataType, Schema, schema_copy_field,
-    schema_new, schema_set_field, type_equal, type_name,
+    PHYS_F64, PHYS_I128, PHYS_U64, TYPE_BOOL, TYPE_DECIMAL, CSchema, DataType, Schema, schema_copy_field,
+    schema_new, schema_set_field, type_name,
 )
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, owner_unref, struct_free, struct_new
@@ -99,11 +99,12 @@ cdef class AggregateCalls:
         return any(self.inputs[i].distinct for i in range(self.n_inputs))
 
     cdef int check_types(self, const DataType* types, int32_t n_types) except -1:
-        cdef int32_t i, argument
+        cdef int32_t i, argument, last
         cdef int rep
         for i in range(self.n_inputs):
-            if max(self.inputs[i].argument, self.inputs[i].filter) >= n_types:
-                raise PlanError(f"an aggregate reads input {max(self.inputs[i].argument, self.inputs[i].filter)} of {n_types}")
+            last = max(self.inputs[i].argument, self.inputs[i].filter)
+            if last >= n_types:
+                raise PlanError(f"an aggregate reads input {last} of {n_types}")
             if self.inputs[i].filter >= 0 and types[self.inputs[i].filter].id != TYPE_BOOL:
                 raise PlanError(f"the filter of an aggregate is {type_name(&types[self.inputs[i].filter])}, not bool")
         for i in range(self.n_states):
@@ -112,9 +113,9 @@ cdef class AggregateCalls:
                 continue
             rep = state_rep(&types[argument])
             if rep < 0 or (rep == REP_VIEW and self.states[i].kind in (STATE_SUM, STATE_MOMENTS)):
+                names = ", ".join(sorted(set(self.functions)))
                 raise PlanError(
-                    f"no aggregate of {', '.join(sorted(set(self.functions)))} takes {type_name(&types[argument])} as asked "
-                    f"of input {argument}; cast it first"
+                    f"one of {names} cannot take input {argument}, a {type_name(&types[argument])}; cast it first"
                 )
         return 0
 

@@ -15,7 +15,7 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_U8, PHYS_U16,
     PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT64, DataType, phys_width,
 )
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get
 from qcore_ext.ground.memory cimport (
     Arena, Buffer, MemoryAccount, Owner, arena_new, buffer_grow, buffer_new, buffer_unref, owner_ref, owner_unref,
 )

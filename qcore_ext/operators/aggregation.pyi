@@ -2,6 +2,7 @@ from typing import Any
 
 from typing_extensions import disjoint_base
 
+from qcore_ext.compute.aggregate_calls import partial_schema as partial_schema
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.operators.operator import Operator
@@ -18,4 +19,5 @@ class HashAggregation(Operator):
         step: str,
         output_schema: Schema,
         partial_groups_max: int = 65536,
+        radix_groups_min: int = 65536,
     ) -> None: ...

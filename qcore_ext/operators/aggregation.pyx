@@ -37,7 +37,7 @@ from qcore_ext.structures.stored_keys cimport (
     stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new,
 )
 
-from qcore_ext.compute.aggregate_calls import partial_schema as partial_schema
+from qcore_ext.compute.aggregate_calls import partial_schema  # no-cython-lint: for users
 from qcore_ext.ground.status import PlanError, SchemaChangeError
 
 cdef enum:
@@ -105,7 +105,7 @@ cdef class HashAggregation(Operator):
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
         wanted = n_keys + (self.calls.n_state_columns if self.step == PARTIAL else self.calls.n_results)
         if len(output_schema) != wanted:
-            raise PlanError(f"the aggregation of node {node_id} gives {wanted} columns, its schema has {len(output_schema)}")
+            raise PlanError(f"the aggregation of node {node_id} gives {wanted} columns, not {len(output_schema)}")
         self.set_output_schema(output_schema.schema)
 
     def __dealloc__(self):
@@ -141,7 +141,7 @@ cdef class HashAggregation(Operator):
                     )
             if loaded.n_fields != self.n_loaded:
                 raise SchemaChangeError(
-                    f"{self.name} of node {self.node_id} reads {self.n_loaded} columns, the input now has {loaded.n_fields}"
+                    f"{self.name} of node {self.node_id} reads {self.n_loaded} columns, not {loaded.n_fields}"
                 )
             return 0
         self.n_loaded = loaded.n_fields
@@ -162,7 +162,11 @@ cdef class HashAggregation(Operator):
                 raise PlanError(f"node {self.node_id}: key {i} is nested; group by one of its fields")
         if self.step == FINAL:
             if self.n_loaded != self.n_keys + self.calls.n_state_columns:
-                raise PlanError(f"node {self.node_id}: the final aggregation reads {self.n_loaded} columns, not its states")
+                wanted = self.n_keys + self.calls.n_state_columns
+                raise PlanError(
+                    f"the final aggregation of node {self.node_id} reads {wanted} columns of keys and states, not "
+                    f"{self.n_loaded}"
+                )
         else:
             self.calls.check_types(types, self.n_loaded)
         self.vectors = <Vector*> struct_new(max(self.n_loaded, 1) * sizeof(Vector))
@@ -330,6 +334,7 @@ cdef class HashAggregation(Operator):
     cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil:
         """Columns of n groups of the set being given out, each owned by the caller (also on error, where not NULL)."""
         cdef GroupSet* groups = self.radix.sets[self.part] if self.radix != NULL else self.groups
+        cdef Column** into
         cdef int32_t i, j
         for i in range(self.n_keys):
             if self.passed != NULL:
@@ -339,8 +344,9 @@ cdef class HashAggregation(Operator):
         columns += self.n_keys
         if self.step == PARTIAL:
             for i in range(self.n_states):
+                into = columns + self.calls.states[i].column
                 for j in range(state_n_columns(self.calls.states[i].kind)):
-                    columns[self.calls.states[i].column + j] = state_column(&groups.states[i], j, start, n, self.account)
+                    into[j] = state_column(&groups.states[i], j, start, n, self.account)
         else:
             for i in range(self.calls.n_results):
                 columns[i] = result_column(

@@ -6,7 +6,7 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, VectorScratch, column_unref, columns_take
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, schema_equal
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+    Account, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator

@@ -7,7 +7,7 @@ row must beat the worst one kept: most are turned away by their 64-bit prefix, b
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, schema_equal
 from qcore_ext.ground.bitmap cimport bitmap_bytes
 from qcore_ext.ground.memory cimport Account, Buffer, buffer_new, buffer_unref, struct_free, struct_new
@@ -90,6 +90,7 @@ cdef class TopN(Operator):
 
     cdef int prepare(self, CSchema* schema) except -1 nogil:
         cdef int32_t i
+        cdef int64_t n_scratch = max(schema.n_fields, self.n_keys)
         self.n_columns = schema.n_fields
         self.types = <DataType*> struct_new(max(self.n_columns, 1) * sizeof(DataType))
         for i in range(self.n_columns):
@@ -98,7 +99,7 @@ cdef class TopN(Operator):
         self.keys = <Vector*> struct_new(max(self.n_keys, 1) * sizeof(Vector))
         self.worst = <Vector*> struct_new(max(self.n_keys, 1) * sizeof(Vector))
         self.worst_validity = <uint64_t*> struct_new(max(self.n_keys, 1) * sizeof(uint64_t))
-        self.scratch = buffer_new(self.account, sizeof(Scratch) + max(self.n_columns, self.n_keys) * sizeof(VectorScratch))
+        self.scratch = buffer_new(self.account, sizeof(Scratch) + n_scratch * sizeof(VectorScratch))
         self.rows = stored_keys_new(self.account, self.types, self.n_columns)
         return 0
 

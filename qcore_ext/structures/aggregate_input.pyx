@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 from qcore_ext.compute.aggregate_state cimport state_widen
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, DataType, phys_width
-from qcore_ext.ground.bitmap cimport bit_get, bit_set, bitmap_bytes
+from qcore_ext.ground.bitmap cimport bit_get, bit_set
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.structures.group_table cimport group_table_assign, group_table_free, group_table_new

@@ -7,7 +7,7 @@ from libc.string cimport memset
 
 from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
 from qcore_ext.data.schema cimport (
-    PHYS_BOOL, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_VIEW, DataType,
+    PHYS_BOOL, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U16, PHYS_U32, PHYS_VIEW, DataType,
 )
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref, struct_free, struct_new
@@ -82,10 +82,11 @@ cdef uint64_t add_integers(
 
 
 cdef uint32_t add_strings(
-    const uint32_t* words, const uint8_t* validity, int64_t n, uint32_t low, uint32_t span, uint32_t stride, uint32_t* codes,
+    const uint32_t* words, const uint8_t* validity, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
+    uint32_t* codes,
 ) noexcept nogil:
-    """As add_integers. Of the four words of a view the first is its length, the next its first four bytes: of a string of at
-    most one byte their sum is 0 for the empty one, else one more than the byte."""
+    """As add_integers. Of a view's four words the first is its length, the next its first four bytes: their sum is 0 for the
+    empty string and one more than the byte for a string of one byte."""
     cdef uint32_t distance
     cdef uint32_t outside = 0
     cdef int64_t i
@@ -131,9 +132,13 @@ cdef bint encode(DirectGroups* direct, const Vector* keys, int64_t n) noexcept n
         elif field.phys == PHYS_I8:
             outside |= add_integers[int8_t](<const int8_t*> values, validity, n, field.low, span, field.stride, codes)
         elif field.phys == PHYS_U32:
-            outside |= add_integers[uint32_t](<const uint32_t*> values, validity, n, field.low, span, field.stride, codes)
+            outside |= add_integers[uint32_t](
+                <const uint32_t*> values, validity, n, field.low, span, field.stride, codes
+            )
         elif field.phys == PHYS_U16:
-            outside |= add_integers[uint16_t](<const uint16_t*> values, validity, n, field.low, span, field.stride, codes)
+            outside |= add_integers[uint16_t](
+                <const uint16_t*> values, validity, n, field.low, span, field.stride, codes
+            )
         else:
             outside |= add_integers[uint8_t](<const uint8_t*> values, validity, n, field.low, span, field.stride, codes)
         if outside:

@@ -34,10 +34,10 @@ ctypedef struct GroupTable:
     int64_t capacity            # groups that words and nulls have room for
     StoredKeys* stored          # owned; KEYS_STORED
     DirectGroups* direct        # owned
-    Buffer* scratch             # owned; vectors of the call under way; may be shared with other tables of one driver
+    Buffer* scratch             # owned; vectors of the call under way; may be shared with tables of the same driver
 
 
-# `scratch` NULL: a table of its own; else one of many parts of a key space, which share it and look nothing up directly.
+# `scratch` NULL: a table of its own; else one of many parts of a key space, which share it and have no direct look-up.
 cdef GroupTable* group_table_new(
     MemoryAccount* account, const DataType* types, int32_t n_columns, Buffer* scratch,
 ) except NULL nogil

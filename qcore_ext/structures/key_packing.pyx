@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, Vector
 from qcore_ext.data.schema cimport (
-    PHYS_F32, PHYS_F64, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_NESTED, PHYS_NONE, PHYS_VIEW, DataType, phys_width,
+    PHYS_F32, PHYS_F64, PHYS_I64, PHYS_NESTED, PHYS_VIEW, DataType, phys_width,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
 

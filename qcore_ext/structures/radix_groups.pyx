@@ -184,6 +184,7 @@ cdef int move_groups(RadixGroups* radix, GroupSet* groups) except -1 nogil:
     cdef int64_t n = groups.table.n_groups
     cdef int32_t n_columns = plan.n_keys + n_state_columns(plan)
     cdef Column** columns = NULL
+    cdef Column** into
     cdef Vector* vectors = NULL
     cdef Buffer* scratch = NULL
     cdef Buffer* hashes = NULL
@@ -201,7 +202,8 @@ cdef int move_groups(RadixGroups* radix, GroupSet* groups) except -1 nogil:
             hash_column(columns[i], n, i > 0, <VectorScratch*> scratch.data, <uint64_t*> hashes.data)
         for i in range(plan.n_states):
             for j in range(state_n_columns(plan.states[i].kind)):
-                columns[plan.n_keys + plan.states[i].column + j] = state_column(&groups.states[i], j, 0, n, plan.account)
+                into = columns + plan.n_keys + plan.states[i].column
+                into[j] = state_column(&groups.states[i], j, 0, n, plan.account)
         merge_by_part(
             radix, columns, n_columns, <uint64_t*> hashes.data, n, <uint32_t*> order.data, vectors,
             <VectorScratch*> scratch.data,

@@ -91,7 +91,8 @@ cdef class SortOrder:
                 raise PlanError(f"cannot order by {name!r}: the columns are {names}")
             phys = schema.fields[column].type.phys
             if phys == PHYS_NESTED or phys == PHYS_INTERVAL:
-                raise PlanError(f"cannot order by {name!r}: {type_name(&schema.fields[column].type)} values have no order")
+                type = type_name(&schema.fields[column].type)
+                raise PlanError(f"cannot order by {name!r}: {type} values have no order")
             part = &self.parts[k]
             part.column = column
             part.descending = descending
@@ -100,10 +101,10 @@ cdef class SortOrder:
             part.bits = <uint8_t> max(min(bits, room - 1), 0)
             room = max(room - 1 - part.bits, 0)
             part.shift = <uint8_t> room
-            if (part.bits < bits or phys == PHYS_VIEW or phys == PHYS_I128 or room == 0) and self.first_open == self.n_keys:
+            if self.first_open == self.n_keys:
                 if part.bits < bits or phys == PHYS_VIEW or phys == PHYS_I128:
                     self.first_open = k
-                elif k + 1 < self.n_keys:
+                elif room == 0:
                     self.first_open = k + 1
         return 0
 

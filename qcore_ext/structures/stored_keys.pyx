@@ -5,7 +5,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, Column, StringView, Vector, column_new_flat
 from qcore_ext.data.schema cimport (
-    PHYS_F32, PHYS_F64, PHYS_I64, PHYS_I128, PHYS_VIEW, DataType, phys_width,
+    PHYS_F32, PHYS_F64, PHYS_I64, PHYS_VIEW, DataType, phys_width,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.memory cimport (
@@ -235,7 +235,9 @@ cdef void stored_keys_compare(
         if column.type.phys == PHYS_VIEW:
             compare_strings(vector, <const StringView*> column.values.data, rows, stored, n, same)
         elif column.type.phys == PHYS_F64:
-            compare_reals[double](<const double*> vector.values, <const double*> column.values.data, rows, stored, n, same)
+            compare_reals[double](
+                <const double*> vector.values, <const double*> column.values.data, rows, stored, n, same
+            )
         elif column.type.phys == PHYS_F32:
             compare_reals[float](<const float*> vector.values, <const float*> column.values.data, rows, stored, n, same)
         elif column.width == 16:

@@ -6,14 +6,14 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import assert_same_rows
-from random_tables import DECIMALS, FLOATS, INTEGERS, SIZES, TEMPORALS, random_table
 
+from oracle import assert_same_rows
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import ExecutionError, MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.operators.aggregation import HashAggregation, partial_schema
 from qcore_ext.testing import run_chain
+from random_tables import DECIMALS, FLOATS, INTEGERS, SIZES, TEMPORALS, random_table
 
 Call = tuple[str, int, int, bool]
 
@@ -109,7 +109,9 @@ def test_sums_counts_and_extremes_of_all_sizes(n_rows: int, n_groups: int) -> No
 @pytest.mark.parametrize("type", NUMBERS, ids=str)
 @pytest.mark.parametrize("null_share", [0.0, 0.3, 1.0])
 def test_every_number_type(type: pa.DataType, null_share: float) -> None:
-    table = random_table(2, 5000, {"k": pa.int8(), "x": type}, null_share={"k": 0.1, "x": null_share}, n_distinct={"k": 7})
+    table = random_table(
+        2, 5000, {"k": pa.int8(), "x": type}, null_share={"k": 0.1, "x": null_share}, n_distinct={"k": 7}
+    )
     calls = [(f, 1, -1, False) for f in ("sum", "avg", "min", "max", "count")]
     check(table, 1, calls)
     check(table.drop(["k"]), 0, [(f, 0, i, d) for f, _, i, d in calls])
@@ -131,7 +133,9 @@ def test_extremes_of_other_types(type: pa.DataType) -> None:
     check(table.drop(["k"]), 0, [(f, 0, i, d) for f, _, i, d in calls])
 
 
-@pytest.mark.parametrize("type", [pa.int32(), pa.uint64(), pa.float32(), pa.float64(), pa.decimal128(15, 2), pa.decimal128(30, 4)])
+@pytest.mark.parametrize(
+    "type", [pa.int32(), pa.uint64(), pa.float32(), pa.float64(), pa.decimal128(15, 2), pa.decimal128(30, 4)]
+)
 def test_variances(type: pa.DataType) -> None:
     table = random_table(5, 5000, {"k": pa.int16(), "x": type}, n_distinct={"k": 900})
     check(table, 1, [(f, 1, -1, False) for f in ("var_samp", "var_pop", "stddev_samp", "stddev_pop")])
@@ -173,7 +177,13 @@ def test_filters(n_groups: int) -> None:
     types = {"k": pa.int32(), "x": pa.int64(), "f": pa.float64(), "s": pa.string(), "p": pa.bool_()}
     table = random_table(8, 7000, types, n_distinct={"k": n_groups})
     calls = [(f, x, 4, False) for f in ("sum", "count", "min", "max") for x in (1, 2) if True]
-    calls += [("count", -1, 4, False), ("count", -1, -1, False), ("min", 3, 4, False), ("avg", 1, 4, False), ("count_null", 1, 4, False)]
+    calls += [
+        ("count", -1, 4, False),
+        ("count", -1, -1, False),
+        ("min", 3, 4, False),
+        ("avg", 1, 4, False),
+        ("count_null", 1, 4, False),
+    ]
     check(table, 1, calls)
 
 
@@ -181,7 +191,13 @@ def test_filters(n_groups: int) -> None:
 @pytest.mark.parametrize("n_keys", [0, 1])
 def test_distinct(type: pa.DataType, n_keys: int) -> None:
     table = random_table(9, 9000, {"k": pa.int8(), "x": type, "p": pa.bool_()}, n_distinct={"k": 5, "x": 400})
-    calls = [("count", 1, -1, True), ("sum", 1, -1, True), ("avg", 1, -1, True), ("count", 1, 2, True), ("sum", 1, -1, False)]
+    calls = [
+        ("count", 1, -1, True),
+        ("sum", 1, -1, True),
+        ("avg", 1, -1, True),
+        ("count", 1, 2, True),
+        ("sum", 1, -1, False),
+    ]
     if n_keys == 0:
         table = table.drop(["k"])
         calls = [(f, x - 1, i - 1 if i > 0 else i, d) for f, x, i, d in calls]
@@ -225,7 +241,9 @@ def test_keys(name: str, n_groups: int) -> None:
 def test_nan_groups_with_nan_and_zeros_with_each_other() -> None:
     other_nan = np.frombuffer(np.uint64(0xFFF8000000000001).tobytes(), dtype=np.float64)[0]
     for type in (pa.float64(), pa.float32()):
-        column = pa.array(np.array([0.0, -0.0, np.nan, other_nan, 1.0]).astype(type.to_pandas_dtype()), from_pandas=False)
+        column = pa.array(
+            np.array([0.0, -0.0, np.nan, other_nan, 1.0]).astype(type.to_pandas_dtype()), from_pandas=False
+        )
         for extra in ([], [pa.array(["a string too long to pack"] * 5)]):
             table = pa.table([column, *extra], [f"k{i}" for i in range(1 + len(extra))])
             got = aggregate(table, table.num_columns, [("count", -1, -1, False)])
@@ -286,7 +304,9 @@ def test_dictionary_columns() -> None:
     table = random_table(15, 10_000, types)
     plain = pa.table({name: table[name].cast(table.schema.field(name).type.value_type) for name in types})
     calls = [("count", -1, -1, False), ("sum", 1, -1, False), ("max", 1, -1, False)]
-    operator = HashAggregation("agg", Account(), None, 1, calls, "single", Schema(output_schema(plain.schema, 1, calls)))
+    operator = HashAggregation(
+        "agg", Account(), None, 1, calls, "single", Schema(output_schema(plain.schema, 1, calls))
+    )
     got = run_chain([operator], table)
     assert_same_rows(got, expected(plain, 1, calls))
 
@@ -330,14 +350,21 @@ def test_output_comes_in_bounded_batches() -> None:
 
 @pytest.mark.parametrize("name", list(KEYS))
 def test_partitioned_tables(name: str) -> None:
-    """Past radix_groups_min the groups move into parts; rows that come later, with nulls and long strings, find them."""
+    """Past radix_groups_min the groups move into parts; later rows, with nulls and long strings, find them."""
     types = {f"k{i}": type for i, type in enumerate(KEYS[name])}
     types |= {"x": pa.int32(), "w": pa.decimal128(30, 2), "s": pa.string(), "p": pa.bool_(), "f": pa.float64()}
     each = max(1, round(9000 ** (1 / len(KEYS[name]))))
-    table = random_table(20, 40_000, types, n_distinct={n: each for n in types if n.startswith("k")}, extremes=True, chunk_rows=7000)
+    table = random_table(
+        20, 40_000, types, n_distinct={n: each for n in types if n.startswith("k")}, extremes=True, chunk_rows=7000
+    )
     x = len(KEYS[name])
     calls = [("sum", x, -1, False), ("avg", x, x + 3, False), ("sum", x + 1, -1, False), ("min", x + 1, -1, False)]
-    calls += [("min", x + 2, -1, False), ("max", x + 2, -1, False), ("count", x + 2, -1, False), ("count_null", x + 2, -1, False)]
+    calls += [
+        ("min", x + 2, -1, False),
+        ("max", x + 2, -1, False),
+        ("count", x + 2, -1, False),
+        ("count_null", x + 2, -1, False),
+    ]
     wanted = expected(table, x, calls)
     for step in ("single", "both"):
         assert_same_rows(aggregate(table, x, calls, step, radix_groups_min=500), wanted)
@@ -383,12 +410,24 @@ def test_sums_that_need_more_than_64_bits_are_exact() -> None:
 
 def test_partial_schema_is_what_the_partial_step_gives() -> None:
     table = random_table(17, 100, {"k": pa.string(), "x": pa.decimal128(15, 2), "f": pa.float32()})
-    calls = [("avg", 1, -1, False), ("sum", 1, -1, False), ("count", 1, -1, False), ("var_pop", 2, -1, False), ("min", 0, -1, False)]
+    calls = [
+        ("avg", 1, -1, False),
+        ("sum", 1, -1, False),
+        ("count", 1, -1, False),
+        ("var_pop", 2, -1, False),
+        ("min", 0, -1, False),
+    ]
     output = output_schema(table.schema, 1, calls)
     middle = pa.schema(partial_schema(Schema(table.schema), 1, calls, Schema(output)))
     # avg shares its sum and its count with the others.
     assert middle.types == [
-        pa.string(), pa.decimal128(38, 2), pa.int64(), pa.int64(), pa.float64(), pa.float64(), pa.string(),
+        pa.string(),
+        pa.decimal128(38, 2),
+        pa.int64(),
+        pa.int64(),
+        pa.float64(),
+        pa.float64(),
+        pa.string(),
     ]
     got = run_chain([HashAggregation("agg", Account(), None, 1, calls, "partial", Schema(middle))], table)
     assert pa.Table.from_batches(got).schema.types == middle.types
@@ -411,7 +450,11 @@ def test_bad_calls_are_plan_errors(calls: list[Call], step: str, message: str) -
 
 def test_aggregates_that_a_type_has_not_are_plan_errors() -> None:
     table = pa.table({"k": [1], "s": ["a"], "n": pa.array([[1]])})
-    for call, message in ((("sum", 1, -1, False), "string"), (("min", 2, -1, False), "nested"), (("count", 0, 1, False), "filter")):
+    for call, message in (
+        (("sum", 1, -1, False), "string"),
+        (("min", 2, -1, False), "nested"),
+        (("count", 0, 1, False), "filter"),
+    ):
         schema = Schema(pa.schema([("k", pa.int64()), ("a", pa.int64())]))
         with pytest.raises(PlanError, match=message):
             run_chain([HashAggregation("agg", Account(), None, 1, [call], "single", schema)], table)
@@ -449,7 +492,9 @@ def test_a_table_is_not_partitioned_when_memory_is_short() -> None:
     table = pa.table({"k": np.arange(60_000) * 1_000_003, "x": np.arange(60_000)})
     schema = Schema(output_schema(table.schema, 1, [("sum", 1, -1, False)]))
     account = Account(None, 12 << 20)
-    operator = HashAggregation("agg", account, None, 1, [("sum", 1, -1, False)], "single", schema, radix_groups_min=2000)
+    operator = HashAggregation(
+        "agg", account, None, 1, [("sum", 1, -1, False)], "single", schema, radix_groups_min=2000
+    )
     assert sum(batch.num_rows for batch in run_chain([operator], table)) == 60_000
 
 

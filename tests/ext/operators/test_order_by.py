@@ -8,15 +8,15 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import assert_same_rows
-from random_tables import KEY_TYPES, SIZES, random_table
 
+from oracle import assert_same_rows
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.operators.order_by import OrderBy
 from qcore_ext.operators.top_n import TopN
 from qcore_ext.structures.sort_state import SortState
 from qcore_ext.testing import run_chain
+from random_tables import KEY_TYPES, SIZES, random_table
 
 Key = tuple[str, bool, bool]
 DIRECTIONS = [(False, False), (False, True), (True, False), (True, True)]
@@ -24,7 +24,8 @@ DIRECTIONS = [(False, False), (False, True), (True, False), (True, True)]
 
 def expected(table: pa.Table, keys: list[Key], limit: int | None = None, offset: int = 0) -> pa.Table:
     order = ", ".join(
-        f'"{name}" {"desc" if descending else "asc"} nulls {"first" if first else "last"}' for name, descending, first in keys
+        f'"{name}" {"desc" if descending else "asc"} nulls {"first" if first else "last"}'
+        for name, descending, first in keys
     )
     text = f"select * from t order by {order}"
     if limit is not None:
@@ -80,18 +81,31 @@ def test_sizes(n_rows: int, null_share: float) -> None:
 @pytest.mark.parametrize("directions", range(16))
 def test_several_keys_in_mixed_directions(directions: int) -> None:
     types = {
-        "a": pa.int8(), "s": pa.string(), "f": pa.float64(), "w": pa.decimal128(38, 2), "d": pa.date32(), "row": pa.int64(),
+        "a": pa.int8(),
+        "s": pa.string(),
+        "f": pa.float64(),
+        "w": pa.decimal128(38, 2),
+        "d": pa.date32(),
+        "row": pa.int64(),
     }
     few = {"a": 3, "s": 6, "f": 5, "w": 4, "d": 50}
     table = random_table(3, 10_000, types, n_distinct=few, extremes=True)
     names = ["a", "s", "f", "w", "d"]
-    names = names[directions % 5:] + names[:directions % 5]
-    check(table, [(name, bool(directions >> i & 1), bool(directions >> (i + 1) & 1)) for i, name in enumerate(names[:4])])
+    names = names[directions % 5 :] + names[: directions % 5]
+    check(
+        table, [(name, bool(directions >> i & 1), bool(directions >> (i + 1) & 1)) for i, name in enumerate(names[:4])]
+    )
 
 
 def test_long_strings_with_a_common_start() -> None:
     rng = np.random.default_rng(4)
-    words = ["the same start " + "x" * (v % 7) + str(v) for v in rng.integers(0, 3000, 20_000)] + ["", "\0", "a\0", "a", None]
+    words = ["the same start " + "x" * (v % 7) + str(v) for v in rng.integers(0, 3000, 20_000)] + [
+        "",
+        "\0",
+        "a\0",
+        "a",
+        None,
+    ]
     table = pa.table({"s": pa.array(words)})
     check(table, [("s", False, False)])
     check(table, [("s", True, True)])
@@ -188,8 +202,16 @@ def test_no_input_gives_no_row() -> None:
 
 def test_unknown_and_unordered_keys_are_plan_errors() -> None:
     table = pa.table({"k": [1], "n": pa.array([[1]]), "i": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
-    for name, message in (("x", "cannot order by 'x': the columns are k, n, i"), ("n", "nested"), ("i", "no order"), ("k", "nested")):
-        for operator in (OrderBy("o", Account(), [(name, False, False)]), TopN("t", Account(), [(name, False, False)], 3)):
+    for name, message in (
+        ("x", "cannot order by 'x': the columns are k, n, i"),
+        ("n", "nested"),
+        ("i", "no order"),
+        ("k", "nested"),
+    ):
+        for operator in (
+            OrderBy("o", Account(), [(name, False, False)]),
+            TopN("t", Account(), [(name, False, False)], 3),
+        ):
             with pytest.raises(PlanError, match=message):
                 run_chain([operator], table)
 

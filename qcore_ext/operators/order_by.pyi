@@ -1,0 +1,13 @@
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+from qcore_ext.structures.sort_state import SortState
+
+@disjoint_base
+class OrderBy(Operator):
+    def __init__(
+        self, node_id: str, query_memory: Account, keys: list[Any], state: SortState | None = None
+    ) -> None: ...
