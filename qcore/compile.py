@@ -169,7 +169,7 @@ class _Compiler:
     def convert(self, step: int, type_: pa.DataType, safe: bool = True) -> int:
         """The step's values as another type."""
         given, wanted = plain(self.types[step]), plain(type_)
-        if given == wanted or pa.types.is_nested(given):
+        if given == wanted:
             return step
         if pa.types.is_null(given):
             return self.null(wanted)
@@ -245,6 +245,8 @@ class _Compiler:
         if name in _COMPARISONS and len(steps) == 2:
             steps = self.comparable(steps)
         signature = functions.resolve(name, [self.types[step] for step in steps])
+        if name in _COMPARISONS and any(self.is_constant(step) and not self.value(step).is_valid for step in steps):
+            return self.null(BOOL)
         steps = [self.convert(step, type_) for step, type_ in zip(steps, signature.arguments, strict=True)]
         special = getattr(self, f"call_{name}", None)
         if special is not None:

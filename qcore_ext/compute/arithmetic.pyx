@@ -11,7 +11,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from qcore_ext.compute.kernel cimport (
     ERROR_ARGUMENT, ERROR_DIVISION_BY_ZERO, ERROR_OVERFLOW, STEP_STRICT, Frame, Register, Step, arg, frame_fail,
     integer_at,
-    measure, result, widened,
+    measure, result, store_integer, widened,
 )
 from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
@@ -420,9 +420,8 @@ cdef int round_integer(const Step* step, Frame* frame) except -1 nogil:
     cdef int64_t i
     for i in range(frame.n):
         value = wide_divide_rounded(integer_at(a, i), unit) * unit
-        if not in_range(value, 63):
+        if not store_integer(step.type.phys, result(step, frame).own_values, i, value):
             frame_fail(frame, step, i, ERROR_OVERFLOW)
-        (<int64_t*> result(step, frame).own_values)[i] = <int64_t> value
     return 0
 
 

@@ -134,7 +134,9 @@ cdef int distinct_kernel(const Step* step, Frame* frame) except -1 nogil:
         return compare(SIMD_NOT_EQUAL if wanted else SIMD_EQUAL, step, frame, NULL, out)
     valid_a = frame_valid_mask(frame, a, frame.masks[0])
     valid_b = frame_valid_mask(frame, b, frame.masks[1])
-    if a.phys == PHYS_VIEW:
+    if a.phys == PHYS_NONE:
+        memset(out, 0, frame.n)
+    elif a.phys == PHYS_VIEW:
         for i in range(frame.n):
             out[i] = valid_a[i] & valid_b[i] and view_equal(
                 (<const StringView*> a.values) + i, (<const StringView*> b.values) + i
@@ -350,6 +352,8 @@ cdef bint comparison_bind(Step* step, str name, dict options) except -1:
     else:
         return False
     phys = step.arg_types[0].phys
+    if phys == PHYS_NONE and not step.flags & STEP_STRICT:
+        return True         # all rows are null; what else they hold is never looked at
     if phys == PHYS_INTERVAL or phys == PHYS_NESTED or phys == PHYS_NONE:
         raise PlanError(f"{name} is not defined for intervals and nested values")
     return True

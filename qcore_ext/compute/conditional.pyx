@@ -10,8 +10,10 @@ from libc.string cimport memcpy
 from qcore_ext.compute.kernel cimport (
     STEP_OWN_ERRORS, Frame, Register, Step, arg, frame_add_errors, frame_valid_mask, frame_validity, result, widened,
 )
-from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, TYPE_DECIMAL, phys_width
+from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NESTED, PHYS_NONE, TYPE_DECIMAL, phys_width
 from qcore_ext.ground.simd cimport simd_kernels
+
+from qcore_ext.ground.status import PlanError
 
 
 cdef int log2_width(uint8_t phys) noexcept nogil:
@@ -35,7 +37,8 @@ cdef int choose(
     """Rows of `mask` become source's."""
     cdef Register* out = result(step, frame)
     cdef const void* values = values_as(source, out.phys, frame, frame.wide_a)
-    simd_kernels().select[log2_width(out.phys)](mask, values, out.own_values, out.own_values, frame.n)
+    if out.phys != PHYS_NONE:
+        simd_kernels().select[log2_width(out.phys)](mask, values, out.own_values, out.own_values, frame.n)
     if valid != NULL:
         frame_valid_mask(frame, source, frame.masks[1])
         simd_kernels().select[0](mask, frame.masks[1], valid, valid, frame.n)
@@ -167,4 +170,6 @@ cdef bint conditional_bind(Step* step, str name, dict options) except -1:
     else:
         step.flags = 0
         return False
+    if step.type.phys == PHYS_NESTED:
+        raise PlanError(f"{name} is not defined for nested values")
     return True

@@ -96,10 +96,11 @@ def test_failed_casts(batch, to, message):
         (call("and", col("i64"), col("b")), r"and\(int64, bool\)"),
         (Cast(col("b"), pa.date32()), "cannot cast bool to date32"),
         (call("extract", lit("eon"), col("t")), "unknown part 'eon'"),
+        (Case(((col("b"), col("list")),)), "case is not defined for nested values"),
         (call("like", col("s")), "like takes 2 arguments"),
         (Cast(col("w"), pa.decimal128(38, 30)) * Cast(col("w"), pa.decimal128(38, 30)), "60 digits after the point"),
     ],
 )
 def test_plan_errors_name_what_is_wrong(expr, message):
     with pytest.raises(PlanError, match=message):
-        compile_projection([("x", expr)], TABLE.schema)
+        compile_projection([("x", expr)], TABLE.schema.append(pa.field("list", pa.list_(pa.int64()))))

@@ -1,0 +1,12 @@
+from collections.abc import Callable
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.compute.program import Program
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+
+@disjoint_base
+class Project(Operator):
+    def __init__(self, node_id: str, query_memory: Account, compile: Callable[[Schema], Program]) -> None: ...
