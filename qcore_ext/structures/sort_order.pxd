@@ -6,10 +6,13 @@ different prefixes are in the order of these; only equal ones, when the keys did
 value.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport CSchema
+
+cdef enum:
+    STRING_WORD_BYTES = 7       # of a string in a word of sort_key_words
 
 
 ctypedef struct SortKey:
@@ -37,4 +40,9 @@ cdef void sort_prefixes(
 # Negative, zero or positive, as row i of `a` stands to row j of `b`; keys from `first` on.
 cdef int sort_compare(
     const SortKey* parts, int32_t first, int32_t n_keys, const Vector* a, int64_t i, const Vector* b, int64_t j,
+) noexcept nogil
+# A word for each of n <= VECTOR_ROWS rows of one key: the bit that places nulls, then the value's highest bits; of a string
+# the bytes from `offset` on, STRING_WORD_BYTES of them.
+cdef void sort_key_words(
+    const SortKey* part, const Vector* key, const uint32_t* rows, int64_t n, int64_t offset, uint64_t* words,
 ) noexcept nogil

@@ -3,13 +3,13 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, Vector, view_data
+from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, StringView, Vector, view_data
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_NESTED,
     PHYS_NONE,
     PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64, PHYS_VIEW, CSchema, schema_index, type_name,
 )
-from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, is_valid
 from qcore_ext.ground.memory cimport struct_free, struct_new
 from qcore_ext.ground.wide cimport int128
 
@@ -17,6 +17,18 @@ from qcore_ext.ground.status import PlanError
 
 cdef extern from "native/byte_order.h" nogil:
     uint64_t qc_swap_bytes(uint64_t value)
+
+ctypedef struct Wide:
+    # A 16-byte value, moved but not looked into.
+    uint64_t low
+    uint64_t high
+
+ctypedef fused Word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    Wide
 
 ctypedef fused Signed:
     int8_t
@@ -162,20 +174,21 @@ cdef void codes_of_wide(const int128* values, int64_t n, uint64_t* out) noexcept
         out[i] = <uint64_t> <int64_t> value + 0x8000000000000000ULL
 
 
-cdef void codes_of_strings(const StringView* values, const uint8_t* validity, int64_t n, uint64_t* out) noexcept nogil:
-    """The first eight bytes, the first one highest."""
+cdef void codes_of_strings(
+    const StringView* values, const uint8_t* validity, int64_t n, int64_t offset, uint64_t* out,
+) noexcept nogil:
+    """Eight bytes from `offset` on, the first one highest, zeros behind the end."""
     cdef uint64_t word
-    cdef int64_t i
+    cdef int64_t i, length
     for i in range(n):
         word = 0
-        if values[i].length <= VIEW_INLINE_BYTES:
-            memcpy(&word, values[i].prefix, 8)
-        elif is_valid(validity, i):
-            memcpy(&word, values[i].pointer, 8)
+        length = <int64_t> values[i].length - offset
+        if length > 0 and is_valid(validity, i):
+            memcpy(&word, view_data(&values[i]) + offset, min(length, <int64_t> 8))
         out[i] = qc_swap_bytes(word)
 
 
-cdef void key_codes(const Vector* key, int64_t n, uint64_t* out) noexcept nogil:
+cdef void key_codes(const Vector* key, int64_t n, int64_t offset, uint64_t* out) noexcept nogil:
     cdef uint8_t phys = key.phys
     if phys == PHYS_I64:
         codes_of_signed[int64_t](<const int64_t*> key.values, n, out)
@@ -184,7 +197,7 @@ cdef void key_codes(const Vector* key, int64_t n, uint64_t* out) noexcept nogil:
     elif phys == PHYS_F64:
         codes_of_doubles(<const double*> key.values, n, out)
     elif phys == PHYS_VIEW:
-        codes_of_strings(<const StringView*> key.values, key.validity, n, out)
+        codes_of_strings(<const StringView*> key.values, key.validity, n, offset, out)
     elif phys == PHYS_I128:
         codes_of_wide(<const int128*> key.values, n, out)
     elif phys == PHYS_F32:
@@ -234,21 +247,21 @@ cdef void add_key(
 cdef void sort_prefixes(
     const SortKey* parts, int32_t n_keys, const Vector* keys, int64_t n, uint64_t* prefixes,
 ) noexcept nogil:
-    cdef uint64_t codes[2048]
+    cdef uint64_t codes[VECTOR_ROWS]
     cdef Vector block
     cdef int64_t m
     cdef int64_t start = 0
     cdef int32_t k
     memset(prefixes, 0, n * 8)
     while start < n:
-        m = min(n - start, <int64_t> 2048)
+        m = min(n - start, <int64_t> VECTOR_ROWS)
         for k in range(n_keys):
             if k > 0 and parts[k - 1].shift == 0:
                 break               # the prefix is full
             block.phys = keys[k].phys
             block.values = (<const char*> keys[k].values) + start * phys_bytes(keys[k].phys)
             block.validity = keys[k].validity + (start >> 3) if keys[k].validity != NULL else NULL
-            key_codes(&block, m, codes)
+            key_codes(&block, m, 0, codes)
             add_key(&parts[k], &block, m, codes, prefixes + start)
         start += m
 
@@ -257,6 +270,48 @@ cdef int phys_bytes(uint8_t phys) noexcept nogil:
     if phys == PHYS_I128 or phys == PHYS_VIEW:
         return 16
     return (value_bits(phys) + 7) >> 3
+
+
+cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = values[rows[i]]
+
+
+cdef void sort_key_words(
+    const SortKey* part, const Vector* key, const uint32_t* rows, int64_t n, int64_t offset, uint64_t* words,
+) noexcept nogil:
+    cdef char values[VECTOR_ROWS * 16]
+    cdef uint8_t validity[VECTOR_BITMAP_BYTES]
+    cdef uint64_t codes[VECTOR_ROWS]
+    cdef SortKey whole = part[0]
+    cdef Vector gathered
+    cdef int64_t i
+    cdef int width = phys_bytes(key.phys)
+    whole.bits = <uint8_t> (8 * STRING_WORD_BYTES if key.phys == PHYS_VIEW else min(value_bits(key.phys), 63))
+    whole.shift = <uint8_t> (63 - whole.bits)
+    gathered.phys = key.phys
+    gathered.values = values
+    gathered.validity = NULL
+    if width == 16:
+        gather[Wide](<const Wide*> key.values, rows, n, <Wide*> values)
+    elif width == 8:
+        gather[uint64_t](<const uint64_t*> key.values, rows, n, <uint64_t*> values)
+    elif width == 4:
+        gather[uint32_t](<const uint32_t*> key.values, rows, n, <uint32_t*> values)
+    elif width == 2:
+        gather[uint16_t](<const uint16_t*> key.values, rows, n, <uint16_t*> values)
+    elif width == 1:
+        gather[uint8_t](<const uint8_t*> key.values, rows, n, <uint8_t*> values)
+    if key.validity != NULL:
+        memset(validity, 0xFF, VECTOR_BITMAP_BYTES)
+        for i in range(n):
+            if not bit_get(key.validity, rows[i]):
+                bit_clear(validity, i)
+        gathered.validity = validity
+    key_codes(&gathered, n, offset, codes)
+    memset(words, 0, n * sizeof(uint64_t))
+    add_key(&whole, &gathered, n, codes, words)
 
 
 # --- comparing values ---

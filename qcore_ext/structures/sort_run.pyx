@@ -1,23 +1,28 @@
 """A sorted run: rows of one driver and their order. Floor E3.
 
 Radix sort over the prefixes, from the lowest byte up and skipping bytes that are the same in all rows; then each
-stretch of equal prefixes is merge sorted by comparing values, unless the prefixes hold the keys in full.
+stretch of equal prefixes is sorted in the same way by what the prefixes left out, a word of a key at a time, and small ones by comparing
+values.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.data.column cimport Vector
-from qcore_ext.data.schema cimport CSchema
+from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
+from qcore_ext.data.schema cimport PHYS_VIEW, CSchema
+from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.row_store cimport RowStore
-from qcore_ext.structures.sort_order cimport SortKey, sort_compare, sort_prefixes
+from qcore_ext.structures.sort_order cimport (
+    STRING_WORD_BYTES, SortKey, sort_compare, sort_key_words, sort_prefixes,
+)
 
 cdef enum:
     INSERTION_MAX = 16          # below, insertion sort beats everything
+    COMPARE_MAX = 200           # below, comparing beats the radix sort's 256 counters a byte
 
 cdef int64_t ROWS_MAX = 0xFFFFFFFE
 
@@ -126,32 +131,108 @@ cdef SortEntry* radix_sort(SortEntry* entries, SortEntry* other, int64_t n) noex
     return source
 
 
+# --- ties ---
+
+cdef void set_words(SortEntry* entries, int64_t n, const Ties* ties, int32_t k, int64_t offset) noexcept nogil:
+    """Put the next word of key k into the entries' prefixes."""
+    cdef uint32_t rows[VECTOR_ROWS]
+    cdef uint64_t words[VECTOR_ROWS]
+    cdef int64_t i, m
+    cdef int64_t start = 0
+    while start < n:
+        m = min(n - start, <int64_t> VECTOR_ROWS)
+        for i in range(m):
+            rows[i] = entries[start + i].row
+        sort_key_words(&ties.parts[k], &ties.keys[k], rows, m, offset, words)
+        for i in range(m):
+            entries[start + i].prefix = words[i]
+        start += m
+
+
+cdef bint key_is_constant(const SortEntry* entries, int64_t n, const Ties* ties, int32_t k) noexcept nogil:
+    cdef int64_t i
+    for i in range(1, n):
+        if sort_compare(ties.parts, k, k + 1, ties.keys, entries[0].row, ties.keys, entries[i].row) != 0:
+            return False
+    return True
+
+
+cdef bint has_more_words(const SortEntry* entries, int64_t n, const Ties* ties, int32_t k, int64_t offset) noexcept nogil:
+    """Whether some string goes on behind the word at `offset`. Of those that do not, zeros may hide the end."""
+    cdef const StringView* views = <const StringView*> ties.keys[k].values
+    cdef int64_t i
+    if ties.keys[k].phys == PHYS_VIEW:
+        for i in range(n):
+            if is_valid(ties.keys[k].validity, entries[i].row) and views[entries[i].row].length > offset + STRING_WORD_BYTES:
+                return True
+    return False
+
+
+cdef void sort_ties(
+    SortEntry* entries, SortEntry* other, int64_t n, const Ties* ties, int32_t k, int64_t offset,
+) noexcept nogil:
+    """Order entries that are equal in all keys before k, and in key k before byte `offset`. Changes their prefixes."""
+    cdef SortEntry* sorted
+    cdef Ties rest = ties[0]
+    cdef int64_t end
+    cdef int64_t start = 0
+    rest.first_open = k
+    while k < ties.n_keys and n > COMPARE_MAX and key_is_constant(entries, n, ties, k):
+        k += 1
+        offset = 0
+    if k == ties.n_keys:
+        return
+    rest.first_open = k
+    if n <= COMPARE_MAX:
+        merge_sort(entries, other, n, &rest)
+        return
+    set_words(entries, n, ties, k, offset)
+    sorted = radix_sort(entries, other, n)
+    if sorted != entries:
+        memcpy(entries, sorted, n * sizeof(SortEntry))
+    while start < n:
+        end = start + 1
+        while end < n and entries[end].prefix == entries[start].prefix:
+            end += 1
+        if end - start == n and not has_more_words(entries, n, ties, k, offset):
+            merge_sort(entries, other, n, &rest)        # the word told nothing apart, and there is no other
+        elif end - start > 1:
+            sort_ties(
+                entries + start, other + start, end - start, ties, k,
+                offset + STRING_WORD_BYTES if ties.keys[k].phys == PHYS_VIEW else 0,
+            )
+        start = end
+
+
 cdef SortEntry* sort_entries(
     SortEntry* entries, SortEntry* other, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys,
     const Vector* keys,
 ) noexcept nogil:
     cdef Ties ties
     cdef SortEntry* sorted
-    cdef int64_t end
+    cdef uint64_t prefix
+    cdef int64_t end, i
     cdef int64_t start = 0
     ties.parts = parts
     ties.first_open = first_open
     ties.n_keys = n_keys
     ties.keys = keys
-    if n < 256:
+    if n <= COMPARE_MAX:
         merge_sort(entries, other, n, &ties)
         return entries
     sorted = radix_sort(entries, other, n)
     if sorted != entries:
         other = entries
-    if first_open < n_keys:
-        while start < n:
-            end = start + 1
-            while end < n and sorted[end].prefix == sorted[start].prefix:
-                end += 1
-            if end - start > 1:
-                merge_sort(sorted + start, other + start, end - start, &ties)
-            start = end
+    while first_open < n_keys and start < n:
+        prefix = sorted[start].prefix
+        end = start + 1
+        while end < n and sorted[end].prefix == prefix:
+            end += 1
+        if end - start > 1:
+            sort_ties(sorted + start, other + start, end - start, &ties, first_open, 0)
+            for i in range(start, end):
+                sorted[i].prefix = prefix       # runs are merged by it
+        start = end
     return sorted
 
 

@@ -111,6 +111,20 @@ def test_long_strings_with_a_common_start() -> None:
     check(table, [("s", True, True)])
 
 
+def test_strings_that_differ_in_trailing_zeros_only() -> None:
+    table = pa.table({"s": ["ab" + "\0" * (i % 9) for i in range(5000)], "x": np.arange(5000) % 11})
+    check(table, [("s", False, False), ("x", False, False)])
+    check(table, [("s", True, False), ("x", False, False)])
+
+
+def test_few_strings_then_another_key() -> None:
+    """Long stretches of equal prefixes are sorted by the keys behind, not by comparing rows."""
+    table = random_table(
+        11, 30_000, {"s": pa.string(), "t": pa.string(), "x": pa.float64()}, n_distinct={"s": 3, "t": 4}
+    )
+    check(table, [("s", False, False), ("t", True, True), ("x", False, False)])
+
+
 def test_wide_decimals_beyond_64_bits() -> None:
     from decimal import Decimal
 
