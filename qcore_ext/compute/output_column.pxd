@@ -20,7 +20,7 @@ ctypedef struct OutputColumn:
     char* displaced             # the register's own room, while its kernel writes here
 
 cdef int output_begin(OutputColumn* self, const DataType* type, int64_t n_rows, MemoryAccount* account) except -1 nogil
-# Let the register's kernel write its next vector, from row `start`, into the column itself; nothing happens where it cannot.
+# Let the register's kernel write its next vector, from row `start`, into the column itself; no effect where it cannot.
 cdef void output_lend(OutputColumn* self, Register* register, int64_t start) noexcept nogil
 # Give the register its own room back; in reverse order, for one register may feed several columns.
 cdef void output_return(OutputColumn* self, Register* register) noexcept nogil

@@ -182,7 +182,9 @@ cdef int position_kernel(const Step* step, Frame* frame) except -1 nogil:
         if is_valid(out.validity, i):
             at = 0
             if needles[i].length > 0:
-                at = simd_kernels().find(view_data(&views[i]), views[i].length, view_data(&needles[i]), needles[i].length)
+                at = simd_kernels().find(
+                    view_data(&views[i]), views[i].length, view_data(&needles[i]), needles[i].length
+                )
             if at >= 0:
                 (<int64_t*> out.own_values)[i] = characters(view_data(&views[i]), at) + 1
     return 0
