@@ -16,7 +16,8 @@ from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, Opera
 from qcore_ext.structures.join_bridge cimport JoinBridge
 from qcore_ext.structures.join_kind cimport keeps_null_keys
 from qcore_ext.structures.key_codes cimport rows_without_null
-from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_new
+from qcore_ext.structures.nested_rows cimport nested_part, schema_has_nested
+from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_keep_nested, row_store_new
 
 from qcore_ext.ground.status import PlanError
 
@@ -48,6 +49,7 @@ cdef class HashBuild(Operator):
     cdef RowStore* store            # owned; NULL before the first batch and once handed over
     cdef Buffer* room               # owned; scratch of a vector
     cdef Column** picked            # owned array; columns of the batch under way, borrowed
+    cdef bint has_nested
     cdef bint null_key_seen
     cdef bint is_done
     cdef bint has_left              # delivered or lost: the barrier is left once
@@ -95,6 +97,7 @@ cdef class HashBuild(Operator):
             owner_ref(<Owner*> stored)
             owner_unref(<Owner*> self.stored_schema)
             self.stored_schema = stored
+            self.has_nested = schema_has_nested(stored)
         finally:
             owner_unref(<Owner*> stored)
         return 0
@@ -114,8 +117,18 @@ cdef class HashBuild(Operator):
         for i in range(self.n_stored):
             self.picked[i] = batch.columns[self.input_columns[i]]
         self.append(batch)
+        if self.has_nested:
+            self.keep_nested(batch)
         batch_unref(batch)
         return ACCEPTED
+
+    cdef int keep_nested(self, Batch* batch) except -1 nogil:
+        cdef Batch* part = nested_part(batch, self.stored_schema, self.input_columns)
+        try:
+            row_store_keep_nested(self.store, <Owner*> part)
+        finally:
+            batch_unref(part)
+        return 0
 
     cdef int prepare(self) except -1 nogil:
         """The store and a vector's scratch, at first use."""
@@ -147,7 +160,8 @@ cdef class HashBuild(Operator):
         cdef uint32_t* rows = <uint32_t*> (
             self.room.data + (self.n_keys + 1) * sizeof(VectorScratch) + self.n_keys * sizeof(Vector)
         )
-        cdef bint drop_nulls = self.n_keys > 0 and not keeps_null_keys(self.bridge.kind)
+        # Nested columns are kept by the batch, so its rows stay together.
+        cdef bint drop_nulls = self.n_keys > 0 and not keeps_null_keys(self.bridge.kind) and not self.has_nested
         cdef const uint32_t* selected
         cdef int64_t n_selected = batch.n_selected
         cdef int64_t start = 0

@@ -103,6 +103,10 @@ cdef class JoinBridge:
     ) except -1 nogil:
         cdef bint last
         mutex_lock(&self.mutex)
+        if self.build_state == BUILD_LOST:
+            mutex_unlock(&self.mutex)
+            owner_unref(<Owner*> store)
+            return 0
         self.stores[self.n_stores] = store
         self.n_stores += 1
         self.null_key_seen = self.null_key_seen or null_key_seen
@@ -142,6 +146,9 @@ cdef class JoinBridge:
         mutex_lock(&self.mutex)
         if self.build_state == BUILD_PENDING:
             qc_store(&self.build_state, BUILD_LOST)
+            # No table is being made: that starts when all have delivered, and the one who makes it is then the only
+            # one who can lose it.
+            self.drop_stores()
         wait_list_take(&self.build_waiters, &waiting)
         mutex_unlock(&self.mutex)
         wait_list_fire(&waiting)

@@ -4,7 +4,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.row_hash cimport hash_vector
-from qcore_ext.data.column cimport VECTOR_ROWS, Column
+from qcore_ext.data.batch cimport Batch, batch_unref
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_constant_null, column_ref
+from qcore_ext.data.schema cimport TYPE_NESTED
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free, struct_new,
 )
@@ -17,6 +19,7 @@ from qcore_ext.structures.join_table cimport (
 )
 from qcore_ext.structures.key_codes cimport key_codable, key_coder_measure, key_codes, rows_without_null
 from qcore_ext.structures.key_compare cimport keys_equal
+from qcore_ext.structures.nested_rows cimport nested_concat
 from qcore_ext.structures.rank_bitmap cimport rank_words_finish, rank_words_new, rank_words_set
 from qcore_ext.structures.row_store cimport RowStore, row_store_column
 
@@ -287,13 +290,32 @@ cdef int build_index(JoinTable* table, JoinLookup* lookup, Column** keys) except
     return build_slots(table, lookup, keys, INDEX_HASHES)
 
 
+cdef int take_columns(JoinTable* table, RowStore* store) except -1 nogil:
+    cdef Batch* nested = NULL
+    cdef int32_t at = 0
+    cdef int32_t i
+    try:
+        for i in range(store.n_columns):
+            if store.columns[i].type.id != TYPE_NESTED:
+                table.columns[i] = row_store_column(store, i)
+            elif store.n_rows == 0:
+                table.columns[i] = column_constant_null(&store.columns[i].type, 0)
+            else:
+                if nested == NULL:
+                    nested = nested_concat(store.nested)
+                table.columns[i] = column_ref(nested.columns[at])
+                at += 1
+    finally:
+        batch_unref(nested)
+    return 0
+
+
 cdef int build_whole(JoinTable* table, RowStore* store, bint track_matches) except -1 nogil:
     cdef JoinLookup lookup
     cdef Column** keys = NULL
     cdef int32_t i
     memset(&lookup, 0, sizeof(JoinLookup))
-    for i in range(store.n_columns):
-        table.columns[i] = row_store_column(store, i)
+    take_columns(table, store)
     if track_matches:
         table.matched_buffer = buffer_new_zeroed(table.account, table.n_rows)
         table.matched = <uint8_t*> table.matched_buffer.data

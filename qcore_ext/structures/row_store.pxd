@@ -24,6 +24,7 @@ ctypedef struct RowStore:
     MemoryAccount* account      # owned
     int64_t n_rows
     int64_t capacity
+    OwnerList* nested           # owned; batches of the nested columns (nested_rows), whose store columns stay empty
     int32_t n_columns
     StoreColumn* columns        # lies behind the struct
 
@@ -36,5 +37,7 @@ cdef int row_store_append(
 ) except -1 nogil
 # All rows of the parts in order; a new reference to the one that has rows when only one has.
 cdef RowStore* row_store_concat(RowStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil
-# A flat column over all rows; it may outlive the store, which must not be appended to any more.
+# Keep the nested columns of rows that are appended beside; takes a new reference to the part.
+cdef int row_store_keep_nested(RowStore* store, Owner* part) except -1 nogil
+# A flat column (not of a nested type) over all rows; it may outlive the store, which must not be appended to any more.
 cdef Column* row_store_column(const RowStore* store, int32_t i) except NULL nogil

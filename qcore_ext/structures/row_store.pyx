@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_heap, column_load, column_new,
 )
-from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, DataType, phys_width
+from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_NESTED, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, buffer_grow, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
@@ -21,6 +21,7 @@ cdef void row_store_free(Owner* self) noexcept nogil:
         buffer_unref(store.columns[i].values)
         buffer_unref(store.columns[i].validity)
         owner_unref(<Owner*> store.columns[i].heaps)
+    owner_unref(<Owner*> store.nested)
     owner_unref(<Owner*> store.account)
     struct_free(store)
 
@@ -94,6 +95,8 @@ cdef int row_store_append(
     reserve(store, store.n_rows + n)
     for i in range(store.n_columns):
         column = &store.columns[i]
+        if column.type.id == TYPE_NESTED:
+            continue
         column_load(columns[i], start, rows, n, scratch, &vector)
         if column.heaps != NULL:
             owner_list_add(column.heaps, column_heap(columns[i]))
@@ -102,6 +105,12 @@ cdef int row_store_append(
         memcpy(column.values.data + store.n_rows * column.width, vector.values, n * column.width)
     store.n_rows += n
     return 0
+
+
+cdef int row_store_keep_nested(RowStore* store, Owner* part) except -1 nogil:
+    if store.nested == NULL:
+        store.nested = owner_list_new()
+    return owner_list_add(store.nested, part)
 
 
 cdef int copy_part(StoreColumn* column, const StoreColumn* part, int64_t at, int64_t n) except -1 nogil:
@@ -122,7 +131,7 @@ cdef int copy_part(StoreColumn* column, const StoreColumn* part, int64_t at, int
 
 cdef int copy_parts(RowStore* store, RowStore** parts, int64_t n_parts, int64_t n_rows) except -1 nogil:
     cdef StoreColumn* column
-    cdef int64_t part
+    cdef int64_t part, kept
     cdef int64_t at = 0
     cdef int32_t i
     reserve(store, n_rows)
@@ -136,6 +145,9 @@ cdef int copy_parts(RowStore* store, RowStore** parts, int64_t n_parts, int64_t 
                 memset(column.validity.data, 0xFF, column.validity.size)
             copy_part(column, &parts[part].columns[i], at, parts[part].n_rows)
         at += parts[part].n_rows
+        if parts[part].nested != NULL:
+            for kept in range(parts[part].nested.n_items):
+                row_store_keep_nested(store, parts[part].nested.items[kept])
     store.n_rows = n_rows
     return 0
 

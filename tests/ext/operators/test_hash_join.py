@@ -115,3 +115,20 @@ def test_70000_dense_unique_keys(duck, kind):
     build = pa.table({"b0": pa.array(range(70000), pa.int64()), "b_v": pa.array(range(0, 140000, 2), pa.int32())})
     probe = pa.table({"p0": pa.array(np.random.default_rng(3).integers(0, 70000, 20000)), "p_v": range(20000)})
     check(duck, probe, build, kind, ["p0"], ["b0"], drivers=2, batch_rows=16384)
+
+
+@pytest.mark.parametrize("drivers", [1, 2])
+@pytest.mark.parametrize("kind", ["inner", "left", "right", "full", "left_semi", "right_anti"])
+def test_nested_columns_are_carried_through(duck, kind, drivers):
+    """Q3: lists, structs and maps on both sides."""
+    nested = {"l": pa.list_(pa.int32()), "s": pa.struct([("a", pa.int64()), ("b", pa.string())])}
+    rng = np.random.default_rng(11)
+
+    def side(name, n_rows):
+        columns = random_table(
+            ord(name), n_rows, {f"{name}_{key}": type for key, type in nested.items()}, null_share=0.1
+        )
+        keys = pa.array(rng.integers(0, 60, n_rows), mask=rng.random(n_rows) < 0.1)
+        return columns.add_column(0, f"{name}k", keys)
+
+    check(duck, side("p", 150), side("b", 100), kind, ["pk"], ["bk"], drivers=drivers, batch_rows=30)

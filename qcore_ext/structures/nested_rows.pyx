@@ -1,0 +1,62 @@
+"""Lists, structs and maps of a join's build side: kept as they came, put together once by pyarrow. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_select
+from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.column cimport column_ref
+from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, schema_copy_field, schema_new
+from qcore_ext.ground.memory cimport Owner, OwnerList, owner_unref
+
+
+cdef bint schema_has_nested(const CSchema* schema) noexcept nogil:
+    cdef int32_t i
+    for i in range(schema.n_fields):
+        if schema.fields[i].type.id == TYPE_NESTED:
+            return True
+    return False
+
+
+cdef Batch* nested_part(Batch* batch, const CSchema* stored, const int32_t* positions) except NULL nogil:
+    cdef CSchema* schema
+    cdef Batch* part = NULL
+    cdef int32_t n_nested = 0
+    cdef int32_t at = 0
+    cdef int32_t i
+    for i in range(stored.n_fields):
+        n_nested += stored.fields[i].type.id == TYPE_NESTED
+    schema = schema_new(n_nested)
+    try:
+        for i in range(stored.n_fields):
+            if stored.fields[i].type.id == TYPE_NESTED:
+                schema_copy_field(schema, at, &stored.fields[i], NULL)
+                at += 1
+        part = batch_new(schema, batch.n_rows)
+    finally:
+        owner_unref(<Owner*> schema)
+    at = 0
+    for i in range(stored.n_fields):
+        if stored.fields[i].type.id == TYPE_NESTED:
+            part.columns[at] = column_ref(batch.columns[positions[i]])
+            at += 1
+    batch_select(part, batch.selection, batch.n_selected, batch.selection_owner)
+    return part
+
+
+cdef Batch* nested_concat(const OwnerList* parts) except NULL nogil:
+    cdef Batch* whole
+    with gil:
+        whole = concat_with_gil(parts)
+    return whole
+
+
+cdef Batch* concat_with_gil(const OwnerList* parts) except NULL:
+    import pyarrow
+
+    cdef PyBatch whole
+    cdef int64_t i
+    batches = [pyarrow.record_batch(PyBatch.wrap(<Batch*> parts.items[i])) for i in range(parts.n_items)]
+    rows = pyarrow.Table.from_batches(batches).combine_chunks()
+    columns = [column.chunk(0) if column.num_chunks else column.combine_chunks() for column in rows.columns]
+    whole = PyBatch.from_arrow(pyarrow.record_batch(columns, schema=rows.schema))
+    return batch_ref(whole.batch)
