@@ -174,13 +174,19 @@ class Task:
         """Let the scheduler's threads run it; returns at once."""
         if self._engine.state == "created":
             self._feed()
-            self._engine.start()
+            if self._engine.state == "created":  # not cancelled meanwhile
+                self._engine.start()
 
     def run_on_caller(self) -> Iterator[pa.RecordBatch]:
         """The result's batches, computed on this thread alone as they are asked for (SPEC D3)."""
         self._feed()
         while not self._engine.run_on_caller(until=self._reader):
-            yield pa.record_batch(self._reader.next_batch(timeout=0))
+            batch = self._reader.next_batch(timeout=0)
+            if batch is None:
+                # All batches are out, but drivers are left to be closed.
+                self._engine.run_on_caller()
+                break
+            yield pa.record_batch(batch)
         yield from self._rest()
 
     def _rest(self) -> Iterator[pa.RecordBatch]:
@@ -200,8 +206,8 @@ class Task:
             `timeout` seconds after the first batch was asked for, the task is still running; it is cancelled.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        self.start()
         try:
+            self.start()
             while self._reader is not None:
                 batch = self._next_batch(deadline, timeout)
                 if batch is None:
@@ -218,13 +224,16 @@ class Task:
 
     def _next_batch(self, deadline: float | None, timeout: float | None) -> Any:
         while True:
+            if deadline is not None and time.monotonic() > deadline and self._engine.state == "running":
+                raise Timeout(f"the query ran longer than its timeout of {timeout} s")
+            # Asked before the queue is: a task that was over by then puts nothing more into it. The other way round,
+            # batches that came between would be lost.
+            over = self._engine.state not in ("created", "running")
             try:
                 return self._reader.next_batch(timeout=WAIT_SLICE_SECONDS)
             except Timeout:
-                if self._engine.state not in ("created", "running"):
+                if over:
                     return None
-                if deadline is not None and time.monotonic() > deadline:
-                    raise Timeout(f"the query ran longer than its timeout of {timeout} s") from None
 
     def _wait_until(self, deadline: float | None, timeout: float | None) -> None:
         try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +216,55 @@ def test_g7_explain_shows_estimates_and_actual_rows(numbers: str) -> None:
     analyzed = result.explain(analyze=True)
     assert f"{ROWS:,}" in analyzed
     assert "TableScan" in result.profile()
+
+
+def test_batches_that_come_as_the_wait_for_them_ends_are_not_lost() -> None:
+    """The reader's wait ends, then the task puts its last batches out and ends, and only then is its state seen."""
+    asked = threading.Event()
+
+    def rows() -> Any:
+        asked.wait(20)
+        yield pa.record_batch({"a": [1, 2, 3]})
+
+    stream = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), rows())
+    result = qcore.sql("select a from t", {"t": stream}, threads=2)
+    task = result.task
+    reader = task._reader
+    assert reader is not None
+
+    class Late:
+        def next_batch(self, timeout: float) -> Any:
+            if not asked.is_set():
+                asked.set()
+                task._engine.settle(20)
+                raise qcore.Timeout("no batch came")
+            return reader.next_batch(timeout)
+
+        def close(self) -> None:
+            reader.close()
+
+    task._reader = Late()  # type: ignore[assignment]
+    assert result.to_arrow().num_rows == 3
+
+
+def test_d7_a_timeout_ends_a_stream_that_never_pauses() -> None:
+    def endless() -> Any:
+        while True:
+            time.sleep(0.005)
+            yield pa.record_batch({"a": [1]})
+
+    began = time.monotonic()
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), endless())
+    result = qcore.sql("select a from t", {"t": reader}, threads=1, timeout=0.3)
+    with pytest.raises(qcore.Timeout, match="longer than its timeout"):
+        deque(itertools.takewhile(lambda _: time.monotonic() < began + 10, result), 0)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_d3_on_the_caller_alone_a_limit_above_a_union_ends_early(threads: int) -> None:
+    """The result is complete while the union's inputs are still to be closed."""
+    text = "select * from (select a from t union all select a from t) as u limit 10"
+    session = qcore.Session(threads=threads, batch_rows=8)
+    task = session.sql(text, {"t": pa.table({"a": range(ROWS)})}).task
+    assert sum(batch.num_rows for batch in task.run_on_caller()) == 10
+    assert task.state == "finished"
