@@ -264,7 +264,7 @@ def test_d7_a_timeout_ends_a_stream_that_never_pauses() -> None:
 def test_d3_on_the_caller_alone_a_limit_above_a_union_ends_early(threads: int) -> None:
     """The result is complete while the union's inputs are still to be closed."""
     text = "select * from (select a from t union all select a from t) as u limit 10"
-    session = qcore.Session(threads=threads, batch_rows=8)
-    task = session.sql(text, {"t": pa.table({"a": range(ROWS)})}).task
+    session = qcore.Session(threads=threads, batch_rows=1000)
+    task = session.sql(text, {"t": pa.table({"a": range(8 * ROWS)})}).task
     assert sum(batch.num_rows for batch in task.run_on_caller()) == 10
     assert task.state == "finished"
