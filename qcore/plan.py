@@ -30,9 +30,8 @@ class PlanNode:
     def with_children(self, *children: PlanNode) -> PlanNode:
         """The same node over other inputs of the same schemas."""
         names = [name for name in ("child", "left", "right") if hasattr(self, name)]
-        if hasattr(self, "inputs"):
-            return replace(self, inputs=tuple(children))  # type: ignore[call-arg]
-        return replace(self, **dict(zip(names, children, strict=True)))
+        changes: dict[str, Any] = {"inputs": children} if hasattr(self, "inputs") else {}
+        return replace(self, **changes or dict(zip(names, children, strict=True)))
 
     def walk(self) -> Iterator[PlanNode]:
         """This node and all below it, parents first."""

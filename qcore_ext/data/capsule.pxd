@@ -34,5 +34,6 @@ cdef class Stream:
 cdef class PyBatch:
     """A batch on the Python side."""
     cdef Batch* batch                       # owned
+
     @staticmethod
     cdef PyBatch wrap(Batch* batch)         # takes a new reference

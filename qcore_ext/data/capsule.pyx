@@ -1,10 +1,9 @@
 """Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). Floor E1. SPEC H2."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
-from libc.stdio cimport snprintf
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport atoi, free, malloc
-from libc.string cimport memcpy, memset, strchr, strcmp
+from libc.string cimport memset, strchr, strcmp
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
 from qcore_ext.data.column cimport (
@@ -14,12 +13,12 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.layout cimport array_from_batch
 from qcore_ext.data.schema cimport (
-    PHYS_I128, TYPE_DECIMAL, TYPE_NESTED, TYPE_NULL, CSchema, DataType, Schema, schema_from_arrow, schema_to_arrow,
+    PHYS_I128, TYPE_DECIMAL, TYPE_NESTED, TYPE_NULL, CSchema, DataType, Schema, schema_from_arrow,
 )
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from qcore_ext.ground.bitmap cimport bit_get, bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, MemoryAccount, Owner, buffer_new, owner_ref, owner_unref, struct_free, struct_new,
+    Buffer, MemoryAccount, Owner, buffer_new, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 

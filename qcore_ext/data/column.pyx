@@ -1,6 +1,6 @@
 """One column of a batch: borrowed or owned values in the layout they came in. Floor E1."""
 
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.data.load cimport load_flat

@@ -1,6 +1,6 @@
 """A batch laid out as an Arrow struct array, for the world outside. Floor E1."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -16,7 +16,7 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.ground.arrow_abi cimport ArrowArray
 from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid
 from qcore_ext.ground.memory cimport (
-    Buffer, Owner, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, struct_free, struct_new,
+    Buffer, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 

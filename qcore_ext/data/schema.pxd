@@ -123,5 +123,6 @@ cdef inline int phys_width(uint8_t phys) noexcept nogil:
 cdef class Schema:
     """Python owner of a CSchema. Made from, and giving, anything with __arrow_c_schema__."""
     cdef CSchema* schema            # owned
+
     @staticmethod
     cdef Schema wrap(CSchema* schema)       # takes a new reference

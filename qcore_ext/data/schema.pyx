@@ -240,8 +240,8 @@ cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL:
             if not type_from_format(values.format, &type):
                 name = child.name.decode("utf-8", "replace") if child.name != NULL else ""
                 raise PlanError(
-                    f"column {name!r} has the Arrow type of format {values.format.decode()!r}, which the engine does not "
-                    "know; cast it to a supported type first"
+                    f"column {name!r} has the Arrow type of format {values.format.decode()!r}, which the engine "
+                    "does not know; cast it to a supported type first"
                 )
             type.nullable = (child.flags & ARROW_FLAG_NULLABLE) != 0
             schema_set_field(schema, i, child.name if child.name != NULL else NO_NAME, &type)

@@ -85,8 +85,8 @@ cdef uint32_t add_strings(
     const uint32_t* words, const uint8_t* validity, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
     uint32_t* codes,
 ) noexcept nogil:
-    """As add_integers. Of a view's four words the first is its length, the next its first four bytes: their sum is 0 for the
-    empty string and one more than the byte for a string of one byte."""
+    """As add_integers. Of a view's four words the first is its length, the next its first four bytes: their sum is 0
+    for the empty string and one more than the byte for a string of one byte."""
     cdef uint32_t distance
     cdef uint32_t outside = 0
     cdef int64_t i

@@ -1,4 +1,4 @@
-"""Tasks: splits given while running, batches out, cancel, timeout, stats (SPEC V3, V4, V10, V14, D2, D3, D5, D7, D8)."""
+"""Tasks: splits given while running, batches out, cancel, timeout, stats (V3, V4, V10, V14, D2, D3, D5, D7, D8)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_d3_run_on_the_caller(numbers: str) -> None:
 
 def test_a_split_for_an_unknown_node_names_the_known_ones(numbers: str) -> None:
     task = Task(sum_plan(numbers), drivers=1)
-    with pytest.raises(qcore.PlanError, match="'elsewhere'.*'numbers'"):
+    with pytest.raises(qcore.PlanError, match=r"'elsewhere'.*'numbers'"):
         task.add_split("elsewhere", FileSplit(numbers))
     task.cancel()
 

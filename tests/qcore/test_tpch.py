@@ -8,9 +8,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from oracle import assert_same_rows
 
 import qcore
+from oracle import assert_same_rows
 
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 QUERIES = Path(__file__).parents[2] / "bench" / "tpch" / "queries"
