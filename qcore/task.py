@@ -101,7 +101,7 @@ class Task:
             self._tables[scan.id] = scan.source if scan.source is not None else SplitTable(source_schema(scan))
         lowering = Lowering(settings, self._open_split)
         lowered = lowering.finish(plan)
-        self._reader = None if lowered.results is None else QueueReader(lowered.results)
+        self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
         self._engine = EngineTask(
             [pipeline.chains() for pipeline in lowered.pipelines],
             lowered.memory,

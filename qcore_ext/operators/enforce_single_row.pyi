@@ -1,8 +1,9 @@
 from typing_extensions import disjoint_base
 
+from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.operators.operator import Operator
 
 @disjoint_base
 class EnforceSingleRow(Operator):
-    def __init__(self, node_id: str, query_memory: Account) -> None: ...
+    def __init__(self, node_id: str, query_memory: Account, schema: Schema) -> None: ...
