@@ -7,7 +7,6 @@ Null rows hold random bits, not zeros, so that a kernel which reads them is foun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -159,7 +158,7 @@ def _values(
         indices = pa.array(rng.integers(0, len(pool), n_rows), type.index_type)
         return pa.DictionaryArray.from_arrays(indices, pool)
     if pa.types.is_nested(type):
-        return pa.array([_nested(rng, type) for _ in range(n_rows)], type)
+        return _nested(rng, n_rows, type)
     return _texts(rng, n_rows, type)
 
 
@@ -246,15 +245,22 @@ def _texts(rng: np.random.Generator, n_rows: int, type: pa.DataType) -> pa.Array
     return pa.array(texts, type)
 
 
-def _nested(rng: np.random.Generator, type: pa.DataType) -> Any:
+def _nested(rng: np.random.Generator, n_rows: int, type: pa.DataType) -> pa.Array:
+    """Lists and maps of up to three entries; a tenth of the values inside are null."""
     if pa.types.is_struct(type):
-        return {
-            type.field(i).name: random_array(rng, 1, type.field(i).type, 0.1)[0].as_py() for i in range(type.num_fields)
-        }
-    length = int(rng.integers(0, 4))
+        fields = [type.field(i) for i in range(type.num_fields)]
+        children = [random_array(rng, n_rows, field.type, 0.1) for field in fields]
+        return pa.StructArray.from_arrays(children, fields=fields)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 4, n_rows))]).astype(np.int32)
+    n_entries = int(offsets[-1])
     if pa.types.is_map(type):
-        return [(f"k{i}", random_array(rng, 1, type.item_type, 0.1)[0].as_py()) for i in range(length)]
-    return random_array(rng, length, type.value_type, 0.1).to_pylist()
+        # The position within its map tells keys apart.
+        keys = pa.array(
+            [f"k{i}" for i in np.arange(n_entries) - np.repeat(offsets[:-1], np.diff(offsets))], pa.string()
+        )
+        items = random_array(rng, n_entries, type.item_type, 0.1)
+        return pa.MapArray.from_arrays(pa.array(offsets), keys, items, type)
+    return pa.ListArray.from_arrays(pa.array(offsets), random_array(rng, n_entries, type.value_type, 0.1), type)
 
 
 def _mask(array: pa.Array, rng: np.random.Generator, null_share: float) -> pa.Array:
