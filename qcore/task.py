@@ -179,15 +179,18 @@ class Task:
 
     def run_on_caller(self) -> Iterator[pa.RecordBatch]:
         """The result's batches, computed on this thread alone as they are asked for (SPEC D3)."""
-        self._feed()
-        while not self._engine.run_on_caller(until=self._reader):
-            batch = self._reader.next_batch(timeout=0)
-            if batch is None:
-                # All batches are out, but drivers are left to be closed.
-                self._engine.run_on_caller()
-                break
-            yield pa.record_batch(batch)
-        yield from self._rest()
+        try:
+            self._feed()
+            while not self._engine.run_on_caller(until=self._reader):
+                batch = self._reader.next_batch(timeout=0)
+                if batch is None:
+                    # All batches are out, but drivers are left to be closed.
+                    self._engine.run_on_caller()
+                    break
+                yield pa.record_batch(batch)
+            yield from self._rest()
+        finally:
+            self._leave()
 
     def _rest(self) -> Iterator[pa.RecordBatch]:
         if self._reader is None:
@@ -215,12 +218,23 @@ class Task:
                 yield pa.record_batch(batch)
             self._wait_until(deadline, timeout)
         finally:
-            if self._engine.state == "running":
-                self._engine.cancel()
-                self._engine.settle()
-            self._stop_feeding()
-            if self._reader is not None:
-                self._reader.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        """End what still runs, and free everything."""
+        if self._engine.state == "running":
+            self._engine.cancel()
+            self._engine.settle()
+        self._stop_feeding()
+        if self._reader is not None:
+            self._reader.close()
+
+    def __del__(self) -> None:
+        # A task that nobody started is part of a cycle: its scans open splits through it. Its operators leave their
+        # barriers here, while all they refer to is there; the collector takes it apart in no order.
+        engine = self.__dict__.get("_engine")
+        if engine is not None and engine.state == "created":
+            engine.cancel()
 
     def _next_batch(self, deadline: float | None, timeout: float | None) -> Any:
         while True:

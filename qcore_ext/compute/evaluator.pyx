@@ -1,5 +1,6 @@
 """Runs a program over batches, for one operator: projections, selections, vectors for a consumer. Floor E2."""
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
@@ -44,6 +45,7 @@ cdef int64_t room_for(const DataType* type) noexcept nogil:
     return padded(VECTOR_ROWS * (16 if type.id == TYPE_DECIMAL else max(phys_width(type.phys), 1)))
 
 
+@cython.no_gc      # part of no cycle; closing needs the program
 cdef class Evaluator:
     """Runs a program; belongs to one operator.
 

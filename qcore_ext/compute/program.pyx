@@ -1,5 +1,6 @@
 """A compiled set of expressions. Floor E2."""
 
+cimport cython
 from cpython.bytearray cimport PyByteArray_AsString
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -52,6 +53,9 @@ cdef int constant_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
+# Part of no cycle, and not to be taken apart before __dealloc__, which reads the steps in `blocks`: the collector would
+# clear that list first when closures that hold the program are in a cycle.
+@cython.no_gc
 cdef class Program:
     """Expressions over one input schema, compiled.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
 import threading
@@ -268,3 +269,23 @@ def test_d3_on_the_caller_alone_a_limit_above_a_union_ends_early(threads: int) -
     task = session.sql(text, {"t": pa.table({"a": range(8 * ROWS)})}).task
     assert sum(batch.num_rows for batch in task.run_on_caller()) == 10
     assert task.state == "finished"
+
+
+@pytest.mark.parametrize("how", ["not started", "left half done on the caller", "run"])
+def test_d8_queries_that_only_the_garbage_collector_finds(how: str) -> None:
+    """A task nobody ran is part of a cycle; the collector takes cycles apart in no order."""
+    table = pa.table({"a": range(1000), "s": [f"text {i}" for i in range(1000)]})
+    text = "select x.a + 1 as b, y.s from t x full join t y on x.a = y.a + 1 and x.s <> y.s where y.s > 't' order by 1"
+    for _ in range(20):
+        result: Any = qcore.sql(text, {"t": table}, threads=2)
+        if how == "not started":
+            result.cycle = result.task, result
+        elif how == "run":
+            result.cycle = result.to_arrow(), result
+        else:
+            batches = result.task.run_on_caller()
+            next(batches)
+            result.cycle = batches, result
+            del batches
+        del result
+        gc.collect()
