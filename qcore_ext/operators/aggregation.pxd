@@ -33,6 +33,7 @@ cdef class HashAggregation(Operator):
     cdef Vector* vectors            # owned; n_loaded
     cdef Buffer* scratch            # owned; a VectorScratch a vector, when there is no program
     cdef Buffer* numbers            # owned; uint32 a row of the vector: its group
+    cdef int64_t n_last             # rows of the last vector grouped
     cdef AggregateInput* inputs     # owned; calls.n_inputs
     cdef GroupPlan plan
     cdef GroupSet* groups           # owned; NULL until bound
@@ -43,7 +44,8 @@ cdef class HashAggregation(Operator):
     cdef bint input_over
     cdef bint emitting
     cdef bint done
-    cdef int64_t emitted            # groups given out of those being emitted
+    cdef int64_t emitted            # groups given out, of this part
+    cdef int64_t n_emitting         # groups to give out, of all parts
     # Partial step: rows since the table was last emptied, and rows still to pass through without a table.
     cdef int64_t rows_grouped
     cdef int64_t rows_to_pass
@@ -54,6 +56,9 @@ cdef class HashAggregation(Operator):
     cdef int load(self, int64_t n) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil
     cdef int start_radix(self) except -1 nogil
+    cdef bint is_full(self) noexcept nogil
+    cdef double share_of_recent_groups(self) noexcept nogil
+    cdef bint make_room(self) except -1 nogil
     cdef int consume(self) except -1 nogil
     cdef int64_t n_groups(self) noexcept nogil
     cdef int start_emitting(self) except -1 nogil

@@ -1,9 +1,9 @@
 """Hash aggregation: partial, final or in a single step. Floor E4.
 
-Reads vectors, finds each row's group, then runs one kernel an aggregate over the vector. The partial step keeps a
-bounded table: when it is full its groups are given out as states and it starts anew; where the rows hardly repeat their
-keys, it passes them through as states without a table for a while. Partial output: keys, then state columns
-(compute.aggregate_calls).
+Reads vectors, finds each row's group, then runs one kernel an aggregate over the vector. When there are many groups it goes
+over to a radix-partitioned table. The partial step's table is bounded: when it is full its groups are given out as states
+and it starts anew; where rows hardly ever share their keys, it passes them through as states without a table for a while.
+Partial output: keys, then state columns (compute.aggregate_calls).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -34,7 +34,7 @@ from qcore_ext.structures.radix_groups cimport (
 )
 from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_column, row_store_new
 from qcore_ext.structures.stored_keys cimport (
-    stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new,
+    stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_reserve,
 )
 
 from qcore_ext.compute.aggregate_calls import partial_schema  # no-cython-lint: for users
@@ -49,6 +49,7 @@ cdef enum:
     # Rows passed through before the table is tried again: enough that trying costs little, few enough to notice a
     # change.
     PASS_ROWS = 1048576
+    PARTITIONED_GROUPS = 16     # times the groups of a plain table are kept in a partitioned one
 
 STEPS = {"single": SINGLE, "partial": PARTIAL, "final": FINAL}
 
@@ -73,7 +74,8 @@ cdef class HashAggregation(Operator):
     output_schema : Schema
         Keys, then a column an aggregate; for 'partial', what partial_schema gives.
     partial_groups_max : int
-        Groups the partial step keeps: as many as fit the second-level cache with their states.
+        Groups the partial step keeps in a plain table: as many as fit the second-level cache with their states. In a
+        partitioned one it keeps sixteen times as many.
     radix_groups_min : int
         Groups from which on the other steps partition rows before grouping them.
 
@@ -246,33 +248,73 @@ cdef class HashAggregation(Operator):
         return group_set_update(self.groups, self.vectors, n, numbers, first + n)
 
     cdef int start_radix(self) except -1 nogil:
-        """Go over to a partitioned table, if there is memory for its buffers."""
-        cdef int64_t rows_each = radix_groups_rows_each(&self.plan)
+        """Go over to a partitioned table, if there is memory for its buffers and no reason against it."""
+        cdef int64_t rows_each = 0
+        if not self.has_distinct:
+            rows_each = radix_groups_rows_each(&self.plan)
         if rows_each == 0:
             self.radix_groups_min *= 2          # until later
             return 0
         self.radix = radix_groups_new(&self.plan, self.groups, rows_each)
         return group_set_clear(self.groups)
 
+    cdef bint is_full(self) noexcept nogil:
+        """Whether the partial step must give out what it has before it reads on."""
+        cdef int64_t n_groups = 0
+        cdef int64_t p
+        if self.step != PARTIAL or self.n_keys == 0:
+            return False
+        if self.radix == NULL:
+            return self.n_groups() + VECTOR_ROWS > self.partial_groups_max
+        if self.position > 0:
+            return False                        # once a batch will do
+        for p in range(RADIX_PARTS):
+            if self.radix.sets[p] != NULL:
+                n_groups += self.radix.sets[p].table.n_groups
+        return n_groups > self.partial_groups_max * PARTITIONED_GROUPS
+
+    cdef double share_of_recent_groups(self) noexcept nogil:
+        """Share of the last vector's rows whose group is one of the last opened."""
+        cdef const uint32_t* numbers = <const uint32_t*> self.numbers.data
+        cdef int64_t recent = self.groups.table.n_groups - 2 * VECTOR_ROWS
+        cdef int64_t n = 0
+        cdef int64_t i
+        for i in range(self.n_last):
+            n += numbers[i] >= recent
+        return <double> n / max(self.n_last, <int64_t> 1)
+
+    cdef bint make_room(self) except -1 nogil:
+        """Try to go over to a partitioned table, whose groups may be more."""
+        if self.radix != NULL or self.passed != NULL:
+            return False
+        # Of rows that are nearly all distinct by now, few will find their group again soon.
+        if self.rows_grouped * 50 < self.groups.table.n_groups * 51:
+            return False
+        # Input in order of the key does not come back to a group: the table's groups are done with.
+        if self.share_of_recent_groups() > 0.9:
+            return False
+        self.start_radix()
+        return self.radix != NULL
+
     cdef int consume(self) except -1 nogil:
         """Read on in the batch, until its end or until the partial table is full."""
         cdef int64_t n_rows = self.batch.n_selected
-        cdef bint bounded = self.step == PARTIAL and self.n_keys > 0
-        cdef bint may_radix = self.step != PARTIAL and self.n_keys > 0 and not self.has_distinct
         cdef int64_t n
         while self.position < n_rows:
-            if bounded and self.n_groups() + VECTOR_ROWS > self.partial_groups_max:
+            if self.is_full() and not self.make_room():
                 return self.start_emitting()
             n = min(n_rows - self.position, <int64_t> VECTOR_ROWS)
             self.load(n)
             if self.radix != NULL:
                 radix_groups_add(self.radix, self.vectors, n)
+                self.rows_grouped += n
             elif self.passed != NULL:
                 self.pass_through(n)
             else:
                 group_set_add(self.groups, self.vectors, n, <uint32_t*> self.numbers.data)
+                self.n_last = n
                 self.rows_grouped += n
-                if may_radix and self.groups.table.n_groups >= self.radix_groups_min:
+                if self.step != PARTIAL and self.groups.table.n_groups >= self.radix_groups_min:
                     self.start_radix()
             self.position += n
         batch_unref(self.batch)
@@ -292,16 +334,17 @@ cdef class HashAggregation(Operator):
         cdef int64_t p
         self.emitting = True
         self.emitted = 0
+        self.part = 0
+        self.n_emitting = 0
         if self.radix != NULL:
             radix_groups_finish(self.radix)
             for p in range(RADIX_PARTS):
                 if self.radix.sets[p] != NULL:
+                    self.n_emitting += self.radix.sets[p].table.n_groups
                     group_set_complete(self.radix.sets[p], self.radix.sets[p].table.n_groups)
-            # The operator's own set is empty since its groups moved.
-            group_set_free(self.groups)
-            self.groups = NULL
         elif self.groups != NULL:
-            group_set_complete(self.groups, self.n_groups())
+            self.n_emitting = self.n_groups()
+            group_set_complete(self.groups, self.n_emitting)
         return 0
 
     cdef bint next_part(self) noexcept nogil:
@@ -316,19 +359,21 @@ cdef class HashAggregation(Operator):
 
     cdef int stop_emitting(self) except -1 nogil:
         """All groups are out: start anew, with or without a table."""
-        cdef int64_t n_groups = self.n_groups()
         self.emitting = False
         if self.input_over:
             self.done = True
             return 0
-        if self.passed == NULL and self.rows_grouped < 2 * n_groups:
+        if self.passed == NULL and self.rows_grouped < 2 * self.n_emitting:
             self.rows_to_pass = PASS_ROWS
+        radix_groups_free(self.radix)
+        self.radix = NULL
         group_set_clear(self.groups)
         stored_keys_free(self.passed)
         self.passed = NULL
         self.rows_grouped = 0
         if self.rows_to_pass > 0:
             self.passed = stored_keys_new(self.account, self.types, self.n_keys)
+            stored_keys_reserve(self.passed, self.partial_groups_max)
         return 0
 
     cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil:
@@ -447,7 +492,7 @@ cdef class HashAggregation(Operator):
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         while not self.done:
             if self.emitting:
-                if self.groups == NULL and self.radix == NULL:
+                if self.groups == NULL:
                     out[0] = self.emit_nothing_read()
                     self.done = True
                     return OUTPUT
@@ -460,7 +505,7 @@ cdef class HashAggregation(Operator):
                 self.consume()
             elif self.input_over:
                 self.start_emitting()
-                if self.groups == NULL and self.radix == NULL and (self.n_keys > 0 or self.step == PARTIAL):
+                if self.groups == NULL and (self.n_keys > 0 or self.step == PARTIAL):
                     self.done = True
             else:
                 return NEEDS_INPUT

@@ -41,8 +41,8 @@ cdef void sort_prefixes(
 cdef int sort_compare(
     const SortKey* parts, int32_t first, int32_t n_keys, const Vector* a, int64_t i, const Vector* b, int64_t j,
 ) noexcept nogil
-# A word for each of n <= VECTOR_ROWS rows of one key: the bit that places nulls, then the value's highest bits; of a string
-# the bytes from `offset` on, STRING_WORD_BYTES of them.
+# A word for each of n <= VECTOR_ROWS rows of one key: the bit that places nulls, then the value's highest bits; of a
+# string the STRING_WORD_BYTES from `offset` on.
 cdef void sort_key_words(
     const SortKey* part, const Vector* key, const uint32_t* rows, int64_t n, int64_t offset, uint64_t* words,
 ) noexcept nogil

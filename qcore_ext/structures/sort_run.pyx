@@ -1,8 +1,8 @@
 """A sorted run: rows of one driver and their order. Floor E3.
 
-Radix sort over the prefixes, from the lowest byte up and skipping bytes that are the same in all rows; then each
-stretch of equal prefixes is sorted in the same way by what the prefixes left out, a word of a key at a time, and small ones by comparing
-values.
+Radix sort over the prefixes, from the lowest byte up and skipping bytes that are the same in all rows. Then each
+stretch of equal prefixes is sorted in the same way by what the prefixes left out, a word of a key at a time; short ones
+by comparing values.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -157,13 +157,16 @@ cdef bint key_is_constant(const SortEntry* entries, int64_t n, const Ties* ties,
     return True
 
 
-cdef bint has_more_words(const SortEntry* entries, int64_t n, const Ties* ties, int32_t k, int64_t offset) noexcept nogil:
+cdef bint has_more_words(
+    const SortEntry* entries, int64_t n, const Ties* ties, int32_t k, int64_t offset,
+) noexcept nogil:
     """Whether some string goes on behind the word at `offset`. Of those that do not, zeros may hide the end."""
     cdef const StringView* views = <const StringView*> ties.keys[k].values
-    cdef int64_t i
+    cdef int64_t i, row
     if ties.keys[k].phys == PHYS_VIEW:
         for i in range(n):
-            if is_valid(ties.keys[k].validity, entries[i].row) and views[entries[i].row].length > offset + STRING_WORD_BYTES:
+            row = entries[i].row
+            if is_valid(ties.keys[k].validity, row) and views[row].length > offset + STRING_WORD_BYTES:
                 return True
     return False
 

@@ -282,6 +282,16 @@ def test_a_full_partial_table_gives_its_groups_out_and_goes_on(chunk_rows: int) 
         assert_same_rows(aggregate(selected, n_keys, calls, "both", partial_groups_max=2048), wanted)
 
 
+def test_a_partial_table_is_partitioned_before_it_is_given_out() -> None:
+    """Up to sixteen times partial_groups_max groups, more than once; keys that come back are found."""
+    k = np.concatenate([np.arange(400_000) // 8, np.arange(400_000) // 8 % 30_000])
+    table = pa.table(
+        {"k": k * 1_000_003, "s": pa.array([f"the text of {v % 5000}" for v in k]), "x": np.arange(len(k))}
+    )
+    calls = [("sum", 2, -1, False), ("min", 1, -1, False), ("count", -1, -1, False)]
+    assert_same_rows(aggregate(table, 1, calls, "both", partial_groups_max=2048), expected(table, 1, calls))
+
+
 def test_distinct_keys_pass_through_the_partial_step() -> None:
     """Poor reduction: rows become states without a table, nulls and strings included."""
     types = {"k": pa.int64(), "s": pa.string(), "x": pa.decimal128(15, 2), "f": pa.float64()}
