@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc
 from posix.unistd cimport getpid
 
-from qcore_ext.ground.atomic cimport qc_cas, qc_load, qc_store
+from qcore_ext.ground.atomic cimport qc_cas, qc_load, qc_store, qc_swap
 from qcore_ext.ground.condition cimport (
     condition_destroy, condition_init, condition_wait, condition_wake_all, condition_wake_one,
 )
@@ -156,7 +156,9 @@ cdef Runnable* runnable_new(
 
 cdef void runnable_turn(Runnable* self) noexcept nogil:
     cdef RunAnswer answer
-    qc_store(&self.token.state, RUN_RUNNING)
+    # A swap, which nothing after it overtakes: who sets a flag and then finds QUEUED here does not wake us again, so the
+    # flag must be seen by this turn.
+    qc_swap(&self.token.state, RUN_RUNNING)
     answer = self.run(self)
     if answer == RAN_DONE:
         qc_store(&self.token.state, RUN_DONE)

@@ -11,7 +11,7 @@ from qcore_ext.execution.scheduler cimport (
     RAN_AGAIN, RAN_BLOCKED, RAN_DONE, RUN_DONE, RunAnswer, Runnable, RunQueue, Scheduler, run_queue_new, run_queue_pop,
     runnable_new, runnable_turn,
 )
-from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store
+from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store, qc_swap
 from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport wall_nanos
@@ -223,7 +223,8 @@ cdef class Task:
             wait_token_fire(&self.runnables[i].token)
 
     cdef void stop_all(self) noexcept nogil:
-        qc_store(&self.stop, 1)
+        # A swap: a plain store may be seen only after notify_all has found a driver about to run and so not woken it.
+        qc_swap(&self.stop, 1)
         self.notify_all()
 
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil:
