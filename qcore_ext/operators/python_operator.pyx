@@ -1,7 +1,7 @@
 """An operator written in Python, in a chain of native ones. Floor E4. SPEC V5, H3.
 
-The Python object speaks the push protocol of SPEC V5; qcore.protocol_bridges makes the other protocols speak it. The GIL is
-taken once a call; batches cross by the C Data Interface, those that come back without a copy.
+The Python object speaks the push protocol of SPEC V5; qcore.protocol_bridges makes the other protocols speak it. The
+GIL is taken once a call; batches cross by the C Data Interface, those that come back without a copy.
 """
 
 from qcore_ext.data.batch cimport Batch, batch_unref, batch_with_schema
@@ -16,7 +16,7 @@ from qcore_ext.structures.future_wait cimport FutureWait
 from qcore_ext.ground.status import ExecutionError
 
 cdef enum:
-    # Answers in a row that help nobody. One or two are honest: another thread made the operator ready between two calls.
+    # Answers in a row that help nobody. A few are honest: another thread made the operator ready between two calls.
     IDLE_MAX = 100
 
 ROLES = ("source", "operator", "sink")
