@@ -16,24 +16,43 @@ from qcore.errors import (
 )
 from qcore.expression import Expr, col, lit
 from qcore.plan_builder import PlanBuilder, agg
+from qcore.protocols import (
+    BatchIterator,
+    Blocked,
+    IterOutcome,
+    Operator,
+    PollPull,
+    PollPush,
+    SinkOperator,
+    SourceOperator,
+    StatelessOperator,
+)
 from qcore.result import Result
 from qcore.session import Session, sql
-from qcore.task import IterOutcome, Task
+from qcore.task import Task
 
 __all__ = [
+    "BatchIterator",
+    "Blocked",
     "Cancelled",
     "ExecutionError",
     "Expr",
     "FileSplit",
     "IterOutcome",
     "MemoryLimitError",
+    "Operator",
     "PlanBuilder",
     "PlanError",
+    "PollPull",
+    "PollPush",
     "QcoreError",
     "Result",
     "SchemaChangeError",
     "Session",
+    "SinkOperator",
+    "SourceOperator",
     "Split",
+    "StatelessOperator",
     "Task",
     "Timeout",
     "__version__",

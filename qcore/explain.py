@@ -22,8 +22,12 @@ from qcore.plan import (
     Scan,
     SortKey,
     TopN,
+    UserOperator,
+    UserSink,
+    UserSource,
     Values,
 )
+from qcore.protocol_bridges import operator_name
 
 # Longer lists and expressions are cut: a plan is read as a whole.
 DETAIL_WIDTH_MAX = 100
@@ -216,6 +220,12 @@ def _partition(node: LocalPartition) -> str:
     return f"{node.kind.replace('_', ' ')}{keys}"
 
 
+def _user(node: UserSource | UserOperator | UserSink) -> str:
+    """The operator's class, and what its explain() says, if it has one that needs no instance."""
+    explain = None if isinstance(node.factory, type) else getattr(node.factory, "explain", None)
+    return operator_name(node.factory) + (f" {explain()}" if explain is not None else "")
+
+
 _DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
     Scan: _scan,
     Values: lambda node: f"{node.data.num_rows:,} rows [{', '.join(node.schema.names)}]",
@@ -229,4 +239,7 @@ _DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
     Limit: lambda node: _rows(node.count, node.offset),
     LocalPartition: _partition,
     CallbackSink: lambda node: getattr(node.callback, "__name__", type(node.callback).__name__),
+    UserSource: _user,
+    UserOperator: _user,
+    UserSink: _user,
 }

@@ -18,6 +18,7 @@ from qcore.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.compile import compile_predicate, compile_projection
 from qcore.config import Settings
 from qcore.expression import Expr, col, column_names
+from qcore.protocol_bridges import operator_maker, operator_name
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import PlanError
@@ -32,6 +33,7 @@ from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
 from qcore_ext.operators.order_by import OrderBy
 from qcore_ext.operators.project import Project
+from qcore_ext.operators.python_operator import PythonOperator
 from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.operators.scan import TableScan
 from qcore_ext.operators.top_n import TopN
@@ -42,6 +44,7 @@ from qcore_ext.structures.split_queue import SplitQueue
 
 MakeOperator = Callable[[int], Any]
 OpenSplit = Callable[[p.Scan, Any], Any]
+Report = Callable[[Exception], None]
 
 
 @dataclass
@@ -105,11 +108,16 @@ def once_per_schema(compile: Callable[[pa.Schema], Any]) -> Callable[[Any], Any]
 
 
 class Lowering:
-    """Lowers one plan. `open_split(scan, split)` opens a split of a scan node as an Arrow stream."""
+    """Lowers one plan.
 
-    def __init__(self, settings: Settings, open_split: OpenSplit) -> None:
+    `open_split(scan, split)` opens a split of a scan node as an Arrow stream. `report` gets what operators written in
+    Python raise where the engine's never do, in close.
+    """
+
+    def __init__(self, settings: Settings, open_split: OpenSplit, report: Report | None = None) -> None:
         self.settings = settings
         self.open_split = open_split
+        self.report = report
         self.memory = Account(None, settings.memory_limit or 0)
         self.closed: list[Pipeline] = []
         self.split_queues: dict[str, SplitQueue] = {}
@@ -128,6 +136,9 @@ class Lowering:
             p.UnionAll: self.union_all,
             p.LocalPartition: self.local_partition,
             p.CallbackSink: self.callback_sink,
+            p.UserSource: self.user_source,
+            p.UserOperator: self.user_operator,
+            p.UserSink: self.user_sink,
         }
 
     def lower(self, node: p.PlanNode) -> Pipeline:
@@ -141,7 +152,7 @@ class Lowering:
         """Lower the whole plan; its rows go to the queue `results`, unless it ends in a sink of its own."""
         pipeline = self.lower(root)
         results = None
-        if not isinstance(root, p.CallbackSink):
+        if not isinstance(root, (p.CallbackSink, p.UserSink)):
             results = BatchQueue(pipeline.drivers)
             pipeline.add("result", lambda driver: ResultSink("result", self.memory, results))
         self.closed.append(pipeline)
@@ -358,6 +369,31 @@ class Lowering:
     def callback_sink(self, node: p.CallbackSink) -> Pipeline:
         pipeline = self.lower(node.child)
         pipeline.add(node.id, lambda driver: CallbackSink(node.id, self.memory, node.callback))
+        return pipeline
+
+    # --- written in Python ---
+
+    def user_source(self, node: p.UserSource) -> Pipeline:
+        return self._user_step(Pipeline(node.partitions or self.settings.threads), node, "source")
+
+    def user_operator(self, node: p.UserOperator) -> Pipeline:
+        return self._user_step(self.lower(node.child), node, "operator")
+
+    def user_sink(self, node: p.UserSink) -> Pipeline:
+        return self._user_step(self.lower(node.child), node, "sink")
+
+    def _user_step(
+        self, pipeline: Pipeline, node: p.UserSource | p.UserOperator | p.UserSink, role: str
+    ) -> Pipeline:
+        schema = Schema(node.schema)
+        name = operator_name(node.factory)
+        make = operator_maker(node.factory, self.settings, pipeline.drivers, role != "source")
+        pipeline.add(
+            node.id,
+            lambda driver: PythonOperator(
+                name, node.id, self.memory, lambda: make(driver), role, schema, self.report
+            ),
+        )
         return pipeline
 
 

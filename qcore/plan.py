@@ -212,6 +212,30 @@ class LocalPartition(Unary):
 
 
 @dataclass(frozen=True, eq=False)
+class UserSource(PlanNode):
+    """Rows of an operator written in Python (qcore.protocols): a SourceOperator, or what makes an Operator or a
+    BatchIterator. `partitions` of them, None: one a thread.
+    """
+
+    factory: Any
+    partitions: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class UserOperator(Unary):
+    """An operator written in Python: a StatelessOperator, or what makes an Operator or a BatchIterator."""
+
+    factory: Any
+
+
+@dataclass(frozen=True, eq=False)
+class UserSink(Unary):
+    """A sink written in Python: a SinkOperator, or what makes an Operator. Ends the plan."""
+
+    factory: Any
+
+
+@dataclass(frozen=True, eq=False)
 class CallbackSink(Unary):
     """Give each batch (a pyarrow.RecordBatch) to `callback`; it may return qcore.Blocked(reason, future)."""
 

@@ -27,6 +27,7 @@ from qcore.plan import (
     SortKey,
     TopN,
     UnionAll,
+    UserSink,
     Values,
 )
 from qcore.schema import (
@@ -43,6 +44,7 @@ from qcore.schema import (
     unknown,
     without_metadata,
 )
+from qcore.user_steps import UserSteps
 from qcore_ext.ground.status import PlanError
 
 Expression = Expr | str
@@ -82,7 +84,7 @@ def agg(function: str, *arguments: Expression, distinct: bool = False, filter: E
     return Agg(function, arguments, distinct, filter)
 
 
-class PlanBuilder:
+class PlanBuilder(UserSteps):
     """Builds a plan; every step gives a new builder, so that one may be continued in several ways.
 
     Expressions are col() and lit() combined with operators, a column's name, or SQL text (which needs the `sql` extra).
@@ -380,8 +382,9 @@ class PlanBuilder:
     def _input(self, step: str) -> PlanNode:
         if self._node is None:
             raise PlanError(f"{step}() needs an input: start with scan() or values()")
-        if isinstance(self._node, CallbackSink) and step != "build":
-            raise PlanError(f"{step}() after callback(): a callback ends the plan")
+        if isinstance(self._node, (CallbackSink, UserSink)) and step != "build":
+            ended = "callback" if isinstance(self._node, CallbackSink) else "sink"
+            raise PlanError(f"{step}() after {ended}(): a {ended} ends the plan")
         return self._node
 
     def _expect_no_input(self, step: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import enum
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +18,7 @@ from qcore.connectors.view import expand_view
 from qcore.errors import QcoreError, Timeout
 from qcore.expression import Expr, col, substitute
 from qcore.lowering import Lowering
+from qcore.protocols import IterOutcome
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task as EngineTask
@@ -39,15 +40,6 @@ def scheduler_of(threads: int) -> Scheduler:
         if scheduler is None or not scheduler.usable:
             scheduler = _schedulers[threads] = Scheduler(threads)
         return scheduler
-
-
-class IterOutcome(enum.Enum):
-    """What next() of a running query answers (SPEC D2)."""
-
-    OK_NEW_SCHEMA = "a schema, and perhaps rows"
-    OK = "rows of the schema known"
-    NONE = "no more"
-    STOP = "an error ended the query"
 
 
 class Task:
@@ -99,7 +91,13 @@ class Task:
         self._scans = {node.id: node for node in plan.walk() if isinstance(node, p.Scan)}
         for scan in self._scans.values():
             self._tables[scan.id] = scan.source if scan.source is not None else SplitTable(source_schema(scan))
-        lowering = Lowering(settings, self._open_split)
+        task = weakref.ref(self)  # the engine's task, held by this one, holds the operators
+
+        def report(error: Exception) -> None:
+            if (alive := task()) is not None:
+                alive._engine.fail(error)
+
+        lowering = Lowering(settings, self._open_split, report)
         lowered = lowering.finish(plan)
         self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
         self._engine = EngineTask(

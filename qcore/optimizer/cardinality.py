@@ -26,6 +26,7 @@ from qcore.plan import (
     Scan,
     TopN,
     UnionAll,
+    UserOperator,
     Values,
 )
 
@@ -181,7 +182,7 @@ class Estimator:
                 if name in side.schema.names:
                     return self.column(side, name)
             return ColumnEstimate(2.0, self.rows(node))
-        if isinstance(node, UnionAll) or not node.children:
+        if isinstance(node, (UnionAll, UserOperator)) or not node.children:
             return self._unknown(node, node.schema.field(name).type)
         return self.column(node.children[0], name)
 

@@ -26,6 +26,9 @@ from qcore.plan import (
     Scan,
     TopN,
     UnionAll,
+    UserOperator,
+    UserSink,
+    UserSource,
     Values,
 )
 
@@ -61,7 +64,9 @@ class _Pruner:
             return rebuilt(node, [self.narrow(node.child, wanted | set(node.keys))])
         if isinstance(node, UnionAll):
             return self._union(node, wanted)
-        assert isinstance(node, (EnforceSingleRow, CallbackSink))
+        if isinstance(node, UserSource):
+            return node
+        assert isinstance(node, (EnforceSingleRow, CallbackSink, UserOperator, UserSink))
         return rebuilt(node, [self.exact(node.child, node.child.schema.names)])
 
     def narrow(self, node: PlanNode, wanted: set[str]) -> PlanNode:

@@ -20,6 +20,8 @@ from qcore.plan import (
     Scan,
     Unary,
     UnionAll,
+    UserOperator,
+    UserSink,
 )
 from qcore.schema import join_schema, project_schema
 
@@ -27,12 +29,13 @@ from qcore.schema import join_schema, project_schema
 def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = None) -> PlanNode:
     """`node` over inputs that have the same columns, perhaps in another order or with others beside them.
 
-    Nodes that go by position (unions, callbacks) get their columns put in order again, which needs `ids`.
+    Nodes that go by position (unions, callbacks, operators in Python) get their columns put in order again, which
+    needs `ids`.
     """
     old = node.children
     if all(a is b for a, b in zip(old, children, strict=True)):
         return node
-    if isinstance(node, (UnionAll, CallbackSink)):
+    if isinstance(node, (UnionAll, CallbackSink, UserOperator, UserSink)):
         ordered = [picked(new, was.schema.names, ids) for was, new in zip(old, children, strict=True)]
         return node.with_children(*ordered)
     if isinstance(node, (HashJoin, NestedLoopJoin)):

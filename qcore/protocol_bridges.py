@@ -1,0 +1,293 @@
+"""The polled and the iterating protocol spoken as the pushed one, which the engine runs. Floor P1. SPEC H3."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.config import Settings
+from qcore.protocols import (
+    BatchIterator,
+    Blocked,
+    Context,
+    IterOutcome,
+    Operator,
+    PolledOperator,
+    PollPull,
+    PollPush,
+    SinkOperator,
+    StatelessOperator,
+    Waker,
+)
+from qcore_ext.ground.status import ExecutionError
+
+MakeOperator = Callable[[int], Operator]
+
+
+def operator_name(factory: Any) -> str:
+    """How messages and plans call what a factory makes."""
+    if isinstance(factory, (PolledOperator, StatelessOperator)):
+        return type(factory).__name__
+    return str(getattr(factory, "__name__", type(factory).__name__))
+
+
+def operator_maker(factory: Any, settings: Settings, partitions: int, has_input: bool) -> MakeOperator:
+    """Makes the operator of each of `partitions` drivers; those of one query share what the protocol shares.
+
+    `factory` is an object of the polled protocol, or gives an Operator or a BatchIterator at each call.
+    """
+    if isinstance(factory, StatelessOperator):
+        return lambda partition: _StatelessBridge(factory, Context(settings, partition, partitions))
+    if isinstance(factory, PolledOperator):
+        states = _States(factory, settings, partitions)
+        bridge = _SinkBridge if isinstance(factory, SinkOperator) else _SourceBridge
+        return lambda partition: bridge(states, partition)
+
+    def make(partition: int) -> Operator:
+        made = factory()
+        if isinstance(made, BatchIterator):
+            return _IteratorBridge(made, has_input)
+        if not isinstance(made, Operator):
+            raise TypeError(f"it gave a {type(made).__name__}, not a qcore.Operator or qcore.BatchIterator")
+        return made
+
+    return make
+
+
+class _States:
+    """The states of one polled operator in one query."""
+
+    def __init__(self, operator: PolledOperator, settings: Settings, partitions: int) -> None:
+        self.operator: Any = operator
+        self.settings = settings
+        self.partitions = partitions
+        self._lock = threading.Lock()
+        self._made = False
+        self._shared: Any = None
+
+    def shared(self) -> Any:
+        """The global state, made by the first partition that comes."""
+        with self._lock:
+            if not self._made:
+                self._shared = self.operator.init_global_state(Context(self.settings, None, self.partitions))
+                self._made = True
+            return self._shared
+
+
+class _Wake:
+    """A waker as a future: one for each poll that answered PENDING, done at the next wake."""
+
+    def __init__(self, waker: Waker) -> None:
+        self._waker = waker
+
+    def done(self) -> bool:
+        return self._waker.woken
+
+    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
+        self._waker.when_woken(callback)
+
+    def result(self) -> None:
+        return None
+
+
+class _PolledBridge(Operator):
+    """One partition of a polled operator."""
+
+    def __init__(self, states: _States, partition: int) -> None:
+        self.user: Any = states.operator
+        self.operator_name = type(self.user).__name__
+        self.partition = partition
+        self.cx = Context(states.settings, partition, states.partitions)
+        self.shared = states.shared()
+        self.local = self.user.init_local_state(self.cx, self.shared)
+        self.blocked: Blocked | None = None
+        self.over = False
+
+    def bind(self, schema: pa.Schema) -> None:
+        self.user.bind(schema)
+
+    def output_schema(self, schema: Any) -> Any:
+        return self.user.output_schema(schema)
+
+    def is_blocked(self) -> Blocked | None:
+        return self.blocked
+
+    def is_finishing(self) -> bool:
+        return self.over
+
+    def abandon(self) -> None:
+        self.user.abandon(self.cx, self.local, self.shared, self.partition)
+
+    def close(self) -> None:
+        self.user.close(self.cx, self.local, self.shared, self.partition)
+
+    def _begin_poll(self) -> None:
+        self.blocked = None
+        self.cx.waker().rearm()
+
+    def _poll_later(self) -> None:
+        self.blocked = Blocked("user", _Wake(self.cx.waker()))
+
+
+class _SinkBridge(_PolledBridge):
+    """Offers a batch until it is pushed."""
+
+    offered: pa.RecordBatch | None = None
+
+    def needs_input(self) -> bool:
+        return self.offered is None and not self.over
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self.offered = batch
+        self._push()
+
+    def get_output(self) -> None:
+        if self.offered is not None:
+            self._push()
+
+    def _push(self) -> None:
+        self._begin_poll()
+        answer = self.user.poll_push(self.cx, self.local, self.shared, self.offered, self.partition)
+        if not isinstance(answer, PollPush):
+            raise ExecutionError(f"poll_push() gave {answer!r} instead of a qcore.PollPush")
+        if answer is PollPush.PUSHED:
+            self.offered = None
+        elif answer is PollPush.BREAK:
+            self.offered = None
+            self.finish()
+        elif answer.refused is not self.offered:
+            raise ExecutionError("poll_push() gave back another batch than it was offered")
+        else:
+            self._poll_later()
+
+    def finish(self) -> None:
+        if self.over:
+            return
+        self.over = True
+        answer = self.user.finish(self.cx, self.local, self.shared, self.partition)
+        if answer is not None and not isinstance(answer, Blocked):
+            raise ExecutionError(f"finish() gave {answer!r} instead of None or a qcore.Blocked")
+        self.blocked = answer
+
+
+class _SourceBridge(_PolledBridge):
+    """Pulls until exhausted."""
+
+    def get_output(self) -> pa.RecordBatch | None:
+        if self.over:
+            return None
+        self._begin_poll()
+        answer = self.user.poll_pull(self.cx, self.local, self.shared, self.partition)
+        if not isinstance(answer, PollPull):
+            raise ExecutionError(f"poll_pull() gave {answer!r} instead of a qcore.PollPull")
+        if answer is PollPull.EXHAUSTED:
+            self.over = True
+        elif answer is PollPull.PENDING:
+            self._poll_later()
+        elif answer.given is None:
+            raise ExecutionError("PollPull.batch(None) is no batch; PENDING and EXHAUSTED say that there is none")
+        return answer.given
+
+
+class _StatelessBridge(Operator):
+    """A batch at a time."""
+
+    def __init__(self, user: StatelessOperator, cx: Context) -> None:
+        self.user = user
+        self.operator_name = type(user).__name__
+        self.cx = cx
+        self.given: pa.RecordBatch | None = None
+
+    def bind(self, schema: pa.Schema) -> None:
+        self.user.bind(schema)
+
+    def output_schema(self, schema: Any) -> Any:
+        return self.user.output_schema(schema)
+
+    def needs_input(self) -> bool:
+        return self.given is None and not self.finish_called
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self.given = self.user.execute(self.cx, batch)
+
+    def get_output(self) -> pa.RecordBatch | None:
+        given, self.given = self.given, None
+        return given
+
+
+class _Child(BatchIterator):
+    """What an iterator operator sees of its input: the batch the driver brought last."""
+
+    def __init__(self) -> None:
+        self.offered: pa.RecordBatch | None = None
+        self.over = False
+        self.starved = False
+
+    def next(self) -> IterOutcome:
+        if self.offered is None:
+            self.starved = not self.over
+            return IterOutcome.NONE if self.over else IterOutcome.NOT_YET
+        changed = self.batch is None or not self.offered.schema.equals(self.batch.schema)
+        self.batch, self.offered = self.offered, None
+        return IterOutcome.OK_NEW_SCHEMA if changed else IterOutcome.OK
+
+
+class _IteratorBridge(Operator):
+    """Asks an iterator for the next batch whenever one is wanted."""
+
+    def __init__(self, user: BatchIterator, has_input: bool) -> None:
+        self.user = user
+        self.operator_name = type(user).__name__
+        self.child = _Child()
+        if has_input:
+            user.child = self.child
+        self.blocked: Blocked | None = None
+        self.over = False
+
+    def bind(self, schema: pa.Schema) -> None:
+        self.user.bind(schema)
+
+    def output_schema(self, schema: Any) -> Any:
+        return self.user.output_schema(schema)
+
+    def needs_input(self) -> bool:
+        return self.child.starved
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self.child.offered = batch
+        self.child.starved = False
+
+    def get_output(self) -> pa.RecordBatch | None:
+        if self.over or self.child.starved:
+            return None
+        self.blocked = None
+        outcome = self.user.next()
+        if isinstance(outcome, Blocked):
+            self.blocked = outcome
+        elif not isinstance(outcome, IterOutcome):
+            raise ExecutionError(f"next() gave {outcome!r} instead of a qcore.IterOutcome or a qcore.Blocked")
+        elif outcome is IterOutcome.STOP:
+            raise self.user.error or ExecutionError("next() answered STOP and left no error")
+        elif outcome is IterOutcome.NONE:
+            self.over = True
+        elif outcome is not IterOutcome.NOT_YET:
+            if self.user.batch is None:
+                raise ExecutionError(f"next() answered {outcome.name} and left no batch")
+            return self.user.batch
+        return None
+
+    def finish(self) -> None:
+        self.child.over = True
+        self.child.starved = False
+
+    def is_blocked(self) -> Blocked | None:
+        return self.blocked
+
+    def is_finishing(self) -> bool:
+        return self.over
+
+    def close(self) -> None:
+        self.user.close()

@@ -1,0 +1,243 @@
+"""An operator written in Python, in a chain of native ones. Floor E4. SPEC V5, H3.
+
+The Python object speaks the push protocol of SPEC V5; qcore.protocol_bridges makes the other protocols speak it. The
+GIL is taken once a call; batches cross by the C Data Interface, those that come back without a copy.
+"""
+
+from qcore_ext.data.batch cimport Batch, batch_unref, batch_with_schema
+from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
+from qcore_ext.ground.memory cimport Account
+from qcore_ext.ground.stats cimport WAIT_FOR_USER
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator
+from qcore_ext.structures.future_wait cimport FutureWait
+
+from qcore_ext.ground.status import ExecutionError
+
+cdef enum:
+    # Answers in a row that help nobody. A few are honest: another thread made the operator ready between two calls.
+    IDLE_MAX = 100
+
+ROLES = ("source", "operator", "sink")
+
+
+def record_batch_class():
+    """pyarrow.RecordBatch; pyarrow is loaded when the first operator of this kind is made."""
+    import pyarrow
+
+    return pyarrow.RecordBatch
+
+
+def arrow_batch(batch):
+    """A pyarrow.RecordBatch of anything with __arrow_c_array__."""
+    import pyarrow
+
+    return pyarrow.record_batch(batch)
+
+
+def arrow_schema(schema):
+    """A pyarrow.Schema of anything with __arrow_c_schema__."""
+    import pyarrow
+
+    return pyarrow.schema(schema)
+
+
+cdef class PythonOperator(Operator):
+    """Runs a Python object as one operator of one driver.
+
+    Parameters
+    ----------
+    name : str
+        Class of the object, or whatever makes it; for messages until there is an object.
+    node_id : str
+    query_memory : Account
+    make : callable
+        Gives the object, with the methods of qcore.Operator. Called when the driver starts.
+    role : str
+        'source', 'operator' or 'sink'.
+    schema : Schema
+        Of the output, until `bind` says otherwise.
+    report : callable, optional
+        Gets the ExecutionError when `abandon` or `close` raise, which must not fail.
+    """
+    cdef object make
+    cdef object user                # the object, or None before open and after close
+    cdef object report
+    cdef object batch_class
+    cdef str role
+    cdef Schema declared
+    cdef FutureWait waiting
+    cdef object waited_for          # the future last waited for
+    cdef bint is_waiting
+    cdef bint wants_input
+    cdef int n_idle
+
+    def __init__(self, str name, str node_id, Account query_memory, make, str role, Schema schema, report=None):
+        Operator.__init__(self, name, node_id, query_memory)
+        if role not in ROLES:
+            raise ValueError(f"an operator is a {', '.join(ROLES)}, not {role!r}")
+        self.make = make
+        self.role = role
+        self.declared = schema
+        self.report = report
+        self.batch_class = record_batch_class()
+        self.waiting = FutureWait()
+
+    cdef int open(self) except -1 nogil:
+        with gil:
+            self.user = self.make()
+            self.name = getattr(self.user, "operator_name", type(self.user).__name__)
+            self.set_output_schema(self.declared.schema)
+        return 0
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        with gil:
+            self.bind_user(schema)
+        return 0
+
+    cdef int bind_user(self, CSchema* schema) except -1:
+        cdef Schema output
+        given = arrow_schema(Schema.wrap(schema))
+        self.user.bind(given)
+        self.set_input_schema(schema)
+        if self.role != "sink":
+            promised = self.user.output_schema(given)
+            if not hasattr(promised, "__arrow_c_schema__"):
+                raise ExecutionError(f"output_schema() gave a {type(promised).__name__}, not a pyarrow.Schema")
+            output = Schema(promised)
+            self.set_output_schema(output.schema)
+        return 0
+
+    cdef bint needs_input(self) noexcept nogil:
+        return self.wants_input
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        with gil:
+            self.give(batch)
+        batch_unref(batch)
+        return ACCEPTED
+
+    cdef int give(self, Batch* batch) except -1:
+        self.wants_input = False
+        self.n_idle = 0
+        answer = self.user.add_input(arrow_batch(PyBatch.wrap(batch)))
+        if answer is not None:
+            raise ExecutionError(f"add_input() gave a {type(answer).__name__}; it takes the batch and gives nothing")
+        return 0
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        with gil:
+            return self.ask(out, token)
+
+    cdef int ask(self, Batch** out, WaitToken* token) except -1:
+        cdef bint finishing
+        if self.wait(token):
+            return BLOCKED
+        # Before get_output: what is given after that answer and nothing to give is a batch too many, not a late one.
+        finishing = self.yes_or_no("is_finishing")
+        given = self.user.get_output()
+        if given is not None:
+            out[0] = self.taken(given)
+            self.n_idle = 0
+            return OUTPUT
+        if self.wait(token):
+            return BLOCKED
+        if finishing:
+            if self.user.get_output() is not None:
+                raise ExecutionError("gave a batch after it had none left and was finishing: it would be lost")
+            return FINISHED
+        if self.role != "source" and self.yes_or_no("needs_input"):
+            self.wants_input = True
+            return NEEDS_INPUT
+        self.n_idle += 1
+        if self.n_idle > IDLE_MAX:
+            raise ExecutionError(
+                "stuck: it gives no output, and is neither blocked nor finishing"
+                + ("" if self.role == "source" else " nor needs input")
+                + "; an operator that has to wait must say so in is_blocked()"
+            )
+        return YIELDED
+
+    cdef bint yes_or_no(self, str method) except -1:
+        answer = getattr(self.user, method)()
+        # NumPy's truth values are as good, and named alike.
+        if type(answer).__name__ not in ("bool", "bool_"):
+            raise ExecutionError(f"{method}() gave {answer!r} instead of True or False")
+        return bool(answer)
+
+    cdef bint wait(self, WaitToken* token) except -1:
+        """Whether it has to wait; then the token is registered."""
+        if not self.is_waiting:
+            blocked = self.user.is_blocked()
+            if blocked is None:
+                return False
+            self.waiting.begin(blocked)
+            if blocked.reason is None:
+                self.waiting.reason = WAIT_FOR_USER
+            if self.waited_for is not blocked.future:
+                self.waited_for = blocked.future
+                self.n_idle = 0
+        try:
+            self.is_waiting = not self.waiting.poll(token)
+        except BaseException as error:
+            if type(error).__name__ == "CancelledError":
+                # asyncio's is no Exception; it is the future that was cancelled, not the query.
+                raise ExecutionError("the future it waited for was cancelled") from error
+            raise
+        if self.is_waiting:
+            self.blocked_reason = self.waiting.reason
+        return self.is_waiting
+
+    cdef Batch* taken(self, object given) except NULL:
+        """A batch of what get_output gave."""
+        cdef PyBatch batch
+        if not isinstance(given, self.batch_class):
+            raise ExecutionError(f"get_output() gave a {type(given).__name__}, not a pyarrow.RecordBatch or None")
+        if self.role == "sink":
+            raise ExecutionError("gave a batch, but it is the sink: nobody is there to take it")
+        batch = PyBatch.from_arrow(given)
+        if not schema_equal(batch.batch.schema, self.output_schema):
+            declared = arrow_schema(Schema.wrap(self.output_schema))
+            raise ExecutionError(
+                "gave a batch of another schema than output_schema() declares\n"
+                f"declared:\n{declared}\ngiven:\n{given.schema}"
+            )
+        # One schema object for all batches, so that nobody downstream has to compare values.
+        return batch_with_schema(batch.batch, self.output_schema)
+
+    cdef int finish(self) except -1 nogil:
+        with gil:
+            self.n_idle = 0
+            # Set here and not in qcore.Operator.finish, which may be overridden without being called.
+            self.user.finish_called = True
+            self.user.finish()
+        return 0
+
+    cdef void abandon(self) noexcept nogil:
+        with gil:
+            self.release("abandon")
+
+    cdef void close(self) noexcept nogil:
+        with gil:
+            self.release("close")
+            self.user = None
+            self.make = None
+            self.report = None
+            self.waited_for = None
+
+    cdef void release(self, str method):
+        self.waiting.forget()
+        self.is_waiting = False
+        if self.user is None:
+            return
+        try:
+            getattr(self.user, method)()
+        except BaseException as error:
+            explained = ExecutionError(
+                f"{self.name} (node {self.node_id}) failed in {method}(): {type(error).__name__}: {error}",
+                self.name, self.node_id,
+            )
+            explained.__cause__ = error
+            if self.report is not None:
+                self.report(explained)
