@@ -18,6 +18,7 @@ from qcore.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.compile import compile_predicate, compile_projection
 from qcore.config import Settings
 from qcore.expression import Expr, col, column_names
+from qcore.grouping_sets import GroupingSets, expanded
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import PlanError
@@ -25,6 +26,7 @@ from qcore_ext.operators.aggregation import HashAggregation
 from qcore_ext.operators.callback_sink import CallbackSink
 from qcore_ext.operators.enforce_single_row import EnforceSingleRow
 from qcore_ext.operators.filter import Filter
+from qcore_ext.operators.grouping_sets import GroupingSets as RepeatBySets
 from qcore_ext.operators.hash_join_build import HashBuild
 from qcore_ext.operators.hash_join_probe import HashProbe
 from qcore_ext.operators.limit import Limit, LimitState
@@ -119,6 +121,7 @@ class Lowering:
             p.Filter: self.filter,
             p.Project: self.project,
             p.Aggregate: self.aggregate,
+            GroupingSets: self.grouping_sets,
             p.HashJoin: self.hash_join,
             p.NestedLoopJoin: self.nested_loop_join,
             p.OrderBy: self.order_by,
@@ -245,7 +248,18 @@ class Lowering:
 
     # --- aggregation ---
 
+    def grouping_sets(self, node: GroupingSets) -> Pipeline:
+        pipeline = self.lower(node.child)
+        sets, numbers, schema = list(map(list, node.sets)), list(node.numbers), Schema(node.schema)
+        pipeline.add(
+            node.id,
+            lambda driver: RepeatBySets(node.id, self.memory, sets, numbers, node.n_keys, schema),
+        )
+        return pipeline
+
     def aggregate(self, node: p.Aggregate) -> Pipeline:
+        if node.grouping_sets is not None:
+            return self.lower(expanded(node))
         pipeline = self.lower(node.child)
         steps = aggregate_steps(node)
         drivers = self.settings.threads if steps.key_names else 1

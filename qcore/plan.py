@@ -116,12 +116,14 @@ class Aggregate(Unary):
     """One row a group; without keys, one row. Output: keys, then aggregates.
 
     `keys` are (name, expression) pairs over the child's schema. `grouping_sets` are tuples of key positions, or None
-    for one set of all keys.
+    for one set of all keys. `grouping_id` names an int64 column, between keys and aggregates, whose low bits say which
+    keys a row's set lacks, the first key highest.
     """
 
     keys: tuple[tuple[str, Expr], ...]
     aggregates: tuple[AggregateCall, ...]
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
+    grouping_id: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,7 +110,8 @@ class _Pruner:
         child = self.prune(node.child, used)
         if len(calls) == len(node.aggregates):
             return rebuilt(node, [child])
-        kept = [name for name, _ in node.keys] + [call.name for call in calls]
+        kept = [name for name in node.schema.names if name not in {call.name for call in node.aggregates}]
+        kept += [call.name for call in calls]
         schema = pa.schema([node.schema.field(name) for name in kept])
         return replace(node, schema=schema, child=child, aggregates=calls)
 

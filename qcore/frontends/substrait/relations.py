@@ -22,7 +22,7 @@ from qcore.frontends.substrait.dropped import (
     dropped_fields,
 )
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
-from qcore.frontends.substrait.functions import aggregate_name
+from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name
 from qcore.frontends.substrait.reads import read_table
 from qcore.functions import expr_type
 from qcore.joins import conjunction, make_join
@@ -235,14 +235,17 @@ class RelationReader:
         calls = [self._measure(measure, scope) for measure in message.measures]
         key_names = [name for name, _ in keys]
         columns = [key_names[i] for i in place]
-        grouping_sets = None
+        grouping_sets, grouping_id = None, None
         if len(sets) > 1:
             grouping_sets = tuple(tuple(dict.fromkeys(place[i] for i in part)) for part in sets)
             if self.by_datafusion:
                 # Its columns are the distinct keys, then an internal grouping id, which nothing but GROUPING() reads.
-                columns = [*key_names, _GROUPING_ID]
+                grouping_id = self.names.new(GROUPING_ID)
+                columns = [*key_names, grouping_id]
         schema = aggregate_schema(keys, calls, scope.schema)
-        node = Aggregate(self.ids.new(), schema, scope.node, tuple(keys), tuple(calls), grouping_sets)
+        if grouping_id is not None:
+            schema = schema.insert(len(keys), pa.field(grouping_id, pa.int64()))
+        node = Aggregate(self.ids.new(), schema, scope.node, tuple(keys), tuple(calls), grouping_sets, grouping_id)
         return Relation(node, columns + [call.name for call in calls])
 
     def _groupings(self, message: Any, scope: Scope) -> tuple[list[Expr], list[list[int]]]:
@@ -323,6 +326,11 @@ class RelationReader:
         widths = {len(node.schema) for node in inputs}
         if len(widths) > 1:
             raise PlanError(f"the inputs of a UNION have {' and '.join(map(str, sorted(widths)))} columns")
+        only_counted = widths == {0}
+        if only_counted:
+            row, true = self.names.new("row"), Literal(True, pa.bool_())
+            inputs = [self._project_node(node, [row], [true]) for node in inputs]
+            widths = {1}
         types = [common_type([node.schema.field(i).type for node in inputs]) for i in range(widths.pop())]
         names = list(inputs[0].schema.names)
         inputs = [self._typed(node, types) for node in inputs]
@@ -330,7 +338,7 @@ class RelationReader:
         node: PlanNode = UnionAll(self.ids.new(), schema, tuple(inputs))
         if message.op == _SET_UNION_DISTINCT:
             node = Aggregate(self.ids.new(), schema, node, tuple((name, col(name)) for name in names), ())
-        return Relation(node, names)
+        return Relation(node, [] if only_counted else names)
 
     # --- parts ---
 
@@ -374,9 +382,6 @@ class RelationReader:
             for field, type_ in zip(node.schema, types, strict=True)
         ]
         return self._project_node(node, node.schema.names, expressions)
-
-
-_GROUPING_ID = "GROUPING()"
 
 
 def _is_true(expr: Expr) -> bool:
