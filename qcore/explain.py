@@ -23,6 +23,7 @@ from qcore.plan import (
     SortKey,
     TopN,
     Values,
+    Window,
 )
 
 # Longer lists and expressions are cut: a plan is read as a whole.
@@ -186,6 +187,13 @@ def _aggregate(node: Aggregate) -> str:
     return f"{by}{calls}{sets}"
 
 
+def _window(node: Window) -> str:
+    calls = ", ".join(f"{call.name} = {call.function}({call.argument or ''})" for call in node.calls)
+    by = f" partition by [{', '.join(node.partition_by)}]" if node.partition_by else ""
+    order = f" order by {_keys(node.order_by)}" if node.order_by else ""
+    return f"{calls}{by}{order}"
+
+
 def _join(node: HashJoin | NestedLoopJoin) -> str:
     parts = []
     if isinstance(node, HashJoin):
@@ -224,6 +232,7 @@ _DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
     Aggregate: _aggregate,
     HashJoin: _join,
     NestedLoopJoin: _join,
+    Window: _window,
     OrderBy: lambda node: f"by {_keys(node.keys)}",
     TopN: _top_n,
     Limit: lambda node: _rows(node.count, node.offset),

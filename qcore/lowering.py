@@ -37,6 +37,7 @@ from qcore_ext.operators.project import Project
 from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.operators.scan import TableScan
 from qcore_ext.operators.top_n import TopN
+from qcore_ext.operators.window import Window
 from qcore_ext.structures.batch_queue import BatchQueue
 from qcore_ext.structures.join_bridge import JoinBridge
 from qcore_ext.structures.sort_state import SortState
@@ -122,6 +123,7 @@ class Lowering:
             p.Project: self.project,
             p.Aggregate: self.aggregate,
             GroupingSets: self.grouping_sets,
+            p.Window: self.window,
             p.HashJoin: self.hash_join,
             p.NestedLoopJoin: self.nested_loop_join,
             p.OrderBy: self.order_by,
@@ -298,6 +300,22 @@ class Lowering:
                 node.id, self.memory, compile, len(steps.key_names), steps.calls, step, schema
             ),
         )
+
+    def window(self, node: p.Window) -> Pipeline:
+        pipeline = self.lower(node.child)
+        keys = list(node.partition_by)
+        if pipeline.drivers > 1:
+            kind, drivers = ("hash", self.settings.threads) if keys else ("gather", 1)
+            pipeline = self.exchange(pipeline, node.id, kind, keys, drivers, node.child.schema)
+        calls = [
+            (call.function, call.argument, call.number, (call.frame.mode, call.frame.start, call.frame.end))
+            for call in node.calls
+        ]
+        schema = Schema(node.schema)
+        pipeline.add(
+            node.id, lambda driver: Window(node.id, self.memory, keys, sort_keys(node.order_by), calls, schema)
+        )
+        return pipeline
 
     # --- joins ---
 

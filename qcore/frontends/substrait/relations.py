@@ -24,6 +24,7 @@ from qcore.frontends.substrait.dropped import (
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name
 from qcore.frontends.substrait.reads import read_table
+from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader
 from qcore.functions import expr_type
 from qcore.joins import conjunction, make_join
 from qcore.naming import ColumnNames, NodeIds
@@ -62,8 +63,6 @@ _JOIN_NAMES = {7: "left single", 10: "right single", 12: "right mark"}
 _SET_UNION_DISTINCT, _SET_UNION_ALL = 5, 6
 _SET_NAMES = {1: "EXCEPT", 2: "EXCEPT", 3: "INTERSECT", 4: "INTERSECT", 7: "EXCEPT ALL", 8: "INTERSECT ALL"}
 _DISTINCT = 2
-# (descending, nulls first) by SortDirection.
-_DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}
 
 
 @dataclass
@@ -165,13 +164,16 @@ class RelationReader:
         )
         n_inputs = len(child.columns)
         computed: dict[int, tuple[str, Expr]] = {}
+        windows = self._windows(message.expressions, n_inputs, set(wanted), scope)
         for position in sorted(set(wanted)):
             if position < n_inputs:
                 continue
             n_columns = n_inputs + len(message.expressions)
             if position >= n_columns:
                 raise PlanError(f"the projection emits column {position}, but has {n_columns}")
-            expr = self.expressions.read(message.expressions[position - n_inputs], scope)
+            expr = windows.values.get(position)
+            if expr is None:
+                expr = self.expressions.read(message.expressions[position - n_inputs], scope)
             name = expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr))
             computed[position] = (name, expr)
         columns = [computed[i][0] if i >= n_inputs else child.columns[i] for i in wanted]
@@ -181,6 +183,15 @@ class RelationReader:
         expressions.update(computed[i] for i in wanted if i >= n_inputs)
         node = self._project_node(scope.node, list(expressions), list(expressions.values()))
         return Relation(node, columns)
+
+    def _windows(self, expressions: Sequence[Any], n_inputs: int, wanted: set[int], scope: Scope) -> WindowReader:
+        """Put the window functions among a projection's expressions below it."""
+        windows = WindowReader(self.expressions, self.ids, self.names, scope)
+        for position, expression in enumerate(expressions, n_inputs):
+            if position in wanted and expression.WhichOneof("rex_type") == "window_function":
+                windows.read(position, expression.window_function)
+        scope.node = windows.node()
+        return windows
 
     def _filter(self, message: Any) -> Relation:
         child = self.read(message.input)
@@ -285,9 +296,9 @@ class RelationReader:
         keys: list[SortKey] = []
         computed: dict[str, Expr] = {}
         for sort in message.sorts:
-            if sort.direction not in _DIRECTIONS:
+            if sort.direction not in DIRECTIONS:
                 raise PlanError("clustered or custom sort orders are not supported")
-            descending, nulls_first = _DIRECTIONS[sort.direction]
+            descending, nulls_first = DIRECTIONS[sort.direction]
             expr = self.expressions.read(sort.expr, scope)
             if isinstance(expr, Column):
                 name = expr.name
