@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
-from qcore.frontends.substrait.relations import NULL_AWARE
+from qcore.frontends.substrait.relations import GROUPING_SET, NULL_AWARE
 from qcore.plan import PlanNode
 from qcore.schema import unknown
 from qcore_ext.ground.status import PlanError
@@ -57,6 +57,7 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
         raise _plan_error(error, tables) from None
     message = _substrait_message(logical, context, tables)
     shown = logical.display_indent()
+    _mark_single_grouping_sets(message, shown)
     _refuse_lost_windows(message, shown)
     if " null_aware" in shown:
         _mark_null_aware(message, shown)
@@ -244,7 +245,7 @@ def _mark_null_aware(message: Any, shown: str) -> None:
     The plan's text and the messages list the anti joins in the same order: a node, its subqueries, its inputs.
     """
     flags = [line.rstrip().endswith("null_aware") for line in shown.splitlines() if "LeftAnti Join:" in line]
-    joins = list(_anti_joins(message.relations[0].root.input))
+    joins = [join for join in _relations(message.relations[0].root.input, "join") if join.type == LEFT_ANTI]
     if len(joins) != len(flags):
         raise PlanError("NOT IN (subquery) over nullable columns cannot be planned here; use NOT EXISTS")
     for join, null_aware in zip(joins, flags, strict=True):
@@ -252,9 +253,19 @@ def _mark_null_aware(message: Any, shown: str) -> None:
             join.common.hint.alias = NULL_AWARE
 
 
-def _anti_joins(rel: Any) -> Iterator[Any]:
+def _mark_single_grouping_sets(message: Any, shown: str) -> None:
+    """Put into aggregates' hints that they have one grouping set, and so a grouping id, which one group by has not."""
+    flags = [" groupBy=[[GROUPING SETS" in line for line in shown.splitlines() if "Aggregate: groupBy=" in line]
+    aggregates = list(_relations(message.relations[0].root.input, "aggregate"))
+    for aggregate, has_sets in zip(aggregates, flags, strict=False) if len(aggregates) == len(flags) else ():
+        if has_sets and len(aggregate.groupings) == 1:
+            aggregate.common.hint.alias = GROUPING_SET
+
+
+def _relations(rel: Any, kind: str) -> Iterator[Any]:
+    """Relations of one kind, in the order in which DataFusion shows them."""
     body = getattr(rel, rel.WhichOneof("rel_type"))
-    if rel.WhichOneof("rel_type") == "join" and body.type == LEFT_ANTI:
+    if rel.WhichOneof("rel_type") == kind:
         yield body
     inputs = []
     for field, value in body.ListFields():
@@ -266,9 +277,9 @@ def _anti_joins(rel: Any) -> Iterator[Any]:
         else:
             for part in parts:
                 for subquery in _subqueries(part):
-                    yield from _anti_joins(subquery)
+                    yield from _relations(subquery, kind)
     for part in inputs:
-        yield from _anti_joins(part)
+        yield from _relations(part, kind)
 
 
 def _subqueries(message: Any) -> Iterator[Any]:

@@ -22,6 +22,8 @@ QUERIES = [
     "select a, b, sum(v) from t group by rollup(a, b) having grouping(b) = 1",
     "select a, grouping(a) as g, count(*) as c from t where a is not null group by rollup(a) order by g, a",
     "select a, x from (select a, b, sum(v) as x from t group by cube(a, b)) where a = 2",
+    "select count(*), sum(v) from t group by grouping sets(())",
+    "select x, y from (select a as x, count(*) as y, sum(v) as z from t group by grouping sets((a))) where y > 1",
     "select sum(x) from (select a, b, sum(v) as x from t group by cube(a, b))",
 ]
 

@@ -47,6 +47,8 @@ from qcore_ext.ground.status import PlanError
 
 # What sql.py writes into the hint of an anti join that Substrait cannot tell from NOT EXISTS.
 NULL_AWARE = "null_aware"
+# … and of an aggregate whose one grouping set Substrait cannot tell from a plain GROUP BY.
+GROUPING_SET = "grouping_set"
 
 _JOIN_KINDS = {
     1: "inner",
@@ -247,7 +249,7 @@ class RelationReader:
         key_names = [name for name, _ in keys]
         columns = [key_names[i] for i in place]
         grouping_sets, grouping_id = None, None
-        if len(sets) > 1:
+        if len(sets) > 1 or message.common.hint.alias == GROUPING_SET:
             grouping_sets = tuple(tuple(dict.fromkeys(place[i] for i in part)) for part in sets)
             if self.by_datafusion:
                 # Its columns are the distinct keys, then an internal grouping id, which nothing but GROUPING() reads.

@@ -94,6 +94,8 @@ class WindowReader:
             return self._call(group, name, None, number, _WHOLE)
         if name in _NUMBERS or name in _FRACTIONS:
             return self._call(group, name, None, 1, _WHOLE)
+        if name == "nth_value" and isinstance(arguments[1], Literal) and arguments[1].value is None:
+            return Literal(None, expr_type(arguments[0], self.scope.schema))
         argument = self._named(arguments[0]) if arguments else None
         if name not in _NUMBERED:
             return self._call(group, name, argument, 1, frame)
