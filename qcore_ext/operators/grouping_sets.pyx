@@ -52,8 +52,8 @@ cdef class GroupingSets(Operator):
     n_keys : int
         How many of the first columns are keys.
     schema : Schema
-        Of the output: the input's columns, the set's number (int64), and whether the row is one of the input's (boolean,
-        true or null).
+        Of the output: the input's columns, the set's number (int64), and whether the row is one of the input's
+        (boolean, true or null).
     """
     cdef int64_t n_sets
     cdef int32_t n_keys

@@ -13,7 +13,7 @@ from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_new_flat, column_slice, column_take, column_unref, columns_take,
 )
 from qcore_ext.data.schema cimport (
-    PHYS_F64, PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_NESTED, CSchema, DataType, Schema, schema_equal, schema_index,
+    PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_NESTED, CSchema, DataType, Schema, schema_equal, schema_index,
 )
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,

@@ -1,7 +1,7 @@
 """One aggregate's state for many stretches of rows. Floor E3.
 
-Sixteen rows make a node, sixteen nodes one of the next level. A stretch takes at each level what does not fill a node of
-the next, so it costs at most some thirty merges a level, however long it is and however stretches overlap. Rows meet
+Sixteen rows make a node, sixteen nodes one of the next level. A stretch takes at each level what does not fill a node
+of the next, so it costs at most some thirty merges a level, however long it is and however stretches overlap. Rows meet
 states by state_update and nodes by state_merge: every aggregate that has partial states has frames.
 """
 

@@ -19,8 +19,8 @@ ctypedef struct Frame:
     int64_t start               # rows, groups or distance in the order; negative: before the current row
     int64_t end
 
-# lo[i]..hi[i] are the positions in the frame of the row at i; equal when there is none. `key` is the column a RANGE with
-# a distance goes by, all its rows; else NULL.
+# lo[i]..hi[i] are the positions in the frame of the row at i; equal when there is none. `key` is the column a RANGE
+# with a distance goes by, all its rows; else NULL.
 cdef int frames_find(
     const WindowRows* rows, const Frame* frame, const Vector* key, bint descending, uint32_t* lo, uint32_t* hi,
     MemoryAccount* account,

@@ -8,7 +8,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport (
-    PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
+    PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U16, PHYS_U32, PHYS_U64,
 )
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref
