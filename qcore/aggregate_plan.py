@@ -101,8 +101,7 @@ class _Builder:
 
 def aggregate_steps(node: Aggregate) -> AggregateSteps:
     """Take an Aggregate node apart. PlanError where the engine cannot run it."""
-    if node.grouping_sets is not None:
-        raise PlanError(f"grouping sets, rollup and cube cannot be run yet (node {node.id})")
+    assert node.grouping_sets is None, "lowering takes grouping sets apart first"
     builder = _Builder(node)
     outputs = [builder.output(aggregate) for aggregate in node.aggregates]
     key_names = [name for name, _ in node.keys]

@@ -26,6 +26,7 @@ from qcore.plan import (
     UserSink,
     UserSource,
     Values,
+    Window,
 )
 from qcore.protocol_bridges import operator_name
 
@@ -190,6 +191,13 @@ def _aggregate(node: Aggregate) -> str:
     return f"{by}{calls}{sets}"
 
 
+def _window(node: Window) -> str:
+    calls = ", ".join(f"{call.name} = {call.function}({call.argument or ''})" for call in node.calls)
+    by = f" partition by [{', '.join(node.partition_by)}]" if node.partition_by else ""
+    order = f" order by {_keys(node.order_by)}" if node.order_by else ""
+    return f"{calls}{by}{order}"
+
+
 def _join(node: HashJoin | NestedLoopJoin) -> str:
     parts = []
     if isinstance(node, HashJoin):
@@ -234,6 +242,7 @@ _DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
     Aggregate: _aggregate,
     HashJoin: _join,
     NestedLoopJoin: _join,
+    Window: _window,
     OrderBy: lambda node: f"by {_keys(node.keys)}",
     TopN: _top_n,
     Limit: lambda node: _rows(node.count, node.offset),

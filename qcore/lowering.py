@@ -18,6 +18,7 @@ from qcore.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.compile import compile_predicate, compile_projection
 from qcore.config import Settings
 from qcore.expression import Expr, col, column_names
+from qcore.grouping_sets import GroupingSets, expanded
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
@@ -26,6 +27,7 @@ from qcore_ext.operators.aggregation import HashAggregation
 from qcore_ext.operators.callback_sink import CallbackSink
 from qcore_ext.operators.enforce_single_row import EnforceSingleRow
 from qcore_ext.operators.filter import Filter
+from qcore_ext.operators.grouping_sets import GroupingSets as RepeatBySets
 from qcore_ext.operators.hash_join_build import HashBuild
 from qcore_ext.operators.hash_join_probe import HashProbe
 from qcore_ext.operators.limit import Limit, LimitState
@@ -37,6 +39,7 @@ from qcore_ext.operators.python_operator import PythonOperator
 from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.operators.scan import TableScan
 from qcore_ext.operators.top_n import TopN
+from qcore_ext.operators.window import Window
 from qcore_ext.structures.batch_queue import BatchQueue
 from qcore_ext.structures.join_bridge import JoinBridge
 from qcore_ext.structures.sort_state import SortState
@@ -127,6 +130,8 @@ class Lowering:
             p.Filter: self.filter,
             p.Project: self.project,
             p.Aggregate: self.aggregate,
+            GroupingSets: self.grouping_sets,
+            p.Window: self.window,
             p.HashJoin: self.hash_join,
             p.NestedLoopJoin: self.nested_loop_join,
             p.OrderBy: self.order_by,
@@ -256,7 +261,18 @@ class Lowering:
 
     # --- aggregation ---
 
+    def grouping_sets(self, node: GroupingSets) -> Pipeline:
+        pipeline = self.lower(node.child)
+        sets, numbers, schema = list(map(list, node.sets)), list(node.numbers), Schema(node.schema)
+        pipeline.add(
+            node.id,
+            lambda driver: RepeatBySets(node.id, self.memory, sets, numbers, node.n_keys, schema),
+        )
+        return pipeline
+
     def aggregate(self, node: p.Aggregate) -> Pipeline:
+        if node.grouping_sets is not None:
+            return self.lower(expanded(node))
         pipeline = self.lower(node.child)
         steps = aggregate_steps(node)
         drivers = self.settings.threads if steps.key_names else 1
@@ -295,6 +311,22 @@ class Lowering:
                 node.id, self.memory, compile, len(steps.key_names), steps.calls, step, schema
             ),
         )
+
+    def window(self, node: p.Window) -> Pipeline:
+        pipeline = self.lower(node.child)
+        keys = list(node.partition_by)
+        if pipeline.drivers > 1:
+            kind, drivers = ("hash", self.settings.threads) if keys else ("gather", 1)
+            pipeline = self.exchange(pipeline, node.id, kind, keys, drivers, node.child.schema)
+        calls = [
+            (call.function, call.argument, call.number, (call.frame.mode, call.frame.start, call.frame.end))
+            for call in node.calls
+        ]
+        schema = Schema(node.schema)
+        pipeline.add(
+            node.id, lambda driver: Window(node.id, self.memory, keys, sort_keys(node.order_by), calls, schema)
+        )
+        return pipeline
 
     # --- joins ---
 

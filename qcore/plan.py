@@ -116,12 +116,59 @@ class Aggregate(Unary):
     """One row a group; without keys, one row. Output: keys, then aggregates.
 
     `keys` are (name, expression) pairs over the child's schema. `grouping_sets` are tuples of key positions, or None
-    for one set of all keys.
+    for one set of all keys. `grouping_id` names an int64 column, between keys and aggregates, whose low bits say which
+    keys a row's set lacks, the first key highest.
     """
 
     keys: tuple[tuple[str, Expr], ...]
     aggregates: tuple[AggregateCall, ...]
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
+    grouping_id: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SortKey:
+    """A column to order by. Nulls come last when ascending and descending alike, unless `nulls_first`."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class WindowFrame:
+    """The rows a window function looks at, from `start` to `end` counted from the current row on: rows, groups of
+    peers, or ('range') distance in the one ordering column, in its smallest unit. None: up to the partition's end.
+    """
+
+    mode: str = "range"
+    start: int | None = None
+    end: int | None = 0
+
+
+@dataclass(frozen=True, eq=False)
+class WindowCall:
+    """One window function over the partitions and order of its node.
+
+    `function` is an aggregate, or row_number, rank, dense_rank, percent_rank, cume_dist, ntile, partition_rows (how
+    many rows the partition has), lag, lead, first_value, last_value or nth_value; `number` says how far, which or how
+    many.
+    """
+
+    name: str
+    function: str
+    argument: str | None = None
+    number: int = 1
+    frame: WindowFrame = WindowFrame()
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Unary):
+    """The child's columns, and one for each call."""
+
+    partition_by: tuple[str, ...]
+    order_by: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,15 +194,6 @@ class NestedLoopJoin(Binary):
     kind: str
     condition: Expr | None = None
     build: str = "right"
-
-
-@dataclass(frozen=True, eq=False)
-class SortKey:
-    """A column to order by. Nulls come last when ascending and descending alike, unless `nulls_first`."""
-
-    column: str
-    descending: bool = False
-    nulls_first: bool = False
 
 
 @dataclass(frozen=True, eq=False)

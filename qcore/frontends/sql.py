@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
-from qcore.frontends.substrait.relations import NULL_AWARE
+from qcore.frontends.substrait.relations import GROUPING_SET, NULL_AWARE
 from qcore.plan import PlanNode
 from qcore.schema import unknown
 from qcore_ext.ground.status import PlanError
@@ -57,6 +57,8 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
         raise _plan_error(error, tables) from None
     message = _substrait_message(logical, context, tables)
     shown = logical.display_indent()
+    _mark_single_grouping_sets(message, shown)
+    _refuse_lost_windows(message, shown)
     if " null_aware" in shown:
         _mark_null_aware(message, shown)
     planned = read_plan_message(message, tables)
@@ -188,13 +190,62 @@ def _refuse_misread(text: str) -> None:
             raise PlanError(f"{construct} not supported yet")
 
 
+# What a window function loses on its way into Substrait.
+_LOST_IN_WINDOWS = {"FILTER (WHERE": "FILTER", "(DISTINCT ": "DISTINCT", "IGNORE NULLS": "IGNORE NULLS"}
+_BOUND = r"(CURRENT ROW|.+? (?:PRECEDING|FOLLOWING))"
+_FRAME = re.compile(rf"(?:ROWS|RANGE|GROUPS) BETWEEN {_BOUND} AND {_BOUND}")
+
+
+def _refuse_lost_windows(message: Any, shown: str) -> None:
+    """PlanError for window functions of which DataFusion's Substrait keeps a part only.
+
+    Distances that are no whole numbers become unbounded: then the plan's text has a frame that no message has.
+    """
+    lines = [line for line in shown.splitlines() if "WindowAggr: windowExpr=" in line]
+    for text, construct in _LOST_IN_WINDOWS.items():
+        if any(text in line for line in lines):
+            raise PlanError(f"{construct} in a window function is not supported yet")
+    if not lines:
+        return
+    written = {tuple(map(_bound_text, frame)) for line in lines for frame in _FRAME.findall(line)}
+    read = {
+        (_bound_of(function.lower_bound, "PRECEDING"), _bound_of(function.upper_bound, "FOLLOWING"))
+        for function in _messages(message.relations[0].root, "WindowFunction")
+    }
+    if not written <= read:
+        raise PlanError("a window frame by distances that are no whole numbers is not supported yet")
+
+
+def _bound_text(text: str) -> str:
+    return "CURRENT ROW" if re.fullmatch(r"0 (PRECEDING|FOLLOWING)", text) else text
+
+
+def _bound_of(bound: Any, outwards: str) -> str:
+    """A frame's end as DataFusion writes it."""
+    kind = bound.WhichOneof("kind")
+    if kind in ("preceding", "following"):
+        return _bound_text(f"{getattr(bound, kind).offset} {kind.upper()}")
+    return "CURRENT ROW" if kind == "current_row" else f"UNBOUNDED {outwards}"
+
+
+def _messages(message: Any, name: str) -> Iterator[Any]:
+    """All messages of this type within `message`."""
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for part in value if field.is_repeated else [value]:
+            if field.message_type.name == name:
+                yield part
+            yield from _messages(part, name)
+
+
 def _mark_null_aware(message: Any, shown: str) -> None:
     """Put into the joins' hints which anti joins come from NOT IN: DataFusion knows, Substrait has no place for it.
 
     The plan's text and the messages list the anti joins in the same order: a node, its subqueries, its inputs.
     """
     flags = [line.rstrip().endswith("null_aware") for line in shown.splitlines() if "LeftAnti Join:" in line]
-    joins = list(_anti_joins(message.relations[0].root.input))
+    joins = [join for join in _relations(message.relations[0].root.input, "join") if join.type == LEFT_ANTI]
     if len(joins) != len(flags):
         raise PlanError("NOT IN (subquery) over nullable columns cannot be planned here; use NOT EXISTS")
     for join, null_aware in zip(joins, flags, strict=True):
@@ -202,9 +253,19 @@ def _mark_null_aware(message: Any, shown: str) -> None:
             join.common.hint.alias = NULL_AWARE
 
 
-def _anti_joins(rel: Any) -> Iterator[Any]:
+def _mark_single_grouping_sets(message: Any, shown: str) -> None:
+    """Put into aggregates' hints that they have one grouping set, and so a grouping id, which one group by has not."""
+    flags = [" groupBy=[[GROUPING SETS" in line for line in shown.splitlines() if "Aggregate: groupBy=" in line]
+    aggregates = list(_relations(message.relations[0].root.input, "aggregate"))
+    for aggregate, has_sets in zip(aggregates, flags, strict=False) if len(aggregates) == len(flags) else ():
+        if has_sets and len(aggregate.groupings) == 1:
+            aggregate.common.hint.alias = GROUPING_SET
+
+
+def _relations(rel: Any, kind: str) -> Iterator[Any]:
+    """Relations of one kind, in the order in which DataFusion shows them."""
     body = getattr(rel, rel.WhichOneof("rel_type"))
-    if rel.WhichOneof("rel_type") == "join" and body.type == LEFT_ANTI:
+    if rel.WhichOneof("rel_type") == kind:
         yield body
     inputs = []
     for field, value in body.ListFields():
@@ -216,9 +277,9 @@ def _anti_joins(rel: Any) -> Iterator[Any]:
         else:
             for part in parts:
                 for subquery in _subqueries(part):
-                    yield from _anti_joins(subquery)
+                    yield from _relations(subquery, kind)
     for part in inputs:
-        yield from _anti_joins(part)
+        yield from _relations(part, kind)
 
 
 def _subqueries(message: Any) -> Iterator[Any]:

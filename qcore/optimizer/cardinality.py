@@ -28,6 +28,7 @@ from qcore.plan import (
     UnionAll,
     UserOperator,
     Values,
+    Window,
 )
 
 # Statistics of a scan: qcore.connectors.base.TableStatistics or None.
@@ -182,7 +183,8 @@ class Estimator:
                 if name in side.schema.names:
                     return self.column(side, name)
             return ColumnEstimate(2.0, self.rows(node))
-        if isinstance(node, (UnionAll, UserOperator)) or not node.children:
+        is_added = isinstance(node, Window) and name not in node.child.schema.names
+        if isinstance(node, (UnionAll, UserOperator)) or not node.children or is_added:
             return self._unknown(node, node.schema.field(name).type)
         return self.column(node.children[0], name)
 

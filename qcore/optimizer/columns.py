@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from qcore.expression import Expr, column_names
 from qcore.naming import NodeIds
-from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join
+from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, window_over
 from qcore.plan import (
     Aggregate,
     AggregateCall,
@@ -30,6 +30,7 @@ from qcore.plan import (
     UserSink,
     UserSource,
     Values,
+    Window,
 )
 
 
@@ -60,6 +61,8 @@ class _Pruner:
             return rebuilt(node, [self.prune(node.child, wanted)])
         if isinstance(node, (OrderBy, TopN)):
             return rebuilt(node, [self.narrow(node.child, wanted | {key.column for key in node.keys})])
+        if isinstance(node, Window):
+            return self._window(node, wanted)
         if isinstance(node, LocalPartition):
             return rebuilt(node, [self.narrow(node.child, wanted | set(node.keys))])
         if isinstance(node, UnionAll):
@@ -115,9 +118,19 @@ class _Pruner:
         child = self.prune(node.child, used)
         if len(calls) == len(node.aggregates):
             return rebuilt(node, [child])
-        kept = [name for name, _ in node.keys] + [call.name for call in calls]
+        kept = [name for name in node.schema.names if name not in {call.name for call in node.aggregates}]
+        kept += [call.name for call in calls]
         schema = pa.schema([node.schema.field(name) for name in kept])
         return replace(node, schema=schema, child=child, aggregates=calls)
+
+    def _window(self, node: Window, wanted: set[str]) -> PlanNode:
+        calls = tuple(call for call in node.calls if call.name in wanted)
+        if not calls:
+            return self.prune(node.child, wanted)
+        used = wanted - {call.name for call in node.calls}
+        used |= {*node.partition_by, *(key.column for key in node.order_by)}
+        used |= {call.argument for call in calls if call.argument is not None}
+        return window_over(replace(node, calls=calls), self.narrow(node.child, used))
 
     def _join(self, node: HashJoin | NestedLoopJoin, wanted: set[str]) -> PlanNode:
         used = set(wanted)

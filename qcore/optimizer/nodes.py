@@ -22,6 +22,7 @@ from qcore.plan import (
     UnionAll,
     UserOperator,
     UserSink,
+    Window,
 )
 from qcore.schema import join_schema, project_schema
 
@@ -43,10 +44,18 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
         return replace(node, left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
     if isinstance(node, (Project, Aggregate)):
         return node.with_children(*children)
+    if isinstance(node, Window):
+        return window_over(node, children[0])
     if isinstance(node, Unary):
         return replace(node, child=children[0], schema=children[0].schema)
     assert not isinstance(node, Binary)
     return node.with_children(*children)
+
+
+def window_over(node: Window, child: PlanNode) -> Window:
+    """The same calls over another input."""
+    added = [node.schema.field(call.name) for call in node.calls]
+    return replace(node, child=child, schema=pa.schema([*child.schema, *added]))
 
 
 def schema_of_join(node: HashJoin | NestedLoopJoin, left: pa.Schema, right: pa.Schema) -> pa.Schema:

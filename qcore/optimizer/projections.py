@@ -33,7 +33,7 @@ def _merge(node: Project) -> PlanNode:
 
 def _only_renames(node: Project, child: Aggregate) -> bool:
     """Whether the Project gives every column of the aggregate, in order, under a name of its own."""
-    return len(node.expressions) == len(child.schema) and all(
+    return len(node.expressions) == len(child.schema) and child.grouping_id is None and all(
         isinstance(expr, Column) and expr.name == name
         for name, expr in zip(child.schema.names, node.expressions, strict=True)
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from qcore.expression import Call, Expr, Literal
+from qcore.expression import Call, Expr, Literal, call, column_names
 from qcore.functions import PARTS, is_aggregate, is_known
 from qcore_ext.ground.status import PlanError
 
@@ -47,6 +47,8 @@ _SAME_AGGREGATE = {
     "last_value": "last",
     "every": "bool_and",
 }
+# The column, made by readers of aggregates, of which GROUPING() takes bits.
+GROUPING_ID = "$grouping_id"
 _PARTS = {"dow": "day_of_week", "doy": "day_of_year", "years": "year", "months": "month", "days": "day"}
 
 
@@ -115,6 +117,26 @@ def _between(name: str, arguments: tuple[Expr, ...]) -> Expr:
     return Call("and", (Call("greater_equal", (value, low)), Call("less_equal", (value, high))))
 
 
+def _grouping_bits(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    """What GROUPING() makes of a grouping id, which is never negative: there are no other operations on bits."""
+    value, operand = arguments
+    of_grouping = column_names(value) and all(column.startswith(GROUPING_ID) for column in column_names(value))
+    if not of_grouping or not isinstance(operand, Literal) or operand.value is None:
+        raise PlanError(f"the function {name} is not supported yet")
+    number = int(operand.value)
+    if name == "bitwise_shift_right":
+        return call("divide", call("subtract", value, call("modulo", value, 1 << number)), 1 << number)
+    parts = [
+        call("subtract", call("modulo", value, 2 << bit), call("modulo", value, 1 << bit))
+        for bit in range(number.bit_length())
+        if number >> bit & 1
+    ]
+    result: Expr = Literal(0, pa.int64())
+    for part in parts:
+        result = call("add", result, part)
+    return result
+
+
 _SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
     "and": _flat,
     "or": _flat,
@@ -125,4 +147,6 @@ _SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
     "date_trunc": _lower_unit,
     "concat": _concat,
     "between": _between,
+    "bitwise_and": _grouping_bits,
+    "bitwise_shift_right": _grouping_bits,
 }

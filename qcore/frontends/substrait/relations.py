@@ -22,8 +22,9 @@ from qcore.frontends.substrait.dropped import (
     dropped_fields,
 )
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
-from qcore.frontends.substrait.functions import aggregate_name
+from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name
 from qcore.frontends.substrait.reads import read_table
+from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader
 from qcore.functions import expr_type
 from qcore.joins import conjunction, make_join
 from qcore.naming import ColumnNames, NodeIds
@@ -46,6 +47,8 @@ from qcore_ext.ground.status import PlanError
 
 # What sql.py writes into the hint of an anti join that Substrait cannot tell from NOT EXISTS.
 NULL_AWARE = "null_aware"
+# … and of an aggregate whose one grouping set Substrait cannot tell from a plain GROUP BY.
+GROUPING_SET = "grouping_set"
 
 _JOIN_KINDS = {
     1: "inner",
@@ -62,8 +65,6 @@ _JOIN_NAMES = {7: "left single", 10: "right single", 12: "right mark"}
 _SET_UNION_DISTINCT, _SET_UNION_ALL = 5, 6
 _SET_NAMES = {1: "EXCEPT", 2: "EXCEPT", 3: "INTERSECT", 4: "INTERSECT", 7: "EXCEPT ALL", 8: "INTERSECT ALL"}
 _DISTINCT = 2
-# (descending, nulls first) by SortDirection.
-_DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}
 
 
 @dataclass
@@ -165,13 +166,16 @@ class RelationReader:
         )
         n_inputs = len(child.columns)
         computed: dict[int, tuple[str, Expr]] = {}
+        windows = self._windows(message.expressions, n_inputs, set(wanted), scope)
         for position in sorted(set(wanted)):
             if position < n_inputs:
                 continue
             n_columns = n_inputs + len(message.expressions)
             if position >= n_columns:
                 raise PlanError(f"the projection emits column {position}, but has {n_columns}")
-            expr = self.expressions.read(message.expressions[position - n_inputs], scope)
+            expr = windows.values.get(position)
+            if expr is None:
+                expr = self.expressions.read(message.expressions[position - n_inputs], scope)
             name = expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr))
             computed[position] = (name, expr)
         columns = [computed[i][0] if i >= n_inputs else child.columns[i] for i in wanted]
@@ -181,6 +185,15 @@ class RelationReader:
         expressions.update(computed[i] for i in wanted if i >= n_inputs)
         node = self._project_node(scope.node, list(expressions), list(expressions.values()))
         return Relation(node, columns)
+
+    def _windows(self, expressions: Sequence[Any], n_inputs: int, wanted: set[int], scope: Scope) -> WindowReader:
+        """Put the window functions among a projection's expressions below it."""
+        windows = WindowReader(self.expressions, self.ids, self.names, scope)
+        for position, expression in enumerate(expressions, n_inputs):
+            if position in wanted and expression.WhichOneof("rex_type") == "window_function":
+                windows.read(position, expression.window_function)
+        scope.node = windows.node()
+        return windows
 
     def _filter(self, message: Any) -> Relation:
         child = self.read(message.input)
@@ -235,14 +248,17 @@ class RelationReader:
         calls = [self._measure(measure, scope) for measure in message.measures]
         key_names = [name for name, _ in keys]
         columns = [key_names[i] for i in place]
-        grouping_sets = None
-        if len(sets) > 1:
+        grouping_sets, grouping_id = None, None
+        if len(sets) > 1 or message.common.hint.alias == GROUPING_SET:
             grouping_sets = tuple(tuple(dict.fromkeys(place[i] for i in part)) for part in sets)
             if self.by_datafusion:
                 # Its columns are the distinct keys, then an internal grouping id, which nothing but GROUPING() reads.
-                columns = [*key_names, _GROUPING_ID]
+                grouping_id = self.names.new(GROUPING_ID)
+                columns = [*key_names, grouping_id]
         schema = aggregate_schema(keys, calls, scope.schema)
-        node = Aggregate(self.ids.new(), schema, scope.node, tuple(keys), tuple(calls), grouping_sets)
+        if grouping_id is not None:
+            schema = schema.insert(len(keys), pa.field(grouping_id, pa.int64()))
+        node = Aggregate(self.ids.new(), schema, scope.node, tuple(keys), tuple(calls), grouping_sets, grouping_id)
         return Relation(node, columns + [call.name for call in calls])
 
     def _groupings(self, message: Any, scope: Scope) -> tuple[list[Expr], list[list[int]]]:
@@ -282,9 +298,9 @@ class RelationReader:
         keys: list[SortKey] = []
         computed: dict[str, Expr] = {}
         for sort in message.sorts:
-            if sort.direction not in _DIRECTIONS:
+            if sort.direction not in DIRECTIONS:
                 raise PlanError("clustered or custom sort orders are not supported")
-            descending, nulls_first = _DIRECTIONS[sort.direction]
+            descending, nulls_first = DIRECTIONS[sort.direction]
             expr = self.expressions.read(sort.expr, scope)
             if isinstance(expr, Column):
                 name = expr.name
@@ -323,6 +339,11 @@ class RelationReader:
         widths = {len(node.schema) for node in inputs}
         if len(widths) > 1:
             raise PlanError(f"the inputs of a UNION have {' and '.join(map(str, sorted(widths)))} columns")
+        only_counted = widths == {0}
+        if only_counted:
+            row, true = self.names.new("row"), Literal(True, pa.bool_())
+            inputs = [self._project_node(node, [row], [true]) for node in inputs]
+            widths = {1}
         types = [common_type([node.schema.field(i).type for node in inputs]) for i in range(widths.pop())]
         names = list(inputs[0].schema.names)
         inputs = [self._typed(node, types) for node in inputs]
@@ -330,7 +351,7 @@ class RelationReader:
         node: PlanNode = UnionAll(self.ids.new(), schema, tuple(inputs))
         if message.op == _SET_UNION_DISTINCT:
             node = Aggregate(self.ids.new(), schema, node, tuple((name, col(name)) for name in names), ())
-        return Relation(node, names)
+        return Relation(node, [] if only_counted else names)
 
     # --- parts ---
 
@@ -374,9 +395,6 @@ class RelationReader:
             for field, type_ in zip(node.schema, types, strict=True)
         ]
         return self._project_node(node, node.schema.names, expressions)
-
-
-_GROUPING_ID = "GROUPING()"
 
 
 def _is_true(expr: Expr) -> bool:

@@ -1,0 +1,180 @@
+"""Window functions inside a Substrait projection → Window nodes below it. Floor P2.
+
+Calls over the same partitions and order share a node. What they take that is no column is computed by a Project below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.expression import Case, Cast, Column, Expr, Literal, call, col
+from qcore.frontends.substrait.expressions import ExpressionReader, Scope
+from qcore.frontends.substrait.functions import aggregate_name
+from qcore.functions import aggregate_type, expr_type, is_aggregate
+from qcore.naming import ColumnNames, NodeIds
+from qcore.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
+from qcore.schema import project_schema, same_type
+from qcore_ext.ground.status import PlanError
+
+# (descending, nulls first) by SortDirection.
+DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}
+_DISTINCT = 2
+_ROWS, _RANGE = 1, 2
+_NUMBERS = frozenset({"row_number", "rank", "dense_rank", "ntile", "partition_rows"})
+_FRACTIONS = frozenset({"percent_rank", "cume_dist"})
+_NUMBERED = frozenset({"lag", "lead", "nth_value"})
+_VALUES = _NUMBERED | {"first_value", "last_value"}
+_WHOLE = WindowFrame("rows", None, None)
+_NEXT_IS = {"lag": -1, "lead": 1}
+
+
+@dataclass
+class _Group:
+    """Calls of one partitioning and order."""
+
+    partition_by: tuple[str, ...]
+    order_by: tuple[SortKey, ...]
+    calls: list[WindowCall]
+
+
+class WindowReader:
+    """Reads the window functions of one projection; `values` has what to put in their places."""
+
+    def __init__(self, expressions: ExpressionReader, ids: NodeIds, names: ColumnNames, scope: Scope) -> None:
+        self.expressions = expressions
+        self.ids = ids
+        self.names = names
+        self.scope = scope
+        self.values: dict[int, Expr] = {}
+        self._computed: dict[str, Expr] = {}
+        self._groups: list[_Group] = []
+
+    def read(self, position: int, message: Any) -> None:
+        """Take in the window function at this position of the projection."""
+        name = self.expressions.function_name(message.function_reference)
+        if message.invocation == _DISTINCT:
+            raise PlanError(f"{name}(DISTINCT …) OVER is not supported yet")
+        order = tuple(self._sort_key(sort) for sort in message.sorts)
+        group = self._group(tuple(self._column(part) for part in message.partitions), order)
+        arguments = self.expressions.arguments(message.arguments, self.scope)
+        frame = self._frame(message, order)
+        if name not in _NUMBERS | _FRACTIONS | _VALUES:
+            if not is_aggregate(aggregate_name(name)):
+                raise PlanError(f"the window function {name} is not supported yet")
+            name = aggregate_name(name)
+            literal = len(arguments) == 1 and isinstance(arguments[0], Literal) and arguments[0].value is not None
+            if name == "count" and literal:
+                arguments = ()
+        if len(arguments) > (3 if name in _NEXT_IS else 2 if name in _VALUES else 1):
+            raise PlanError(f"the window function {name} with {len(arguments)} arguments is not supported yet")
+        self.values[position] = self._value(group, name, arguments, frame)
+
+    def node(self) -> PlanNode:
+        """The input with a column for every call, and for what they take."""
+        node = self.scope.node
+        if self._computed:
+            names = [*node.schema.names, *self._computed]
+            expressions = (*map(col, node.schema.names), *self._computed.values())
+            node = Project(self.ids.new(), project_schema(names, expressions, node.schema), node, expressions)
+        for group in self._groups:
+            added = [pa.field(call.name, self._type(call, node.schema)) for call in group.calls]
+            schema = pa.schema([*node.schema, *added])
+            node = Window(self.ids.new(), schema, node, group.partition_by, group.order_by, tuple(group.calls))
+        return node
+
+    def _value(self, group: _Group, name: str, arguments: Sequence[Expr], frame: WindowFrame) -> Expr:
+        if name == "ntile":
+            number = self._number(name, arguments, 0)
+            if number < 1:
+                raise PlanError(f"ntile({number}): the number of tiles must be positive")
+            return self._call(group, name, None, number, _WHOLE)
+        if name in _NUMBERS or name in _FRACTIONS:
+            return self._call(group, name, None, 1, _WHOLE)
+        if name == "nth_value" and isinstance(arguments[1], Literal) and arguments[1].value is None:
+            return Literal(None, expr_type(arguments[0], self.scope.schema))
+        argument = self._named(arguments[0]) if arguments else None
+        if name not in _NUMBERED:
+            return self._call(group, name, argument, 1, frame)
+        number = self._number(name, arguments, 1)
+        value = self._call(group, name, argument, number, frame)
+        if len(arguments) < 3 or (isinstance(arguments[2], Literal) and arguments[2].value is None):
+            return value
+        place = call("add", self._call(group, "row_number", None, 1, _WHOLE), number * _NEXT_IS[name])
+        rows = self._call(group, "partition_rows", None, 1, _WHOLE)
+        exists = call("and", call("greater_equal", place, 1), call("less_equal", place, rows))
+        default, type_ = arguments[2], expr_type(arguments[0], self.scope.schema)
+        if not same_type(expr_type(default, self.scope.schema), type_):
+            default = Cast(default, type_)
+        return Case(((exists, value),), default)
+
+    def _call(self, group: _Group, name: str, argument: str | None, number: int, frame: WindowFrame) -> Column:
+        made = WindowCall(self.names.new(name), name, argument, number, frame)
+        group.calls.append(made)
+        return Column(made.name)
+
+    def _type(self, made: WindowCall, schema: pa.Schema) -> pa.DataType:
+        if made.function in _NUMBERS:
+            return pa.int64()
+        if made.function in _FRACTIONS:
+            return pa.float64()
+        types = [] if made.argument is None else [schema.field(made.argument).type]
+        return types[0] if made.function in _VALUES else aggregate_type(made.function, types)
+
+    def _number(self, name: str, arguments: Sequence[Expr], place: int) -> int:
+        if len(arguments) <= place:
+            return 1
+        number = arguments[place]
+        if not isinstance(number, Literal) or not isinstance(number.value, int):
+            raise PlanError(f"{name} takes a whole number, not {number!r}")
+        return number.value
+
+    def _column(self, message: Any) -> str:
+        return self._named(self.expressions.read(message, self.scope))
+
+    def _named(self, expr: Expr) -> str:
+        """A column that holds the expression."""
+        if isinstance(expr, Column):
+            return expr.name
+        name = self.names.new("window")
+        self._computed[name] = expr
+        return name
+
+    def _sort_key(self, sort: Any) -> SortKey:
+        if sort.direction not in DIRECTIONS:
+            raise PlanError("clustered or custom sort orders are not supported")
+        return SortKey(self._column(sort.expr), *DIRECTIONS[sort.direction])
+
+    def _group(self, partition_by: tuple[str, ...], order_by: tuple[SortKey, ...]) -> _Group:
+        for group in self._groups:
+            if group.partition_by == partition_by and list(map(repr, group.order_by)) == list(map(repr, order_by)):
+                return group
+        self._groups.append(_Group(partition_by, order_by, []))
+        return self._groups[-1]
+
+    def _frame(self, message: Any, order: Sequence[SortKey]) -> WindowFrame:
+        start, end = _bound(message.lower_bound), _bound(message.upper_bound)
+        if message.bounds_type == _ROWS:
+            return WindowFrame("rows", start, end)
+        if not start and not end:
+            return WindowFrame("range", start, end)
+        if message.bounds_type != _RANGE or len(order) != 1:
+            raise PlanError("a RANGE frame with a distance needs exactly one column to order by")
+        type_ = expr_type(self._computed.get(order[0].column, col(order[0].column)), self.scope.schema)
+        if not (pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
+            raise PlanError(f"a RANGE frame with a distance over {type_} is not supported yet; order by a number")
+        unit = 10**type_.scale if pa.types.is_decimal(type_) else 1
+        return WindowFrame("range", start and start * unit, end and end * unit)
+
+
+def _bound(message: Any) -> int | None:
+    kind = message.WhichOneof("kind")
+    if kind == "current_row":
+        return 0
+    if kind in ("preceding", "following"):
+        offset = int(getattr(message, kind).offset)
+        return -offset if kind == "preceding" else offset
+    return None

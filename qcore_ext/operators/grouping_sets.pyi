@@ -1,0 +1,17 @@
+from typing_extensions import disjoint_base
+
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+
+@disjoint_base
+class GroupingSets(Operator):
+    def __init__(
+        self,
+        node_id: str,
+        query_memory: Account,
+        sets: list[list[int]],
+        numbers: list[int],
+        n_keys: int,
+        schema: Schema,
+    ) -> None: ...

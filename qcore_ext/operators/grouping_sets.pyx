@@ -1,0 +1,191 @@
+"""Grouping sets: every batch once a set, with the keys that are not of the set null. Floor E4. SPEC Q2.
+
+No value is copied: the batches share the input's columns, and what differs are constant columns. A set without keys is
+one group even where there is no row, so a driver without rows gives one that counts for nothing.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
+from qcore_ext.data.column cimport CONSTANT, Column, column_constant_null, column_new, column_ref
+from qcore_ext.data.schema cimport CSchema, DataType, Schema
+from qcore_ext.ground.memory cimport Account, Buffer, MemoryAccount, Owner, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport struct_free, struct_new
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+
+from qcore_ext.ground.status import PlanError
+
+cdef enum:
+    VALUE_BYTES = 8
+
+
+cdef Column* constant_column(
+    const DataType* type, int64_t value, int64_t n_rows, MemoryAccount* account,
+) except NULL nogil:
+    """n_rows times one value of a type of up to eight bytes."""
+    cdef Buffer* buffer = buffer_new(account, VALUE_BYTES)
+    cdef Column* column = NULL
+    (<int64_t*> buffer.data)[0] = value
+    try:
+        column = column_new(type, n_rows)
+        column.encoding = CONSTANT
+        column.values = buffer.data
+        column.values_owner = <Owner*> buffer
+    finally:
+        if column == NULL:
+            buffer_unref(buffer)
+    return column
+
+
+cdef class GroupingSets(Operator):
+    """Repeats its input once a grouping set.
+
+    Parameters
+    ----------
+    node_id : str
+    query_memory : Account
+    sets : list of list of int
+        The keys of each set, as positions among the first columns.
+    numbers : list of int
+        What the number column says of each set.
+    n_keys : int
+        How many of the first columns are keys.
+    schema : Schema
+        Of the output: the input's columns, the set's number (int64), and whether the row is one of the input's
+        (boolean, true or null).
+    """
+    cdef int64_t n_sets
+    cdef int32_t n_keys
+    cdef uint8_t* kept          # owned; n_keys flags a set
+    cdef int64_t* numbers       # owned
+    cdef bint* is_empty         # owned; sets without keys
+    cdef Batch* batch           # owned; the one being repeated
+    cdef int64_t next_set
+    cdef bint has_rows
+    cdef bint input_over
+
+    def __init__(self, str node_id, Account query_memory, list sets, list numbers, int32_t n_keys, Schema schema):
+        Operator.__init__(self, "GroupingSets", node_id, query_memory)
+        self.n_sets = len(sets)
+        self.n_keys = n_keys
+        self.kept = <uint8_t*> struct_new(self.n_sets * n_keys + 1)
+        self.numbers = <int64_t*> struct_new((self.n_sets + 1) * sizeof(int64_t))
+        self.is_empty = <bint*> struct_new((self.n_sets + 1) * sizeof(bint))
+        for i, (keys, number) in enumerate(zip(sets, numbers, strict=True)):
+            self.numbers[i] = number
+            self.is_empty[i] = not keys
+            for key in keys:
+                if not 0 <= key < n_keys:
+                    raise PlanError(f"a grouping set of node {node_id} names key {key}; there are {n_keys}")
+                self.kept[i * n_keys + <int64_t> key] = 1
+        self.set_output_schema(schema.schema)
+
+    def __dealloc__(self):
+        batch_unref(self.batch)
+        struct_free(self.kept)
+        struct_free(self.numbers)
+        struct_free(self.is_empty)
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        if schema.n_fields + 2 != self.output_schema.n_fields:
+            with gil:
+                raise PlanError(
+                    f"GroupingSets of node {self.node_id}: the input has {schema.n_fields} columns, the output "
+                    f"{self.output_schema.n_fields}; two are added"
+                )
+        self.set_input_schema(schema)
+        return 0
+
+    cdef bint needs_input(self) noexcept nogil:
+        return self.batch == NULL and not self.input_over
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        if self.batch != NULL or self.input_over:
+            return REFUSED
+        if batch.n_selected == 0:
+            batch_unref(batch)
+            return ACCEPTED
+        self.batch = batch
+        self.has_rows = True
+        self.next_set = 0
+        return ACCEPTED
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        if self.batch != NULL:
+            out[0] = self.repeated(self.next_set)
+            self.next_set += 1
+            if self.next_set == self.n_sets:
+                batch_unref(self.batch)
+                self.batch = NULL
+            return OUTPUT
+        if not self.input_over:
+            return NEEDS_INPUT
+        if not self.has_rows:
+            while self.next_set < self.n_sets:
+                self.next_set += 1
+                if self.is_empty[self.next_set - 1]:
+                    out[0] = self.row_of_nulls(self.next_set - 1)
+                    return OUTPUT
+        return FINISHED
+
+    cdef Batch* repeated(self, int64_t of) except NULL nogil:
+        """The batch as set `of` sees it."""
+        cdef Batch* batch = batch_new(self.output_schema, self.batch.n_rows)
+        cdef int32_t n_inputs = self.batch.n_columns
+        cdef const uint8_t* kept = self.kept + of * self.n_keys
+        cdef int64_t n = self.batch.n_rows
+        cdef bint done = False
+        cdef int32_t i
+        try:
+            for i in range(n_inputs):
+                if i < self.n_keys and not kept[i]:
+                    batch.columns[i] = column_constant_null(&self.output_schema.fields[i].type, n)
+                else:
+                    batch.columns[i] = column_ref(self.batch.columns[i])
+            batch.columns[n_inputs] = constant_column(
+                &self.output_schema.fields[n_inputs].type, self.numbers[of], n, self.account
+            )
+            batch.columns[n_inputs + 1] = constant_column(
+                &self.output_schema.fields[n_inputs + 1].type, 1, n, self.account
+            )
+            if self.batch.selection != NULL:
+                batch_select(batch, self.batch.selection, self.batch.n_selected, self.batch.selection_owner)
+            done = True
+        finally:
+            if not done:
+                batch_unref(batch)
+        return batch
+
+    cdef Batch* row_of_nulls(self, int64_t of) except NULL nogil:
+        """One row that gives set `of` its group."""
+        cdef int32_t n = self.output_schema.n_fields
+        cdef Batch* batch = batch_new(self.output_schema, 1)
+        cdef bint done = False
+        cdef int32_t i
+        try:
+            for i in range(n):
+                if i == n - 2:
+                    batch.columns[i] = constant_column(
+                        &self.output_schema.fields[i].type, self.numbers[of], 1, self.account
+                    )
+                else:
+                    batch.columns[i] = column_constant_null(&self.output_schema.fields[i].type, 1)
+            done = True
+        finally:
+            if not done:
+                batch_unref(batch)
+        return batch
+
+    cdef int finish(self) except -1 nogil:
+        self.input_over = True
+        if not self.has_rows:
+            self.next_set = 0
+        return 0
+
+    cdef void abandon(self) noexcept nogil:
+        self.close()
+
+    cdef void close(self) noexcept nogil:
+        batch_unref(self.batch)
+        self.batch = NULL

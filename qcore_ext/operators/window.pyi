@@ -1,0 +1,20 @@
+from typing_extensions import disjoint_base
+
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+
+KINDS: dict[str, int]
+MODES: dict[str, int]
+
+@disjoint_base
+class Window(Operator):
+    def __init__(
+        self,
+        node_id: str,
+        query_memory: Account,
+        partition_keys: list[str],
+        order: list[tuple[str, bool, bool]],
+        calls: list[tuple[str, str | None, int, tuple[str, int | None, int | None]]],
+        schema: Schema,
+    ) -> None: ...

@@ -1,0 +1,460 @@
+"""Window functions: a driver's rows sorted by partition and order, and columns computed beside them. Floor E4. SPEC Q2.
+
+All rows of a partition come to one driver. Rows go out in their order, the calls' columns behind the input's.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from qcore_ext.compute.aggregate_calls cimport AggregateCalls, CallResult, CallState, result_column
+from qcore_ext.compute.aggregate_state cimport AggregateState, state_free
+from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
+from qcore_ext.data.column cimport (
+    VECTOR_ROWS, Column, Vector, VectorScratch, column_new_flat, column_slice, column_take, column_unref, columns_take,
+)
+from qcore_ext.data.schema cimport (
+    PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_NESTED, CSchema, DataType, Schema, schema_equal, schema_index,
+)
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+)
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.structures.frame_aggregates cimport frame_state
+from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_column, row_store_new
+from qcore_ext.structures.sort_order cimport SortOrder
+from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
+from qcore_ext.structures.window_frames cimport FRAME_GROUPS, FRAME_RANGE, FRAME_ROWS, Frame, frames_find
+from qcore_ext.structures.window_rows cimport WindowRows, window_rows_free, window_rows_init
+
+from qcore_ext.ground.status import PlanError, SchemaChangeError
+
+cdef enum:
+    OUTPUT_ROWS = 65536
+    NO_ROW = 0xFFFFFFFF         # as an index: a null row
+    # Numbers of a row among others
+    ROW_NUMBER = 0
+    RANK = 1
+    DENSE_RANK = 2
+    PERCENT_RANK = 3
+    CUME_DIST = 4
+    NTILE = 5
+    PARTITION_ROWS = 6
+    # Values of another row
+    LAG = 10
+    LEAD = 11
+    FIRST_VALUE = 12
+    LAST_VALUE = 13
+    NTH_VALUE = 14
+    AGGREGATE = 20
+
+KINDS = {
+    "row_number": ROW_NUMBER,
+    "rank": RANK,
+    "dense_rank": DENSE_RANK,
+    "percent_rank": PERCENT_RANK,
+    "cume_dist": CUME_DIST,
+    "ntile": NTILE,
+    "partition_rows": PARTITION_ROWS,
+    "lag": LAG,
+    "lead": LEAD,
+    "first_value": FIRST_VALUE,
+    "last_value": LAST_VALUE,
+    "nth_value": NTH_VALUE,
+}
+MODES = {"rows": FRAME_ROWS, "range": FRAME_RANGE, "groups": FRAME_GROUPS}
+
+
+ctypedef struct WindowCall:
+    int kind
+    int32_t argument            # column, or -1
+    int64_t number              # of lag, lead, ntile, nth_value
+    Frame frame
+    const CallState* states     # of an aggregate, borrowed
+    int32_t n_states
+    const CallResult* result    # borrowed
+    Column* base                # owned; the results,
+    Buffer* indices             # owned; and which of them each row has. NULL: one a row
+
+
+cdef class Window(Operator):
+    """Adds a column for each call to its input.
+
+    Parameters
+    ----------
+    node_id : str
+    query_memory : Account
+    partition_keys : list of str
+    order : list of (str, bool, bool)
+        Column, descending, nulls first.
+    calls : list of (str, str or None, int, (str, int or None, int or None))
+        Function, argument column, number (distance of lag and lead, which of nth_value, how many of ntile), and the
+        frame: 'rows', 'range' or 'groups', its start and end from the current row on, None for the partition's.
+    schema : Schema
+        Of the output: the input's columns, then one a call.
+    """
+    cdef SortOrder order
+    cdef int32_t n_partition
+    cdef list descriptions
+    cdef list aggregates        # AggregateCalls: keeps what calls point at
+    cdef WindowCall* calls      # owned
+    cdef int32_t n_calls
+    cdef CSchema* result_schema     # owned
+    cdef RowStore* rows         # owned; until all are there
+    cdef Buffer* scratch        # owned; one VectorScratch
+    cdef WindowRows window
+    cdef Column** columns       # owned; of all rows
+    cdef int32_t n_columns
+    cdef int64_t n_given
+    cdef bint input_over
+
+    def __init__(self, str node_id, Account query_memory, list partition_keys, list order, list calls, Schema schema):
+        cdef int32_t i
+        Operator.__init__(self, "Window", node_id, query_memory)
+        self.order = SortOrder([(name, False, False) for name in partition_keys] + order)
+        self.n_partition = <int32_t> len(partition_keys)
+        self.descriptions = list(calls)
+        self.n_calls = <int32_t> len(calls)
+        self.calls = <WindowCall*> struct_new((self.n_calls + 1) * sizeof(WindowCall))
+        for i, (function, _, number, (mode, start, end)) in enumerate(calls):
+            self.calls[i].kind = KINDS.get(function, AGGREGATE)
+            self.calls[i].number = number
+            self.calls[i].frame.mode = MODES[mode]
+            self.calls[i].frame.from_first = start is None
+            self.calls[i].frame.to_last = end is None
+            self.calls[i].frame.start = start or 0
+            self.calls[i].frame.end = end or 0
+        self.result_schema = <CSchema*> owner_ref(<Owner*> schema.schema)
+
+    def __dealloc__(self):
+        self.release()
+        struct_free(self.calls)
+        owner_unref(<Owner*> self.result_schema)
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        if self.rows != NULL:
+            with gil:
+                if not schema_equal(schema, self.input_schema):
+                    raise SchemaChangeError(
+                        f"Window of node {self.node_id}: the input's schema changed while rows are held; "
+                        "cast the columns to one schema first"
+                    )
+            return 0
+        with gil:
+            self.resolve(schema)
+        self.set_input_schema(schema)
+        self.set_output_schema(self.result_schema)
+        return self.prepare(schema)
+
+    cdef int resolve(self, CSchema* schema) except -1:
+        cdef AggregateCalls calls
+        cdef DataType* types
+        cdef int32_t i
+        self.order.resolve(schema)
+        for i in range(schema.n_fields):
+            if schema.fields[i].type.id == TYPE_NESTED:
+                raise PlanError(
+                    f"Window of node {self.node_id} cannot carry the nested column {schema.fields[i].name.decode()!r}"
+                )
+        self.aggregates = []
+        types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
+        try:
+            for i in range(schema.n_fields):
+                types[i] = schema.fields[i].type
+            for i, (function, argument, _, _) in enumerate(self.descriptions):
+                self.calls[i].argument = -1
+                if argument is not None:
+                    name = argument.encode()
+                    self.calls[i].argument = schema_index(schema, name)
+                    if self.calls[i].argument < 0:
+                        raise PlanError(f"Window of node {self.node_id}: there is no column {argument!r}")
+                if self.calls[i].kind == AGGREGATE:
+                    calls = AggregateCalls([(function, self.calls[i].argument, -1, False)])
+                    calls.check_types(types, schema.n_fields)
+                    self.aggregates.append(calls)
+                    self.calls[i].states = calls.states
+                    self.calls[i].n_states = calls.n_states
+                    self.calls[i].result = calls.results
+        finally:
+            struct_free(types)
+        return 0
+
+    cdef int prepare(self, CSchema* schema) except -1 nogil:
+        cdef DataType* types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
+        cdef int32_t i
+        try:
+            for i in range(schema.n_fields):
+                types[i] = schema.fields[i].type
+            self.rows = row_store_new(self.account, types, schema.n_fields)
+            if self.scratch == NULL:
+                self.scratch = buffer_new(self.account, sizeof(VectorScratch))
+        finally:
+            struct_free(types)
+        return 0
+
+    cdef bint needs_input(self) noexcept nogil:
+        return not self.input_over
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        cdef const uint32_t* rows
+        cdef int64_t n
+        cdef int64_t start = 0
+        if self.input_over:
+            return REFUSED
+        while start < batch.n_selected:
+            n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
+            rows = batch.selection + start if batch.selection != NULL else NULL
+            row_store_append(self.rows, batch.columns, start, rows, n, <VectorScratch*> self.scratch.data)
+            start += n
+        batch_unref(batch)
+        return ACCEPTED
+
+    cdef int finish(self) except -1 nogil:
+        cdef SortRun* run = NULL
+        cdef RowStore* rows = self.rows
+        self.input_over = True
+        buffer_unref(self.scratch)
+        self.scratch = NULL
+        if rows == NULL or rows.n_rows == 0:
+            return 0
+        self.rows = NULL
+        run = sort_run_new(
+            rows, self.input_schema, self.order.parts, self.order.first_open, self.order.n_keys, self.account
+        )
+        try:
+            window_rows_init(&self.window, run, self.order.parts, self.n_partition, self.account)
+            self.compute(run)
+        finally:
+            sort_run_free(run)
+        return 0
+
+    cdef int compute(self, SortRun* run) except -1 nogil:
+        cdef RowStore* rows = run.rows
+        cdef int32_t i
+        self.columns = <Column**> struct_new((rows.n_columns + 1) * sizeof(Column*))
+        for i in range(rows.n_columns):
+            self.columns[i] = row_store_column(rows, i)
+            self.n_columns += 1
+        for i in range(self.n_calls):
+            if self.calls[i].kind == AGGREGATE:
+                self.aggregate(i, run)
+            elif self.calls[i].kind >= LAG:
+                self.take_values(i, run)
+            else:
+                self.count_rows(&self.calls[i], &self.result_schema.fields[self.n_columns + i].type)
+        return 0
+
+    cdef int count_rows(self, WindowCall* call, const DataType* type) except -1 nogil:
+        """Numbers that come of a row's place in its partition."""
+        cdef const WindowRows* window = &self.window
+        cdef Buffer* values
+        cdef uint8_t* validity
+        cdef int64_t i, at, size
+        cdef int64_t* wholes
+        cdef double* doubles
+        call.base = column_new_flat(type, window.n, False, self.account, &values, &validity)
+        wholes = <int64_t*> values.data
+        doubles = <double*> values.data
+        for i in range(window.n):
+            at = i - window.part_begin[i]
+            size = <int64_t> window.part_end[i] - window.part_begin[i]
+            if call.kind == ROW_NUMBER:
+                wholes[i] = at + 1
+            elif call.kind == RANK:
+                wholes[i] = <int64_t> window.peer_begin[i] - window.part_begin[i] + 1
+            elif call.kind == DENSE_RANK:
+                wholes[i] = <int64_t> window.group[i] - window.group[window.part_begin[i]] + 1
+            elif call.kind == PARTITION_ROWS:
+                wholes[i] = size
+            elif call.kind == NTILE:
+                wholes[i] = tile(at, size, call.number)
+            elif call.kind == CUME_DIST:
+                doubles[i] = <double> (<int64_t> window.peer_end[i] - window.part_begin[i]) / size
+            else:
+                at = <int64_t> window.peer_begin[i] - window.part_begin[i]
+                doubles[i] = <double> at / (size - 1) if size > 1 else 0.0
+        return 0
+
+    cdef Buffer* find_frames(self, const WindowCall* call, SortRun* run) except NULL nogil:
+        """lo of all rows, then hi of all rows."""
+        cdef int64_t n = self.window.n
+        cdef Buffer* buffer = buffer_new(self.account, 2 * n * sizeof(uint32_t))
+        cdef uint32_t* lo = <uint32_t*> buffer.data
+        cdef const Vector* key = NULL
+        cdef bint descending = False
+        cdef bint done = False
+        if self.order.n_keys == self.n_partition + 1:
+            descending = self.order.parts[self.n_partition].descending
+            if run.keys[self.n_partition].phys != PHYS_VIEW and run.keys[self.n_partition].phys != PHYS_INTERVAL:
+                key = &run.keys[self.n_partition]
+                if key.phys == PHYS_NONE:
+                    key = NULL
+        try:
+            frames_find(&self.window, &call.frame, key, descending, lo, lo + n, self.account)
+            done = True
+        finally:
+            if not done:
+                buffer_unref(buffer)
+        return buffer
+
+    cdef int take_values(self, int32_t number, SortRun* run) except -1 nogil:
+        """Values of another row: the row's place in the argument's column."""
+        cdef WindowCall* call = &self.calls[number]
+        cdef const WindowRows* window = &self.window
+        cdef Buffer* frames = NULL
+        cdef const uint32_t* lo
+        cdef const uint32_t* hi
+        cdef uint32_t* indices
+        cdef int64_t i, at
+        cdef int64_t n = window.n
+        call.indices = buffer_new(self.account, n * sizeof(uint32_t))
+        indices = <uint32_t*> call.indices.data
+        call.base = row_store_column(run.rows, call.argument)
+        if call.kind == LAG or call.kind == LEAD:
+            for i in range(n):
+                at = i - call.number if call.kind == LAG else i + call.number
+                if at >= window.part_begin[i] and at < window.part_end[i]:
+                    indices[i] = window.perm[at]
+                else:
+                    indices[i] = NO_ROW
+            return 0
+        frames = self.find_frames(call, run)
+        lo = <const uint32_t*> frames.data
+        hi = lo + n
+        for i in range(n):
+            if call.kind == FIRST_VALUE:
+                at = lo[i]
+            elif call.kind == LAST_VALUE:
+                at = <int64_t> hi[i] - 1
+            else:
+                at = lo[i] + call.number - 1 if call.number > 0 else -1
+            indices[i] = window.perm[at] if at >= lo[i] and at < hi[i] else <uint32_t> NO_ROW
+        buffer_unref(frames)
+        return 0
+
+    cdef int aggregate(self, int32_t number, SortRun* run) except -1 nogil:
+        """One result a frame; neighbours with the same frame share it."""
+        cdef WindowCall* call = &self.calls[number]
+        cdef int64_t n = self.window.n
+        cdef Buffer* frames = self.find_frames(call, run)
+        cdef uint32_t* lo = <uint32_t*> frames.data
+        cdef uint32_t* hi = lo + n
+        cdef uint32_t* frame_of
+        cdef int64_t last = 0
+        cdef int64_t i
+        try:
+            call.indices = buffer_new(self.account, n * sizeof(uint32_t))
+            frame_of = <uint32_t*> call.indices.data
+            frame_of[0] = 0
+            for i in range(1, n):
+                if lo[i] != lo[last] or hi[i] != hi[last]:
+                    last += 1
+                    lo[last] = lo[i]
+                    hi[last] = hi[i]
+                frame_of[i] = <uint32_t> last
+            self.aggregate_frames(number, lo, hi, last + 1)
+        finally:
+            buffer_unref(frames)
+        return 0
+
+    cdef int aggregate_frames(self, int32_t number, uint32_t* lo, uint32_t* hi, int64_t n_frames) except -1 nogil:
+        cdef WindowCall* call = &self.calls[number]
+        cdef const DataType* type = &self.result_schema.fields[self.n_columns + number].type
+        cdef AggregateState[2] states
+        cdef DataType none
+        cdef Column* column = NULL
+        cdef Buffer* copy = NULL
+        cdef uint32_t* bounds
+        cdef int64_t i
+        cdef int32_t s
+        memset(&none, 0, sizeof(DataType))
+        memset(&states[0], 0, 2 * sizeof(AggregateState))
+        if call.argument >= 0:
+            column = self.columns[call.argument]
+        try:
+            copy = buffer_new(self.account, 2 * n_frames * sizeof(uint32_t))
+            bounds = <uint32_t*> copy.data
+            for s in range(call.n_states):
+                for i in range(n_frames):
+                    bounds[i] = lo[i]
+                    bounds[n_frames + i] = hi[i]
+                frame_state(
+                    &states[s], call.states[s].kind, &column.type if column != NULL else &none, column,
+                    self.window.perm, self.window.n, bounds, bounds + n_frames, n_frames, self.account,
+                )
+            call.base = result_column(call.result, states, type, 0, n_frames, self.account)
+        finally:
+            buffer_unref(copy)
+            state_free(&states[0])
+            state_free(&states[1])
+        return 0
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        if not self.input_over:
+            return NEEDS_INPUT
+        if self.n_given == self.window.n:
+            self.release()
+            return FINISHED
+        cdef int64_t start = self.n_given
+        cdef int64_t n = min(self.window.n - start, <int64_t> OUTPUT_ROWS)
+        cdef Batch* batch = batch_new(self.result_schema, n)
+        cdef WindowCall* call
+        cdef int32_t i
+        cdef bint done = False
+        batch.n_columns = 0
+        try:
+            columns_take(
+                self.columns, self.n_columns, self.window.perm + start, n, <Owner*> self.window.buffer, self.account,
+                batch.columns,
+            )
+            batch.n_columns = self.n_columns
+            for i in range(self.n_calls):
+                call = &self.calls[i]
+                if call.indices == NULL:
+                    batch.columns[batch.n_columns] = column_slice(call.base, start, n)
+                else:
+                    batch.columns[batch.n_columns] = column_take(
+                        call.base, (<uint32_t*> call.indices.data) + start, n, <Owner*> call.indices, self.account
+                    )
+                batch.n_columns += 1
+            done = True
+        finally:
+            if not done:
+                batch_unref(batch)
+        self.n_given += n
+        out[0] = batch
+        return OUTPUT
+
+    cdef void abandon(self) noexcept nogil:
+        self.release()
+
+    cdef void close(self) noexcept nogil:
+        self.release()
+
+    cdef void release(self) noexcept nogil:
+        cdef int32_t i
+        for i in range(self.n_columns):
+            column_unref(self.columns[i])
+        struct_free(self.columns)
+        self.columns = NULL
+        self.n_columns = 0
+        for i in range(self.n_calls):
+            column_unref(self.calls[i].base)
+            buffer_unref(self.calls[i].indices)
+            self.calls[i].base = NULL
+            self.calls[i].indices = NULL
+        window_rows_free(&self.window)
+        self.n_given = 0
+        buffer_unref(self.scratch)
+        owner_unref(<Owner*> self.rows)
+        self.scratch = NULL
+        self.rows = NULL
+
+
+cdef inline int64_t tile(int64_t at, int64_t size, int64_t n_tiles) noexcept nogil:
+    """Which of n_tiles tiles, the larger ones first, holds row `at` of `size`."""
+    cdef int64_t small = size / n_tiles
+    cdef int64_t n_large = size % n_tiles
+    if at < n_large * (small + 1):
+        return at / (small + 1) + 1
+    return n_large + (at - n_large * (small + 1)) / max(small, <int64_t> 1) + 1

@@ -1,0 +1,15 @@
+"""One aggregate's state for many stretches of rows. Floor E3."""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from qcore_ext.compute.aggregate_state cimport AggregateState
+from qcore_ext.data.column cimport Column
+from qcore_ext.data.schema cimport DataType
+from qcore_ext.ground.memory cimport MemoryAccount
+
+# Group f of `out` (initialised here) takes the rows at positions lo[f]..hi[f] of 0..n; perm[p] is the row of `column`
+# at position p. `column` is NULL for a count of rows. Uses up lo and hi.
+cdef int frame_state(
+    AggregateState* out, int kind, const DataType* type, Column* column, const uint32_t* perm, int64_t n,
+    uint32_t* lo, uint32_t* hi, int64_t n_frames, MemoryAccount* account,
+) except -1 nogil

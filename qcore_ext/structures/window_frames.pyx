@@ -1,0 +1,168 @@
+"""Window frames: which rows around a row a call looks at. Floor E3.
+
+A RANGE with a distance moves two positions along the partition, as values only grow (a descending order's are negated).
+Rows whose key is null or NaN have no distance to others: their frames end at their peers.
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from qcore_ext.data.column cimport Vector
+from qcore_ext.data.schema cimport (
+    PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U16, PHYS_U32, PHYS_U64,
+)
+from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.ground.wide cimport int128
+from qcore_ext.structures.window_rows cimport WindowRows
+
+ctypedef fused Measure:
+    int128
+    double
+
+
+cdef int frames_find(
+    const WindowRows* rows, const Frame* frame, const Vector* key, bint descending, uint32_t* lo, uint32_t* hi,
+    MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t i
+    find_bound(rows, frame, False, key, descending, lo, account)
+    find_bound(rows, frame, True, key, descending, hi, account)
+    for i in range(rows.n):
+        if hi[i] < lo[i]:
+            hi[i] = lo[i]
+    return 0
+
+
+cdef int find_bound(
+    const WindowRows* rows, const Frame* frame, bint is_end, const Vector* key, bint descending, uint32_t* out,
+    MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t distance = frame.end if is_end else frame.start
+    cdef const uint32_t* known = NULL
+    cdef int64_t i
+    if frame.to_last if is_end else frame.from_first:
+        known = rows.part_end if is_end else rows.part_begin
+    elif frame.mode == FRAME_ROWS:
+        for i in range(rows.n):
+            out[i] = <uint32_t> min(
+                max(i + distance + is_end, <int64_t> rows.part_begin[i]), <int64_t> rows.part_end[i]
+            )
+        return 0
+    elif distance == 0:
+        known = rows.peer_end if is_end else rows.peer_begin
+    elif frame.mode == FRAME_GROUPS:
+        return find_groups(rows, distance, is_end, out, account)
+    else:
+        return find_range(rows, key, descending, distance, is_end, out, account)
+    for i in range(rows.n):
+        out[i] = known[i]
+    return 0
+
+
+cdef int find_groups(
+    const WindowRows* rows, int64_t distance, bint is_end, uint32_t* out, MemoryAccount* account,
+) except -1 nogil:
+    cdef Buffer* buffer = buffer_new(account, rows.n * sizeof(uint32_t))
+    cdef uint32_t* bounds = <uint32_t*> buffer.data
+    cdef int64_t i, wanted
+    for i in range(rows.n):
+        bounds[rows.group[i]] = rows.peer_end[i] if is_end else rows.peer_begin[i]
+    for i in range(rows.n):
+        wanted = <int64_t> rows.group[i] + distance
+        if wanted < rows.group[rows.part_begin[i]]:
+            out[i] = rows.part_begin[i]
+        elif wanted > rows.group[rows.part_end[i] - 1]:
+            out[i] = rows.part_end[i]
+        else:
+            out[i] = bounds[wanted]
+    buffer_unref(buffer)
+    return 0
+
+
+cdef int find_range(
+    const WindowRows* rows, const Vector* key, bint descending, int64_t distance, bint is_end, uint32_t* out,
+    MemoryAccount* account,
+) except -1 nogil:
+    cdef Buffer* buffer
+    cdef bint is_float = key != NULL and (key.phys == PHYS_F32 or key.phys == PHYS_F64)
+    cdef double* doubles
+    cdef int128* wholes
+    cdef double real
+    cdef int64_t i
+    if key == NULL:
+        return raise_execution(b"a RANGE frame with a distance needs one number to order by")
+    buffer = buffer_new(account, rows.n * sizeof(int128))
+    if is_float:
+        doubles = <double*> buffer.data
+        for i in range(rows.n):
+            real = real_at(key, rows.perm[i])
+            doubles[i] = -real if descending else real
+        move_along[double](rows, key, doubles, <double> distance, is_end, out)
+    else:
+        wholes = <int128*> buffer.data
+        for i in range(rows.n):
+            wholes[i] = -whole_at(key, rows.perm[i]) if descending else whole_at(key, rows.perm[i])
+        move_along[int128](rows, key, wholes, <int128> distance, is_end, out)
+    buffer_unref(buffer)
+    return 0
+
+
+cdef void move_along(
+    const WindowRows* rows, const Vector* key, const Measure* values, Measure distance, bint is_end, uint32_t* out,
+) noexcept nogil:
+    """Each row's bound among the rows of its partition that have a value."""
+    cdef int64_t start = 0
+    cdef int64_t end, first, last, i, at
+    while start < rows.n:
+        end = rows.part_end[start]
+        first = start
+        last = end
+        while first < last and not has_value(key, rows.perm[first], values[first] == values[first]):
+            first += 1
+        while last > first and not has_value(key, rows.perm[last - 1], values[last - 1] == values[last - 1]):
+            last -= 1
+        at = first
+        for i in range(start, end):
+            if i < first or i >= last:
+                out[i] = rows.peer_end[i] if is_end else rows.peer_begin[i]
+                continue
+            if is_end:
+                while at < last and values[at] <= values[i] + distance:
+                    at += 1
+            else:
+                while at < last and values[at] < values[i] + distance:
+                    at += 1
+            out[i] = <uint32_t> at
+        start = end
+
+
+cdef inline bint has_value(const Vector* key, uint32_t row, bint is_number) noexcept nogil:
+    return is_number and is_valid(key.validity, row)
+
+
+cdef inline double real_at(const Vector* key, uint32_t row) noexcept nogil:
+    if key.phys == PHYS_F64:
+        return (<const double*> key.values)[row]
+    return (<const float*> key.values)[row]
+
+
+cdef inline int128 whole_at(const Vector* key, uint32_t row) noexcept nogil:
+    cdef uint8_t phys = key.phys
+    if phys == PHYS_I64:
+        return <int128> (<const int64_t*> key.values)[row]
+    if phys == PHYS_I32:
+        return <int128> (<const int32_t*> key.values)[row]
+    if phys == PHYS_I128:
+        return (<const int128*> key.values)[row]
+    if phys == PHYS_I16:
+        return <int128> (<const int16_t*> key.values)[row]
+    if phys == PHYS_I8:
+        return <int128> (<const int8_t*> key.values)[row]
+    if phys == PHYS_U64:
+        return <int128> (<const uint64_t*> key.values)[row]
+    if phys == PHYS_U32:
+        return <int128> (<const uint32_t*> key.values)[row]
+    if phys == PHYS_U16:
+        return <int128> (<const uint16_t*> key.values)[row]
+    return <int128> (<const uint8_t*> key.values)[row]

@@ -1,0 +1,25 @@
+"""Sorted rows and, for each, where its partition and its peers begin and end. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount
+from qcore_ext.structures.sort_order cimport SortKey
+from qcore_ext.structures.sort_run cimport SortRun
+
+
+ctypedef struct WindowRows:
+    # Zero-initialised, then window_rows_init. Positions count the rows in their order; each array has one a row.
+    int64_t n
+    Buffer* buffer              # owned; holds the arrays
+    uint32_t* perm              # where the row at a position lies
+    uint32_t* part_begin
+    uint32_t* part_end
+    uint32_t* peer_begin
+    uint32_t* peer_end
+    uint32_t* group             # peers counted through, over all partitions
+
+# The first n_partition of the run's keys tell partitions apart, the others order.
+cdef int window_rows_init(
+    WindowRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, MemoryAccount* account,
+) except -1 nogil
+cdef void window_rows_free(WindowRows* self) noexcept nogil

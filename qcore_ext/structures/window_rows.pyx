@@ -1,0 +1,68 @@
+"""Sorted rows and, for each, where its partition and its peers begin and end. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref
+from qcore_ext.structures.sort_order cimport SortKey, sort_compare
+from qcore_ext.structures.sort_run cimport SortEntry, SortRun
+
+cdef enum:
+    N_ARRAYS = 6
+
+
+cdef int window_rows_init(
+    WindowRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t n = run.rows.n_rows
+    cdef uint32_t* arrays
+    self.buffer = buffer_new(account, N_ARRAYS * n * sizeof(uint32_t))
+    arrays = <uint32_t*> self.buffer.data
+    self.n = n
+    self.perm = arrays
+    self.part_begin = arrays + n
+    self.part_end = arrays + 2 * n
+    self.peer_begin = arrays + 3 * n
+    self.peer_end = arrays + 4 * n
+    self.group = arrays + 5 * n
+    find_begins(self, run, parts, n_partition)
+    find_ends(self.part_begin, n, self.part_end)
+    find_ends(self.peer_begin, n, self.peer_end)
+    return 0
+
+
+cdef void find_begins(
+    WindowRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition,
+) noexcept nogil:
+    cdef const SortEntry* entries = <const SortEntry*> run.entries.data
+    cdef uint32_t part = 0
+    cdef uint32_t peer = 0
+    cdef uint32_t group = 0
+    cdef uint32_t a, b
+    cdef int64_t i
+    for i in range(self.n):
+        b = entries[i].row
+        if i > 0:
+            a = entries[i - 1].row
+            if sort_compare(parts, 0, n_partition, run.keys, a, run.keys, b) != 0:
+                part = peer = <uint32_t> i
+                group += 1
+            elif sort_compare(parts, n_partition, run.n_keys, run.keys, a, run.keys, b) != 0:
+                peer = <uint32_t> i
+                group += 1
+        self.perm[i] = b
+        self.part_begin[i] = part
+        self.peer_begin[i] = peer
+        self.group[i] = group
+
+
+cdef void find_ends(const uint32_t* begins, int64_t n, uint32_t* ends) noexcept nogil:
+    cdef int64_t i = n - 1
+    while i >= 0:
+        ends[i] = <uint32_t> (i + 1) if i == n - 1 or begins[i + 1] != begins[i] else ends[i + 1]
+        i -= 1
+
+
+cdef void window_rows_free(WindowRows* self) noexcept nogil:
+    buffer_unref(self.buffer)
+    self.buffer = NULL
+    self.n = 0
