@@ -342,6 +342,8 @@ class Lowering:
         """The build side's pipeline ends in HashBuild; the probe's goes on. They meet at a bridge (SPEC V15)."""
         kind, probe, build, probe_keys, build_keys = node.kind, node.left, node.right, left_keys, right_keys
         if node.build == "left":
+            if kind not in FLIPPED:
+                raise PlanError(f"a {kind} join cannot build on its left side (node {node.id}); use build='right'")
             kind, probe, build, probe_keys, build_keys = FLIPPED[kind], build, probe, build_keys, probe_keys
         build_pipeline = self.lower(build)
         pipeline = self.lower(probe)
