@@ -1,9 +1,9 @@
 """Hash aggregation: partial, final or in a single step. Floor E4.
 
-Reads vectors, finds each row's group, then runs one kernel an aggregate over the vector. When there are many groups it goes
-over to a radix-partitioned table. The partial step's table is bounded: when it is full its groups are given out as states
-and it starts anew; where rows hardly ever share their keys, it passes them through as states without a table for a while.
-Partial output: keys, then state columns (compute.aggregate_calls).
+Reads vectors, finds each row's group, then runs one kernel an aggregate over the vector. When there are many groups it
+goes over to a radix-partitioned table. The partial step's table is bounded: when it is full its groups are given out as
+states and it starts anew; where rows hardly ever share their keys, it passes them through as states without a table for
+a while. Partial output: keys, then state columns (compute.aggregate_calls).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -49,6 +49,7 @@ cdef enum:
     # Rows passed through before the table is tried again: enough that trying costs little, few enough to notice a
     # change.
     PASS_ROWS = 1048576
+    ORDERED_GROUPS_MAX = 16384  # kept of input in order of its key: a table in the second-level cache, cleared often
     PARTITIONED_GROUPS = 16     # times the groups of a plain table are kept in a partitioned one
 
 STEPS = {"single": SINGLE, "partial": PARTIAL, "final": FINAL}
@@ -292,6 +293,7 @@ cdef class HashAggregation(Operator):
             return False
         # Input in order of the key does not come back to a group: the table's groups are done with.
         if self.share_of_recent_groups() > 0.9:
+            self.partial_groups_max = min(self.partial_groups_max, <int64_t> ORDERED_GROUPS_MAX)
             return False
         self.start_radix()
         return self.radix != NULL
@@ -359,6 +361,7 @@ cdef class HashAggregation(Operator):
 
     cdef int stop_emitting(self) except -1 nogil:
         """All groups are out: start anew, with or without a table."""
+        cdef GroupSet* groups
         self.emitting = False
         if self.input_over:
             self.done = True
@@ -367,7 +370,12 @@ cdef class HashAggregation(Operator):
             self.rows_to_pass = PASS_ROWS
         radix_groups_free(self.radix)
         self.radix = NULL
-        group_set_clear(self.groups)
+        if self.n_emitting > 2 * self.partial_groups_max:
+            groups = group_set_new(&self.plan, NULL)        # its slots are more than will be needed again
+            group_set_free(self.groups)
+            self.groups = groups
+        else:
+            group_set_clear(self.groups)
         stored_keys_free(self.passed)
         self.passed = NULL
         self.rows_grouped = 0

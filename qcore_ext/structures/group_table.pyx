@@ -30,7 +30,6 @@ cdef enum:
     # A quarter full while the slots stay within the caches: at 1K groups load 0.49 -> 0.12 goes 2.8 -> 1.6 ns a row.
     # Beyond, every row misses the cache anyway and memory counts more.
     SPARSE_BYTES_MAX = 8388608
-    SPARSE_PART_BYTES_MAX = 131072      # of a table that shares the second-level cache with what streams through it
 
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 
@@ -194,9 +193,9 @@ cdef void place_stored(StoredSlot* slots, int64_t mask, const uint64_t* hashes, 
 
 
 cdef int64_t limit_of(const GroupTable* table, int64_t n_slots) noexcept nogil:
-    """Groups that so many slots take."""
-    cdef int64_t sparse = SPARSE_PART_BYTES_MAX if table.is_part else SPARSE_BYTES_MAX
-    return n_slots // (4 if n_slots * slot_width(table.layout.mode) <= sparse else 2)
+    """Groups that so many slots take. One of many tables shares the second-level cache with what streams through it."""
+    cdef bint sparse = not table.is_part and n_slots * slot_width(table.layout.mode) <= SPARSE_BYTES_MAX
+    return n_slots // (4 if sparse else 2)
 
 
 cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:

@@ -30,7 +30,7 @@ cdef enum:
     # Tables use the low bits of a hash, exchanges bits 32 and up, tags the top byte.
     PART_SHIFT = 40
     ROWS_EACH_MAX = 16384
-    BUFFER_BYTES_MAX = 67108864         # of all parts' rows together
+    BUFFER_BYTES_MAX = 33554432         # of all parts' rows together
     ARENA_BYTES_MAX = 33554432
 
 ctypedef struct Wide:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -271,21 +272,32 @@ def test_d3_on_the_caller_alone_a_limit_above_a_union_ends_early(threads: int) -
     assert task.state == "finished"
 
 
+LOST_QUERIES = """
+import gc, sys
+import pyarrow as pa, qcore
+
+table = pa.table({"a": range(1000), "s": [f"text {i}" for i in range(1000)]})
+for _ in range(5):
+    result = qcore.sql("select a + 1 as b from t where a < 50 and s like 't%' order by 1", {"t": table}, threads=2)
+    if sys.argv[1] == "not started":
+        result.cycle = result.task, result
+    elif sys.argv[1] == "run":
+        result.cycle = result.to_arrow(), result
+    else:
+        batches = result.task.run_on_caller()
+        next(batches)
+        result.cycle = batches, result
+        del batches
+    del result
+    gc.collect()
+"""
+
+
 @pytest.mark.parametrize("how", ["not started", "left half done on the caller", "run"])
 def test_d8_queries_that_only_the_garbage_collector_finds(how: str) -> None:
-    """A task nobody ran is part of a cycle; the collector takes cycles apart in no order."""
-    table = pa.table({"a": range(1000), "s": [f"text {i}" for i in range(1000)]})
-    text = "select x.a + 1 as b, y.s from t x full join t y on x.a = y.a + 1 and x.s <> y.s where y.s > 't' order by 1"
-    for _ in range(20):
-        result: Any = qcore.sql(text, {"t": table}, threads=2)
-        if how == "not started":
-            result.cycle = result.task, result
-        elif how == "run":
-            result.cycle = result.to_arrow(), result
-        else:
-            batches = result.task.run_on_caller()
-            next(batches)
-            result.cycle = batches, result
-            del batches
-        del result
-        gc.collect()
+    """It takes cycles apart in no order. In a process of its own, whose freed memory is overwritten at once."""
+    environment = os.environ | {"PYTHONMALLOC": "debug", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", LOST_QUERIES, how], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
