@@ -186,6 +186,8 @@ ERRORS = {
     "select a from": "cannot be planned",
     "select nosuch(a) from t": "nosuch",
     "select a + s from t where a + d > 1": "cannot be planned|not defined",
+    "select a from t where a not in (select a from u) or a > 1": r"NOT IN \(subquery\) beside OR",
+    "select a from t where (a in (select a from u)) is null": r"NOT IN \(subquery\) beside OR",
     "select sum(a) filter (where a > 1) over () from t": "FILTER in a window function is not supported yet",
     "select a from t except all select a from u": "EXCEPT ALL and INTERSECT ALL are not supported yet",
     "select a from t tablesample bernoulli(10)": "TABLESAMPLE is not supported yet",
