@@ -16,12 +16,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import qcore_ext
+
 if TYPE_CHECKING:
     import duckdb
 
 # Operators run in checked mode (docs/ARCHITECTURE.md); an explicit 0 in the environment wins.
 os.environ.setdefault("QCORE_DEBUG", "1")
 ROOT = Path(__file__).resolve().parents[1]
+# Processes that tests start import the qcore under test, not a checkout they happen to run in.
+TESTED = Path(qcore_ext.__path__[0]).resolve().parent
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTED), os.environ.get("PYTHONPATH")]))
+os.environ["PYTHONSAFEPATH"] = "1"
 
 # How long the last worker may take to drop what it holds, once a query is over.
 SETTLE_SECONDS = 5.0
@@ -38,16 +44,9 @@ def spark_obstacle() -> str | None:
 
 def pytest_report_header() -> str:
     """Which qcore is tested."""
-    import qcore_ext
-
-    folder = Path(qcore_ext.__path__[0]).resolve()
-    if (
-        os.environ.get("QCORE_TEST_INSTALLED") == "1"
-        and folder.is_relative_to(ROOT)
-        and "site-packages" not in str(folder)
-    ):
-        raise pytest.UsageError(f"the checkout's own {folder} would be tested, not the installed wheel")
-    return f"qcore: {folder.parent}; Spark: {spark_obstacle() or 'yes'}"
+    if os.environ.get("QCORE_TEST_INSTALLED") == "1" and TESTED == ROOT:
+        raise pytest.UsageError(f"the checkout {TESTED} would be tested, not the installed wheel")
+    return f"qcore: {TESTED}; Spark: {spark_obstacle() or 'yes'}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import qcore
-
 RUN = Path(__file__).resolve().parents[1] / "bench" / "tpch" / "run.py"
 pytest.importorskip("polars")
 pytest.importorskip("datafusion")
@@ -20,8 +18,7 @@ pytest.importorskip("datafusion")
 def test_a_small_round_of_all_engines(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     command = [sys.executable, str(RUN), "--scale", "0.01", "--rounds", "1", "--json", str(figures)]
-    package = str(Path(qcore.__file__).resolve().parents[1])
-    environment = {**os.environ, "QCORE_DATA": str(tmp_path), "PYTHONPATH": package}
+    environment = {**os.environ, "QCORE_DATA": str(tmp_path)}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=110, env=environment, check=False, cwd=tmp_path
     )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import qcore as qcore_package
-
 pytest.importorskip("datafusion", reason="SQL needs the sql extra")
 
-# Not the folder pytest runs in: `-m` would find a checkout there before the installed package.
-PACKAGE = Path(qcore_package.__file__).resolve().parents[1]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])}
 COUNT = "select count(*) as n, sum(a) as total from t where a < 10"
 
 
@@ -39,10 +32,7 @@ def qcore(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[bytes
 
 
 def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
-    with tempfile.TemporaryDirectory() as elsewhere:
-        return subprocess.run(
-            command, capture_output=True, timeout=60, check=False, cwd=elsewhere, env=ENVIRONMENT, **options
-        )
+    return subprocess.run(command, capture_output=True, timeout=60, check=False, **options)
 
 
 def ran(*arguments: str, stdin: str = "") -> bytes:

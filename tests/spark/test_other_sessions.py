@@ -56,7 +56,7 @@ def test_in_a_process_of_its_own(tmp_path: Path, kind: str) -> None:
     if kind == "connect" and importlib.util.find_spec("grpc") is None:
         pytest.skip("Spark Connect's client is missing: pip install 'pyspark[connect]'")
     pq.write_table(pa.table({"a": range(1000), "k": [i % 10 for i in range(1000)]}), tmp_path / "t.parquet")
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(TESTS), os.environ["PYTHONPATH"]])
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-c", SCRIPT, kind, str(tmp_path / "t.parquet")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -181,10 +180,8 @@ assert run() == "finished"
 
 def run_script(text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", SCRIPT + text],
-        capture_output=True, text=True, timeout=40, check=False, cwd=os.getcwd(),
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )  # fmt: skip
+        [sys.executable, "-c", SCRIPT + text], capture_output=True, text=True, timeout=40, check=False
+    )
 
 
 def test_a_forked_child_has_threads_of_its_own() -> None:
