@@ -1,7 +1,8 @@
 """Order by: every driver sorts a run, the last one to finish merges the runs and gives them out. Floor E4."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
+from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Buffer
@@ -15,6 +16,7 @@ cdef class OrderBy(Operator):
     cdef SortOrder order
     cdef SortState state
     cdef RowStore* rows             # owned; until the run is delivered
+    cdef int32_t* positions         # owned; 0, 1, … of the columns; NULL when none is nested
     cdef Buffer* scratch            # owned; one VectorScratch
     cdef Buffer* merged             # owned; uint32 positions of all rows in order
     cdef Column** columns           # owned; of all rows
@@ -26,6 +28,8 @@ cdef class OrderBy(Operator):
     cdef bint input_over
 
     cdef int prepare(self, CSchema* schema) except -1 nogil
+    cdef int keep_nested(self, Batch* batch) except -1 nogil
+    cdef int take_columns(self, RowStore* rows) except -1 nogil
     cdef int merge(self) except -1 nogil
     cdef void leave(self) noexcept nogil
     cdef void release(self) noexcept nogil

@@ -3,21 +3,22 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, VectorScratch, column_unref, columns_take
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, VectorScratch, column_ref, column_unref, columns_take
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, schema_equal
 from qcore_ext.ground.memory cimport (
     Account, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.structures.nested_rows cimport nested_concat, nested_part, schema_has_nested
 from qcore_ext.structures.row_store cimport (
-    RowStore, row_store_append, row_store_column, row_store_concat, row_store_new,
+    RowStore, row_store_append, row_store_column, row_store_concat, row_store_keep_nested, row_store_new,
 )
 from qcore_ext.structures.sort_order cimport SortOrder
 from qcore_ext.structures.sort_run cimport SortRun, sort_run_new
 from qcore_ext.structures.sort_state cimport SortState, merge_runs
 
-from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore_ext.ground.status import SchemaChangeError
 
 cdef enum:
     OUTPUT_ROWS = 65536
@@ -38,7 +39,7 @@ cdef class OrderBy(Operator):
     Raises
     ------
     PlanError
-        At bind: a key is missing or has no order, or a column is nested.
+        At bind: a key is missing or has no order.
     """
 
     def __init__(self, str node_id, Account query_memory, list keys, SortState state=None):
@@ -60,12 +61,6 @@ cdef class OrderBy(Operator):
             return 0
         with gil:
             self.order.resolve(schema)
-            for i in range(schema.n_fields):
-                if schema.fields[i].type.id == TYPE_NESTED:
-                    raise PlanError(
-                        f"OrderBy of node {self.node_id} cannot carry the nested column "
-                        f"{schema.fields[i].name.decode()!r}; order before nesting, or select its fields"
-                    )
         self.set_input_schema(schema)
         self.set_output_schema(schema)
         return self.prepare(schema)
@@ -73,9 +68,15 @@ cdef class OrderBy(Operator):
     cdef int prepare(self, CSchema* schema) except -1 nogil:
         cdef DataType* types = <DataType*> struct_new(max(schema.n_fields, 1) * sizeof(DataType))
         cdef int32_t i
+        struct_free(self.positions)
+        self.positions = NULL
         try:
+            if schema_has_nested(schema):
+                self.positions = <int32_t*> struct_new(schema.n_fields * sizeof(int32_t))
             for i in range(schema.n_fields):
                 types[i] = schema.fields[i].type
+                if self.positions != NULL:
+                    self.positions[i] = i
             self.rows = row_store_new(self.account, types, schema.n_fields)
             if self.scratch == NULL:
                 self.scratch = buffer_new(self.account, sizeof(VectorScratch))
@@ -97,8 +98,18 @@ cdef class OrderBy(Operator):
             rows = batch.selection + start if batch.selection != NULL else NULL
             row_store_append(self.rows, batch.columns, start, rows, n, <VectorScratch*> self.scratch.data)
             start += n
+        if self.positions != NULL:
+            self.keep_nested(batch)
         batch_unref(batch)
         return ACCEPTED
+
+    cdef int keep_nested(self, Batch* batch) except -1 nogil:
+        cdef Batch* part = nested_part(batch, self.input_schema, self.positions)
+        try:
+            row_store_keep_nested(self.rows, <Owner*> part)
+        finally:
+            batch_unref(part)
+        return 0
 
     cdef int finish(self) except -1 nogil:
         cdef SortRun* run = NULL
@@ -138,14 +149,30 @@ cdef class OrderBy(Operator):
                 self.n_merged += runs[i].rows.n_rows
             all_rows = row_store_concat(parts, n_runs, self.account)
             self.merged_schema = <CSchema*> owner_ref(<Owner*> runs[0].schema)
-            self.columns = <Column**> struct_new(max(all_rows.n_columns, 1) * sizeof(Column*))
-            self.n_columns = all_rows.n_columns
-            for i in range(all_rows.n_columns):
-                self.columns[i] = row_store_column(all_rows, <int32_t> i)
+            self.take_columns(all_rows)
         finally:
             struct_free(parts)
             owner_unref(<Owner*> all_rows)
             self.state.clear()
+        return 0
+
+    cdef int take_columns(self, RowStore* rows) except -1 nogil:
+        cdef Batch* nested = NULL
+        cdef int32_t n_nested = 0
+        cdef int32_t i
+        self.columns = <Column**> struct_new(max(rows.n_columns, 1) * sizeof(Column*))
+        self.n_columns = rows.n_columns
+        try:
+            if rows.nested != NULL:
+                nested = nested_concat(rows.nested)
+            for i in range(rows.n_columns):
+                if rows.columns[i].type.id == TYPE_NESTED:
+                    self.columns[i] = column_ref(nested.columns[n_nested])
+                    n_nested += 1
+                else:
+                    self.columns[i] = row_store_column(rows, i)
+        finally:
+            batch_unref(nested)
         return 0
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
@@ -198,6 +225,8 @@ cdef class OrderBy(Operator):
         self.columns = NULL
         self.n_columns = 0
         self.n_given = self.n_merged
+        struct_free(self.positions)
+        self.positions = NULL
         buffer_unref(self.merged)
         buffer_unref(self.scratch)
         owner_unref(<Owner*> self.rows)

@@ -82,7 +82,7 @@ cdef class TopN(Operator):
                 if schema.fields[i].type.id == TYPE_NESTED:
                     raise PlanError(
                         f"TopN of node {self.node_id} cannot carry the nested column "
-                        f"{schema.fields[i].name.decode()!r}; order before nesting, or select its fields"
+                        f"{schema.fields[i].name.decode()!r}; use OrderBy and Limit"
                     )
         self.set_input_schema(schema)
         self.set_output_schema(schema)
