@@ -380,6 +380,10 @@ class Lowering:
         return pipeline
 
     def top_n(self, node: p.TopN) -> Pipeline:
+        if any(pa.types.is_nested(type_) for type_ in node.schema.types):
+            # Candidates are copied, which lists, structs and maps cannot be one by one.
+            ordered = p.OrderBy(node.id, node.schema, node.child, node.keys)
+            return self.limit(p.Limit(node.id, node.schema, ordered, node.count, node.offset))
         pipeline = self.lower(node.child)
         keys = sort_keys(node.keys)
         if pipeline.drivers > 1:
