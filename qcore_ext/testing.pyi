@@ -14,3 +14,47 @@ class BatchSource(Operator):
 class Collector(Operator):
     def __init__(self, memory: Account) -> None: ...
     def take(self) -> Any: ...
+
+@disjoint_base
+class FakeOperator(Operator):
+    def __init__(
+        self,
+        name: str,
+        script: list[Any] | None = None,
+        source: bool = False,
+        log: Any = None,
+        fail: dict[str, BaseException] | None = None,
+        accepts: list[bool] | None = None,
+        needs_input: bool = True,
+        relay: bool = False,
+        rows: int = 1,
+        rest: list[Any] | None = None,
+    ) -> None: ...
+    @property
+    def log(self) -> Any: ...
+    @property
+    def polls(self) -> int: ...
+    @property
+    def finish_called(self) -> bool: ...
+    @property
+    def is_waiting(self) -> bool: ...
+    def wake(self) -> None: ...
+
+@disjoint_base
+class Resource:
+    def fire_until(self, stopped: list[Any]) -> None: ...
+
+@disjoint_base
+class Sleeper(Operator):
+    def __init__(self, resource: Resource, n_waits: int) -> None: ...
+    @property
+    def n_left(self) -> int: ...
+
+def import_batches(source: Any) -> list[Any]: ...
+def run_chain(
+    operators: list[Operator],
+    batches: Any = None,
+    schema: Any = None,
+    timeout: float = 60.0,
+    slice_ms: float = 10.0,
+) -> list[Any]: ...
