@@ -77,6 +77,9 @@ class Lowered:
     results: BatchQueue | None
 
 
+# A top-n of more rows is sorted whole: keeping the best so far would save nothing.
+TOP_N_ROWS_MAX = 1 << 31
+
 # A join whose sides change places.
 FLIPPED = {
     "inner": "inner",
@@ -380,8 +383,8 @@ class Lowering:
         return pipeline
 
     def top_n(self, node: p.TopN) -> Pipeline:
-        if any(pa.types.is_nested(type_) for type_ in node.schema.types):
-            # Candidates are copied, which lists, structs and maps cannot be one by one.
+        # Candidates are copied, which lists, structs and maps cannot be one by one.
+        if node.count + node.offset > TOP_N_ROWS_MAX or any(map(pa.types.is_nested, node.schema.types)):
             ordered = p.OrderBy(node.id, node.schema, node.child, node.keys)
             return self.limit(p.Limit(node.id, node.schema, ordered, node.count, node.offset))
         pipeline = self.lower(node.child)

@@ -156,8 +156,8 @@ cdef Runnable* runnable_new(
 
 cdef void runnable_turn(Runnable* self) noexcept nogil:
     cdef RunAnswer answer
-    # A swap, which nothing after it overtakes: who sets a flag and then finds QUEUED here does not wake us again, so
-    # the flag must be seen by this turn.
+    # A swap, which nothing after it overtakes: who sets a flag and then finds QUEUED here does not wake us again,
+    # so the flag must be seen by this turn.
     qc_swap(&self.token.state, RUN_RUNNING)
     answer = self.run(self)
     if answer == RAN_DONE:

@@ -301,3 +301,9 @@ def test_d8_queries_that_only_the_garbage_collector_finds(how: str) -> None:
         [sys.executable, "-X", "faulthandler", "-c", LOST_QUERIES, how], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_limit_beyond_all_rows_gives_all_rows(numbers: str) -> None:
+    text = "select a from t where a < 100 order by a limit 9223372036854775807 offset 90"
+    rows = qcore.sql(text, {"t": numbers}, threads=2).to_arrow()["a"].to_pylist()
+    assert rows == list(range(90, 100))
