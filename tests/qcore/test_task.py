@@ -303,7 +303,8 @@ def test_d8_queries_that_only_the_garbage_collector_finds(how: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_limit_beyond_all_rows_gives_all_rows(numbers: str) -> None:
-    text = "select a from t where a < 100 order by a limit 9223372036854775807 offset 90"
-    rows = qcore.sql(text, {"t": numbers}, threads=2).to_arrow()["a"].to_pylist()
-    assert rows == list(range(90, 100))
+def test_a_top_n_past_every_row_gives_all_rows() -> None:
+    numbers = PlanBuilder().values(pa.table({"a": list(range(100))}))
+    plan = numbers.top_n(["a desc"], 1 << 62, offset=90).build()
+    rows = [row["a"] for batch in Task(plan, drivers=2).batches() for row in batch.to_pylist()]
+    assert rows == list(range(9, -1, -1))
