@@ -20,7 +20,7 @@ BUILD = "build/debug" if DEBUG else "build"
 # C sources of a module beside its .pyx: the same kernels for several instruction sets, each under a target pragma.
 NATIVE = {
     f"qcore_ext.ground.{name}": [f"qcore_ext/ground/native/{name}_v{level}.c" for level in (2, 3, 4)]
-    for name in ("simd", "probe")
+    for name in ("simd", "probe", "grouping")
 }
 DIRECTIVES = {
     "language_level": 3,

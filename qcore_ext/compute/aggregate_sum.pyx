@@ -3,10 +3,10 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from qcore_ext.compute.aggregate_state cimport FEW_GROUPS
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_U64
 from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.grouping cimport GROUPING_FEW, grouping_kernels
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.wide cimport int128, wide_apply, wide_power_of_ten
 
@@ -49,15 +49,15 @@ cdef Number total(const Number* values, int64_t n) noexcept nogil:
     return (a + b) + (c + d)
 
 
-cdef void add_few(const Number* values, const uint32_t* groups, int64_t n, Number* sums) noexcept nogil:
-    """Into four copies of FEW_GROUPS sums."""
+cdef void add_few(const double* values, const uint32_t* groups, int64_t n, double* sums) noexcept nogil:
+    """Into four copies of GROUPING_FEW sums."""
     cdef int64_t i
     cdef int64_t quarters = n >> 2
     for i in range(quarters):
         sums[groups[4 * i]] += values[4 * i]
-        sums[FEW_GROUPS + groups[4 * i + 1]] += values[4 * i + 1]
-        sums[2 * FEW_GROUPS + groups[4 * i + 2]] += values[4 * i + 2]
-        sums[3 * FEW_GROUPS + groups[4 * i + 3]] += values[4 * i + 3]
+        sums[GROUPING_FEW + groups[4 * i + 1]] += values[4 * i + 1]
+        sums[2 * GROUPING_FEW + groups[4 * i + 2]] += values[4 * i + 2]
+        sums[3 * GROUPING_FEW + groups[4 * i + 3]] += values[4 * i + 3]
     for i in range(4 * quarters, n):
         sums[groups[i]] += values[i]
 
@@ -77,25 +77,17 @@ cdef int64_t count_bits(const uint8_t* mask, int64_t n) noexcept nogil:
 cdef void count_rows(
     int64_t* counts, int64_t n_groups, const uint32_t* groups, int64_t n, const uint8_t* mask,
 ) noexcept nogil:
-    cdef uint32_t few[COPIES * FEW_GROUPS]
+    cdef int64_t few[GROUPING_FEW]
     cdef int64_t i
-    cdef int64_t quarters = n >> 2
     if groups == NULL or n_groups == 1:
         counts[0] += n if mask == NULL else count_bits(mask, n)
     elif mask != NULL:
         for i in range(n):
             counts[groups[i]] += bit_get(mask, i)
-    elif n_groups <= FEW_GROUPS:
-        memset(few, 0, sizeof(few))
-        for i in range(quarters):
-            few[groups[4 * i]] += 1
-            few[FEW_GROUPS + groups[4 * i + 1]] += 1
-            few[2 * FEW_GROUPS + groups[4 * i + 2]] += 1
-            few[3 * FEW_GROUPS + groups[4 * i + 3]] += 1
-        for i in range(4 * quarters, n):
-            few[groups[i]] += 1
+    elif n_groups <= GROUPING_FEW:
+        grouping_kernels().count_few(groups, n, n_groups, few)
         for i in range(n_groups):
-            counts[i] += few[i] + few[FEW_GROUPS + i] + few[2 * FEW_GROUPS + i] + few[3 * FEW_GROUPS + i]
+            counts[i] += few[i]
     else:
         for i in range(n):
             counts[groups[i]] += 1
@@ -116,18 +108,18 @@ cdef void sum_doubles(
     double* sums, int64_t n_groups, const uint32_t* groups, int64_t n, const double* values, const uint8_t* mask,
 ) noexcept nogil:
     cdef double masked[VECTOR_ROWS]
-    cdef double few[COPIES * FEW_GROUPS]
+    cdef double few[COPIES * GROUPING_FEW]
     cdef int64_t i
     if mask != NULL:
         mask_numbers[double](values, mask, n, masked)
         values = masked
     if groups == NULL or n_groups == 1:
         sums[0] += total[double](values, n)
-    elif n_groups <= FEW_GROUPS:
+    elif n_groups <= GROUPING_FEW:
         memset(few, 0, sizeof(few))
-        add_few[double](values, groups, n, few)
+        add_few(values, groups, n, few)
         for i in range(n_groups):
-            sums[i] += (few[i] + few[FEW_GROUPS + i]) + (few[2 * FEW_GROUPS + i] + few[3 * FEW_GROUPS + i])
+            sums[i] += (few[i] + few[GROUPING_FEW + i]) + (few[2 * GROUPING_FEW + i] + few[3 * GROUPING_FEW + i])
     else:
         for i in range(n):
             sums[groups[i]] += values[i]
@@ -161,7 +153,7 @@ cdef int sum_integers(
     int128* sums, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument, const uint8_t* mask,
 ) noexcept nogil:
     cdef int64_t masked[VECTOR_ROWS]
-    cdef int64_t few[COPIES * FEW_GROUPS]
+    cdef int64_t few[GROUPING_FEW]
     cdef const int64_t* values = <const int64_t*> argument.values
     cdef uint64_t magnitude
     cdef bint small
@@ -171,7 +163,7 @@ cdef int sum_integers(
     if mask != NULL:
         mask_numbers[int64_t](values, mask, n, masked)
         values = masked
-    if groups != NULL and n_groups > FEW_GROUPS and argument.phys == PHYS_I64:
+    if groups != NULL and n_groups > GROUPING_FEW and argument.phys == PHYS_I64:
         for i in range(n):
             sums[groups[i]] += values[i]
         return 0
@@ -185,11 +177,10 @@ cdef int sum_integers(
         else:
             for i in range(n):
                 sums[0] += values[i]
-    elif small and n_groups <= FEW_GROUPS:
-        memset(few, 0, sizeof(few))
-        add_few[int64_t](values, groups, n, few)
+    elif small and n_groups <= GROUPING_FEW:
+        grouping_kernels().sum_few(values, groups, n, n_groups, few)
         for i in range(n_groups):
-            sums[i] += few[i] + few[FEW_GROUPS + i] + few[2 * FEW_GROUPS + i] + few[3 * FEW_GROUPS + i]
+            sums[i] += few[i]
     else:
         for i in range(n):
             sums[groups[i]] += values[i]

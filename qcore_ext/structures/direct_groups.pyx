@@ -10,6 +10,7 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U16, PHYS_U32, PHYS_VIEW, DataType,
 )
 from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.grouping cimport grouping_kernels
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref, struct_free, struct_new
 
 cdef enum:
@@ -85,22 +86,17 @@ cdef uint32_t add_strings(
     const uint32_t* words, const uint8_t* validity, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
     uint32_t* codes,
 ) noexcept nogil:
-    """As add_integers. Of a view's four words the first is its length, the next its first four bytes: their sum is 0
-    for the empty string and one more than the byte for a string of one byte."""
+    """As add_integers; the number of a string is that of GroupingKernels.add_letters."""
     cdef uint32_t distance
     cdef uint32_t outside = 0
     cdef int64_t i
     if validity == NULL:
-        for i in range(n):
+        return grouping_kernels().add_letters(words, n, low, span, stride, codes)
+    for i in range(n):
+        if bit_get(validity, i):
             distance = words[4 * i] + words[4 * i + 1] - low
             outside |= (words[4 * i] >> 1) | <uint32_t> (distance >= span)
             codes[i] += (distance + 1) * stride
-    else:
-        for i in range(n):
-            if bit_get(validity, i):
-                distance = words[4 * i] + words[4 * i + 1] - low
-                outside |= (words[4 * i] >> 1) | <uint32_t> (distance >= span)
-                codes[i] += (distance + 1) * stride
     return outside
 
 

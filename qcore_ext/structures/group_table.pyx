@@ -6,6 +6,7 @@ from libc.string cimport memcpy, memset
 from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, column_new_flat
 from qcore_ext.data.schema cimport DataType
+from qcore_ext.ground.grouping cimport grouping_kernels
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, owner_ref, struct_free,
     struct_new,
@@ -20,9 +21,6 @@ from qcore_ext.structures.key_packing cimport (
 from qcore_ext.structures.stored_keys cimport (
     stored_keys_append, stored_keys_column, stored_keys_compare, stored_keys_free, stored_keys_new,
 )
-
-cdef extern from "native/mix.h" nogil:
-    uint64_t qc_mix(uint64_t value)
 
 cdef enum:
     SLOTS_MIN = 64
@@ -144,13 +142,10 @@ cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil:
 cdef void hash_words(
     const uint64_t* low, const uint64_t* high, const uint32_t* nulls, int64_t n, uint64_t* out,
 ) noexcept nogil:
-    cdef int64_t i
     if high == NULL:
-        for i in range(n):
-            out[i] = qc_mix(low[i] + nulls[i])
+        grouping_kernels().hash_one(low, nulls, n, out)
     else:
-        for i in range(n):
-            out[i] = qc_mix((high[i] * 0x9E3779B97F4A7C15ULL ^ high[i] >> 29) + low[i] + nulls[i])
+        grouping_kernels().hash_two(low, high, nulls, n, out)
 
 
 cdef void place_packed(

@@ -31,6 +31,7 @@ ctypedef struct KeyField:
 ctypedef struct KeyLayout:
     int mode                    # KeyMode; only the words of ONE_WORD and TWO_WORDS keys are described by fields
     int32_t n_columns
+    bint is_empty               # all columns are of type null
     KeyField fields[PACKED_COLUMNS_MAX]
 
 

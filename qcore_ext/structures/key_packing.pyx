@@ -43,6 +43,7 @@ cdef void key_layout_choose(KeyLayout* layout, const DataType* types, int32_t n_
     if total > 16:
         return
     layout.mode = KEYS_ONE_WORD if total <= 8 else KEYS_TWO_WORDS
+    layout.is_empty = total == 0
     # Widest first: widths are powers of two, so no field straddles the two words.
     used = 0
     size = 16
@@ -172,7 +173,8 @@ cdef bint key_pack(
     cdef int64_t i
     cdef int shift
     memset(nulls, 0, n * sizeof(uint32_t))
-    memset(low, 0, n * sizeof(uint64_t))       # keys of type null alone write no word
+    if layout.is_empty:
+        memset(low, 0, n * sizeof(uint64_t))
     # The field at shift 0 of a word is written there first, the others are mixed in.
     for shift in range(2):
         for c in range(layout.n_columns):

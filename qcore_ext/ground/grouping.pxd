@@ -1,0 +1,24 @@
+"""Grouping and summing by group, in the best instruction set; native/grouping.h documents each kernel. Floor E0."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef extern from "native/grouping.h" nogil:
+    enum:
+        GROUPING_FEW
+
+    ctypedef struct GroupingKernels:
+        void (*hash_one)(const uint64_t* low, const uint32_t* nulls, int64_t n, uint64_t* hashes) noexcept nogil
+        void (*hash_two)(
+            const uint64_t* low, const uint64_t* high, const uint32_t* nulls, int64_t n, uint64_t* hashes,
+        ) noexcept nogil
+        uint32_t (*add_letters)(
+            const uint32_t* views, int64_t n, uint32_t low, uint32_t span, uint32_t stride, uint32_t* codes,
+        ) noexcept nogil
+        void (*sum_few)(
+            const int64_t* values, const uint32_t* groups, int64_t n, int64_t n_groups, int64_t* sums,
+        ) noexcept nogil
+        void (*count_few)(const uint32_t* groups, int64_t n, int64_t n_groups, int64_t* counts) noexcept nogil
+
+
+cdef const GroupingKernels* grouping_kernels() noexcept nogil

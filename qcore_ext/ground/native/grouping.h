@@ -1,0 +1,30 @@
+/* Grouping and summing by group: kernels compiled once for each x86-64 level and picked at run time. Floor E0. */
+#ifndef QCORE_GROUPING_H
+#define QCORE_GROUPING_H
+#include <stdint.h>
+
+typedef struct {
+    /* Hashes of keys of one or two words, and of which of their columns are null. */
+    void (*hash_one)(const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes);
+    void (*hash_two)(const uint64_t *low, const uint64_t *high, const uint32_t *nulls, int64_t n, uint64_t *hashes);
+    /* codes[i] += (number of row i - low + 1) * stride. The number of a string of at most one byte is 0 when it is
+       empty, else one more than the byte: of a view's four words the first is its length, the next its first four bytes.
+       Returns non-zero when a string is longer, or its number not in low..low + span - 1. */
+    uint32_t (*add_letters)(const uint32_t *views, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
+                            uint32_t *codes);
+    /* Sums of values, and numbers of rows, by group; groups[i] < n_groups <= GROUPING_FEW. No sum overflows. */
+    void (*sum_few)(const int64_t *values, const uint32_t *groups, int64_t n, int64_t n_groups, int64_t *sums);
+    void (*count_few)(const uint32_t *groups, int64_t n, int64_t n_groups, int64_t *counts);
+} GroupingKernels;
+
+enum { GROUPING_FEW = 64 };
+
+const GroupingKernels *qc_grouping(void);               /* the best this processor runs */
+const GroupingKernels *qc_grouping_level(int level);    /* 2, 3 or 4; NULL when the processor cannot. For tests. */
+
+extern const GroupingKernels qc_grouping_v2;
+#if defined(__x86_64__)
+extern const GroupingKernels qc_grouping_v3;
+extern const GroupingKernels qc_grouping_v4;
+#endif
+#endif

@@ -1,0 +1,80 @@
+/* The kernels of grouping.h, included by one file for each instruction set with GROUPING_TABLE and GROUPING_MASKED
+   (groups up to which a pass over the vector for each group is fastest) defined. Floor E0.
+
+   Rows of few groups wait for one another when each adds to its group's sum: it is read where the row before has just
+   written it. Either every group has a pass of its own, vectorised and without stores, or four copies of the sums take
+   one row in four each. */
+#include "grouping.h"
+#include "mix.h"
+
+static void hash_one(const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes) {
+    for (int64_t i = 0; i < n; i++) hashes[i] = qc_mix(low[i] + nulls[i]);
+}
+
+static void hash_two(const uint64_t *low, const uint64_t *high, const uint32_t *nulls, int64_t n, uint64_t *hashes) {
+    for (int64_t i = 0; i < n; i++)
+        hashes[i] = qc_mix(((high[i] * 0x9e3779b97f4a7c15ULL) ^ (high[i] >> 29)) + low[i] + nulls[i]);
+}
+
+static uint32_t add_letters(const uint32_t *views, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
+                            uint32_t *codes) {
+    uint32_t outside = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t distance = views[4 * i] + views[4 * i + 1] - low;
+        outside |= (views[4 * i] >> 1) | (distance >= span);
+        codes[i] += (distance + 1) * stride;
+    }
+    return outside;
+}
+
+static void sum_few(const int64_t *values, const uint32_t *groups, int64_t n, int64_t n_groups, int64_t *sums) {
+    if (n_groups <= GROUPING_MASKED) {
+        for (uint32_t group = 0; group < n_groups; group++) {
+            int64_t sum = 0;
+            for (int64_t i = 0; i < n; i++) sum += groups[i] == group ? values[i] : 0;
+            sums[group] = sum;
+        }
+        return;
+    }
+    int64_t copies[4][GROUPING_FEW] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        copies[0][groups[i]] += values[i];
+        copies[1][groups[i + 1]] += values[i + 1];
+        copies[2][groups[i + 2]] += values[i + 2];
+        copies[3][groups[i + 3]] += values[i + 3];
+    }
+    for (; i < n; i++) copies[0][groups[i]] += values[i];
+    for (int64_t group = 0; group < n_groups; group++)
+        sums[group] = copies[0][group] + copies[1][group] + copies[2][group] + copies[3][group];
+}
+
+static void count_few(const uint32_t *groups, int64_t n, int64_t n_groups, int64_t *counts) {
+    if (n_groups <= GROUPING_MASKED) {
+        for (uint32_t group = 0; group < n_groups; group++) {
+            uint32_t count = 0;
+            for (int64_t i = 0; i < n; i++) count += groups[i] == group;
+            counts[group] = count;
+        }
+        return;
+    }
+    uint32_t copies[4][GROUPING_FEW] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        copies[0][groups[i]]++;
+        copies[1][groups[i + 1]]++;
+        copies[2][groups[i + 2]]++;
+        copies[3][groups[i + 3]]++;
+    }
+    for (; i < n; i++) copies[0][groups[i]]++;
+    for (int64_t group = 0; group < n_groups; group++)
+        counts[group] = (int64_t) copies[0][group] + copies[1][group] + copies[2][group] + copies[3][group];
+}
+
+const GroupingKernels GROUPING_TABLE = {
+    .hash_one = hash_one,
+    .hash_two = hash_two,
+    .add_letters = add_letters,
+    .sum_few = sum_few,
+    .count_few = count_few,
+};

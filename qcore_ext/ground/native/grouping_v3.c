@@ -1,0 +1,16 @@
+/* grouping.h for x86-64-v3 processors. Floor E0. */
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,fma,popcnt,lzcnt"))), apply_to = function)
+#else
+#pragma GCC target("avx2,bmi,bmi2,fma,popcnt,lzcnt")
+#endif
+#define GROUPING_TABLE qc_grouping_v3
+#define GROUPING_MASKED 5
+#include "grouping_body.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#else
+typedef int nothing_to_compile;
+#endif

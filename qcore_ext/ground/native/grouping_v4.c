@@ -1,0 +1,16 @@
+/* grouping.h for x86-64-v4 processors. Floor E0. */
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,bmi,bmi2,fma,popcnt,lzcnt"))), apply_to = function)
+#else
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,bmi,bmi2,fma,popcnt,lzcnt,prefer-vector-width=512")
+#endif
+#define GROUPING_TABLE qc_grouping_v4
+#define GROUPING_MASKED 8
+#include "grouping_body.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#else
+typedef int nothing_to_compile;
+#endif

@@ -1,0 +1,48 @@
+"""The grouping kernels give the same in every instruction set. SPEC H1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oracle import assert_same_rows
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground import grouping
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.aggregation import HashAggregation
+from qcore_ext.testing import run_chain
+
+
+@pytest.fixture(params=[2, 3, 4])
+def level(request: pytest.FixtureRequest) -> Iterator[int]:
+    if not grouping.use_level(request.param):
+        pytest.skip(f"this processor has not got x86-64-v{request.param}")
+    yield request.param
+    assert any(grouping.use_level(best) for best in (4, 3, 2))
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 3, 5, 6, 8, 9, 64, 65, 1000])
+@pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 2047, 2048, 2049, 5000])
+def test_levels_agree(level: int, n_rows: int, n_groups: int) -> None:
+    rng = np.random.default_rng(n_rows)
+    groups = rng.integers(0, n_groups, n_rows)
+    letters = pa.array(["", *map(chr, range(33, 127))]).take(pa.array(groups % 95))
+    keys = {
+        "dense": [pa.array(groups)],
+        "sparse": [pa.array(groups * 1_000_003_000_019)],
+        "two words": [pa.array(groups * 1_000_003_000_019), pa.array(groups)],
+        "letters": [letters, pa.array(groups // 95)],
+        "text": [pa.array([f"key {group}" for group in groups])],
+    }
+    values = pa.array(rng.integers(-(2**40), 2**40, n_rows))
+    for columns in keys.values():
+        names = [f"k{i}" for i in range(len(columns))]
+        table = pa.table([*columns, values], [*names, "x"])
+        calls = [("sum", len(names), -1, False), ("count", -1, -1, False)]
+        schema = pa.schema([*(table.schema.field(name) for name in names), ("s", pa.int64()), ("n", pa.int64())])
+        got = run_chain([HashAggregation("agg", Account(), None, len(names), calls, "single", Schema(schema))], table)
+        expected = table.group_by(names).aggregate([("x", "sum"), ([], "count_all")])
+        assert_same_rows(got, expected)
