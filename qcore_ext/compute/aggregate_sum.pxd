@@ -1,8 +1,8 @@
 """Counting and summing by group, a vector at a time. Floor E2.
 
 Up to GROUPING_FEW groups a vector is summed in 64 bits by ground.grouping's kernels (Q1's four groups: 1.8 -> 0.8 ns a
-row and sum). Values too large for that, and many groups, go straight to the 128-bit sums, which cost as little as 64-bit
-ones with an overflow check.
+row and sum). Values too large for that, and many groups, go straight to the 128-bit sums, which cost as little as
+64-bit ones with an overflow check.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
