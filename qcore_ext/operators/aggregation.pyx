@@ -363,7 +363,7 @@ cdef class HashAggregation(Operator):
         """All groups are out: start anew, with or without a table."""
         cdef GroupSet* groups
         self.emitting = False
-        if self.input_over:
+        if self.input_over and self.batch == NULL:
             self.done = True
             return 0
         if self.passed == NULL and self.rows_grouped < 2 * self.n_emitting:
