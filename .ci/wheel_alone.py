@@ -25,23 +25,30 @@ def check_contents(path: str) -> None:
 
 
 def run_query() -> None:
-    """Filter, aggregate and order a small table."""
+    """Filter, aggregate and order a small table, from memory and from Parquet."""
+    from decimal import Decimal
+
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     import qcore
     from qcore import PlanBuilder, col, lit
 
-    table = pa.table({"k": ["a", "b", "a", None], "x": [1, 2, 3, 4]})
-    plan = (
-        PlanBuilder()
-        .values(table)
-        .filter(col("x") < lit(4))
-        .aggregate(keys=["k"], aggs={"total": ("sum", "x")})
-        .order_by(["k"])
-        .build()
-    )
-    answer = qcore.Session(threads=2).execute(plan).to_arrow()
-    assert answer.to_pylist() == [{"k": "a", "total": 4}, {"k": "b", "total": 2}], answer
+    prices = pa.array([Decimal("1.50"), Decimal("2.25"), Decimal("3.00"), None], pa.decimal128(15, 2))
+    table = pa.table({"k": ["a", "b", "a", None], "x": [1, 2, 3, 4], "price": prices})
+    pq.write_table(table, "small.parquet")
+    for source in (PlanBuilder().values(table), PlanBuilder().scan("t", source="small.parquet")):
+        plan = (
+            source.filter(col("x") < lit(4))
+            .aggregate(keys=["k"], aggs={"total": ("sum", "x"), "price": ("sum", "price")})
+            .order_by(["k"])
+            .build()
+        )
+        answer = qcore.Session(threads=2).execute(plan).to_arrow()
+        assert answer.to_pylist() == [
+            {"k": "a", "total": 4, "price": Decimal("4.50")},
+            {"k": "b", "total": 2, "price": Decimal("2.25")},
+        ], answer
 
 
 if __name__ == "__main__":
@@ -49,4 +56,8 @@ if __name__ == "__main__":
     assert installed <= ALLOWED_DISTRIBUTIONS, f"more than the wheel asks for: {installed - ALLOWED_DISTRIBUTIONS}"
     check_contents(sys.argv[1])
     run_query()
-    print(f"Python {sys.version.split()[0]}: the wheel alone runs a query")
+    import numpy
+    import pyarrow
+
+    versions = f"pyarrow {pyarrow.__version__}, numpy {numpy.__version__}"
+    print(f"Python {sys.version.split()[0]}, {versions}: the wheel alone runs a query")
