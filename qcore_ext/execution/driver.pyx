@@ -222,6 +222,8 @@ cdef class Driver:
         """Operator `at` is finished: nothing upstream of it is wanted, the one downstream gets no more."""
         cdef Seat* seat
         self.seats[at].finished = True
+        if at > 0 and not self.seats[at - 1].finished:
+            self.finished_early = True
         self.abandon_upstream(at)
         if at == self.n_operators - 1:
             return STEP_FINISHED

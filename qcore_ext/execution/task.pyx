@@ -59,6 +59,11 @@ cdef class DriverRun:
     cdef RunAnswer turn(self) noexcept nogil:
         """One slice; after the driver's last, everything of it is released."""
         cdef int answer = run_quietly(<PyObject*> self.driver, (<Task> self.task).slice_nanos)
+        if self.driver.finished_early:
+            # Drivers of one pipeline share what is enough (a LIMIT's count), and one of them may wait for input that
+            # never comes to it: let each ask its operators again.
+            self.driver.finished_early = False
+            (<Task> self.task).notify_all()
         if answer == DRIVER_BLOCKED:
             return RAN_BLOCKED
         if answer == DRIVER_YIELDED:

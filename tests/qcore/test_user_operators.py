@@ -124,6 +124,40 @@ def test_many_batches_for_one_and_one_at_the_end() -> None:
     assert rows(PlanBuilder().values(TABLE.slice(0, 0)).operator(Counting))[-1:] == [{"n": 0}]
 
 
+@pytest.mark.parametrize("threads", THREADS)
+def test_is_finishing_early_stops_the_input(threads: int) -> None:
+    """V5, V8: a source without end below an operator that has enough, and below a native limit."""
+    closed: list[str] = []
+
+    class Endless(qcore.SourceOperator):
+        def output_schema(self, schema: None) -> pa.Schema:
+            return pa.schema({"a": pa.int64()})
+
+        def poll_pull(self, cx: Any, local: Any, shared: Any, partition: int) -> PollPull:
+            return PollPull.batch(pa.record_batch({"a": pa.array(range(10), pa.int64())}))
+
+        def close(self, cx: Any, local: Any, shared: Any, partition: int) -> None:
+            closed.append("source")
+
+    class FirstBatch(Doubled):
+        enough = False
+
+        def add_input(self, batch: pa.RecordBatch) -> None:
+            super().add_input(batch)
+            self.enough = True
+
+        def is_finishing(self) -> bool:
+            return self.enough
+
+        def close(self) -> None:
+            closed.append("operator")
+
+    assert len(rows(PlanBuilder().source(Endless()).operator(FirstBatch), threads)) == 10 * threads
+    assert sorted(closed) == ["operator"] * threads + ["source"] * threads
+    assert len(rows(PlanBuilder().source(Endless()).operator(Doubled).limit(25), threads)) == 25
+    assert len(rows(PlanBuilder().source(Endless()).local_partition(["a"]).operator(Doubled).limit(25), threads)) == 25
+
+
 @pytest.mark.parametrize("kind", ["concurrent", "done", "asyncio"])
 def test_blocking_on_a_future(kind: str) -> None:
     """V5, V7: whichever future, completed on whichever thread, brings the driver back; the wait is counted."""
