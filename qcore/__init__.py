@@ -16,6 +16,7 @@ from qcore.errors import (
 )
 from qcore.expression import Expr, col, lit
 from qcore.plan_builder import PlanBuilder, agg
+from qcore.polled_query import NativeOperator, PolledQuery, polled
 from qcore.protocols import (
     BatchIterator,
     Blocked,
@@ -40,11 +41,13 @@ __all__ = [
     "FileSplit",
     "IterOutcome",
     "MemoryLimitError",
+    "NativeOperator",
     "Operator",
     "PlanBuilder",
     "PlanError",
     "PollPull",
     "PollPush",
+    "PolledQuery",
     "QcoreError",
     "Result",
     "SchemaChangeError",
@@ -59,5 +62,6 @@ __all__ = [
     "agg",
     "col",
     "lit",
+    "polled",
     "sql",
 ]

@@ -12,13 +12,11 @@ import pyarrow as pa
 
 from qcore import plan as p
 from qcore.config import Settings
-from qcore.connectors.base import Split, Table
-from qcore.connectors.files import SplitTable
-from qcore.connectors.view import expand_view
+from qcore.connectors.base import Split
 from qcore.errors import QcoreError, Timeout
-from qcore.expression import Expr, col, substitute
 from qcore.lowering import Lowering
 from qcore.protocols import IterOutcome
+from qcore.scans import Scans, expand_views
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task as EngineTask
@@ -26,8 +24,6 @@ from qcore_ext.structures.batch_queue import QueueReader
 
 # Waiting for a batch is done in slices, so that Ctrl-C is seen.
 WAIT_SLICE_SECONDS = 0.05
-# Splits asked of a source for each driver: enough that the last ones even out.
-SPLITS_PER_DRIVER = 8
 
 _schedulers: dict[int, Scheduler] = {}
 _schedulers_lock = threading.Lock()
@@ -87,17 +83,14 @@ class Task:
         self.plan = plan = expand_views(plan)
         #: Schema of the batches, as the engine gives them: every column nullable, dictionaries as their values.
         self.schema: pa.Schema = pa.schema(Schema(plan.schema))
-        self._tables: dict[str, Table] = {}
-        self._scans = {node.id: node for node in plan.walk() if isinstance(node, p.Scan)}
-        for scan in self._scans.values():
-            self._tables[scan.id] = scan.source if scan.source is not None else SplitTable(source_schema(scan))
+        self._scans = Scans(plan, settings)
         task = weakref.ref(self)  # the engine's task, held by this one, holds the operators
 
         def report(error: Exception) -> None:
             if (alive := task()) is not None:
                 alive._engine.fail(error)
 
-        lowering = Lowering(settings, self._open_split, report)
+        lowering = Lowering(settings, self._scans.open, report)
         lowered = lowering.finish(plan)
         self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
         self._engine = EngineTask(
@@ -111,9 +104,6 @@ class Task:
 
     # --- splits ---
 
-    def _open_split(self, scan: p.Scan, split: Any) -> Any:
-        return self._tables[scan.id].open(split, scan.columns, source_filter(scan), self.settings.batch_rows)
-
     def add_split(self, node_id: str, split: Split) -> None:
         """Give a scan node one more split, at any time until no_more_splits. PlanError for a node that takes none."""
         self._engine.add_split(node_id, split)
@@ -124,20 +114,19 @@ class Task:
 
     def _feed(self) -> None:
         """Give the scans that have a source its splits."""
-        for scan in self._scans.values():
+        for scan in self._scans.nodes.values():
             if scan.source is None:
                 continue
-            target = self.settings.threads * SPLITS_PER_DRIVER
             if getattr(scan.source, "splits_wait", False):
-                feeder = threading.Thread(target=self._feed_scan, args=(scan, target), daemon=True)
+                feeder = threading.Thread(target=self._feed_scan, args=(scan,), daemon=True)
                 self._feeders.append(feeder)
                 feeder.start()
             else:
-                self._feed_scan(scan, target)
+                self._feed_scan(scan)
 
-    def _feed_scan(self, scan: p.Scan, target: int) -> None:
+    def _feed_scan(self, scan: p.Scan) -> None:
         try:
-            splits = scan.source.splits(scan.columns, source_filter(scan), target)
+            splits = self._scans.splits(scan)
             if getattr(scan.source, "splits_wait", False):
                 self._waiting_splits.append(splits)
             for split in splits:
@@ -228,8 +217,8 @@ class Task:
             self._reader.close()
 
     def __del__(self) -> None:
-        # A task that nobody started is part of a cycle: its scans open splits through it. Its operators leave their
-        # barriers here, while all they refer to is there; the collector takes it apart in no order.
+        # The operators of a task that nobody started leave their barriers here, while all they refer to is there; as
+        # part of a cycle, the collector would take it apart in no order.
         engine = self.__dict__.get("_engine")
         if engine is not None and engine.state == "created":
             engine.cancel()
@@ -323,27 +312,3 @@ class TaskIterator:
         self._batches.close()  # type: ignore[attr-defined]
         if self._outcome is not IterOutcome.STOP:
             self._outcome = IterOutcome.NONE
-
-
-def expand_views(plan: p.PlanNode) -> p.PlanNode:
-    """The plan with views replaced by what they stand for."""
-    if isinstance(plan, p.Scan):
-        return expand_view(plan)
-    children = tuple(expand_views(child) for child in plan.children)
-    if all(new is old for new, old in zip(children, plan.children, strict=True)):
-        return plan
-    return plan.with_children(*children)
-
-
-def source_schema(scan: p.Scan) -> pa.Schema:
-    """The scan's output schema under the source's own column names."""
-    pairs = zip(scan.schema, scan.columns, strict=True)
-    return pa.schema([field.with_name(name) for field, name in pairs])
-
-
-def source_filter(scan: p.Scan) -> Expr | None:
-    """The scan's pruning filter over the source's own column names."""
-    if scan.filter is None:
-        return None
-    pairs = zip(scan.schema.names, scan.columns, strict=True)
-    return substitute(scan.filter, {name: col(held) for name, held in pairs})

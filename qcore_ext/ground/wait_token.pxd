@@ -13,7 +13,7 @@ from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 
 ctypedef struct WaitToken:
     Owner owner
-    void (*notify)(WaitToken* self) noexcept nogil      # set by the scheduler; coalesces; never takes the GIL
+    void (*notify)(WaitToken* self) noexcept nogil      # set by who runs drivers; coalesces
     void* context                                       # the scheduler's
     int64_t state                                       # the scheduler's
 

@@ -1,0 +1,310 @@
+"""A plan for every operator, and what DuckDB says to it: what runs operators in odd ways is tested over these."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import qcore
+from oracle import assert_same_rows, comparable_rows
+from qcore import IterOutcome, PlanBuilder, agg, col, lit
+from qcore.plan import Aggregate, EnforceSingleRow, SortKey, Window, WindowCall, WindowFrame
+
+LEFT = pa.schema([("a", pa.int64()), ("b", pa.int32()), ("s", pa.string()), ("v", pa.int64())])
+RIGHT = pa.schema([("k", pa.int64()), ("w", pa.int32()), ("t", pa.string())])
+WORDS = ("", "x", "yy", "twelve bytes", "thirteen byte", "a string too long to be inline")
+
+
+def random_rows(schema: pa.Schema, n_rows: int, rng: random.Random) -> pa.Table:
+    """Rows with many equal keys and some nulls."""
+
+    def value(field: pa.Field) -> Any:
+        if rng.random() < 0.1:
+            return None
+        if field.type == pa.string():
+            return rng.choice(WORDS)
+        return rng.randint(0, 40) if field.name in ("a", "k") else rng.randint(-50, 50)
+
+    return pa.table({field.name: pa.array([value(field) for _ in range(n_rows)], field.type) for field in schema})
+
+
+@dataclass(frozen=True)
+class Case:
+    """`build` makes the plan over builders of LEFT and RIGHT; `sql` asks DuckDB the same of tables l and r.
+
+    `some`: which rows come is free, how many is not, and all are rows of `sql` without its limit.
+    """
+
+    build: Callable[[PlanBuilder, PlanBuilder], PlanBuilder]
+    sql: str
+    ordered: bool = False
+    some: int | None = None
+
+    def expected(self, left: pa.Table, right: pa.Table) -> pa.Table:
+        """What DuckDB says."""
+        with duckdb.connect(config={"threads": 1}) as duck:
+            duck.register("l", left)
+            duck.register("r", right)
+            return duck.sql(self.sql).to_arrow_table()
+
+    def check(self, actual: list[pa.RecordBatch], schema: pa.Schema, expected: pa.Table) -> None:
+        """Fail unless the batches are right."""
+        got = pa.Table.from_batches(actual, schema)
+        if self.some is None:
+            assert_same_rows(got, expected, ordered=self.ordered)
+            return
+        assert got.num_rows == min(self.some, expected.num_rows)
+        extra = Counter(comparable_rows(got)) - Counter(comparable_rows(expected))
+        assert not extra, f"rows that should not be: {list(extra)[:5]}"
+
+
+def continued(builder: PlanBuilder, node: Any) -> PlanBuilder:
+    return builder._continued(node)
+
+
+# --- operators written in Python, one in each protocol ---
+
+
+class Doubled(qcore.Operator):
+    """v * 2; a batch in, a batch out (V5)."""
+
+    held: pa.RecordBatch | None = None
+
+    def needs_input(self) -> bool:
+        return self.held is None
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self.held = doubled(batch)
+
+    def get_output(self) -> pa.RecordBatch | None:
+        given, self.held = self.held, None
+        return given
+
+
+class DoubledStateless(qcore.StatelessOperator):
+    """v * 2 (G4)."""
+
+    def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return doubled(batch)
+
+
+class DoubledIterator(qcore.BatchIterator):
+    """v * 2, each batch in two (D2)."""
+
+    rest: pa.RecordBatch | None = None
+
+    def next(self) -> IterOutcome:
+        if self.rest is not None:
+            self.batch, self.rest = self.rest, None
+            return IterOutcome.OK
+        outcome = self.child.next()
+        if outcome in (IterOutcome.OK, IterOutcome.OK_NEW_SCHEMA):
+            batch = doubled(self.child.batch)
+            self.batch, self.rest = batch.slice(0, batch.num_rows // 2), batch.slice(batch.num_rows // 2)
+        return outcome
+
+
+class Passing(qcore.Operator):
+    """Passes everything on, as it is."""
+
+    def __init__(self) -> None:
+        self.held: list[pa.RecordBatch] = []
+
+    def needs_input(self) -> bool:
+        return len(self.held) < 2
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self.held.append(batch)
+
+    def get_output(self) -> pa.RecordBatch | None:
+        return self.held.pop(0) if self.held else None
+
+
+def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with v * 2."""
+    position = batch.schema.get_field_index("v")
+    return batch.set_column(position, batch.schema.field(position), pc.multiply(batch.column(position), 2))
+
+
+# --- the plans ---
+
+
+def grouping_sets(one: PlanBuilder) -> PlanBuilder:
+    node = one.aggregate(["a", "b"], {"n": ("count",), "x": ("sum", "v")}).build()
+    assert isinstance(node, Aggregate)
+    return continued(one, replace(node, grouping_sets=((0, 1), (0,), ())))
+
+
+def window(one: PlanBuilder, keys: tuple[str, ...]) -> PlanBuilder:
+    child = one.build()
+    calls = (
+        WindowCall("n", "row_number"),
+        WindowCall("x", "sum", "v", 1, WindowFrame("rows", -2, 1)),
+    )
+    schema = child.schema.append(pa.field("n", pa.int64())).append(pa.field("x", pa.int64()))
+    order = tuple(SortKey(name) for name in ("a", "b", "s", "v"))
+    return continued(one, Window("window", schema, child, keys, order, calls))
+
+
+def single_row(one: PlanBuilder) -> PlanBuilder:
+    total = one.aggregate([], {"n": ("count",), "x": ("max", "v")})
+    node = total.build()
+    return continued(total, EnforceSingleRow("single", node.schema, node))
+
+
+def no_row(one: PlanBuilder) -> PlanBuilder:
+    none = one.filter(col("v") > 1000)
+    node = none.build()
+    return continued(none, EnforceSingleRow("single", node.schema, node))
+
+
+JOINS = {
+    "inner": "select * from {l} join {r} on {on}",
+    "left": "select * from {l} left join {r} on {on}",
+    "right": "select * from {l} right join {r} on {on}",
+    "full": "select * from {l} full join {r} on {on}",
+    "left_semi": "select * from {l} where exists (select 1 from {r} where {on})",
+    "left_anti": "select * from {l} where not exists (select 1 from {r} where {on})",
+    "right_semi": "select * from {r} where exists (select 1 from {l} where {on})",
+    "right_anti": "select * from {r} where not exists (select 1 from {l} where {on})",
+    "mark": "select *, exists (select 1 from {r} where {on}) from {l}",
+}
+# What nested-loop joins see.
+FEW = {"l": "(from l where a < 8) as l", "r": "(from r where k < 8) as r"}
+
+
+def window_sql(keys: str) -> str:
+    over = "order by a nulls last, b nulls last, s nulls last, v nulls last"
+    over = f"partition by {keys} {over}" if keys else over
+    return f"select *, row_number() over ({over}), sum(v) over ({over} rows between 2 preceding and 1 following) from l"
+
+
+CASES = {
+    "scan": Case(lambda one, two: one, "select * from l"),
+    "filter": Case(lambda one, two: one.filter((col("v") > 0) & (col("s") != "x")), "from l where v > 0 and s <> 'x'"),
+    "project": Case(
+        lambda one, two: one.project({"x": col("v") * lit(2) + lit(1), "s": col("s")}), "select v * 2 + 1, s from l"
+    ),
+    "aggregate": Case(
+        lambda one, two: one.aggregate(
+            ["a", "s"], {"n": ("count",), "x": ("sum", "v"), "lo": ("min", "s"), "hi": ("max", "b")}
+        ),
+        "select a, s, count(*), sum(v), min(s), max(b) from l group by a, s",
+    ),
+    "aggregate without keys": Case(
+        lambda one, two: one.aggregate([], {"n": ("count", "v"), "x": ("sum", "v")}),
+        "select count(v), sum(v) from l",
+    ),
+    "distinct aggregate": Case(
+        lambda one, two: one.aggregate(["b"], {"n": agg("count", "a", distinct=True), "x": ("sum", "v")}),
+        "select b, count(distinct a), sum(v) from l group by b",
+    ),
+    "grouping sets": Case(
+        lambda one, two: grouping_sets(one),
+        "select a, b, count(*), sum(v) from l group by grouping sets ((a, b), (a), ())",
+    ),
+    "window": Case(lambda one, two: window(one, ("a",)), window_sql("a")),
+    "window without keys": Case(lambda one, two: window(one, ()), window_sql("")),
+    "order by": Case(
+        lambda one, two: one.order_by(["s desc", "a", "b nulls first", "v"]),
+        "from l order by s desc nulls last, a nulls last, b nulls first, v nulls last",
+        ordered=True,
+    ),
+    "top n": Case(
+        lambda one, two: one.top_n(["v desc", "a", "b", "s"], 20, offset=3),
+        "from l order by v desc nulls last, a nulls last, b nulls last, s nulls last limit 20 offset 3",
+        ordered=True,
+    ),
+    "limit": Case(lambda one, two: one.limit(50), "from l", some=50),
+    "limit and offset": Case(
+        lambda one, two: one.filter(col("a") == 1).project(["a"]).limit(7, offset=2),
+        "select a from l where a = 1 offset 2",
+        some=7,
+    ),
+    "single row": Case(lambda one, two: single_row(one), "select count(*), max(v) from l"),
+    "no row": Case(lambda one, two: no_row(one), "select null, null, null, null"),
+    "union all": Case(
+        lambda one, two: one.project(["a", "s"]).union_all(two.project(["k", "t"]), two.project(["k", "t"])),
+        "select a, s from l union all select k, t from r union all select k, t from r",
+    ),
+    "hash exchange": Case(lambda one, two: one.local_partition(["a", "s"], drivers=3), "from l"),
+    "round robin exchange": Case(
+        lambda one, two: one.local_partition(drivers=3).filter(col("v") > 0), "from l where v > 0"
+    ),
+    "gathering exchange": Case(lambda one, two: one.local_partition(kind="gather"), "from l"),
+    "exchanges in a row": Case(
+        lambda one, two: one.local_partition(["a"]).filter(col("b") > 0).local_partition(["s"], drivers=2),
+        "from l where b > 0",
+    ),
+    "limit above a left join": Case(
+        lambda one, two: one.hash_join(two, ["a"], ["k"], how="left").limit(30),
+        "select * from l left join r on a = k",
+        some=30,
+    ),
+    "join over an empty build": Case(
+        lambda one, two: one.hash_join(two.filter(col("w") > 1000), ["a"], ["k"]), "select * from l, r where false"
+    ),
+    "null-aware anti join": Case(
+        lambda one, two: one.hash_join(two.filter(col("k") > 5), ["a"], ["k"], how="null_aware_anti"),
+        "from l where a not in (select k from r where k > 5)",
+    ),
+    "cross join": Case(
+        lambda one, two: one.filter(col("a") < 5).nested_loop_join(two.filter(col("k") < 5)),
+        "select * from l, r where a < 5 and k < 5",
+    ),
+    "join, aggregate, order": Case(
+        lambda one, two: (
+            one.hash_join(two, ["a"], ["k"])
+            .aggregate(["t"], {"n": ("count",), "x": ("sum", "v")})
+            .order_by(["n desc", "t"])
+        ),
+        "select t, count(*) as n, sum(v) from l join r on a = k group by t order by n desc, t nulls last",
+        ordered=True,
+    ),
+    "pushed operator in Python": Case(lambda one, two: one.operator(Doubled), "select a, b, s, v * 2 from l"),
+    "stateless operator in Python": Case(
+        lambda one, two: one.operator(DoubledStateless()), "select a, b, s, v * 2 from l"
+    ),
+    "iterator in Python": Case(lambda one, two: one.operator(DoubledIterator), "select a, b, s, v * 2 from l"),
+    "operators in Python above a join": Case(
+        lambda one, two: (
+            one.operator(DoubledIterator)
+            .hash_join(two.operator(Passing), ["a"], ["k"])
+            .operator(Doubled)
+            .aggregate(["a"], {"x": ("sum", "v")})
+        ),
+        "select a, sum(v * 4) from l join r on a = k group by a",
+    ),
+}
+
+
+def join_cases() -> dict[str, Case]:
+    """Every kind of join, by hash and by nested loops."""
+    made = {}
+    for how, sql in JOINS.items():
+        made[f"hash join {how}"] = Case(
+            lambda one, two, how=how: one.hash_join(two, ["a"], ["k"], how=how), sql.format(l="l", r="r", on="a = k")
+        )
+        made[f"hash join {how} on two keys, with a condition"] = Case(
+            lambda one, two, how=how: one.hash_join(
+                two, ["a", "s"], ["k", "t"], how=how, condition=col("v") > col("w")
+            ),
+            sql.format(l="l", r="r", on="a = k and s = t and v > w"),
+        )
+        made[f"nested loop join {how}"] = Case(
+            lambda one, two, how=how: one.filter(col("a") < 8).nested_loop_join(
+                two.filter(col("k") < 8), condition=(col("v") > col("w")) & (col("a") != col("k")), how=how
+            ),
+            sql.format(**FEW, on="v > w and a <> k"),
+        )
+    return made
+
+
+CASES |= join_cases()
