@@ -19,6 +19,7 @@ from qcore.plan import (
     OrderBy,
     PlanNode,
     Project,
+    RecursiveUnion,
     Scan,
     SortKey,
     TopN,
@@ -27,6 +28,7 @@ from qcore.plan import (
     UserSource,
     Values,
     Window,
+    WorkingTable,
 )
 from qcore.protocol_bridges import operator_name
 
@@ -247,6 +249,8 @@ _DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
     TopN: _top_n,
     Limit: lambda node: _rows(node.count, node.offset),
     LocalPartition: _partition,
+    RecursiveUnion: lambda node: f"{node.key}{' distinct' if node.distinct else ''}",
+    WorkingTable: lambda node: node.key,
     CallbackSink: lambda node: getattr(node.callback, "__name__", type(node.callback).__name__),
     UserSource: _user,
     UserOperator: _user,

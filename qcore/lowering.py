@@ -116,13 +116,21 @@ def once_per_schema(compile: Callable[[pa.Schema], Any]) -> Callable[[Any], Any]
 class Lowering:
     """Lowers one plan.
 
-    `open_split(scan, split)` opens a split of a scan node as an Arrow stream. `report` gets what operators written in
+    `open_split(scan, split)` opens a split of a scan node as an Arrow stream, `open_recursion(node)` the rows of a
+    RecursiveUnion. `report` gets what operators written in
     Python raise where the engine's never do, in close.
     """
 
-    def __init__(self, settings: Settings, open_split: OpenSplit, report: Report | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        open_split: OpenSplit,
+        report: Report | None = None,
+        open_recursion: Callable[[p.RecursiveUnion], Any] | None = None,
+    ) -> None:
         self.settings = settings
         self.open_split = open_split
+        self.open_recursion = open_recursion
         self.report = report
         self.memory = Account(None, settings.memory_limit or 0)
         self.closed: list[Pipeline] = []
@@ -142,6 +150,7 @@ class Lowering:
             p.Limit: self.limit,
             p.EnforceSingleRow: self.enforce_single_row,
             p.UnionAll: self.union_all,
+            p.RecursiveUnion: self.recursive_union,
             p.LocalPartition: self.local_partition,
             p.CallbackSink: self.callback_sink,
             p.UserSource: self.user_source,
@@ -191,14 +200,20 @@ class Lowering:
         return pipeline
 
     def values(self, node: p.Values) -> Pipeline:
+        return self._one_split(node, node.data, lambda data: data)
+
+    def recursive_union(self, node: p.RecursiveUnion) -> Pipeline:
+        assert self.open_recursion is not None
+        return self._one_split(node, node, self.open_recursion)
+
+    def _one_split(self, node: p.PlanNode, split: Any, open: Callable[[Any], Any]) -> Pipeline:
         queue = SplitQueue(node.id)
-        queue.add(node.data)
+        queue.add(split)
         queue.no_more()
         schema = Schema(node.schema)
         pipeline = Pipeline(1)
         pipeline.add(
-            node.id,
-            lambda driver: TableScan(node.id, self.memory, queue, schema, lambda data: data, self.settings.batch_rows),
+            node.id, lambda driver: TableScan(node.id, self.memory, queue, schema, open, self.settings.batch_rows)
         )
         return pipeline
 

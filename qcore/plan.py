@@ -239,6 +239,32 @@ class UnionAll(PlanNode):
 
 
 @dataclass(frozen=True, eq=False)
+class WorkingTable(PlanNode):
+    """Inside the second input of the RecursiveUnion of this `key`: the rows its last round gave, columns by
+    position.
+    """
+
+    key: str
+
+
+@dataclass(frozen=True, eq=False)
+class RecursiveUnion(PlanNode):
+    """WITH RECURSIVE: the rows of the first input, then again and again those the second makes of the rows that came
+    last, until there are none. `distinct`: rows met before count for nothing. Equal types by position, names of the
+    first. More than `rounds_max` rounds are an ExecutionError.
+    """
+
+    key: str
+    inputs: tuple[PlanNode, PlanNode]
+    distinct: bool = False
+    rounds_max: int = 1_000_000
+
+    @property
+    def children(self) -> tuple[PlanNode, ...]:
+        return self.inputs
+
+
+@dataclass(frozen=True, eq=False)
 class LocalPartition(Unary):
     """Redistribute rows among drivers: `kind` hash (by `keys`), round_robin or gather. `drivers` above it, None:
     default.

@@ -26,7 +26,6 @@ from qcore.plan import (
     Scan,
     SortKey,
     TopN,
-    UnionAll,
     UserSink,
     Values,
 )
@@ -40,10 +39,10 @@ from qcore.schema import (
     check_unique,
     join_schema,
     project_schema,
-    same_type,
     unknown,
     without_metadata,
 )
+from qcore.set_steps import SetSteps
 from qcore.user_steps import UserSteps
 from qcore_ext.ground.status import PlanError
 
@@ -84,7 +83,7 @@ def agg(function: str, *arguments: Expression, distinct: bool = False, filter: E
     return Agg(function, arguments, distinct, filter)
 
 
-class PlanBuilder(UserSteps):
+class PlanBuilder(SetSteps, UserSteps):
     """Builds a plan; every step gives a new builder, so that one may be continued in several ways.
 
     Expressions are col() and lit() combined with operators, a column's name, or SQL text (which needs the `sql` extra).
@@ -344,19 +343,6 @@ class PlanBuilder(UserSteps):
         rest = self._join_condition(condition, left, right, "nested_loop_join()")
         return self._joined(kind, left, right, [], rest, id, free)
 
-    def union_all(self, *others: PlanBuilder | PlanNode, id: str | None = None) -> PlanBuilder:
-        """All rows of this and the other inputs; columns go by position, names are this one's."""
-        first = self._input("union_all")
-        builder = self
-        nodes = [first]
-        for position, other in enumerate(others):
-            left, right, free = builder._both("union_all", other, nodes)
-            _check_union(left, right, f"union_all(), input {position + 2}")
-            nodes.append(right)
-            builder = builder._with(left, free)
-        made = UnionAll(id or builder._new_id(nodes), first.schema, tuple(nodes))
-        return builder._continued(made)
-
     def build(self) -> PlanNode:
         """The plan."""
         return self._input("build")
@@ -535,14 +521,6 @@ def _check_count(where: str, count: int | None, offset: int) -> None:
     for name, value in (("count", count), ("offset", offset)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             raise PlanError(f"{where}: {name} must be a whole number of 0 or more, not {value!r}")
-
-
-def _check_union(first: PlanNode, other: PlanNode, where: str) -> None:
-    if len(first.schema) != len(other.schema):
-        raise PlanError(f"{where} has {len(other.schema)} columns, the first input {len(first.schema)}")
-    for a, b in zip(first.schema, other.schema, strict=True):
-        if not same_type(a.type, b.type):
-            raise PlanError(f"{where}: column {b.name!r} is {b.type}, the first's {a.name!r} is {a.type}; cast one")
 
 
 def _where(where: str, compute: Callable[[], Any]) -> Any:

@@ -20,6 +20,7 @@ from qcore.errors import PlanError, QcoreError
 from qcore.lowering import Lowered, Lowering, Pipeline
 from qcore.protocols import Blocked, Context, PollPull, PollPush
 from qcore.scans import Scans, expand_views
+from qcore.task import recursion_opener
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.polled import Polled, PolledPartition
@@ -161,7 +162,9 @@ class PolledQuery:
         self._scans = Scans(plan, settings)
         self._reported: list[Exception] = []
         self._opened: list[PolledPartition] = []
-        lowered: Lowered = Lowering(settings, self._scans.open, self._reported.append).finish(plan)
+        lowered: Lowered = Lowering(
+            settings, self._scans.open, self._reported.append, recursion_opener(settings)
+        ).finish(plan)
         self._queues = lowered.split_queues
         self._reader = None if lowered.results is None else QueueReader(lowered.results)
         self.pipelines = tuple(self._definitions(pipeline) for pipeline in lowered.pipelines)

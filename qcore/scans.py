@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ class Scans:
 
     def __init__(self, plan: p.PlanNode, settings: Settings) -> None:
         self._settings = settings
-        self.nodes = {node.id: node for node in plan.walk() if isinstance(node, p.Scan)}
+        self.nodes = {node.id: node for node in own_nodes(plan) if isinstance(node, p.Scan)}
         self._tables: dict[str, Table] = {
             scan.id: scan.source if scan.source is not None else SplitTable(source_schema(scan))
             for scan in self.nodes.values()
@@ -38,6 +38,13 @@ class Scans:
         target = self._settings.threads * SPLITS_PER_DRIVER
         splits: Iterable[Any] = scan.source.splits(scan.columns, source_filter(scan), target)
         return splits
+
+
+def own_nodes(plan: p.PlanNode) -> Iterator[p.PlanNode]:
+    """The nodes that the plan's task runs itself: what is below a RecursiveUnion runs in tasks of its own."""
+    yield plan
+    for child in () if isinstance(plan, p.RecursiveUnion) else plan.children:
+        yield from own_nodes(child)
 
 
 def expand_views(plan: p.PlanNode) -> p.PlanNode:

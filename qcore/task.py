@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from qcore.connectors.base import Split
 from qcore.errors import QcoreError, Timeout
 from qcore.lowering import Lowering
 from qcore.protocols import IterOutcome
+from qcore.recursion import recursive_stream
 from qcore.scans import Scans, expand_views
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.scheduler import Scheduler
@@ -90,7 +92,7 @@ class Task:
             if (alive := task()) is not None:
                 alive._engine.fail(error)
 
-        lowering = Lowering(settings, self._scans.open, report)
+        lowering = Lowering(settings, self._scans.open, report, recursion_opener(settings))
         lowered = lowering.finish(plan)
         self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
         self._engine = EngineTask(
@@ -312,3 +314,15 @@ class TaskIterator:
         self._batches.close()  # type: ignore[attr-defined]
         if self._outcome is not IterOutcome.STOP:
             self._outcome = IterOutcome.NONE
+
+
+def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion], pa.RecordBatchReader]:
+    """What opens the rows of a RecursiveUnion as a stream. Its rounds run on the thread that reads it: a round that
+    waited for the scheduler's threads could wait for the one it is on.
+    """
+    alone = replace(settings, threads=1, timeout=None)
+
+    def run(plan: p.PlanNode) -> Iterator[pa.RecordBatch]:
+        return Task.of_plan(plan, alone).run_on_caller()
+
+    return lambda node: recursive_stream(node, run, settings.memory_limit)

@@ -9,16 +9,21 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from qcore.data_types import common_type, plain
+from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
 from qcore.frontends.substrait.relations import GROUPING_SET, NULL_AWARE
-from qcore.plan import PlanNode
-from qcore.schema import unknown
+from qcore.naming import ColumnNames, NodeIds
+from qcore.plan import PlanNode, RecursiveUnion, WorkingTable
+from qcore.schema import same_type, unknown
+from qcore.set_operations import make_set_operation, typed
 from qcore_ext.ground.status import PlanError
 
 SETTINGS = {
@@ -49,6 +54,108 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
     PlanError
         A syntax error, an unknown table, column or function, or a construct the engine cannot run.
     """
+    planned = _Planner(tables).plan(text)
+    return replace(planned, output_names=list(map(_shown_name, planned.output_names)))
+
+
+class _Planner:
+    """Plans one query, and first the parts of it that are cut out and planned by themselves."""
+
+    def __init__(self, tables: Mapping[str, pa.Schema]) -> None:
+        self.tables = dict(tables)
+        self.parts: dict[str, Callable[[NodeIds, ColumnNames], PlanNode]] = {}
+        self.count = 0
+
+    def plan(self, text: str) -> PlanResult:
+        return read_plan_message(self.message(text), self.tables, self.parts)
+
+    def message(self, text: str) -> Any:
+        """The Substrait plan of a query over the tables and the parts, those in this text included."""
+        while (found := cut_part(text, self.count)) is not None:
+            self.count += 1
+            text, part = found
+            if isinstance(part, Recursion):
+                self._add_recursion(part)
+            else:
+                self._add_set_operation(part)
+        return _checked_message(text, self.tables)
+
+    def _read(self, message: Any, naming: tuple[NodeIds, ColumnNames]) -> PlanResult:
+        return read_plan_message(message, self.tables, self.parts, naming)
+
+    def _add_table(self, name: str, columns: Sequence[str], types: Sequence[pa.DataType]) -> None:
+        names = ColumnNames()
+        pairs = zip(columns, types, strict=True)
+        self.tables[name] = pa.schema([(names.new(column), plain(type_)) for column, type_ in pairs])
+
+    def _add_set_operation(self, part: SetOperation) -> None:
+        left, right = self.message(part.left), self.message(part.right)
+
+        def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
+            naming = (ids, names)
+            return make_set_operation(
+                ids, names, part.kind, self._read(left, naming).plan, self._read(right, naming).plan
+            )
+
+        self.parts[part.table] = make
+        columns = self._read(left, (NodeIds(), ColumnNames())).output_names
+        self._add_table(part.table, columns, make(NodeIds(), ColumnNames()).schema.types)
+
+    def _add_recursion(self, part: Recursion) -> None:
+        first = self.message(part.first)
+        read = self._read(first, (NodeIds(), ColumnNames()))
+        types = [plain(type_) for type_ in read.plan.schema.types]
+        self._add_working_table(part, read.output_names, types)
+        repeated = self.message(part.repeated)
+        if any(map(pa.types.is_null, types)):
+            # A bare null is of the type that the repeated part gives the column.
+            given = self._read(repeated, (NodeIds(), ColumnNames())).plan.schema.types
+            types = [new if pa.types.is_null(old) else old for old, new in zip(types, given, strict=False)]
+            self._add_working_table(part, read.output_names, types)
+            repeated = self.message(part.repeated)
+
+        def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
+            start = typed(ids, self._read(first, (ids, names)).plan, types)
+            key = names.new(part.name)
+            self.parts[part.working] = partial(_working_table, self.tables[part.working], key)
+            again = _as_first(ids, part.name, read.output_names, self._read(repeated, (ids, names)).plan, types)
+            return RecursiveUnion(ids.new(), start.schema, key, (start, again), part.distinct)
+
+        make(NodeIds(), ColumnNames())
+        self.parts[part.table] = make
+        self._add_table(part.table, read.output_names, types)
+
+    def _add_working_table(self, part: Recursion, columns: Sequence[str], types: Sequence[pa.DataType]) -> None:
+        self._add_table(part.working, columns, types)
+        self.parts[part.working] = partial(_working_table, self.tables[part.working], part.name)
+
+
+def _working_table(schema: pa.Schema, key: str, ids: NodeIds, names: ColumnNames) -> PlanNode:
+    return WorkingTable(ids.new(), pa.schema([field.with_name(names.new(field.name)) for field in schema]), key)
+
+
+def _as_first(
+    ids: NodeIds, name: str, columns: Sequence[str], node: PlanNode, types: Sequence[pa.DataType]
+) -> PlanNode:
+    """The repeated part of a recursive table with the types of its first part. PlanError where values would be lost."""
+    if len(node.schema) != len(types):
+        raise PlanError(
+            f"the recursive table {name!r} begins with {len(types)} columns and goes on with {len(node.schema)}"
+        )
+    for column, given, type_ in zip(columns, node.schema.types, types, strict=True):
+        integers = pa.types.is_integer(given) and pa.types.is_integer(type_)
+        if not integers and not same_type(given, type_) and common_type([given, type_]) != type_:
+            raise PlanError(
+                f"column {column!r} of the recursive table {name!r} is {type_} in its first part and {given} "
+                "in the repeated one; cast the first to a type that holds both"
+            )
+    return typed(ids, node, types)
+
+
+def _checked_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
+    """The Substrait plan of a query, with what Substrait has no place for put into it. PlanError where it would mean
+    something else.
+    """
     _refuse_misread(text)
     context, frame = _resolved(text, tables)
     try:
@@ -62,8 +169,7 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
     _refuse_lost_windows(message, shown)
     if " null_aware" in shown:
         _mark_null_aware(message, shown)
-    planned = read_plan_message(message, tables)
-    return replace(planned, output_names=list(map(_shown_name, planned.output_names)))
+    return message
 
 
 def plan_fragment(text: str, tables: Mapping[str, pa.Schema]) -> PlanNode:
@@ -177,8 +283,6 @@ def _options() -> Any:
 
 _STRING_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _MISREAD = {
-    # Both become semi joins that ignore how often a row occurs.
-    re.compile(r"\b(except|intersect)\s+all\b", re.IGNORECASE): "EXCEPT ALL and INTERSECT ALL are",
     # Parsed, then ignored.
     re.compile(r"\btablesample\b", re.IGNORECASE): "TABLESAMPLE is",
 }

@@ -23,12 +23,14 @@ from qcore.plan import (
     NestedLoopJoin,
     PlanNode,
     Project,
+    RecursiveUnion,
     Scan,
     TopN,
     UnionAll,
     UserOperator,
     Values,
     Window,
+    WorkingTable,
 )
 
 # Statistics of a scan: qcore.connectors.base.TableStatistics or None.
@@ -39,6 +41,8 @@ RANGE_FRACTION = 0.3
 COMPARED_FRACTION = 0.2  # a range over something computed, such as HAVING sum(x) > 300
 LIKE_FRACTION = 0.1
 OTHER_FRACTION = 0.5
+ROUNDS = 10.0
+WORKING_ROWS = 100.0  # of one round of a recursive query
 # Values of a column nothing is known about, for x = constant.
 TEXT_VALUES = 20.0
 NUMBER_VALUES = 100.0
@@ -109,6 +113,10 @@ class Estimator:
             return left if node.count is None else min(left, float(node.count))
         if isinstance(node, UnionAll):
             return sum(map(self.rows, node.inputs))
+        if isinstance(node, RecursiveUnion):
+            return ROUNDS * self.rows(node.inputs[0])
+        if isinstance(node, WorkingTable):
+            return WORKING_ROWS
         if isinstance(node, EnforceSingleRow):
             return 1.0
         return self.rows(node.children[0]) if node.children else ROWS_UNKNOWN
@@ -184,7 +192,7 @@ class Estimator:
                     return self.column(side, name)
             return ColumnEstimate(2.0, self.rows(node))
         is_added = isinstance(node, Window) and name not in node.child.schema.names
-        if isinstance(node, (UnionAll, UserOperator)) or not node.children or is_added:
+        if isinstance(node, (UnionAll, RecursiveUnion, UserOperator)) or not node.children or is_added:
             return self._unknown(node, node.schema.field(name).type)
         return self.column(node.children[0], name)
 

@@ -23,6 +23,7 @@ from qcore.plan import (
     OrderBy,
     PlanNode,
     Project,
+    RecursiveUnion,
     Scan,
     TopN,
     UnionAll,
@@ -31,6 +32,7 @@ from qcore.plan import (
     UserSource,
     Values,
     Window,
+    WorkingTable,
 )
 
 
@@ -67,8 +69,10 @@ class _Pruner:
             return rebuilt(node, [self.narrow(node.child, wanted | set(node.keys))])
         if isinstance(node, UnionAll):
             return self._union(node, wanted)
-        if isinstance(node, UserSource):
+        if isinstance(node, (UserSource, WorkingTable)):
             return node
+        if isinstance(node, RecursiveUnion):
+            return rebuilt(node, [self.exact(child, child.schema.names) for child in node.inputs])
         assert isinstance(node, (EnforceSingleRow, CallbackSink, UserOperator, UserSink))
         return rebuilt(node, [self.exact(node.child, node.child.schema.names)])
 

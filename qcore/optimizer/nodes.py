@@ -17,6 +17,7 @@ from qcore.plan import (
     NestedLoopJoin,
     PlanNode,
     Project,
+    RecursiveUnion,
     Scan,
     Unary,
     UnionAll,
@@ -36,7 +37,7 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
     old = node.children
     if all(a is b for a, b in zip(old, children, strict=True)):
         return node
-    if isinstance(node, (UnionAll, CallbackSink, UserOperator, UserSink)):
+    if isinstance(node, (UnionAll, RecursiveUnion, CallbackSink, UserOperator, UserSink)):
         ordered = [picked(new, was.schema.names, ids) for was, new in zip(old, children, strict=True)]
         return node.with_children(*ordered)
     if isinstance(node, (HashJoin, NestedLoopJoin)):

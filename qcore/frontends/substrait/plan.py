@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.relations import RelationReader
+from qcore.frontends.substrait.relations import Parts, RelationReader
 from qcore.frontends.substrait.types import top_level_names
+from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode
 from qcore_ext.ground.status import PlanError
 
@@ -65,8 +66,15 @@ def parse_plan(plan_bytes: bytes) -> Any:
     return message
 
 
-def read_plan_message(message: Any, schemas: Mapping[str, pa.Schema] | None = None) -> PlanResult:
-    """Read a Plan message."""
+def read_plan_message(
+    message: Any,
+    schemas: Mapping[str, pa.Schema] | None = None,
+    parts: Parts | None = None,
+    naming: tuple[NodeIds, ColumnNames] | None = None,
+) -> PlanResult:
+    """Read a Plan message. `parts` and `naming` are as RelationReader's: with them it becomes a part of another plan,
+    and columns keep the names they got.
+    """
     if len(message.relations) != 1:
         raise PlanError(f"the Substrait plan has {len(message.relations)} root relations; 1 can be run")
     functions = {}
@@ -74,7 +82,8 @@ def read_plan_message(message: Any, schemas: Mapping[str, pa.Schema] | None = No
         if extension.WhichOneof("mapping_type") == "extension_function":
             function = extension.extension_function
             functions[function.function_anchor] = function.name.partition(":")[0]
-    reader = RelationReader(functions, schemas, by_datafusion=message.version.producer == "datafusion")
+    by_datafusion = message.version.producer == "datafusion"
+    reader = RelationReader(functions, schemas, by_datafusion, parts, naming)
     relation = message.relations[0]
     if relation.WhichOneof("rel_type") == "rel":
         root = reader.exact(reader.read(relation.rel))
@@ -83,4 +92,4 @@ def read_plan_message(message: Any, schemas: Mapping[str, pa.Schema] | None = No
     names = list(relation.root.names)
     if len(names) != len(read.schema):
         names = top_level_names(names, read.schema.types)
-    return PlanResult(reader.renamed(read, names), names, reader.files)
+    return PlanResult(read if naming else reader.renamed(read, names), names, reader.files)

@@ -45,7 +45,7 @@ def read_table(
     else:
         raise PlanError(f"a Substrait read of kind {kind or 'none'} is not supported")
     base_names, base_types = _base_schema(message.base_schema, known, table)
-    positions = _positions(message, len(base_names))
+    positions = read_positions(message, len(base_names))
     own = [names.new(name) for name in base_names]
     # The projection decides what a filter inside the read may use too, unless there is a filter.
     kept = list(range(len(base_names))) if message.HasField("filter") else sorted(set(positions))
@@ -78,7 +78,7 @@ def _base_schema(message: Any, known: pa.Schema | None, table: str) -> tuple[lis
     return top_level_names(message.names, types), types
 
 
-def _positions(message: Any, n_columns: int) -> list[int]:
+def read_positions(message: Any, n_columns: int) -> list[int]:
     """Positions of the columns that the read emits."""
     if not message.HasField("projection"):
         return list(range(n_columns))
@@ -118,7 +118,7 @@ def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames) -> TableRead:
         columns.append(pa.array([literal.value for literal in literals], type_))
     schema = pa.schema(list(zip(own, types, strict=True)))
     data = pa.table(columns, schema=schema)
-    positions = _positions(message, len(own))
+    positions = read_positions(message, len(own))
     return TableRead(Values(ids.new(), schema, data), own, [own[i] for i in positions])
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.data_types import common_type
 from qcore.expression import Call, Cast, Column, Expr, Literal, col, conjuncts, same
 from qcore.frontends.substrait.dropped import (
     FETCH_COUNT,
@@ -23,7 +22,7 @@ from qcore.frontends.substrait.dropped import (
 )
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name
-from qcore.frontends.substrait.reads import read_table
+from qcore.frontends.substrait.reads import TableRead, read_positions, read_table
 from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader
 from qcore.functions import expr_type
 from qcore.joins import conjunction, make_join
@@ -40,9 +39,9 @@ from qcore.plan import (
     Project,
     SortKey,
     TopN,
-    UnionAll,
 )
-from qcore.schema import aggregate_schema, join_schema, project_schema, same_type
+from qcore.schema import aggregate_schema, join_schema, project_schema
+from qcore.set_operations import distinct, make_set_operation, union_all, with_common_types
 from qcore_ext.ground.status import PlanError
 
 # What sql.py writes into the hint of an anti join that Substrait cannot tell from NOT EXISTS.
@@ -62,8 +61,16 @@ _JOIN_KINDS = {
     11: "mark",
 }
 _JOIN_NAMES = {7: "left single", 10: "right single", 12: "right mark"}
-_SET_UNION_DISTINCT, _SET_UNION_ALL = 5, 6
-_SET_NAMES = {1: "EXCEPT", 2: "EXCEPT", 3: "INTERSECT", 4: "INTERSECT", 7: "EXCEPT ALL", 8: "INTERSECT ALL"}
+_UNION_DISTINCT, _UNION_ALL = 5, 6
+# What is done with the first input, and how the further ones come together before that; None: one after the other.
+_SET_KINDS = {
+    1: ("except", "union"),
+    2: ("except", "intersect"),
+    3: ("intersect", "union"),
+    4: ("intersect", None),
+    7: ("except_all", "union"),
+    8: ("intersect_all", None),
+}
 _DISTINCT = 2
 
 
@@ -79,15 +86,28 @@ class Relation:
         return Scope(self.node, self.columns)
 
 
+# Plans that stand for tables, by name: made anew wherever one is read, with names and ids of its own.
+Parts = Mapping[str, Callable[[NodeIds, ColumnNames], PlanNode]]
+
+
 class RelationReader:
-    """Reads the relations of one plan."""
+    """Reads the relations of one plan.
+
+    `functions` are names by anchor, `schemas` the tables there are, `parts` plans that stand for some of them. Plans
+    that become one share their `naming`.
+    """
 
     def __init__(
-        self, functions: Mapping[int, str], schemas: Mapping[str, pa.Schema] | None, by_datafusion: bool = False
+        self,
+        functions: Mapping[int, str],
+        schemas: Mapping[str, pa.Schema] | None,
+        by_datafusion: bool = False,
+        parts: Parts | None = None,
+        naming: tuple[NodeIds, ColumnNames] | None = None,
     ) -> None:
-        self.ids = NodeIds()
-        self.names = ColumnNames()
+        self.ids, self.names = naming or (NodeIds(), ColumnNames())
         self.schemas = schemas
+        self.parts: Parts = parts or {}
         self.files: dict[str, list[str]] = {}
         self.by_datafusion = by_datafusion
         self.expressions = ExpressionReader(functions, self._subquery)
@@ -146,7 +166,7 @@ class RelationReader:
     # --- relations ---
 
     def _read(self, message: Any) -> Relation:
-        table = read_table(message, self.schemas, self.ids, self.names, self.files)
+        table = self._part(message) or read_table(message, self.schemas, self.ids, self.names, self.files)
         node, columns = table.node, table.columns
         for name in ("filter", "best_effort_filter"):
             # A best-effort filter only prunes; the plan filters again above.
@@ -155,6 +175,15 @@ class RelationReader:
                 predicate = self.expressions.read(message.filter, scope)
                 node = self._filter_node(scope.node, predicate)
         return Relation(node, columns)
+
+    def _part(self, message: Any) -> TableRead | None:
+        """The plan that stands for the named table, if one does."""
+        make = self.parts.get(".".join(message.named_table.names))
+        if make is None:
+            return None
+        node = make(self.ids, self.names)
+        columns = list(node.schema.names)
+        return TableRead(node, columns, [columns[i] for i in read_positions(message, len(columns))])
 
     def _project(self, message: Any) -> Relation:
         child = self.read(message.input)
@@ -333,25 +362,35 @@ class RelationReader:
         return Relation(node, child.columns)
 
     def _set(self, message: Any) -> Relation:
-        if message.op not in (_SET_UNION_ALL, _SET_UNION_DISTINCT):
-            raise PlanError(f"the set operation {_SET_NAMES.get(message.op, message.op)} is not supported yet")
         inputs = [self.exact(self.read(part)) for part in message.inputs]
-        widths = {len(node.schema) for node in inputs}
-        if len(widths) > 1:
-            raise PlanError(f"the inputs of a UNION have {' and '.join(map(str, sorted(widths)))} columns")
-        only_counted = widths == {0}
+        if len(inputs) < 2:
+            raise PlanError(f"a set operation needs two inputs or more, not {len(inputs)}")
+        only_counted = all(len(node.schema) == 0 for node in inputs)
         if only_counted:
             row, true = self.names.new("row"), Literal(True, pa.bool_())
             inputs = [self._project_node(node, [row], [true]) for node in inputs]
-            widths = {1}
-        types = [common_type([node.schema.field(i).type for node in inputs]) for i in range(widths.pop())]
-        names = list(inputs[0].schema.names)
-        inputs = [self._typed(node, types) for node in inputs]
-        schema = pa.schema(list(zip(names, types, strict=True)))
-        node: PlanNode = UnionAll(self.ids.new(), schema, tuple(inputs))
-        if message.op == _SET_UNION_DISTINCT:
-            node = Aggregate(self.ids.new(), schema, node, tuple((name, col(name)) for name in names), ())
-        return Relation(node, [] if only_counted else names)
+        node = self._set_operation(message.op, inputs)
+        return Relation(node, [] if only_counted else list(node.schema.names))
+
+    def _set_operation(self, op: int, inputs: list[PlanNode]) -> PlanNode:
+        if op in (_UNION_DISTINCT, _UNION_ALL):
+            made = union_all(self.ids, with_common_types(self.ids, "UNION", inputs))
+            return made if op == _UNION_ALL else distinct(self.ids, made)
+        if op not in _SET_KINDS:
+            raise PlanError(f"a set operation of the unknown kind {op} cannot be run")
+        kind, together = _SET_KINDS[op]
+        first, *others = inputs
+        if together == "union":
+            others = [union_all(self.ids, with_common_types(self.ids, "a set operation", others))]
+        if together == "intersect":
+            others = [self._folded("intersect", others)]
+        return self._folded(kind, [first, *others])
+
+    def _folded(self, kind: str, inputs: list[PlanNode]) -> PlanNode:
+        first, *others = inputs
+        for other in others:
+            first = make_set_operation(self.ids, self.names, kind, first, other)
+        return first
 
     # --- parts ---
 
@@ -386,15 +425,6 @@ class RelationReader:
 
     def _project_node(self, node: PlanNode, names: Sequence[str], expressions: Sequence[Expr]) -> PlanNode:
         return Project(self.ids.new(), project_schema(names, expressions, node.schema), node, tuple(expressions))
-
-    def _typed(self, node: PlanNode, types: Sequence[pa.DataType]) -> PlanNode:
-        if all(same_type(field.type, type_) for field, type_ in zip(node.schema, types, strict=True)):
-            return node
-        expressions = [
-            col(field.name) if same_type(field.type, type_) else Cast(col(field.name), type_)
-            for field, type_ in zip(node.schema, types, strict=True)
-        ]
-        return self._project_node(node, node.schema.names, expressions)
 
 
 def _is_true(expr: Expr) -> bool:

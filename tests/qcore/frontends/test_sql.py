@@ -189,7 +189,6 @@ ERRORS = {
     "select a from t where a not in (select a from u) or a > 1": r"NOT IN \(subquery\) beside OR",
     "select a from t where (a in (select a from u)) is null": r"NOT IN \(subquery\) beside OR",
     "select sum(a) filter (where a > 1) over () from t": "FILTER in a window function is not supported yet",
-    "select a from t except all select a from u": "EXCEPT ALL and INTERSECT ALL are not supported yet",
     "select a from t tablesample bernoulli(10)": "TABLESAMPLE is not supported yet",
     "select * from t full join u using (a)": "write the condition with ON",
     "select unnest([1, 2])": "UNNEST is not supported yet",

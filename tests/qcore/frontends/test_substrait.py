@@ -255,7 +255,7 @@ ERRORS = {
         ),
         "nothing in common|not defined",
     ),
-    "set": (broken({"set": {"inputs": [read(), read()], "op": "SET_OP_MINUS_PRIMARY"}}), "EXCEPT is not supported"),
+    "set": (broken({"set": {"inputs": [read()], "op": "SET_OP_MINUS_PRIMARY"}}), "needs two inputs or more, not 1"),
     "join": (broken({"join": {"left": read(), "right": read(), "type": "JOIN_TYPE_LEFT_SINGLE"}}), "left single joins"),
     "table": (
         broken({"read": {**read()["read"], "named_table": {"names": ["tt"]}}}),

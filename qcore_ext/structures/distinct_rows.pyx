@@ -1,0 +1,107 @@
+"""Rows met so far, and which of a batch are new: what a recursive UNION keeps between its rounds. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from qcore_ext.data.batch cimport Batch, batch_ref, batch_take, batch_unref
+from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
+from qcore_ext.data.schema cimport TYPE_NESTED, DataType, Schema, schema_equal
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new,
+)
+from qcore_ext.structures.group_table cimport GroupTable, group_table_assign, group_table_free, group_table_new
+
+from qcore_ext.ground.status import PlanError, SchemaChangeError
+
+
+cdef class DistinctRows:
+    """A set of rows; nulls equal nulls. Used by one thread at a time.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the rows.
+    memory : Account
+        Pays for what is kept.
+    """
+    cdef GroupTable* table      # owned
+    cdef Buffer* scratch        # owned; a VectorScratch a column
+    cdef Schema schema
+    cdef Account memory
+
+    def __init__(self, Schema schema, Account memory):
+        cdef DataType* types
+        cdef int32_t i
+        cdef int32_t n_columns = schema.schema.n_fields
+        self.schema = schema
+        self.memory = memory
+        types = <DataType*> struct_new((n_columns + 1) * sizeof(DataType))
+        try:
+            for i in range(n_columns):
+                types[i] = schema.schema.fields[i].type
+                if types[i].id == TYPE_NESTED:
+                    raise PlanError(f"column {schema.schema.fields[i].name.decode()!r} is nested; rows with lists, "
+                                    "structs or maps cannot be told apart, use UNION ALL")
+            self.table = group_table_new(memory.account, types, n_columns, NULL)
+            self.scratch = buffer_new(memory.account, (n_columns + 1) * sizeof(VectorScratch))
+        finally:
+            struct_free(types)
+
+    def __dealloc__(self):
+        group_table_free(self.table)
+        buffer_unref(self.scratch)
+
+    def add(self, PyBatch batch):
+        """Take in a batch; gives its rows that were not there yet, each once, as a PyBatch.
+
+        SchemaChangeError when the batch is of another schema.
+        """
+        cdef Buffer* fresh = NULL
+        cdef Batch* taken = NULL
+        cdef int64_t n = 0
+        if not schema_equal(batch.batch.schema, self.schema.schema):
+            raise SchemaChangeError("rows of a recursive query changed their schema; cast its columns to one type")
+        try:
+            with nogil:
+                fresh = buffer_new(self.memory.account, (batch.batch.n_selected + 1) * sizeof(uint32_t))
+                n = self.find_fresh(batch.batch, <uint32_t*> fresh.data)
+                if n == batch.batch.n_rows:
+                    taken = batch_ref(batch.batch)
+                else:
+                    taken = batch_take(batch.batch, <uint32_t*> fresh.data, n, <Owner*> fresh, self.memory.account)
+            return PyBatch.wrap(taken)
+        finally:
+            batch_unref(taken)
+            buffer_unref(fresh)
+
+    cdef int64_t find_fresh(self, Batch* batch, uint32_t* fresh) except -1 nogil:
+        """Rows that open a group, in order; their number."""
+        cdef uint32_t numbers[VECTOR_ROWS]
+        cdef uint8_t met[VECTOR_ROWS]       # of the groups that this vector opened
+        cdef Vector* vectors = <Vector*> struct_new((batch.n_columns + 1) * sizeof(Vector))
+        cdef VectorScratch* scratch = <VectorScratch*> self.scratch.data
+        cdef const uint32_t* rows
+        cdef int64_t start = 0
+        cdef int64_t count = 0
+        cdef int64_t n, i, at, known
+        cdef int32_t c
+        try:
+            while start < batch.n_selected:
+                n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
+                rows = batch.selection + start if batch.selection != NULL else NULL
+                for c in range(batch.n_columns):
+                    column_load(batch.columns[c], start, rows, n, &scratch[c], &vectors[c])
+                known = self.table.n_groups
+                group_table_assign(self.table, vectors, n, numbers)
+                memset(met, 0, n)
+                for i in range(n):
+                    at = <int64_t> numbers[i] - known
+                    if at >= 0 and not met[at]:
+                        met[at] = 1
+                        fresh[count] = rows[i] if rows != NULL else <uint32_t> (start + i)
+                        count += 1
+                start += n
+        finally:
+            struct_free(vectors)
+        return count

@@ -1,0 +1,124 @@
+"""WITH RECURSIVE against DuckDB. SPEC Q2."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import qcore
+from oracle import assert_same_rows
+from qcore.plan import RecursiveUnion, WorkingTable
+from qcore_ext.data.capsule import PyBatch
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.structures.distinct_rows import DistinctRows
+
+EDGES = pa.table({"a": [1, 2, 3, 4, 2, 5, 6, 7, None], "b": [2, 3, 4, 2, 5, None, 7, 6, 1]})
+
+QUERIES = [
+    "with recursive r(n) as (select 1 union all select n + 1 from r where n < 50) select * from r",
+    "with recursive r as (select 1 as n, 'x' as s union all select n + 1, s || 'y' from r where n < 5) select * from r",
+    # A cycle ends only where rows met before count for nothing, nulls too.
+    "with recursive r(x) as (select 1 union select b from e join r on e.a = r.x) select x from r",
+    "with recursive r(n) as (select 1 union select (n * 3) % 1000 from r) select count(*), sum(n), min(n) from r",
+    "with recursive r(x, y) as (select a, b from e union select r.x, e.b from r join e on r.y = e.a) "
+    "select x, count(*), sum(y) from r group by x",
+    # Twice in the outer query, twice in its own, joined with a table, aggregated, in a subquery.
+    "with recursive r(n) as (select 1 union all select n + 1 from r where n < 4) "
+    "select p.n as p, q.n as q from r p, r q",
+    "with recursive r(n) as (select 1 union all select p.n + q.n from r p, r q where p.n < 20) select * from r",
+    "with recursive r(n) as (select 1 union select sum(n + b) from r, e where n < 10000) select * from r",
+    "select * from (with recursive x as (select 1 as n union all select n * 2 from x where n < 99) select n from x)",
+    "select a from e where a in "
+    "(with recursive r(n) as (select 2 union all select n + 1 from r where n < 4) select * from r)",
+    # Other tables of the list, before and after; one recursion over another.
+    "with recursive s as (select min(a) as m from e), "
+    "r(n) as (select m from s union all select n + 1 from r where n < 4), "
+    "t as (select n * 10 as n from r) select t.n, s.m from t, s",
+    "with recursive p(n) as (select 1 union all select n + 1 from p where n < 4), "
+    "q(m) as (select n from p union all select m + 10 from q where m < 30) select * from q",
+    # In place of a table of the same name.
+    "with recursive e as (select 7 as a union all select a - 1 from e where a > 0) select * from e",
+    # Types are the first part's.
+    "with recursive r as (select cast(1 as smallint) as n union all select n + 1 from r where n < 5) select * from r",
+    # A recursion without end, of which a part is enough.
+    "with recursive r(n) as (select 1 union all select n + 1 from r) select * from r limit 200",
+    "with recursive r(n) as (select a from e where a > 100 union all select n + 1 from r) select * from r",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_queries(query: str, duck: duckdb.DuckDBPyConnection) -> None:
+    duck.register("e", EDGES)
+    for threads in (1, 3):
+        assert_same_rows(qcore.sql(query, {"e": EDGES}, threads=threads).to_arrow(), duck.sql(query))
+
+
+def test_a_bare_null_has_the_type_of_the_repeated_part() -> None:
+    query = "with recursive r as (select 1 as n, null as p union all select n + 1, 'a' || n from r where n < 3) "
+    query += "select * from r"
+    assert qcore.sql(query).to_arrow().to_pydict() == {"n": [1, 2, 3], "p": [None, "a1", "a2"]}
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("with recursive r as (select 1 as n union all select n + 0.5 from r) select * from r", "column 'n' .* cast"),
+        ("with recursive r as (select n + 1 as n from r) select * from r", "'r' is no UNION"),
+        ("with recursive r as (select n from r union all select 1) select * from r", "'r' is named by the query of"),
+        ("with recursive r as (select 1 as n union all select n, 2 from r) select * from r", "1 columns .* with 2"),
+    ],
+)
+def test_refused(query: str, message: str) -> None:
+    with pytest.raises(qcore.PlanError, match=message):
+        qcore.sql(query)
+
+
+def endless(rounds_max: int, distinct: bool = False) -> RecursiveUnion:
+    first = qcore.PlanBuilder().values(pa.table({"n": [1, 2]}), id="first").build()
+    working = WorkingTable("working", first.schema, "r")
+    return RecursiveUnion("loop", first.schema, "r", (first, working), distinct, rounds_max)
+
+
+def test_rounds_are_limited() -> None:
+    with pytest.raises(qcore.ExecutionError, match=r"loop.*more than 7 rounds of r"):
+        qcore.Session(threads=2).execute(endless(7)).to_arrow()
+    assert qcore.Session(threads=2).execute(endless(7, distinct=True)).to_arrow().num_rows == 2
+
+
+def test_an_error_of_a_round_is_the_query_s() -> None:
+    query = "with recursive r(n) as (select 9000000000000000000 union all select n + n from r) select * from r"
+    with pytest.raises(qcore.ExecutionError, match="overflow"):
+        qcore.sql(query, threads=2).to_arrow()
+
+
+def test_cancelled_by_its_timeout() -> None:
+    query = "with recursive r(n) as (select 1 union all select n from r) select sum(n) from r"
+    with pytest.raises(qcore.Timeout):
+        qcore.sql(query, timeout=0.3).to_arrow()
+
+
+def test_explained() -> None:
+    query = "with recursive r(n) as (select 1 union select n + 1 from r where n < 5) select * from r"
+    text = qcore.sql(query).explain()
+    assert "RecursiveUnion r distinct" in text
+    assert "WorkingTable r" in text
+
+
+def test_distinct_rows() -> None:
+    """Each row once over many batches and types, the first of its equals; nulls and NaN equal themselves."""
+    schema = pa.schema({"a": pa.int64(), "s": pa.string(), "f": pa.float64()})
+    met = DistinctRows(Schema(schema), Account())
+    nan = float("nan")
+    rows = [(i % 700, f"{'long ' * 5}{i % 3}" if i % 5 else None, nan if i % 2 else 0.5) for i in range(9_000)]
+    seen: list[tuple[object, ...]] = []
+    for start in range(0, 9_000, 2_500):
+        part = rows[start : start + 2_500]
+        batch = pa.RecordBatch.from_arrays(
+            [pa.array(column, type_) for column, type_ in zip(zip(*part, strict=True), schema.types, strict=True)],
+            schema=schema,
+        )
+        fresh = pa.record_batch(met.add(PyBatch.from_arrow(batch)))
+        seen += map(repr, zip(*(column.to_pylist() for column in fresh.columns), strict=True))
+    assert seen == list(dict.fromkeys(map(repr, rows)))
