@@ -15,6 +15,8 @@ from qcore.errors import (
     Timeout,
 )
 from qcore.expression import Expr, col, lit
+from qcore.output_buffers import OutputBufferManager, OutputBuffers, Pages
+from qcore.partition_files import PartitionManifest
 from qcore.plan_builder import PlanBuilder, agg
 from qcore.polled_query import NativeOperator, PolledQuery, polled
 from qcore.protocols import (
@@ -43,6 +45,10 @@ __all__ = [
     "MemoryLimitError",
     "NativeOperator",
     "Operator",
+    "OutputBufferManager",
+    "OutputBuffers",
+    "Pages",
+    "PartitionManifest",
     "PlanBuilder",
     "PlanError",
     "PollPull",

@@ -17,6 +17,7 @@ from qcore.plan import (
     LocalPartition,
     NestedLoopJoin,
     OrderBy,
+    PartitionedOutput,
     PlanNode,
     Project,
     RecursiveUnion,
@@ -230,6 +231,11 @@ def _partition(node: LocalPartition) -> str:
     return f"{node.kind.replace('_', ' ')}{keys}"
 
 
+def _output(node: PartitionedOutput) -> str:
+    keys = f" by [{', '.join(node.keys)}]" if node.keys else ""
+    return f"{node.kind} into {node.partitions}{keys}" + (f" files in {node.path}" if node.path else "")
+
+
 def _user(node: UserSource | UserOperator | UserSink) -> str:
     """The operator's class, and what its explain() says, if it has one that needs no instance."""
     explain = None if isinstance(node.factory, type) else getattr(node.factory, "explain", None)
@@ -251,6 +257,7 @@ _DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
     LocalPartition: _partition,
     RecursiveUnion: lambda node: f"{node.key}{' distinct' if node.distinct else ''}",
     WorkingTable: lambda node: node.key,
+    PartitionedOutput: _output,
     CallbackSink: lambda node: getattr(node.callback, "__name__", type(node.callback).__name__),
     UserSource: _user,
     UserOperator: _user,

@@ -18,7 +18,9 @@ from qcore.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.compile import compile_predicate, compile_projection
 from qcore.config import Settings
 from qcore.expression import Expr, col, column_names
+from qcore.file_sets import check_absent
 from qcore.grouping_sets import GroupingSets, expanded
+from qcore.partition_files import PartitionFiles
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
@@ -34,6 +36,7 @@ from qcore_ext.operators.limit import Limit, LimitState
 from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
 from qcore_ext.operators.order_by import OrderBy
+from qcore_ext.operators.partitioned_output import PartitionedOutput
 from qcore_ext.operators.project import Project
 from qcore_ext.operators.python_operator import PythonOperator
 from qcore_ext.operators.result_sink import ResultSink
@@ -42,6 +45,7 @@ from qcore_ext.operators.top_n import TopN
 from qcore_ext.operators.window import Window
 from qcore_ext.structures.batch_queue import BatchQueue
 from qcore_ext.structures.join_bridge import JoinBridge
+from qcore_ext.structures.output_buffer import OutputBuffer
 from qcore_ext.structures.sort_state import SortState
 from qcore_ext.structures.split_queue import SplitQueue
 
@@ -75,6 +79,7 @@ class Lowered:
     split_queues: dict[str, SplitQueue]
     memory: Account
     results: BatchQueue | None
+    output: OutputBuffer | None = None
 
 
 # A top-n of more rows is sorted whole: keeping the best so far would save nothing.
@@ -135,6 +140,7 @@ class Lowering:
         self.memory = Account(None, settings.memory_limit or 0)
         self.closed: list[Pipeline] = []
         self.split_queues: dict[str, SplitQueue] = {}
+        self.output: OutputBuffer | None = None
         self._methods: dict[type[p.PlanNode], Callable[[Any], Pipeline]] = {
             p.Scan: self.scan,
             p.Values: self.values,
@@ -153,6 +159,7 @@ class Lowering:
             p.RecursiveUnion: self.recursive_union,
             p.LocalPartition: self.local_partition,
             p.CallbackSink: self.callback_sink,
+            p.PartitionedOutput: self.partitioned_output,
             p.UserSource: self.user_source,
             p.UserOperator: self.user_operator,
             p.UserSink: self.user_sink,
@@ -169,11 +176,11 @@ class Lowering:
         """Lower the whole plan; its rows go to the queue `results`, unless it ends in a sink of its own."""
         pipeline = self.lower(root)
         results = None
-        if not isinstance(root, (p.CallbackSink, p.UserSink)):
+        if not isinstance(root, p.Sink):
             results = BatchQueue(pipeline.drivers)
             pipeline.add("result", lambda driver: ResultSink("result", self.memory, results))
         self.closed.append(pipeline)
-        return Lowered(self.closed, self.split_queues, self.memory, results)
+        return Lowered(self.closed, self.split_queues, self.memory, results, self.output)
 
     # --- sources ---
 
@@ -425,6 +432,21 @@ class Lowering:
     def callback_sink(self, node: p.CallbackSink) -> Pipeline:
         pipeline = self.lower(node.child)
         pipeline.add(node.id, lambda driver: CallbackSink(node.id, self.memory, node.callback))
+        return pipeline
+
+    def partitioned_output(self, node: p.PartitionedOutput) -> Pipeline:
+        pipeline = self.lower(node.child)
+        keys = list(node.keys)
+        target: OutputBuffer | PartitionFiles
+        if node.path is None:
+            target = self.output = OutputBuffer(node.kind, node.partitions, pipeline.drivers, node.buffer_bytes)
+        else:
+            check_absent(node.path, f"partitioned_output (node {node.id})")
+            schema = pa.schema(Schema(node.schema))
+            target = PartitionFiles(node.path, schema, node.keys, node.partitions, pipeline.drivers)
+        pipeline.add(
+            node.id, lambda driver: PartitionedOutput(node.id, self.memory, target, node.partitions, keys)
+        )
         return pipeline
 
     # --- written in Python ---

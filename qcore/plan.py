@@ -293,14 +293,34 @@ class UserOperator(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class UserSink(Unary):
-    """A sink written in Python: a SinkOperator, or what makes an Operator. Ends the plan."""
+class Sink(Unary):
+    """Ends a plan: takes its rows, gives none."""
+
+
+@dataclass(frozen=True, eq=False)
+class UserSink(Sink):
+    """A sink written in Python: a SinkOperator, or what makes an Operator."""
 
     factory: Any
 
 
 @dataclass(frozen=True, eq=False)
-class CallbackSink(Unary):
+class CallbackSink(Sink):
     """Give each batch (a pyarrow.RecordBatch) to `callback`; it may return qcore.Blocked(reason, future)."""
 
     callback: Any = field(default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedOutput(Sink):
+    """Give the rows to other tasks, as pages for `partitions` consumers.
+
+    `kind`: partitioned (by the hash of `keys`), broadcast (each gets all) or arbitrary (whoever asks first). Pages wait
+    in buffers of `buffer_bytes` for who fetches them, or are written to Arrow files in the folder `path`.
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+    partitions: int
+    buffer_bytes: int
+    path: str | None = None

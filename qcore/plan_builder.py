@@ -16,7 +16,6 @@ from qcore.naming import ColumnNames, NodeIds, fresh_ids, with_ids
 from qcore.plan import (
     Aggregate,
     AggregateCall,
-    CallbackSink,
     Filter,
     Limit,
     LocalPartition,
@@ -24,9 +23,9 @@ from qcore.plan import (
     PlanNode,
     Project,
     Scan,
+    Sink,
     SortKey,
     TopN,
-    UserSink,
     Values,
 )
 from qcore.schema import (
@@ -43,6 +42,7 @@ from qcore.schema import (
     without_metadata,
 )
 from qcore.set_steps import SetSteps
+from qcore.sink_steps import STEP_OF, SinkSteps
 from qcore.user_steps import UserSteps
 from qcore_ext.ground.status import PlanError
 
@@ -83,7 +83,7 @@ def agg(function: str, *arguments: Expression, distinct: bool = False, filter: E
     return Agg(function, arguments, distinct, filter)
 
 
-class PlanBuilder(SetSteps, UserSteps):
+class PlanBuilder(SetSteps, UserSteps, SinkSteps):
     """Builds a plan; every step gives a new builder, so that one may be continued in several ways.
 
     Expressions are col() and lit() combined with operators, a column's name, or SQL text (which needs the `sql` extra).
@@ -277,13 +277,6 @@ class PlanBuilder(SetSteps, UserSteps):
         made = LocalPartition(id or self._new_id(), node.schema, node, kind, tuple(keys), drivers)
         return self._continued(made)
 
-    def callback(self, function: Callable[[pa.RecordBatch], Any], id: str | None = None) -> PlanBuilder:
-        """End the plan in a function that gets each batch; it may return qcore.Blocked(reason, future) (SPEC V12)."""
-        node = self._input("callback")
-        if not callable(function):
-            raise PlanError(f"callback() takes a function, not a {type(function).__name__}")
-        return self._continued(CallbackSink(id or self._new_id(), node.schema, node, function))
-
     # --- two inputs ---
 
     def hash_join(
@@ -368,9 +361,8 @@ class PlanBuilder(SetSteps, UserSteps):
     def _input(self, step: str) -> PlanNode:
         if self._node is None:
             raise PlanError(f"{step}() needs an input: start with scan() or values()")
-        if isinstance(self._node, (CallbackSink, UserSink)) and step != "build":
-            ended = "callback" if isinstance(self._node, CallbackSink) else "sink"
-            raise PlanError(f"{step}() after {ended}(): a {ended} ends the plan")
+        if isinstance(self._node, Sink) and step != "build":
+            raise PlanError(f"{step}() after {STEP_OF[type(self._node)]}(): a sink ends the plan")
         return self._node
 
     def _expect_no_input(self, step: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,8 +15,9 @@ import pyarrow as pa
 from qcore import plan as p
 from qcore.config import Settings
 from qcore.connectors.base import Split
-from qcore.errors import QcoreError, Timeout
+from qcore.errors import PlanError, QcoreError, Timeout
 from qcore.lowering import Lowering
+from qcore.output_buffers import OutputBufferManager, OutputBuffers
 from qcore.protocols import IterOutcome
 from qcore.recursion import recursive_stream
 from qcore.scans import Scans, expand_views
@@ -53,6 +55,8 @@ class Task:
         Bytes its operators may keep.
     batch_rows : int, optional
         Rows of a batch that sources aim at.
+    id : str, optional
+        By which OutputBufferManager knows its output; by default one of its own.
 
     Examples
     --------
@@ -70,8 +74,9 @@ class Task:
         *,
         memory_limit: int | None = None,
         batch_rows: int | None = None,
+        id: str | None = None,
     ) -> None:
-        self._open(plan, Settings.make(drivers, memory_limit, None, batch_rows, None))
+        self._open(plan, Settings.make(drivers, memory_limit, None, batch_rows, None), id)
 
     @classmethod
     def of_plan(cls, plan: p.PlanNode, settings: Settings) -> Task:
@@ -80,8 +85,9 @@ class Task:
         task._open(plan, settings)
         return task
 
-    def _open(self, plan: p.PlanNode, settings: Settings) -> None:
+    def _open(self, plan: p.PlanNode, settings: Settings, id: str | None = None) -> None:
         self.settings = settings
+        self.id = uuid.uuid4().hex if id is None else id
         self.plan = plan = expand_views(plan)
         #: Schema of the batches, as the engine gives them: every column nullable, dictionaries as their values.
         self.schema: pa.Schema = pa.schema(Schema(plan.schema))
@@ -101,6 +107,11 @@ class Task:
             scheduler_of(settings.threads),
             lowered.split_queues,
         )
+        self._output: OutputBuffers | None = None
+        if lowered.output is not None:
+            assert isinstance(plan, p.PartitionedOutput)
+            self._output = OutputBuffers(self.id, plan.kind, lowered.output, self.schema, self._engine)
+            OutputBufferManager.instance().add(self._output)
         self._feeders: list[threading.Thread] = []
         self._waiting_splits: list[Any] = []
 
@@ -166,8 +177,26 @@ class Task:
             if self._engine.state == "created":  # not cancelled meanwhile
                 self._engine.start()
 
+    def output_buffers(self) -> OutputBuffers:
+        """The pages of a plan that ends in partitioned_output(); starts the task if need be (SPEC V11).
+
+        Raises
+        ------
+        PlanError
+            The plan ends otherwise, or in files.
+        """
+        if self._output is None:
+            raise PlanError("the plan does not end in partitioned_output() without a path: it has no output buffers")
+        self.start()
+        return self._output
+
+    def _expect_batches(self) -> None:
+        if self._output is not None:
+            raise PlanError("the plan ends in partitioned_output(): its rows come from task.output_buffers()")
+
     def run_on_caller(self) -> Iterator[pa.RecordBatch]:
         """The result's batches, computed on this thread alone as they are asked for (SPEC D3)."""
+        self._expect_batches()
         try:
             self._feed()
             while not self._engine.run_on_caller(until=self._reader):
@@ -197,6 +226,7 @@ class Task:
         Timeout
             `timeout` seconds after the first batch was asked for, the task is still running; it is cancelled.
         """
+        self._expect_batches()
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             self.start()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from qcore.plan import PlanNode, UserOperator, UserSink, UserSource
+from qcore.plan import PlanNode, UserOperator, UserSource
 from qcore.protocols import BatchIterator, Operator, SinkOperator, SourceOperator, StatelessOperator
 from qcore.schema import check_unique, without_metadata
 from qcore_ext.ground.status import PlanError
@@ -38,7 +38,7 @@ class UserSteps:
             Drivers it runs in; by default a SourceOperator's own `partitions` (None: one a thread), else 1.
         """
         self._expect_no_input("source")
-        factory = _user_factory(factory, SourceOperator, "source()")
+        factory = user_factory(factory, SourceOperator, "source()")
         if partitions is None:
             partitions = factory.partitions if isinstance(factory, SourceOperator) else 1
         if schema is None:
@@ -53,23 +53,15 @@ class UserSteps:
         BatchIterator for each driver. One more may be made here to ask its output_schema; it never runs.
         """
         node = self._input("operator")
-        factory = _user_factory(factory, StatelessOperator, "operator()")
+        factory = user_factory(factory, StatelessOperator, "operator()")
         schema = _promised_schema(factory, node.schema, "operator()")
         if not isinstance(schema, pa.Schema):
             raise PlanError(f"operator(): output_schema() gave a {type(schema).__name__}, not a pyarrow.Schema")
         check_unique(schema.names, "operator()")
         return self._continued(UserOperator(id or self._new_id(), without_metadata(schema), node, factory))
 
-    def sink(self, factory: Any, id: str | None = None) -> Self:
-        """End the plan in an operator written in Python: a SinkOperator, or a class or function that makes an Operator
-        for each driver.
-        """
-        node = self._input("sink")
-        factory = _user_factory(factory, SinkOperator, "sink()")
-        return self._continued(UserSink(id or self._new_id(), node.schema, node, factory))
 
-
-def _user_factory(factory: Any, shared: type, where: str) -> Any:
+def user_factory(factory: Any, shared: type, where: str) -> Any:
     """What makes the operators of a step: an object of class `shared`, which serves all drivers, or a callable."""
     if isinstance(factory, type) and issubclass(factory, shared):
         return factory()

@@ -279,3 +279,12 @@ def _mask(array: pa.Array, rng: np.random.Generator, null_share: float) -> pa.Ar
         return pa.DictionaryArray.from_arrays(indices, array.dictionary)
     assert array.offset == 0
     return pa.Array.from_buffers(array.type, n_rows, [bitmap, *array.buffers()[1:]])
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Without dictionary encoding, as batches leave the engine."""
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))

@@ -13,7 +13,6 @@ from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, wind
 from qcore.plan import (
     Aggregate,
     AggregateCall,
-    CallbackSink,
     EnforceSingleRow,
     Filter,
     HashJoin,
@@ -25,10 +24,10 @@ from qcore.plan import (
     Project,
     RecursiveUnion,
     Scan,
+    Sink,
     TopN,
     UnionAll,
     UserOperator,
-    UserSink,
     UserSource,
     Values,
     Window,
@@ -73,7 +72,7 @@ class _Pruner:
             return node
         if isinstance(node, RecursiveUnion):
             return rebuilt(node, [self.exact(child, child.schema.names) for child in node.inputs])
-        assert isinstance(node, (EnforceSingleRow, CallbackSink, UserOperator, UserSink))
+        assert isinstance(node, (EnforceSingleRow, UserOperator, Sink))
         return rebuilt(node, [self.exact(node.child, node.child.schema.names)])
 
     def narrow(self, node: PlanNode, wanted: set[str]) -> PlanNode:

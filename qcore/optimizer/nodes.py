@@ -12,17 +12,16 @@ from qcore.naming import NodeIds
 from qcore.plan import (
     Aggregate,
     Binary,
-    CallbackSink,
     HashJoin,
     NestedLoopJoin,
     PlanNode,
     Project,
     RecursiveUnion,
     Scan,
+    Sink,
     Unary,
     UnionAll,
     UserOperator,
-    UserSink,
     Window,
 )
 from qcore.schema import join_schema, project_schema
@@ -37,7 +36,7 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
     old = node.children
     if all(a is b for a, b in zip(old, children, strict=True)):
         return node
-    if isinstance(node, (UnionAll, RecursiveUnion, CallbackSink, UserOperator, UserSink)):
+    if isinstance(node, (UnionAll, RecursiveUnion, UserOperator, Sink)):
         ordered = [picked(new, was.schema.names, ids) for was, new in zip(old, children, strict=True)]
         return node.with_children(*ordered)
     if isinstance(node, (HashJoin, NestedLoopJoin)):

@@ -4,13 +4,12 @@ Nothing is copied: a partition is the same columns under a selection. The indice
 one buffer, sorted by partition with one counting sort, ascending within each.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
 from libc.string cimport memset
 
-from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load, column_ref
-from qcore_ext.data.schema cimport CSchema, schema_index
+from qcore_ext.data.column cimport VECTOR_ROWS, column_ref
+from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new,
 )
@@ -18,53 +17,18 @@ from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
 from qcore_ext.structures.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, BatchQueue, QueueAnswer
+from qcore_ext.structures.hash_partitioner cimport (
+    PARTITIONS_MAX, HashPartitioner, count_rows, counts_to_places, place_rows,
+)
 
-from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore_ext.ground.status import PlanError
 
 cdef enum PartitionKind:
     KIND_GATHER = 0
     KIND_ROUND_ROBIN = 1
     KIND_HASH = 2
 
-cdef enum:
-    PARTITIONS_MAX = 4096
-
 KINDS = {"gather": KIND_GATHER, "round_robin": KIND_ROUND_ROBIN, "hash": KIND_HASH}
-
-
-cdef void assign_partitions(
-    const uint64_t* hashes,     # IN
-    int64_t n,
-    int64_t n_partitions,
-    uint16_t* partitions,       # OUT
-    int64_t* counts,            # IN/OUT
-) noexcept nogil:
-    cdef int64_t i
-    # Bits 32 and up of the hash, scaled to the number of partitions without dividing.
-    for i in range(n):
-        partitions[i] = <uint16_t> (((hashes[i] >> 32) * <uint64_t> n_partitions) >> 32)
-    for i in range(n):
-        counts[partitions[i]] += 1
-
-
-cdef void place_rows(
-    const uint16_t* partitions,     # IN
-    const uint32_t* selection,      # IN; NULL: row i is row i
-    int64_t n,
-    int64_t* places,                # IN/OUT; next place of each partition
-    uint32_t* rows,                 # OUT
-) noexcept nogil:
-    cdef int64_t i, place
-    if selection == NULL:
-        for i in range(n):
-            place = places[partitions[i]]
-            places[partitions[i]] = place + 1
-            rows[place] = <uint32_t> i
-    else:
-        for i in range(n):
-            place = places[partitions[i]]
-            places[partitions[i]] = place + 1
-            rows[place] = selection[i]
 
 
 cdef class LocalPartition(Operator):
@@ -89,33 +53,27 @@ cdef class LocalPartition(Operator):
     cdef int64_t n_held
     cdef int64_t next_queue         # round robin
     cdef int kind
-    cdef list key_names
-    cdef int32_t* keys              # key columns
-    cdef int32_t n_keys
-    cdef VectorScratch* scratch
+    cdef HashPartitioner partitioner    # None unless by hash
     cdef bint finish_called
     cdef bint left
 
     def __init__(self, str node_id, Account query_memory, list queues, str kind="gather", list key_names=None):
         cdef int64_t i
         Operator.__init__(self, "LocalPartition", node_id, query_memory)
-        self.key_names = [name.encode() for name in key_names or []]
         if kind not in KINDS:
             raise PlanError(f"a local partition is one of {', '.join(KINDS)}, not {kind!r}")
         self.kind = KINDS[kind]
         if not 1 <= len(queues) <= PARTITIONS_MAX or (self.kind == KIND_GATHER and len(queues) > 1):
             raise PlanError(f"a {kind} local partition cannot have {len(queues)} consumers")
-        if self.kind == KIND_HASH and not self.key_names:
-            raise PlanError("a hash local partition needs at least one key column")
+        if self.kind == KIND_HASH:
+            self.partitioner = HashPartitioner(key_names or [], len(queues))
         if len(queues) == 1:
             self.kind = KIND_GATHER
         self.queue_objects = [<BatchQueue?> queue for queue in queues]
         self.n_queues = <int64_t> len(queues)
-        self.n_keys = <int32_t> len(self.key_names)
         self.queues = <void**> struct_new(self.n_queues * sizeof(void*))
         self.held = <Batch**> struct_new(self.n_queues * sizeof(Batch*))
         self.places = <int64_t*> struct_new((self.n_queues + 1) * sizeof(int64_t))
-        self.keys = <int32_t*> struct_new((self.n_keys + 1) * sizeof(int32_t))
         for i in range(self.n_queues):
             self.queues[i] = <void*> self.queue_objects[i]
 
@@ -124,22 +82,15 @@ cdef class LocalPartition(Operator):
         struct_free(self.queues)
         struct_free(self.held)
         struct_free(self.places)
-        struct_free(self.keys)
-        struct_free(self.scratch)
 
     cdef int open(self) except -1 nogil:
         if self.kind == KIND_HASH:
-            self.scratch = <VectorScratch*> struct_new(sizeof(VectorScratch))
+            self.partitioner.open()
         return 0
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
-        cdef int32_t i
         if self.kind == KIND_HASH:
-            with gil:
-                for i in range(self.n_keys):
-                    self.keys[i] = schema_index(schema, <bytes> self.key_names[i])
-                    if self.keys[i] < 0:
-                        raise SchemaChangeError(f"key column {self.key_names[i].decode()!r} is missing from the input")
+            self.partitioner.bind(schema)
         return Operator.bind(self, schema)
 
     cdef bint needs_input(self) noexcept nogil:
@@ -160,7 +111,7 @@ cdef class LocalPartition(Operator):
         cdef int64_t n = batch.n_selected
         cdef int64_t n_queues = self.n_queues
         cdef int64_t* places = self.places
-        cdef int64_t i, start, total
+        cdef int64_t i, start
         cdef uint32_t* rows
         cdef bint done = False
         cdef Buffer* row_buffer = NULL
@@ -170,12 +121,8 @@ cdef class LocalPartition(Operator):
             rows = <uint32_t*> row_buffer.data
             memset(places, 0, n_queues * sizeof(int64_t))
             self.hash_rows(batch, <uint16_t*> partitions.data)
-            total = 0
-            for i in range(n_queues):       # counts become first places
-                start = total
-                total += places[i]
-                places[i] = start
-            place_rows(<const uint16_t*> partitions.data, batch.selection, n, places, rows)
+            counts_to_places(places, n_queues)
+            place_rows(<const uint16_t*> partitions.data, batch.selection, 0, n, places, rows)
             start = 0
             for i in range(n_queues):       # places are ends now
                 if places[i] > start:
@@ -192,20 +139,12 @@ cdef class LocalPartition(Operator):
 
     cdef int hash_rows(self, Batch* batch, uint16_t* partitions) except -1 nogil:
         """Partition of every row that counts, and how many each has into `places`."""
-        cdef uint64_t hashes[VECTOR_ROWS]
-        cdef Vector vector
-        cdef int64_t start, n
-        cdef int32_t key
-        cdef const uint32_t* rows = NULL
-        start = 0
+        cdef int64_t start = 0
+        cdef int64_t n
         while start < batch.n_selected:
             n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
-            if batch.selection != NULL:
-                rows = batch.selection + start
-            for key in range(self.n_keys):
-                column_load(batch.columns[self.keys[key]], start, rows, n, self.scratch, &vector)
-                hash_vector(&vector, n, key > 0, hashes)
-            assign_partitions(hashes, n, self.n_queues, partitions + start, self.places)
+            self.partitioner.assign(batch, start, n, partitions + start)
+            count_rows(partitions + start, n, self.places)
             start += n
         return 0
 
@@ -298,5 +237,5 @@ cdef class LocalPartition(Operator):
     cdef void close(self) noexcept nogil:
         self.drop_held()
         self.leave()
-        struct_free(self.scratch)
-        self.scratch = NULL
+        if self.partitioner is not None:
+            self.partitioner.close()

@@ -1,4 +1,4 @@
-"""Lists, structs and maps of a join's build side: kept as they came, put together once by pyarrow. Floor E3."""
+"""Lists, structs and maps that are kept: as they came, put together once by pyarrow. Floor E3."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -43,14 +43,14 @@ cdef Batch* nested_part(Batch* batch, const CSchema* stored, const int32_t* posi
     return part
 
 
-cdef Batch* nested_concat(const OwnerList* parts) except NULL nogil:
+cdef Batch* nested_concat(const OwnerList* parts, int64_t* n_bytes) except NULL nogil:
     cdef Batch* whole
     with gil:
-        whole = concat_with_gil(parts)
+        whole = concat_with_gil(parts, n_bytes)
     return whole
 
 
-cdef Batch* concat_with_gil(const OwnerList* parts) except NULL:
+cdef Batch* concat_with_gil(const OwnerList* parts, int64_t* n_bytes) except NULL:
     import pyarrow
 
     cdef PyBatch whole
@@ -58,5 +58,7 @@ cdef Batch* concat_with_gil(const OwnerList* parts) except NULL:
     batches = [pyarrow.record_batch(PyBatch.wrap(<Batch*> parts.items[i])) for i in range(parts.n_items)]
     rows = pyarrow.Table.from_batches(batches).combine_chunks()
     columns = [column.chunk(0) if column.num_chunks else column.combine_chunks() for column in rows.columns]
+    if n_bytes != NULL:
+        n_bytes[0] = rows.nbytes
     whole = PyBatch.from_arrow(pyarrow.record_batch(columns, schema=rows.schema))
     return batch_ref(whole.batch)

@@ -174,7 +174,7 @@ ERRORS = {
     "union of unlike": (lambda: lines().union_all(orders()), "input 2 has 3 columns, the first input 4"),
     "no input": (lambda: PlanBuilder().filter(col("a") > 1), "start with scan"),
     "second scan": (lambda: lines().scan("orders"), "starts a plan"),
-    "after callback": (lambda: lines().callback(print).limit(1), "a callback ends the plan"),
+    "after callback": (lambda: lines().callback(print).limit(1), "a sink ends the plan"),
     "values": (lambda: PlanBuilder().values([1, 2]), "takes Arrow data, not a list"),
 }
 

@@ -13,7 +13,7 @@ from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
 from qcore_ext.structures.batch_queue import BatchQueue
 from qcore_ext.testing import run_chain
-from random_tables import ALL_TYPES, KEY_TYPES, SIZES, random_table
+from random_tables import ALL_TYPES, KEY_TYPES, SIZES, plain, random_table
 
 
 def partition(
@@ -30,15 +30,6 @@ def partition(
         out = run_chain([LocalExchange("1", memory, queue, Schema(table.schema))])
         parts.append(pa.Table.from_batches(out, schema=out[0].schema if out else table.schema))
     return parts
-
-
-def plain(table: pa.Table) -> pa.Table:
-    """Without dictionary encoding, as batches leave the engine."""
-    fields = [
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
 
 
 @pytest.mark.parametrize("type_", KEY_TYPES, ids=str)

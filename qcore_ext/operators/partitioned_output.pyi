@@ -1,0 +1,18 @@
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+
+@disjoint_base
+class PartitionedOutput(Operator):
+    def __init__(
+        self,
+        node_id: str,
+        query_memory: Account,
+        target: Any,
+        n_partitions: int,
+        key_names: list[str],
+        page_bytes: int = 1 << 20,
+    ) -> None: ...

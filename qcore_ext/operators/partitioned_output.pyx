@@ -1,0 +1,177 @@
+"""Sink that gives rows to other tasks: as pages, by the hash of keys, into buffers or files. Floor E4. SPEC V11, H1."""
+
+from libc.stdint cimport int64_t, uint16_t
+from libc.string cimport memset
+
+from qcore_ext.data.batch cimport Batch, batch_unref
+from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.column cimport VECTOR_ROWS
+from qcore_ext.data.schema cimport CSchema
+from qcore_ext.ground.memory cimport Account
+from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
+from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
+from qcore_ext.structures.hash_partitioner cimport HashPartitioner
+from qcore_ext.structures.output_buffer cimport OutputBuffer
+from qcore_ext.structures.page_builder cimport FullPage, PageBuilder
+
+from qcore_ext.ground.status import PlanError
+
+
+cdef class PartitionedOutput(Operator):
+    """Collects rows into pages and hands these on.
+
+    Parameters
+    ----------
+    node_id : str
+    query_memory : Account
+    target : OutputBuffer or object
+        Where pages go. An object that is no OutputBuffer has `write(partition, batch)`, with an object that has
+        __arrow_c_array__, and `producer_done(finished)`, which comes once from each operator; it never makes wait.
+    n_partitions : int
+        Of the target.
+    key_names : list of str
+        Columns to hash. Without any, all rows go to partition 0.
+    page_bytes : int
+        Size aimed at.
+    """
+    cdef OutputBuffer buffer            # None when there is a writer
+    cdef object writer
+    cdef PageBuilder builder
+    cdef HashPartitioner partitioner    # None: one partition
+    cdef Batch* batch                   # owned; being taken in
+    cdef int64_t position               # rows of it done
+    cdef uint16_t* partitions           # owned by the struct below
+    cdef uint16_t[VECTOR_ROWS] partitions_room
+    cdef bint finish_called
+    cdef bint left
+
+    def __init__(
+        self, str node_id, Account query_memory, target, int64_t n_partitions, list key_names,
+        int64_t page_bytes=1 << 20,
+    ):
+        Operator.__init__(self, "PartitionedOutput", node_id, query_memory)
+        if n_partitions > 1 and not key_names:
+            n_partitions = 1
+        if isinstance(target, OutputBuffer):
+            self.buffer = target
+            if n_partitions > self.buffer.n_partitions:
+                raise PlanError(f"{n_partitions} partitions do not fit {self.buffer.n_partitions} buffers")
+        else:
+            self.writer = target
+        if n_partitions > 1:
+            self.partitioner = HashPartitioner(key_names, n_partitions, between_tasks=True)
+        self.builder = PageBuilder(self.memory, n_partitions, page_bytes)
+        self.partitions = &self.partitions_room[0]
+        memset(self.partitions, 0, VECTOR_ROWS * sizeof(uint16_t))
+
+    def __dealloc__(self):
+        batch_unref(self.batch)
+
+    cdef int open(self) except -1 nogil:
+        if self.partitioner is not None:
+            self.partitioner.open()
+        return 0
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        if self.partitioner is not None:
+            self.partitioner.bind(schema)
+        self.builder.bind(schema)
+        return Operator.bind(self, schema)
+
+    cdef bint needs_input(self) noexcept nogil:
+        return self.batch == NULL and not self.finish_called
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        self.batch = batch
+        self.position = 0
+        return ACCEPTED
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        cdef bint closed = False
+        while True:
+            if self.builder.n_full > 0 and self.buffer is not None and self.buffer.is_full(token):
+                self.blocked_reason = WAIT_FOR_CONSUMER
+                return BLOCKED
+            self.give_page()
+            if self.builder.n_full > 0:
+                continue
+            if self.left or (self.buffer is not None and not self.buffer.has_consumers()):
+                return FINISHED
+            if self.batch != NULL:
+                self.take_rows()
+            elif not self.finish_called:
+                return NEEDS_INPUT
+            elif not closed:
+                closed = True
+                self.builder.close_pages()
+            else:
+                self.leave(True)
+                return FINISHED
+
+    cdef int take_rows(self) except -1 nogil:
+        """One vector of the batch."""
+        cdef int64_t n = min(self.batch.n_selected - self.position, <int64_t> VECTOR_ROWS)
+        if n > 0:
+            if self.partitioner is not None:
+                self.partitioner.assign(self.batch, self.position, n, self.partitions)
+            self.builder.append(self.batch, self.position, n, self.partitions)
+            self.position += n
+        if self.position == self.batch.n_selected:
+            batch_unref(self.batch)
+            self.batch = NULL
+        return 0
+
+    cdef int give_page(self) except -1 nogil:
+        """Hand one full page on, if there is one."""
+        cdef FullPage page
+        if not self.builder.take_full(&page):
+            return 0
+        if self.buffer is not None:
+            self.buffer.put(page.partition, page.batch, page.n_bytes)
+            return 0
+        with gil:
+            try:
+                self.writer.write(page.partition, PyBatch.wrap(page.batch))
+            finally:
+                batch_unref(page.batch)
+        return 0
+
+    cdef int finish(self) except -1 nogil:
+        self.finish_called = True
+        return 0
+
+    cdef int leave(self, bint finished) except -1 nogil:
+        if self.left:
+            return 0
+        self.left = True
+        if self.buffer is not None:
+            self.buffer.producer_done(finished)
+        else:
+            with gil:
+                self.writer.producer_done(finished)
+        return 0
+
+    cdef void leave_early(self) noexcept nogil:
+        if self.left:
+            return
+        self.left = True
+        if self.buffer is not None:
+            self.buffer.producer_done(False)
+        else:
+            with gil:
+                try:
+                    self.writer.producer_done(False)
+                except Exception:
+                    pass        # files it could not remove: the error that stopped the query matters more
+
+    cdef void abandon(self) noexcept nogil:
+        self.close()
+
+    cdef void close(self) noexcept nogil:
+        batch_unref(self.batch)
+        self.batch = NULL
+        self.leave_early()
+        self.builder.release()
+        if self.partitioner is not None:
+            self.partitioner.close()

@@ -1,0 +1,37 @@
+"""Which partition a row is in: the hash of its keys, scaled to the number of partitions. Floor E3. SPEC V2, V11."""
+
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
+
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.data.column cimport VectorScratch
+from qcore_ext.data.schema cimport CSchema
+
+cdef enum:
+    PARTITIONS_MAX = 4096
+
+
+cdef class HashPartitioner:
+    """One operator's. A row's partition is a function of its keys' values alone, the same in every process."""
+    cdef list key_names
+    cdef int32_t* keys              # owned; key columns of the schema last bound
+    cdef int32_t n_keys
+    cdef int64_t n_partitions
+    cdef bint between_tasks
+    cdef VectorScratch* scratch     # owned; while open
+
+    cdef int open(self) except -1 nogil
+    # SchemaChangeError when a key is missing
+    cdef int bind(self, const CSchema* schema) except -1 nogil
+    # Partitions of n <= VECTOR_ROWS rows of those that count, from `start`, a multiple of 8, on.
+    cdef int assign(self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions) except -1 nogil
+    cdef void close(self) noexcept nogil
+
+
+# counts[p] += rows of partition p
+cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t* counts) noexcept nogil
+# Counts of all partitions become the first place of each, in one list sorted by partition.
+cdef void counts_to_places(int64_t* counts, int64_t n_partitions) noexcept nogil
+# rows[places[p]++] = row, for each of n rows in order; `selection` NULL: row i is row start + i.
+cdef void place_rows(
+    const uint16_t* partitions, const uint32_t* selection, int64_t start, int64_t n, int64_t* places, uint32_t* rows,
+) noexcept nogil

@@ -1,0 +1,120 @@
+"""Which partition a row is in: the hash of its keys, scaled to the number of partitions. Floor E3. SPEC V2, V11."""
+
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+
+from qcore_ext.compute.row_hash cimport hash_vector
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
+from qcore_ext.data.schema cimport CSchema, schema_index
+from qcore_ext.ground.memory cimport struct_free, struct_new
+
+from qcore_ext.ground.status import PlanError, SchemaChangeError
+
+cdef extern from "native/mix.h" nogil:
+    uint64_t qc_mix(uint64_t value)
+
+
+cdef void mix_again(uint64_t* hashes, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        hashes[i] = qc_mix(hashes[i])
+
+
+cdef void scale(const uint64_t* hashes, int64_t n, int64_t n_partitions, uint16_t* partitions) noexcept nogil:
+    cdef int64_t i
+    # Bits 32 and up of the hash, scaled to the number of partitions without dividing.
+    for i in range(n):
+        partitions[i] = <uint16_t> (((hashes[i] >> 32) * <uint64_t> n_partitions) >> 32)
+
+
+cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t* counts) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        counts[partitions[i]] += 1
+
+
+cdef void counts_to_places(int64_t* counts, int64_t n_partitions) noexcept nogil:
+    cdef int64_t i, count
+    cdef int64_t total = 0
+    for i in range(n_partitions):
+        count = counts[i]
+        counts[i] = total
+        total += count
+
+
+cdef void place_rows(
+    const uint16_t* partitions, const uint32_t* selection, int64_t start, int64_t n, int64_t* places, uint32_t* rows,
+) noexcept nogil:
+    cdef int64_t i, place
+    if selection == NULL:
+        for i in range(n):
+            place = places[partitions[i]]
+            places[partitions[i]] = place + 1
+            rows[place] = <uint32_t> (start + i)
+    else:
+        for i in range(n):
+            place = places[partitions[i]]
+            places[partitions[i]] = place + 1
+            rows[place] = selection[start + i]
+
+
+cdef class HashPartitioner:
+    """Assigns rows to partitions.
+
+    Parameters
+    ----------
+    key_names : list of str
+        Columns to hash; at least one.
+    n_partitions : int
+        1 to 4,096.
+    between_tasks : bool
+        Mix the hash once more. Rows that one task sent to a partition are spread evenly by the exchanges and tables of
+        the next, which use the hash as it is.
+    """
+
+    def __init__(self, list key_names, int64_t n_partitions, bint between_tasks=False):
+        if not key_names:
+            raise PlanError("partitioning by hash needs at least one key column")
+        if not 1 <= n_partitions <= PARTITIONS_MAX:
+            raise PlanError(f"rows are hashed into 1 to {PARTITIONS_MAX} partitions, not {n_partitions}")
+        self.key_names = [name.encode() for name in key_names]
+        self.n_keys = <int32_t> len(self.key_names)
+        self.keys = <int32_t*> struct_new(self.n_keys * sizeof(int32_t))
+        self.n_partitions = n_partitions
+        self.between_tasks = between_tasks
+
+    def __dealloc__(self):
+        self.close()
+        struct_free(self.keys)
+
+    cdef int open(self) except -1 nogil:
+        self.scratch = <VectorScratch*> struct_new(sizeof(VectorScratch))
+        return 0
+
+    cdef int bind(self, const CSchema* schema) except -1 nogil:
+        cdef int32_t i
+        with gil:
+            for i in range(self.n_keys):
+                self.keys[i] = schema_index(schema, <bytes> self.key_names[i])
+                if self.keys[i] < 0:
+                    raise SchemaChangeError(f"key column {self.key_names[i].decode()!r} is missing from the input")
+        return 0
+
+    cdef int assign(self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions) except -1 nogil:
+        cdef uint64_t hashes[VECTOR_ROWS]
+        cdef Vector vector
+        cdef int32_t key
+        cdef const uint32_t* rows = NULL
+        if batch.selection != NULL:
+            rows = batch.selection + start
+        for key in range(self.n_keys):
+            column_load(batch.columns[self.keys[key]], start, rows, n, self.scratch, &vector)
+            hash_vector(&vector, n, key > 0, hashes)
+        if self.between_tasks:
+            mix_again(hashes, n)
+        scale(hashes, n, self.n_partitions, partitions)
+        return 0
+
+    cdef void close(self) noexcept nogil:
+        struct_free(self.scratch)
+        self.scratch = NULL

@@ -1,0 +1,71 @@
+"""Pages that a task gives out, by partition, until their consumers have acknowledged them. Floor E3. SPEC V11.
+
+A partition's pages are numbered from 0 on. A consumer fetches from a number on and may fetch the same pages again
+until it acknowledges them, so a lost answer costs nothing and no page counts twice. All partitions share one bound in
+bytes: producers wait, without a thread, while as much is held. The lock is taken once a page.
+"""
+
+from libc.stdint cimport int64_t
+
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.ground.lock cimport Mutex
+from qcore_ext.ground.wait_token cimport WaitList, WaitToken
+
+
+ctypedef struct Page:
+    Batch* batch                # owned
+    int64_t n_bytes
+    int64_t n_holders           # partitions that hold it; under the buffer's lock
+    Page* next_dropped
+
+
+ctypedef struct PagePartition:
+    Page** ring
+    int64_t capacity
+    int64_t head
+    int64_t n_pages
+    int64_t first               # number of the page at the head: all before are acknowledged
+    bint is_gone                # its consumer wants no more
+    WaitList consumers
+    int64_t pages_total
+    int64_t rows_total
+    int64_t bytes_total
+
+
+cdef class OutputBuffer:
+    """Shared by the drivers of a task's last pipeline and its consumers, from any thread."""
+    cdef Mutex mutex
+    cdef readonly int64_t n_partitions
+    cdef int kind
+    cdef PagePartition* partitions      # owned; one more, at the end, for pages that any consumer may take
+    cdef int64_t n_producers            # not yet done
+    cdef int64_t n_wanting              # partitions whose consumer is not gone
+    cdef bint is_broken                 # a producer left before its end
+    cdef int64_t bytes_held
+    cdef int64_t bytes_max
+    cdef WaitList producers
+
+    # Takes the reference to batch. False when no consumer is left, or this partition's is gone: it was dropped.
+    cdef bint put(self, int64_t partition, Batch* batch, int64_t n_bytes) except -1 nogil
+    # True while as much is held as may be: the token was registered.
+    cdef bint is_full(self, WaitToken* token) except -1 nogil
+    cdef bint has_consumers(self) noexcept nogil
+    # Exactly once each; `finished`: it has put all its pages.
+    cdef void producer_done(self, bint finished) noexcept nogil
+
+    cdef int put_locked(self, int64_t partition, Page* page) except -1 nogil
+    cdef void drop_pages(self, PagePartition* of, int64_t n, Page** dropped) noexcept nogil
+    cdef bint is_over(self) noexcept nogil
+    cdef void wake_consumers(self, int64_t partition) noexcept nogil
+    cdef void wake_all(self) noexcept nogil
+    cdef void take_producers(self, WaitList* taken) noexcept nogil
+    cdef int acknowledge_to(self, PagePartition* of, int64_t sequence, Page** dropped) noexcept nogil
+    cdef int look(
+        self, int64_t partition, int64_t sequence, int64_t bytes_wanted, WaitToken* token, Page** dropped,
+        Batch*** batches, int64_t* n, bint* complete,
+    ) except -1 nogil
+    cdef int try_fetch(
+        self, int64_t partition, int64_t sequence, int64_t bytes_wanted, WaitToken* token, Batch*** batches,
+        int64_t* n, bint* complete,
+    ) except -1 nogil
+    cdef void forget_token(self, int64_t partition, WaitToken* token) noexcept nogil

@@ -1,0 +1,478 @@
+"""Pages of a task's output: rows collected by partition until there are enough. Floor E3. SPEC V11, H1."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
+from qcore_ext.data.column cimport (
+    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_constant_null, column_load,
+    column_new, column_ref,
+)
+from qcore_ext.data.schema cimport PHYS_VIEW, CSchema, phys_width
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref,
+    struct_free, struct_new,
+)
+from qcore_ext.structures.hash_partitioner cimport PARTITIONS_MAX, count_rows, counts_to_places, place_rows
+from qcore_ext.structures.nested_rows cimport nested_concat, schema_has_nested
+
+cdef extern from "native/prefetch.h" nogil:
+    void qc_prefetch_write(const void* place)
+
+cdef enum:
+    PREFETCH_ROWS = 16
+    PAGE_ROWS_MIN = 64
+    PAGE_ROWS_MAX = 65536
+    OPEN_BYTES_MAX = 33554432           # of all open pages of a driver
+    LONG_STRING_BYTES = 16              # assumed, when the rows of a page are chosen
+    HEAP_BLOCK_MIN = 4096
+    HEAP_BLOCK_MAX = 1048576
+
+ctypedef struct Wide:
+    # A 16-byte value, moved but not looked into.
+    uint64_t low
+    uint64_t high
+
+ctypedef fused Word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    Wide
+
+
+cdef void scatter(
+    const Word* values,         # IN
+    const uint16_t* slots,      # IN, page of each row
+    const uint32_t* places,     # IN, row in that page
+    int64_t n,
+    char** bases,               # IN, where the pages' values begin
+) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t ahead = max(n - PREFETCH_ROWS, <int64_t> 0)
+    for i in range(ahead):
+        qc_prefetch_write(&(<Word*> bases[slots[i + PREFETCH_ROWS]])[places[i + PREFETCH_ROWS]])
+        (<Word*> bases[slots[i]])[places[i]] = values[i]
+    for i in range(ahead, n):
+        (<Word*> bases[slots[i]])[places[i]] = values[i]
+
+
+cdef void scatter_width(
+    const void* values, int width, const uint16_t* slots, const uint32_t* places, int64_t n, char** bases,
+) noexcept nogil:
+    if width == 8:
+        scatter[uint64_t](<const uint64_t*> values, slots, places, n, bases)
+    elif width == 4:
+        scatter[uint32_t](<const uint32_t*> values, slots, places, n, bases)
+    elif width == 16:
+        scatter[Wide](<const Wide*> values, slots, places, n, bases)
+    elif width == 2:
+        scatter[uint16_t](<const uint16_t*> values, slots, places, n, bases)
+    elif width == 1:
+        scatter[uint8_t](<const uint8_t*> values, slots, places, n, bases)
+
+
+cdef char* heap_take(OpenPage* page, int64_t size, PageBuilder builder) except NULL nogil:
+    """Room for the bytes of one string."""
+    cdef Buffer* block
+    cdef int64_t block_bytes
+    cdef char* place = page.heap_cursor
+    if size > page.heap_end - place:
+        # Small at first: there may be thousands of open pages with a few strings each.
+        block_bytes = min(max(page.heap_bytes, <int64_t> HEAP_BLOCK_MIN), <int64_t> HEAP_BLOCK_MAX)
+        if page.heap == NULL:
+            page.heap = owner_list_new()
+        block = buffer_new(builder.account, max(block_bytes, size))
+        try:
+            owner_list_add(page.heap, <Owner*> block)
+        finally:
+            buffer_unref(block)
+        page.heap_bytes += block.size
+        if page.heap_bytes > builder.page_bytes and not page.is_filled:
+            builder.note_filled(page)
+        place = block.data
+        page.heap_end = block.data + block.size
+    page.heap_cursor = place + size
+    return place
+
+
+cdef int scatter_strings(
+    PageBuilder builder, const Vector* vector, const uint16_t* slots, const uint32_t* places, int64_t n, char** bases,
+) except -1 nogil:
+    cdef const StringView* views = <const StringView*> vector.values
+    cdef StringView* view
+    cdef char* copy
+    cdef int64_t i
+    scatter[Wide](<const Wide*> views, slots, places, n, bases)
+    for i in range(n):
+        if views[i].length > VIEW_INLINE_BYTES:
+            view = &(<StringView*> bases[slots[i]])[places[i]]
+            if not is_valid(vector.validity, i):
+                memset(view, 0, sizeof(StringView))     # a null row's view may point anywhere
+                continue
+            copy = heap_take(&builder.slots[slots[i]], view.length, builder)
+            memcpy(copy, view.pointer, view.length)
+            view.pointer = copy
+    return 0
+
+
+cdef Buffer* trimmed(Buffer* buffer, int64_t used) except NULL nogil:
+    """The buffer, or a smaller one with its first bytes where more than half of it is empty. Takes the reference."""
+    cdef Buffer* smaller = NULL
+    if used * 2 > buffer.size or buffer.size <= 64:
+        return buffer
+    try:
+        smaller = buffer_new(buffer.account, used)
+        memcpy(smaller.data, buffer.data, used)
+    finally:
+        buffer_unref(buffer)
+    return smaller
+
+
+cdef class PageBuilder:
+    """Collects rows into pages.
+
+    Parameters
+    ----------
+    memory : Account
+        Pays for the pages.
+    n_partitions : int
+        1 to 4,096.
+    page_bytes : int
+        Aimed at, for one page; with many partitions pages are smaller, so that the open ones together stay small.
+    """
+
+    def __init__(self, Account memory, int64_t n_partitions, int64_t page_bytes=1 << 20):
+        cdef int64_t i
+        if not 1 <= n_partitions <= PARTITIONS_MAX or page_bytes < 1:
+            raise ValueError(f"pages need 1 to {PARTITIONS_MAX} partitions and room, not {n_partitions}, {page_bytes}")
+        self.memory = memory
+        self.account = memory.account
+        self.n_partitions = n_partitions
+        self.page_bytes = page_bytes
+        # In one vector every open page may get full, and as many as its rows can fill are opened.
+        self.n_slots = 2 * n_partitions + VECTOR_ROWS / PAGE_ROWS_MIN
+        self.slot_of = <int32_t*> struct_new(n_partitions * sizeof(int32_t))
+        for i in range(n_partitions):
+            self.slot_of[i] = -1
+        self.scratch = <VectorScratch*> struct_new(sizeof(VectorScratch))
+
+    def __dealloc__(self):
+        self.release()
+        struct_free(self.slot_of)
+
+    cdef void release(self) noexcept nogil:
+        cdef FullPage page
+        while self.take_full(&page):
+            batch_unref(page.batch)
+        self.drop_layout()
+        struct_free(self.full)
+        self.full = NULL
+        self.full_capacity = 0
+        struct_free(self.scratch)
+        self.scratch = NULL
+
+    cdef void drop_layout(self) noexcept nogil:
+        cdef int64_t i
+        if self.slots != NULL:
+            for i in range(2 * self.n_slots * self.n_columns):
+                buffer_unref(self.held[i])
+            for i in range(self.n_slots):
+                owner_unref(<Owner*> self.slots[i].heap)
+        if self.parts != NULL:
+            for i in range(self.n_partitions):
+                owner_unref(<Owner*> self.parts[i])
+        struct_free(self.slots)
+        struct_free(self.held)
+        struct_free(self.bases)
+        struct_free(self.free_slots)
+        struct_free(self.filled)
+        struct_free(self.parts)
+        struct_free(self.part_rows)
+        self.slots = NULL
+        self.held = NULL
+        self.bases = NULL
+        self.free_slots = NULL
+        self.filled = NULL
+        self.n_filled = 0
+        self.parts = NULL
+        self.part_rows = NULL
+        owner_unref(<Owner*> self.schema)
+        self.schema = NULL
+
+    cdef int bind(self, CSchema* schema) except -1 nogil:
+        if self.schema != NULL:
+            self.close_pages()
+        self.drop_layout()
+        self.schema = <CSchema*> owner_ref(<Owner*> schema)
+        self.n_columns = schema.n_fields
+        return self.lay_out()
+
+    cdef int lay_out(self) except -1 nogil:
+        """Decide how many rows a page has, and make room to say where the open pages lie."""
+        cdef int64_t row_bytes = 0
+        cdef int64_t i, page_bytes
+        cdef int width
+        for i in range(self.n_columns):
+            width = phys_width(self.schema.fields[i].type.phys)
+            row_bytes += width
+            if self.schema.fields[i].type.phys == PHYS_VIEW:
+                row_bytes += LONG_STRING_BYTES
+        page_bytes = min(self.page_bytes, <int64_t> OPEN_BYTES_MAX / self.n_partitions)
+        # A power of two, as the pool's buffers are: no part of them stays unused.
+        self.capacity = PAGE_ROWS_MIN
+        while self.capacity < PAGE_ROWS_MAX and self.capacity * 2 * row_bytes <= page_bytes:
+            self.capacity *= 2
+        if schema_has_nested(self.schema):
+            self.part_rows = <int64_t*> struct_new(self.n_partitions * sizeof(int64_t))
+            self.parts = <OwnerList**> struct_new(self.n_partitions * sizeof(OwnerList*))
+            return 0
+        self.held = <Buffer**> struct_new((2 * self.n_slots * self.n_columns + 1) * sizeof(Buffer*))
+        self.bases = <char**> struct_new((self.n_slots * self.n_columns + 1) * sizeof(char*))
+        self.free_slots = <int32_t*> struct_new(self.n_slots * sizeof(int32_t))
+        self.filled = <int32_t*> struct_new(self.n_slots * sizeof(int32_t))
+        self.slots = <OpenPage*> struct_new(self.n_slots * sizeof(OpenPage))
+        for i in range(self.n_slots):
+            self.slots[i].partition = -1
+            self.slots[i].values = self.held + 2 * i * self.n_columns
+            self.slots[i].validity = self.slots[i].values + self.n_columns
+            self.free_slots[i] = <int32_t> (self.n_slots - 1 - i)
+        self.n_free = self.n_slots
+        return 0
+
+    cdef int append(self, Batch* batch, int64_t start, int64_t n, const uint16_t* partitions) except -1 nogil:
+        cdef uint16_t slots[VECTOR_ROWS]
+        cdef uint32_t places[VECTOR_ROWS]
+        cdef Vector vector
+        cdef const uint32_t* rows = NULL
+        cdef int64_t i
+        if self.parts != NULL:
+            return self.append_parts(batch, start, n, partitions)
+        if batch.selection != NULL:
+            rows = batch.selection + start
+        self.place(partitions, n, slots, places)
+        for i in range(self.n_columns):
+            column_load(batch.columns[i], start, rows, n, self.scratch, &vector)
+            self.scatter_column(<int32_t> i, &vector, slots, places, n)
+        for i in range(self.n_filled):
+            self.close_page(self.filled[i])
+        self.n_filled = 0
+        return 0
+
+    cdef int place(self, const uint16_t* partitions, int64_t n, uint16_t* slots, uint32_t* places) except -1 nogil:
+        """Page and row in it of each row; a page that gets full makes room for the partition's next."""
+        cdef int64_t i, row
+        cdef int32_t slot
+        for i in range(n):
+            slot = self.slot_of[partitions[i]]
+            if slot < 0:
+                slot = self.open_page(partitions[i])
+            row = self.slots[slot].n_rows
+            self.slots[slot].n_rows = row + 1
+            slots[i] = <uint16_t> slot
+            places[i] = <uint32_t> row
+            if row + 1 == self.capacity:
+                self.slot_of[partitions[i]] = -1
+                self.note_filled(&self.slots[slot])
+        return 0
+
+    cdef void note_filled(self, OpenPage* page) noexcept nogil:
+        page.is_filled = True
+        self.filled[self.n_filled] = <int32_t> (page - self.slots)
+        self.n_filled += 1
+
+    cdef int32_t open_page(self, int64_t partition) except -1 nogil:
+        cdef int32_t slot = self.free_slots[self.n_free - 1]
+        cdef OpenPage* page = &self.slots[slot]
+        cdef int64_t i
+        cdef int width
+        for i in range(self.n_columns):
+            width = phys_width(self.schema.fields[i].type.phys)
+            if width > 0:
+                page.values[i] = buffer_new(self.account, self.capacity * width)
+                self.bases[i * self.n_slots + slot] = page.values[i].data
+        self.n_free -= 1
+        page.partition = partition
+        page.n_rows = 0
+        page.is_filled = False
+        self.slot_of[partition] = slot
+        return slot
+
+    cdef int scatter_column(
+        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* places, int64_t n,
+    ) except -1 nogil:
+        cdef char** bases = self.bases + column * self.n_slots
+        cdef int width = phys_width(vector.phys)
+        if width == 0:
+            return 0
+        if vector.phys == PHYS_VIEW:
+            scatter_strings(self, vector, slots, places, n, bases)
+        else:
+            scatter_width(vector.values, width, slots, places, n, bases)
+        if vector.validity != NULL:
+            self.clear_nulls(column, vector, slots, places, n)
+        return 0
+
+    cdef int clear_nulls(
+        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* places, int64_t n,
+    ) except -1 nogil:
+        cdef OpenPage* page
+        cdef int64_t i
+        for i in range(n):
+            if bit_get(vector.validity, i):
+                continue
+            page = &self.slots[slots[i]]
+            if page.validity[column] == NULL:
+                page.validity[column] = buffer_new(self.account, bitmap_bytes(self.capacity))
+                memset(page.validity[column].data, 0xFF, bitmap_bytes(self.capacity))
+            bit_clear(<uint8_t*> page.validity[column].data, places[i])
+        return 0
+
+    cdef int close_pages(self) except -1 nogil:
+        cdef int64_t i
+        if self.parts != NULL:
+            for i in range(self.n_partitions):
+                self.close_part(i)
+            return 0
+        for i in range(self.n_partitions):
+            if self.slot_of[i] >= 0:
+                self.close_page(self.slot_of[i])
+        return 0
+
+    cdef int close_page(self, int32_t slot) except -1 nogil:
+        """The page in this slot is full; the slot is free again."""
+        cdef OpenPage* page = &self.slots[slot]
+        cdef int64_t n_bytes = 0
+        cdef Batch* batch = self.page_batch(page, &n_bytes)
+        cdef int64_t partition = page.partition
+        if self.slot_of[partition] == slot:
+            self.slot_of[partition] = -1
+        owner_unref(<Owner*> page.heap)
+        page.heap = NULL
+        page.heap_cursor = NULL
+        page.heap_end = NULL
+        page.heap_bytes = 0
+        page.partition = -1
+        self.free_slots[self.n_free] = slot
+        self.n_free += 1
+        return self.add_full(partition, batch, n_bytes)
+
+    cdef Batch* page_batch(self, OpenPage* page, int64_t* n_bytes) except NULL nogil:
+        """The page's rows as a batch, which takes its buffers over."""
+        cdef Batch* batch = batch_new(self.schema, page.n_rows)
+        cdef Column* column
+        cdef Buffer* buffer
+        cdef int32_t i
+        cdef int width
+        cdef bint done = False
+        try:
+            for i in range(self.n_columns):
+                width = phys_width(self.schema.fields[i].type.phys)
+                if width == 0:
+                    batch.columns[i] = column_constant_null(&self.schema.fields[i].type, page.n_rows)
+                    continue
+                batch.columns[i] = column = column_new(&self.schema.fields[i].type, page.n_rows)
+                buffer = page.values[i]
+                page.values[i] = NULL
+                buffer = trimmed(buffer, page.n_rows * width)
+                column.values = buffer.data
+                column.values_owner = <Owner*> buffer
+                n_bytes[0] += buffer.size
+                if page.validity[i] != NULL:
+                    buffer = page.validity[i]
+                    page.validity[i] = NULL
+                    column.validity = <uint8_t*> buffer.data
+                    column.validity_owner = <Owner*> buffer
+                    n_bytes[0] += buffer.size
+                if self.schema.fields[i].type.phys == PHYS_VIEW:
+                    column.heap_owner = owner_ref(<Owner*> page.heap)
+            n_bytes[0] += page.heap_bytes
+            done = True
+        finally:
+            if not done:
+                batch_unref(batch)
+        return batch
+
+    cdef int add_full(self, int64_t partition, Batch* batch, int64_t n_bytes) except -1 nogil:
+        """Takes the reference to batch."""
+        cdef FullPage* bigger
+        cdef int64_t i
+        if self.n_full == self.full_capacity:
+            bigger = NULL
+            try:
+                bigger = <FullPage*> struct_new((self.full_capacity * 2 + 8) * sizeof(FullPage))
+            finally:
+                if bigger == NULL:
+                    batch_unref(batch)
+            for i in range(self.n_full):
+                bigger[i] = self.full[(self.full_head + i) % self.full_capacity]
+            struct_free(self.full)
+            self.full = bigger
+            self.full_head = 0
+            self.full_capacity = self.full_capacity * 2 + 8
+        i = (self.full_head + self.n_full) % self.full_capacity
+        self.full[i].partition = partition
+        self.full[i].batch = batch
+        self.full[i].n_bytes = n_bytes
+        self.n_full += 1
+        return 0
+
+    cdef bint take_full(self, FullPage* page) noexcept nogil:
+        if self.n_full == 0:
+            return False
+        page[0] = self.full[self.full_head]
+        self.full_head = (self.full_head + 1) % self.full_capacity
+        self.n_full -= 1
+        return True
+
+    # --- lists, structs and maps: kernels do not look into them, pyarrow puts a page's rows together ---
+
+    cdef int append_parts(self, Batch* batch, int64_t start, int64_t n, const uint16_t* partitions) except -1 nogil:
+        cdef int64_t places[PARTITIONS_MAX]
+        cdef int64_t i
+        cdef int64_t first = 0
+        cdef Batch* part
+        cdef Buffer* rows = buffer_new(self.account, n * 4)
+        try:
+            memset(places, 0, self.n_partitions * sizeof(int64_t))
+            count_rows(partitions, n, places)
+            counts_to_places(places, self.n_partitions)
+            place_rows(partitions, batch.selection, start, n, places, <uint32_t*> rows.data)
+            for i in range(self.n_partitions):      # places are ends now
+                if places[i] > first:
+                    part = part_of(batch, <uint32_t*> rows.data + first, places[i] - first, rows)
+                    try:
+                        if self.parts[i] == NULL:
+                            self.parts[i] = owner_list_new()
+                        owner_list_add(self.parts[i], <Owner*> part)
+                    finally:
+                        batch_unref(part)
+                    self.part_rows[i] += places[i] - first
+                    if self.part_rows[i] >= self.capacity:
+                        self.close_part(i)
+                first = places[i]
+        finally:
+            buffer_unref(rows)
+        return 0
+
+    cdef int close_part(self, int64_t partition) except -1 nogil:
+        cdef int64_t n_bytes = 0
+        cdef Batch* batch
+        cdef OwnerList* parts = self.parts[partition]
+        if parts == NULL:
+            return 0
+        batch = nested_concat(parts, &n_bytes)
+        owner_unref(<Owner*> parts)
+        self.parts[partition] = NULL
+        self.part_rows[partition] = 0
+        return self.add_full(partition, batch, n_bytes)
+
+
+cdef Batch* part_of(Batch* batch, const uint32_t* rows, int64_t n, Buffer* owner) except NULL nogil:
+    cdef Batch* part = batch_new(batch.schema, batch.n_rows)
+    cdef int32_t i
+    for i in range(batch.n_columns):
+        part.columns[i] = column_ref(batch.columns[i])
+    batch_select(part, rows, n, <Owner*> owner)
+    return part
