@@ -37,7 +37,7 @@ MADE := $(VENV)/.made
 WHEEL := $(DIST)/.built
 INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: help build install develop demo test debug bench kernels tidy java clean
+.PHONY: help build install develop demo test debug tpc bench speed kernels tidy java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -80,8 +80,14 @@ test: java $(INSTALLED)  ## Run the tests against the installed wheel (ARGS='-k 
 debug:  ## Run the tests against a build with bounds checks and assertions
 	$(MAKE) test DEBUG=1
 
+tpc: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1, 1, 2, 8 drivers, against DuckDB's answers
+	$(BIN)/python bench/tpc/answers.py $(ARGS)
+
 bench: $(INSTALLED)  ## TPC-H SF1 against DuckDB and Polars (ARGS='--rounds 15')
 	$(BIN)/python bench/tpch/run.py $(ARGS)
+
+speed: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1 against DuckDB (ARGS='--suites ssb')
+	$(BIN)/python bench/tpc/speed.py $(ARGS)
 
 kernels: $(INSTALLED)  ## Single kernels
 	$(BIN)/pytest -q bench/kernels --benchmark-only $(ARGS)

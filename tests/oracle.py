@@ -69,6 +69,15 @@ def assert_same_rows(
         raise AssertionError(_difference(actual, len(actual_rows), len(expected_rows), missing, extra))
 
 
+def assert_rows_among(part: Any, whole: Any, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> None:
+    """Fail unless every row of `part` is one of `whole`'s, as often at most; values compare as in assert_same_rows."""
+    part, whole = to_table(part), to_table(whole)
+    rows = comparable_rows(part)
+    _, extra = _as_multisets(rows, comparable_rows(whole), rel_tol, abs_tol)
+    if extra:
+        raise AssertionError(_difference(part, len(rows), whole.num_rows, [], extra))
+
+
 def comparable_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     """Rows as tuples of values that compare across widths and units."""
     if table.num_columns == 0:

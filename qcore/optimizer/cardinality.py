@@ -149,6 +149,8 @@ class Estimator:
         if node.kind == "mark":
             return left
         if node.condition is not None:
+            # Expressions of both sides' columns ask how many rows the join has: so many, but for the condition.
+            self._rows[node] = max(1.0, left * right * fraction)
             fraction *= self.fraction(node.condition, node)
         inner = left * right * fraction
         kept = {"inner": 0.0, "left": left, "right": right, "full": left + right}

@@ -330,6 +330,15 @@ def test_estimates() -> None:
     assert rows(scan("dim").aggregate(["d_id"], {"n": ("count",)})) == 100
 
 
+def test_condition_of_a_join_on_what_both_sides_compute_has_an_estimate() -> None:
+    """Q4: TPC-DS 24 joins where one side's text differs from upper() of the other's."""
+    tables = scan("dim").hash_join(scan("big"), left_on=["d_id"], right_on=["b_id"])
+    condition = call("not_equal", col("d_name"), call("upper", col("b_name")))
+    joined = scan("dim").hash_join(scan("big"), left_on=["d_id"], right_on=["b_id"], condition=condition)
+    estimator = Estimator(lambda node: STATISTICS[node.table])
+    assert 1 <= estimator.rows(joined.build()) <= estimator.rows(tables.build())
+
+
 def test_unknown_statistics_are_no_error() -> None:
     plan = optimize(plans()["join"].build(), lambda node: None)
     assert plan.schema.names == ["x"]

@@ -1,0 +1,127 @@
+"""TPC-DS 99 and SSB 13 from Parquet: the answers are DuckDB's, whatever the drivers and batch sizes (SPEC Q4, V4).
+
+`make tpc` runs the same, and TPC-H, at scale 1.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import qcore
+from answers_of import Answer, assert_answers
+
+BENCH = Path(__file__).parents[2] / "bench" / "tpc"
+TPCDS = [f"q{number:02}" for number in range(1, 100)]
+SSB = ["q1.1", "q1.2", "q1.3", "q2.1", "q2.2", "q2.3", "q3.1", "q3.2", "q3.3", "q3.4", "q4.1", "q4.2", "q4.3"]
+FAIR_PART = TPCDS[1::3]
+# Those of them that read no fact table many times over: a batch a row is a thousand times the work.
+ROW_BY_ROW = ["q08", "q20", "q32", "q41", "q44", "q50", "q53", "q62", "q68", "q86", "q89", "q92", "q95"]
+BATCHES = [*((1, query) for query in ROW_BY_ROW), *((rows, query) for rows in (7, 1024) for query in FAIR_PART)]
+
+
+class Suite:
+    """Tables and queries of a suite, with DuckDB's answers remembered."""
+
+    def __init__(self, tables: dict[str, str], queries: dict[str, str]) -> None:
+        self.tables = tables
+        self.queries = queries
+        self.connection = duckdb.connect(config={"threads": 1})
+        for name, path in tables.items():
+            self.connection.execute(f"create view {name} as from read_parquet('{path}')")
+        self.answers: dict[str, Answer] = {}
+        self.sessions: dict[tuple[int, int | None], qcore.Session] = {}
+
+    def check(self, query: str, drivers: int, batch_rows: int | None = None) -> None:
+        if query not in self.answers:
+            self.answers[query] = Answer.of(self.connection, self.queries[query])
+        assert_answers(self.session(drivers, batch_rows).sql(self.queries[query]).to_arrow(), self.answers[query])
+
+    def session(self, drivers: int, batch_rows: int | None) -> qcore.Session:
+        key = (drivers, batch_rows)
+        if key not in self.sessions:
+            session = self.sessions[key] = qcore.Session(threads=drivers, batch_rows=batch_rows, timeout=60)
+            for name, path in self.tables.items():
+                session.register(name, path)
+        return self.sessions[key]
+
+
+@pytest.fixture(scope="module")
+def suites() -> Iterator[object]:
+    """The benchmark's module of suites."""
+    sys.path.insert(0, str(BENCH))
+    try:
+        import suites
+
+        yield suites
+    finally:
+        sys.path.remove(str(BENCH))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Generated tables go to a folder of the tests' own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QCORE_DATA", str(tmp_path_factory.mktemp("suites")))
+        yield
+
+
+def tpcds(suites: object, scale: float) -> Suite:
+    try:
+        made = suites.tpcds(scale)  # type: ignore[attr-defined]
+    except subprocess.CalledProcessError as error:
+        if "pip" not in map(str, error.cmd):
+            raise
+        pytest.skip(f"TPC-DS data needs packages that cannot be installed here: {error.stderr.decode()[-300:]}")
+    return Suite(made.tables, made.queries)
+
+
+@pytest.fixture(scope="module")
+def small_tpcds(suites: object, data: None) -> Suite:
+    return tpcds(suites, 0.01)
+
+
+@pytest.fixture(scope="module")
+def larger_tpcds(suites: object, data: None) -> Suite:
+    return tpcds(suites, 0.1)
+
+
+@pytest.fixture(scope="module")
+def ssb(suites: object, data: None, tpch_dir: Path) -> Suite:
+    import ssb_data
+
+    tpch = {path.stem: str(path) for path in tpch_dir.glob("*.parquet")}
+    folder = ssb_data.ssb_folder(0.01, tpch)
+    texts = suites.query_texts(BENCH / "ssb_queries")  # type: ignore[attr-defined]
+    return Suite(suites.parquet_paths(folder), texts)  # type: ignore[attr-defined]
+
+
+def test_there_are_99_and_13(small_tpcds: Suite, ssb: Suite) -> None:
+    assert list(small_tpcds.queries) == TPCDS
+    assert list(ssb.queries) == SSB
+
+
+@pytest.mark.parametrize("query", TPCDS)
+def test_tpcds(query: str, larger_tpcds: Suite) -> None:
+    larger_tpcds.check(query, drivers=2)
+
+
+@pytest.mark.parametrize(("drivers", "query"), [*((1, q) for q in FAIR_PART), *((8, q) for q in TPCDS[::2])])
+def test_tpcds_with_drivers(query: str, drivers: int, small_tpcds: Suite) -> None:
+    small_tpcds.check(query, drivers)
+
+
+@pytest.mark.parametrize(("batch_rows", "query"), BATCHES)
+def test_tpcds_with_batch_sizes(query: str, batch_rows: int, small_tpcds: Suite) -> None:
+    small_tpcds.check(query, 2, batch_rows)
+
+
+@pytest.mark.parametrize("query", SSB)
+@pytest.mark.parametrize(("drivers", "batch_rows"), [(1, None), (2, None), (8, None), (2, 7), (2, 1024)])
+def test_ssb(query: str, drivers: int, batch_rows: int | None, ssb: Suite) -> None:
+    ssb.check(query, drivers, batch_rows)
