@@ -37,10 +37,10 @@ MADE := $(VENV)/.made
 WHEEL := $(DIST)/.built
 INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: help build install develop demo test debug tpc bench speed kernels tidy java clean
+.PHONY: help build install develop demo test debug tpc bench speed kernels fuzz-sql tidy java clean
 
 help:  ## List these commands
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
 $(MADE):
 	@[ -n "$(PYTHON)" ] || { echo "qcore needs Python 3.11 or later with venv and headers:" \
@@ -91,6 +91,9 @@ speed: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1 against DuckDB 
 
 kernels: $(INSTALLED)  ## Single kernels
 	$(BIN)/pytest -q bench/kernels --benchmark-only $(ARGS)
+
+fuzz-sql: $(INSTALLED)  ## Random SQL against DuckDB (ARGS='--seconds 600 --seed 7')
+	cd tests && QCORE_DEBUG=1 $(abspath $(BIN))/python -m sql_fuzz $(ARGS)
 
 tidy: $(INSTALLED)  ## Lint, types, stubs, floors
 	$(BIN)/ruff check .

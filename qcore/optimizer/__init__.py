@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from qcore.naming import NodeIds
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
@@ -19,12 +20,36 @@ from qcore.optimizer.semi_joins import push_semi_joins
 from qcore.optimizer.simplify import simplify_plan
 from qcore.plan import PlanNode, Scan
 
-__all__ = ["Estimator", "StatisticsOf", "optimize"]
-
-Rule = Callable[[PlanNode], PlanNode]
+__all__ = ["RULES", "Estimator", "StatisticsOf", "optimize"]
 
 
-def optimize(plan: PlanNode, statistics: StatisticsOf | None = None) -> PlanNode:
+@dataclass(frozen=True)
+class _Context:
+    """What rules know beside the plan: new ids, the columns it must give, how many rows to expect."""
+
+    ids: NodeIds
+    output: list[str]
+    estimator: Estimator
+
+
+_ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...] = (
+    ("simplify", lambda node, context: simplify_plan(node)),
+    ("filters", lambda node, context: push_filters(node, context.ids)),
+    ("limits", lambda node, context: push_limits(node, context.ids)),
+    ("projections", lambda node, context: merge_projections(node)),
+    ("aggregate_reduction", lambda node, context: reduce_aggregates(node, context.ids, context.estimator)),
+    ("semi_joins", lambda node, context: push_semi_joins(node, context.estimator)),
+    ("join_order", lambda node, context: order_joins(node, context.ids, context.estimator)),
+    ("build_sides", lambda node, context: choose_build_sides(node, context.estimator)),
+    ("columns", lambda node, context: prune_columns(node, context.output, context.ids)),
+    ("projections", lambda node, context: merge_projections(node)),
+    ("scan_filters", lambda node, context: give_filters_to_scans(node)),
+)
+# Names of the rules, in the order in which they are first applied.
+RULES = tuple(dict.fromkeys(name for name, _ in _ORDERED_RULES))
+
+
+def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Collection[str] = ()) -> PlanNode:
     """A plan that gives the same columns and rows with less work.
 
     Ids of scans and ids the user chose stay; the others are numbered anew.
@@ -35,27 +60,14 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None) -> PlanNode
         Any plan.
     statistics : callable, optional
         TableStatistics of a Scan, or None where nothing is known. By default each scan's source is asked.
+    without : collection of str
+        Names of RULES to leave out: every rule only saves work, which tests check by doing without.
     """
-    ids = NodeIds.of_plan(plan)
-    output = plan.schema.names
-    estimator = Estimator(statistics or source_statistics)
-    rules: list[Rule] = [
-        simplify_plan,
-        lambda node: push_filters(node, ids),
-        lambda node: push_limits(node, ids),
-        lambda node: merge_projections(node),
-        lambda node: reduce_aggregates(node, ids, estimator),
-        lambda node: push_semi_joins(node, estimator),
-        lambda node: order_joins(node, ids, estimator),
-        lambda node: choose_build_sides(node, estimator),
-        lambda node: prune_columns(node, output, ids),
-        lambda node: merge_projections(node),
-        give_filters_to_scans,
-        renumbered,
-    ]
-    for rule in rules:
-        plan = rule(plan)
-    return plan
+    context = _Context(NodeIds.of_plan(plan), plan.schema.names, Estimator(statistics or source_statistics))
+    for name, rule in _ORDERED_RULES:
+        if name not in without:
+            plan = rule(plan, context)
+    return renumbered(plan)
 
 
 def source_statistics(scan: Scan) -> object:

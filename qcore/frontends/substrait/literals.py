@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -13,7 +12,6 @@ from qcore.expression import Literal
 from qcore.frontends.substrait.types import read_type, time_type, unit_of
 from qcore_ext.ground.status import PlanError
 
-_EPOCH = datetime.date(1970, 1, 1)
 _DECIMAL_DIGITS_MAX = 38
 
 _SIMPLE = {
@@ -72,11 +70,17 @@ def _timestamp(zone: str | None) -> Callable[[Any], Literal]:
     def read(message: Any) -> Literal:
         unit = unit_of(message.precision)
         type_ = pa.timestamp(unit, zone)
-        if unit == "ns":
-            return Literal(message.value, type_)
-        return Literal(pa.scalar(message.value, type_).as_py(), type_)
+        return Literal(message.value, type_) if unit == "ns" else _moment(message.value, type_)
 
     return read
+
+
+def _moment(count: int, type_: pa.DataType) -> Literal:
+    """A date or timestamp: Python's, or the count itself outside the years 1 to 9999."""
+    try:
+        return Literal(pa.scalar(count, type_).as_py(), type_)
+    except (OverflowError, ValueError):
+        return Literal(count, type_)
 
 
 def _time(message: Any) -> Literal:
@@ -100,13 +104,8 @@ def _interval_compound(message: Any) -> Literal:
     return _interval(months.years * 12 + months.months, rest.days, _nanos(rest))
 
 
-def _null_type(message: Any) -> pa.DataType:
-    # DataFusion writes the type of a bare null as one of its own.
-    return pa.null() if message.WhichOneof("kind") == "user_defined" else read_type(message)
-
-
 _READERS: dict[str, Callable[[Any], Literal]] = {
-    "date": lambda days: Literal(_EPOCH + datetime.timedelta(days=days), pa.date32()),
+    "date": lambda days: _moment(days, pa.date32()),
     "decimal": _decimal,
     "var_char": lambda message: Literal(message.value, pa.string()),
     "precision_time": _time,
@@ -115,5 +114,5 @@ _READERS: dict[str, Callable[[Any], Literal]] = {
     "interval_year_to_month": lambda message: _interval(message.years * 12 + message.months, 0, 0),
     "interval_day_to_second": lambda message: _interval(0, message.days, _nanos(message)),
     "interval_compound": _interval_compound,
-    "null": lambda type_: Literal(None, _null_type(type_)),
+    "null": lambda type_: Literal(None, read_type(type_)),
 }

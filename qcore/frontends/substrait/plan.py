@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.substrait.relations import Parts, RelationReader
-from qcore.frontends.substrait.types import top_level_names
+from qcore.frontends.substrait.types import NULL_TYPE, top_level_names
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode
 from qcore_ext.ground.status import PlanError
@@ -82,6 +82,10 @@ def read_plan_message(
         if extension.WhichOneof("mapping_type") == "extension_function":
             function = extension.extension_function
             functions[function.function_anchor] = function.name.partition(":")[0]
+        elif extension.WhichOneof("mapping_type") == "extension_type":
+            name = extension.extension_type.name
+            if name != NULL_TYPE:
+                raise PlanError(f"the Substrait plan has a type of its own, {name}, which cannot be read")
     by_datafusion = message.version.producer == "datafusion"
     reader = RelationReader(functions, schemas, by_datafusion, parts, naming)
     relation = message.relations[0]

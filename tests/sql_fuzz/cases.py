@@ -1,0 +1,89 @@
+"""Cases by number: the same seed and number give the same tables, query and ways everywhere."""
+
+from __future__ import annotations
+
+import collections
+import random
+from pathlib import Path
+
+from sql_fuzz.queries import Ordered, Queries
+from sql_fuzz.run import Difference, Refused, Tables, Way, difference, expected_rows, random_way, shortened
+from sql_fuzz.shrink import Case, shrunk
+from sql_fuzz.tables import random_tables
+
+# Queries over the same tables: making those takes longer than a query.
+CASES_PER_TABLES = 40
+
+
+class Fuzzer:
+    """Runs cases of one seed."""
+
+    def __init__(self, seed: int, n_ways: int, folder: Path) -> None:
+        self.seed = seed
+        self.n_ways = n_ways
+        self.folder = folder
+        self.refused: collections.Counter[str] = collections.Counter()
+        # Queries that DuckDB answered and the engine too, those among them with rows, and runs of the engine.
+        self.n_compared = 0
+        self.n_with_rows = 0
+        self.n_runs = 0
+        self._tables: Tables | None = None
+        self._tables_number = -1
+
+    def tables(self, number: int) -> Tables:
+        """The tables of a case."""
+        group = number // CASES_PER_TABLES
+        if self._tables is None or group != self._tables_number:
+            self.close()
+            made = random_tables(random.Random(f"tables {self.seed}:{group}"))
+            self._tables, self._tables_number = Tables(made, self.folder), group
+        return self._tables
+
+    def close(self) -> None:
+        """Let the tables go."""
+        if self._tables is not None:
+            self._tables.close()
+            self._tables = None
+
+    def query(self, number: int) -> Ordered:
+        """The query of a case."""
+        return Queries(random.Random(f"query {self.seed}:{number}"), self.tables(number).tables).statement()
+
+    def ways(self, number: int) -> list[Way]:
+        """The plain way and some others."""
+        rng = random.Random(f"ways {self.seed}:{number}")
+        return [Way(), *(random_way(rng) for _ in range(self.n_ways - 1))]
+
+    def case(self, number: int) -> Difference | None:
+        """Run a case; what differs."""
+        tables, query = self.tables(number), self.query(number)
+        expected = expected_rows(tables, query)
+        if expected is None:
+            return None
+        try:
+            found = difference(tables, query, self.ways(number), expected)
+        except Refused as refusal:
+            self.refused[shortened(refusal)] += 1
+            return None
+        self.n_compared += 1
+        self.n_with_rows += expected.num_rows > 0
+        self.n_runs += self.n_ways
+        return found
+
+    def shrunk(self, number: int, found: Difference) -> Case:
+        """A case that fails, cut down."""
+        case = Case(tuple(self.tables(number).tables), self.query(number), found.way or Way())
+        return shrunk(case, found)
+
+    def explained(self, number: int, found: Difference) -> str:
+        """What a person needs to see of a failing case."""
+        case = self.shrunk(number, found)
+        again = f"python -m sql_fuzz --case {self.seed}:{number}"
+        return f"\n=== {found.kind}\n{found.text}\n--- again: {again}\n{case.text()}\n==="
+
+    def summary(self, n_cases: int, seconds: float) -> str:
+        """One line."""
+        return (
+            f"{n_cases} queries, {self.n_compared} compared ({self.n_with_rows} with rows, {self.n_runs} runs), "
+            f"{sum(self.refused.values())} refused, {seconds:.0f} s"
+        )

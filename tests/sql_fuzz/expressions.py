@@ -1,0 +1,446 @@
+"""Random expressions of a wanted kind over the columns of a scope.
+
+They are written so that both engines must agree: where DuckDB and qcore choose differently (docs/SQL.md), the text goes
+round the difference, and says why.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sql_fuzz.tables import (
+    BLOB,
+    BOOL,
+    DATE,
+    DATES,
+    DECIMALS,
+    EIGHTHS,
+    FLOAT,
+    INT,
+    NULL,
+    TEXT,
+    TIMES,
+    TIMESTAMP,
+    UBIG,
+    WORDS,
+    Facts,
+    Kind,
+)
+from sql_fuzz.tree import Dialects, Listed, Part, Tree
+
+# Sums of as many rows must not leave 64 bits, whatever joins make of them.
+ROWS_MAX = 10**7
+INT_MAX = 2**63
+# Integers that a double holds, with room for a sum.
+FLOAT_EXACT = 2**40
+PATTERNS = ("%", "a%", "%a", "%e%", "_", "__%", "%special%requests%", "the same%b", "%漢%", "na_ve", "12", "%_score%")
+PARTS = ("year", "quarter", "month", "day", "hour", "minute", "doy", "dow", "week")
+UNSIGNED = Dialects("ubigint", "bigint unsigned")
+TYPE_NAMES: dict[str, Part] = {
+    "int": "bigint", "float": "double", "text": "varchar", "bool": "boolean", "blob": "bytea", "ubig": UNSIGNED,
+}  # fmt: skip
+COMPARABLE = (INT, FLOAT, TEXT, DATE, TIMESTAMP, BOOL, UBIG, *DECIMALS)
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression and what is known of its values."""
+
+    tree: Tree
+    facts: Facts
+
+    @property
+    def kind(self) -> Kind:
+        """Its kind."""
+        return self.facts.kind
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as the scope names it."""
+
+    name: str
+    facts: Facts
+
+    def value(self) -> Value:
+        """A reference to it."""
+        return Value(Tree(str(self.facts.kind), self.name), self.facts)
+
+
+def made(facts: Facts, *parts: Part) -> Value:
+    """A value of these facts, written as `parts`."""
+    return Value(Tree(str(facts.kind), *parts), facts)
+
+
+def quoted(text: str) -> str:
+    """A string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@dataclass
+class Expressions:
+    """Makes expressions over `columns`. `subquery(kind, columns)`, if any, makes a scalar subquery; `condition_subquery`
+    a condition with a subquery.
+    """
+
+    rng: random.Random
+    columns: Sequence[Column]
+    subquery: Callable[[Kind], Value | None] | None = None
+    condition_subquery: Callable[[], Tree | None] | None = None
+    _makers: dict[str, Callable[[Kind, int], Value]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._makers = {
+            "int": self._int,
+            "float": self._float,
+            "text": self._text,
+            "date": self._date,
+            "timestamp": self._timestamp,
+            "bool": lambda kind, depth: self.condition(depth),
+            "decimal": self._decimal,
+        }
+
+    def value(self, kind: Kind, depth: int) -> Value:
+        """A value of a kind; `depth` bounds what is nested in it."""
+        maker = self._makers.get(kind.family)
+        if depth <= 0 or maker is None or self.rng.random() < 0.3:
+            return self.leaf(kind)
+        if self.rng.random() < 0.2:
+            return self._of_any_kind(kind, depth - 1)
+        if self.subquery is not None and self.rng.random() < 0.08:
+            found = self.subquery(kind)
+            if found is not None:
+                return found
+        return maker(kind, depth - 1)
+
+    def column(self, kind: Kind, fits: Callable[[Facts], bool] = lambda facts: True) -> Value | None:
+        """A column of a kind, if there is one that fits."""
+        found = [column for column in self.columns if column.facts.kind == kind and fits(column.facts)]
+        return self.rng.choice(found).value() if found else None
+
+    def leaf(self, kind: Kind) -> Value:
+        """A column, else a literal."""
+        found = self.column(kind) if self.rng.random() < 0.85 else None
+        return found or self.literal(kind)
+
+    def literal(self, kind: Kind) -> Value:
+        """A constant that the kind's columns may hold."""
+        rng = self.rng
+        if rng.random() < 0.06:
+            return self.null(kind)
+        if kind == INT:
+            return made(Facts(INT, 16), str(rng.randint(-3, 12)))
+        if kind == FLOAT:
+            # Without the cast it is a decimal.
+            return made(Facts(FLOAT, 16), f"cast({rng.choice(EIGHTHS)} as double)")
+        if kind == TEXT:
+            return made(Facts(TEXT), quoted(rng.choice(WORDS)))
+        if kind == DATE:
+            return made(Facts(DATE), f"date '{rng.choice(DATES)}'")
+        if kind == TIMESTAMP:
+            return made(Facts(TIMESTAMP), f"timestamp '{rng.choice(TIMES).isoformat(' ')}'")
+        if kind == BOOL:
+            return made(Facts(BOOL), rng.choice(["true", "false"]))
+        if kind == UBIG:
+            return made(Facts(UBIG, 4), f"cast({rng.randint(0, 3)} as ", UNSIGNED, ")")
+        if kind.family == "decimal":
+            unscaled = rng.choice([-350, -100, -5, 0, 1, 50, 125, 1000])
+            number = f"{unscaled / 10**kind.scale:.{kind.scale}f}"
+            return made(Facts(kind, 1001), f"cast({number} as {kind})")
+        return self.null(kind)
+
+    def null(self, kind: Kind) -> Value:
+        """A null of the kind."""
+        if kind == NULL:
+            return made(Facts(kind), "null")
+        return made(Facts(kind), "cast(null as ", TYPE_NAMES.get(kind.family, str(kind)), ")")
+
+    # --- conditions ---
+
+    def condition(self, depth: int) -> Value:
+        """A truth value in SQL's three-valued logic."""
+        rng = self.rng
+        shape = rng.random()
+        if depth <= 0 or shape < 0.45:
+            return self._comparison(max(depth, 0))
+        if shape < 0.62:
+            word = rng.choice([" and ", " or "])
+            parts = [self.condition(depth - 1).tree for _ in range(rng.choice([2, 2, 3]))]
+            return made(Facts(BOOL), Listed(parts, word, before="(", after=")"))
+        if shape < 0.7:
+            return made(Facts(BOOL), "(not ", self.condition(depth - 1).tree, ")")
+        if shape < 0.76:
+            test = rng.choice(["null", "not null", "true", "not true", "false", "not false"])
+            return made(Facts(BOOL), "(", self.condition(depth - 1).tree, f" is {test})")
+        if shape < 0.84 and self.condition_subquery is not None:
+            found = self.condition_subquery()
+            if found is not None:
+                return Value(found, Facts(BOOL))
+        if shape < 0.9:
+            return self._of_any_kind(BOOL, depth - 1)
+        return self.leaf(BOOL)
+
+    def _comparison(self, depth: int) -> Value:
+        rng = self.rng
+        shape = rng.random()
+        if shape < 0.1:
+            kind = self._present_kind()
+            test = rng.choice(["is null", "is not null"])
+            return made(Facts(BOOL), "(", self.value(kind, depth - 1).tree, f" {test})")
+        if shape < 0.22:
+            word = rng.choice(["like", "not like", "ilike"])
+            text = self.value(TEXT, depth - 1)
+            return made(Facts(BOOL), "(", text.tree, f" {word} {quoted(rng.choice(PATTERNS))})")
+        kind = self._present_kind(COMPARABLE)
+        left = self._firm(kind, depth)
+        if shape < 0.4:
+            word = rng.choice(["in", "not in"])
+            values = [self.literal(kind).tree for _ in range(rng.randint(1, 5))]
+            return made(Facts(BOOL), "(", left.tree, f" {word} ", Listed(values, before="(", after=")"), ")")
+        if shape < 0.5:
+            word = rng.choice(["between", "not between"])
+            low, high = self._firm(kind, depth - 1), self._firm(kind, depth - 1)
+            return made(Facts(BOOL), "(", left.tree, f" {word} ", low.tree, " and ", high.tree, ")")
+        operators = ["=", "=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from"]
+        right = self._firm(self._beside(kind), depth)
+        if right.tree.sql("qcore") == left.tree.sql("qcore"):
+            # DataFusion makes NULL of what x = x is for nulls, and pushes that below aggregates without keys.
+            right = self.literal(kind)
+        return made(Facts(BOOL), "(", left.tree, f" {rng.choice(operators)} ", right.tree, ")")
+
+    def _firm(self, kind: Kind, depth: int) -> Value:
+        """A value that may be compared: the same in both engines to the last bit."""
+        for _ in range(4):
+            found = self.value(kind, depth - 1)
+            if found.facts.exact:
+                return found
+        return self.leaf_exact(kind)
+
+    def leaf_exact(self, kind: Kind) -> Value:
+        """A column or literal whose values are exact."""
+        return self.column(kind, lambda facts: facts.exact) or self.literal(kind)
+
+    def _beside(self, kind: Kind) -> Kind:
+        """A kind to compare with: mostly the same, else another kind of number."""
+        if self.rng.random() < 0.85:
+            return kind
+        if kind == INT and any(c.facts.limit > FLOAT_EXACT for c in self.columns if c.facts.kind == INT):
+            # As doubles, neighbours become equal in one engine and stay apart in the other.
+            return kind
+        others = {INT: (FLOAT, DECIMALS[0]), FLOAT: (INT,), DECIMALS[0]: (INT,), DATE: (TIMESTAMP,)}.get(kind, (kind,))
+        return self.rng.choice(others)
+
+    def _present_kind(self, among: Sequence[Kind] | None = None) -> Kind:
+        """The kind of some column."""
+        kinds = [column.facts.kind for column in self.columns if among is None or column.facts.kind in among]
+        return self.rng.choice(kinds) if kinds else INT
+
+    # --- any kind ---
+
+    def _of_any_kind(self, kind: Kind, depth: int) -> Value:
+        """CASE, coalesce, nullif, greatest, least."""
+        rng = self.rng
+        shape = rng.random()
+        if shape < 0.5:
+            values = [self.value(kind, depth) for _ in range(rng.choice([2, 2, 3]))]
+            branches = [
+                Tree("", "when ", self.condition(depth - 1).tree, " then ", value.tree) for value in values[1:]
+            ]
+            otherwise = optional_else(values[0].tree if rng.random() < 0.7 else None)
+            return Value(
+                Tree(str(kind), "(case ", Listed(branches, " "), otherwise, " end)"), _widest(values)
+            )
+        if shape < 0.75:
+            values = [self.value(kind, depth) for _ in range(rng.choice([2, 3]))]
+            return Value(Tree(str(kind), Listed([v.tree for v in values], before="coalesce(", after=")")), _widest(values))
+        first, second = self._firm(kind, depth), self._firm(kind, depth)
+        if shape < 0.9 or kind in (BOOL, UBIG):
+            # nullif has the type of its first argument in one engine, of both in the other.
+            return Value(Tree(str(kind), "nullif(", first.tree, ", ", second.tree, ")"), _widest([first, second]))
+        name = rng.choice(["greatest", "least"])
+        return Value(Tree(str(kind), f"{name}(", first.tree, ", ", second.tree, ")"), _widest([first, second]))
+
+    # --- numbers ---
+
+    def _bigint(self, depth: int, limit: float) -> Value:
+        """An integer, as wide as both engines compute in: narrow ones overflow in one and are widened in the other."""
+        for _ in range(4):
+            found = self.value(INT, depth)
+            if found.facts.limit <= limit:
+                break
+        else:
+            found = self.column(INT, lambda facts: facts.limit <= limit) or self.literal(INT)
+        return made(Facts(INT, found.facts.limit), "cast(", found.tree, " as bigint)")
+
+    def _int(self, kind: Kind, depth: int) -> Value:
+        rng = self.rng
+        shape = rng.random()
+        if shape < 0.55:
+            a, b = self._bigint(depth, 2**20), self._bigint(depth, 2**20)
+            word = rng.choice(["+", "-", "*"])
+            limit = a.facts.limit * b.facts.limit if word == "*" else a.facts.limit + b.facts.limit
+            return made(Facts(INT, limit), "(", a.tree, f" {word} ", b.tree, ")")
+        if shape < 0.65:
+            a, b = self._bigint(depth, 2**40), self._bigint(depth, 2**40)
+            # Division of integers is // there; by zero it is null there and an error here.
+            word: Part = rng.choice([Dialects(" // ", " / "), " % "])
+            return made(Facts(INT, a.facts.limit), "(", a.tree, word, "nullif(", b.tree, ", 0))")
+        if shape < 0.72:
+            a = self._bigint(depth, 2**40)
+            return made(Facts(INT, a.facts.limit), rng.choice(["abs(", "(- "]), a.tree, ")")
+        if shape < 0.82:
+            return made(Facts(INT, 100), "length(", self.value(TEXT, depth).tree, ")")
+        if shape < 0.9:
+            when = self.value(rng.choice([DATE, TIMESTAMP]), depth)
+            parts = PARTS if when.kind == TIMESTAMP else [part for part in PARTS if part not in ("hour", "minute")]
+            return made(Facts(INT, 3000), f"cast(extract({rng.choice(parts)} from ", when.tree, ") as bigint)")
+        if shape < 0.95:
+            return made(
+                Facts(INT, 100), "strpos(", self.value(TEXT, depth).tree, f", {quoted(rng.choice(['a', 'e', '漢', 'x']))})"
+            )
+        return made(Facts(INT, 2), "cast(", self.condition(depth).tree, " as bigint)")
+
+    def _float(self, kind: Kind, depth: int) -> Value:
+        rng = self.rng
+        shape = rng.random()
+        if shape < 0.4:
+            a, b = self._double(depth), self._double(depth)
+            word = rng.choice(["+", "-", "*"])
+            limit = a.facts.limit * b.facts.limit if word == "*" else a.facts.limit + b.facts.limit
+            facts = Facts(FLOAT, limit, a.facts.finite and b.facts.finite, a.facts.exact and b.facts.exact)
+            return made(facts, "(", a.tree, f" {word} ", b.tree, ")")
+        if shape < 0.55:
+            a = self._bigint(depth, FLOAT_EXACT)
+            return made(Facts(FLOAT, a.facts.limit), "cast(", a.tree, " as double)")
+        if shape < 0.65:
+            a = self._double(depth)
+            name = rng.choice(["abs", "floor", "ceil", "-"])
+            return made(a.facts, f"{name}(", a.tree, ")")
+        if shape < 0.8:
+            a, b = self._double(depth), self._double(depth)
+            # By zero it is null there, here as IEEE 754 says.
+            facts = Facts(FLOAT, 2**60, a.facts.finite and b.facts.finite, exact=False)
+            return made(facts, "(", a.tree, " / nullif(", b.tree, ", cast(0 as double)))")
+        a = self._bigint(depth, 2**20)
+        name = rng.choice(["sqrt", "ln", "exp"])
+        # In their domains; exp of no more than 20.
+        inner = {"sqrt": "abs(", "ln": "1 + abs(", "exp": "20 - abs("}[name]
+        return made(Facts(FLOAT, 2**60, exact=False), f"{name}(cast({inner}", a.tree, ") as double))")
+
+    def _double(self, depth: int) -> Value:
+        """A double of few digits; narrow floats are computed in single precision in one engine."""
+        for _ in range(4):
+            found = self.value(FLOAT, depth)
+            if found.facts.limit <= 2**20:
+                break
+        else:
+            found = self.column(FLOAT, lambda facts: facts.limit <= 2**20) or self.literal(FLOAT)
+        return made(replace(found.facts, narrow=False), "cast(", found.tree, " as double)")
+
+    def _decimal(self, kind: Kind, depth: int) -> Value:
+        rng = self.rng
+        shape = rng.random()
+        if shape < 0.5 and kind.precision <= 20:
+            a, b = self._small_decimal(kind, depth), self._small_decimal(kind, depth)
+            word = rng.choice(["+", "-"])
+            # The cast keeps the kind: both engines give the sum a digit more.
+            limit = a.facts.limit + b.facts.limit
+            if limit < 10 ** (kind.precision - 1):
+                return made(Facts(kind, limit), "cast((", a.tree, f" {word} ", b.tree, f") as {kind})")
+        if shape < 0.65 and kind.precision <= 20:
+            a, b = self._small_decimal(kind, depth), self._bigint(depth, 20)
+            limit = a.facts.limit * b.facts.limit
+            if limit < 10 ** (kind.precision - 1):
+                return made(Facts(kind, limit), "cast((", a.tree, " * ", b.tree, f") as {kind})")
+        if shape < 0.75:
+            a = self.leaf(kind)
+            return made(a.facts, rng.choice(["abs(", "(- "]), a.tree, ")")
+        other = rng.choice([other for other in DECIMALS if other.scale <= kind.scale])
+        a = self.leaf(other)
+        limit = a.facts.limit * 10 ** (kind.scale - other.scale)
+        if limit < 10**kind.precision:
+            return made(Facts(kind, limit), "cast(", a.tree, f" as {kind})")
+        return self.leaf(kind)
+
+    def _small_decimal(self, kind: Kind, depth: int) -> Value:
+        """A decimal of few digits, for arithmetic."""
+        found = self.value(kind, depth)
+        if found.facts.limit <= 10**6:
+            return found
+        return self.column(kind, lambda facts: facts.limit <= 10**6) or self.literal(kind)
+
+    # --- text and time ---
+
+    def _text(self, kind: Kind, depth: int) -> Value:
+        rng = self.rng
+        text = self.value(TEXT, depth).tree
+        facts = Facts(TEXT)
+        shape = rng.random()
+        if shape < 0.2:
+            return made(facts, "(", text, " || ", self.value(TEXT, depth).tree, ")")
+        if shape < 0.3:
+            return made(facts, "concat(", text, ", ", self.value(TEXT, depth).tree, ")")
+        if shape < 0.5:
+            # From 1 on: before the first character the engines differ.
+            length = rng.choice(["", f", {rng.randint(0, 12)}"])
+            return made(facts, "substring(", text, f", {rng.randint(1, 14)}{length})")
+        if shape < 0.65:
+            return made(facts, rng.choice(["upper(", "lower(", "trim(", "ltrim(", "rtrim("]), text, ")")
+        if shape < 0.72:
+            return made(facts, rng.choice(["left(", "right("]), text, f", {rng.randint(0, 14)})")
+        if shape < 0.8:
+            old, new = rng.choice(["a", "e", "special", " "]), rng.choice(["", "X", "漢", "longer"])
+            return made(facts, "replace(", text, f", {quoted(old)}, {quoted(new)})")
+        if shape < 0.88:
+            return made(facts, "cast(", self._bigint(depth, INT_MAX).tree, " as varchar)")
+        if shape < 0.94:
+            return made(facts, "cast(", self.value(DATE, depth).tree, " as varchar)")
+        return made(facts, "cast(", self.condition(depth).tree, " as varchar)")
+
+    def _date(self, kind: Kind, depth: int) -> Value:
+        rng = self.rng
+        shape = rng.random()
+        if shape < 0.4:
+            # A date and an interval are a timestamp there, a date here.
+            unit = rng.choice(["day", "month", "year"])
+            step = f" {rng.choice('+-')} interval '{rng.randint(0, 14)}' {unit}"
+            return made(Facts(DATE), "cast((", self.leaf(DATE).tree, step, ") as date)")
+        if shape < 0.7:
+            unit = rng.choice(["year", "quarter", "month", "week", "day"])
+            return made(Facts(DATE), f"cast(date_trunc('{unit}', ", self.leaf(DATE).tree, ") as date)")
+        if shape < 0.85:
+            return made(Facts(DATE), "cast(", self.value(TIMESTAMP, depth).tree, " as date)")
+        return self.leaf(DATE)
+
+    def _timestamp(self, kind: Kind, depth: int) -> Value:
+        rng = self.rng
+        shape = rng.random()
+        if shape < 0.4:
+            unit = rng.choice(["second", "hour", "day", "month", "year"])
+            step = f" {rng.choice('+-')} interval '{rng.randint(0, 14)}' {unit}"
+            return made(Facts(TIMESTAMP), "(", self.leaf(TIMESTAMP).tree, step, ")")
+        if shape < 0.7:
+            unit = rng.choice(["year", "quarter", "month", "week", "day", "hour", "minute", "second"])
+            return made(Facts(TIMESTAMP), f"date_trunc('{unit}', ", self.leaf(TIMESTAMP).tree, ")")
+        if shape < 0.85:
+            return made(Facts(TIMESTAMP), "cast(", self.value(DATE, depth).tree, " as timestamp)")
+        return self.leaf(TIMESTAMP)
+
+
+def optional_else(tree: Tree | None) -> Listed:
+    """ELSE, or nothing."""
+    return Listed([] if tree is None else [tree], minimum=0, before=" else ")
+
+
+def _widest(values: Sequence[Value]) -> Facts:
+    """Facts that hold for any of the values."""
+    facts = [value.facts for value in values]
+    return Facts(
+        facts[0].kind,
+        max(f.limit for f in facts),
+        all(f.finite for f in facts),
+        all(f.exact for f in facts),
+        any(f.narrow for f in facts),
+    )

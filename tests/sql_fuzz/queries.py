@@ -1,0 +1,540 @@
+"""Random queries: every operator, joined and nested in every way that has one answer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sql_fuzz.expressions import COMPARABLE, FLOAT_EXACT, INT_MAX, ROWS_MAX, Column, Expressions, Value, made, quoted
+from sql_fuzz.tables import BLOB, BOOL, DATE, DECIMALS, FLOAT, INT, NULL, TEXT, TIMESTAMP, Facts, Kind, TableData
+from sql_fuzz.tree import Dialects, Fixed, Listed, Part, Tree, optional
+
+# Rows of a join at most, as far as can be foreseen.
+JOIN_ROWS_MAX = 50_000
+SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS[:4])
+HASHABLE = (*COMPARABLE, BLOB)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query, its output columns, which of them tell its rows apart (None: not known), and about how many rows."""
+
+    tree: Tree
+    columns: tuple[Column, ...]
+    unique: tuple[str, ...] | None
+    rows: float
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What stands in FROM; its columns' names are qualified."""
+
+    tree: Tree
+    columns: tuple[Column, ...]
+    unique: tuple[str, ...] | None
+    rows: float
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A whole statement: with, query, order by output columns, limit (only where the order is total)."""
+
+    tree: Tree
+    # (output column, descending, nulls first)
+    keys: tuple[tuple[str, bool, bool], ...] = ()
+    limit: str = ""
+
+    def sql(self, dialect: str) -> str:
+        """The text."""
+        keys = ", ".join(
+            f"{name}{' desc' if down else ''} nulls {'first' if first else 'last'}" for name, down, first in self.keys
+        )
+        return self.tree.sql(dialect) + (f" order by {keys}" if keys else "") + self.limit
+
+
+class Queries:
+    """Makes queries over tables."""
+
+    def __init__(self, rng: random.Random, tables: Sequence[TableData]) -> None:
+        self.rng = rng
+        self.tables = tables
+        self.ctes: list[tuple[str, Query]] = []
+        self._n_names = 0
+
+    def name(self, letter: str) -> str:
+        """A name nobody else has."""
+        self._n_names += 1
+        return f"{letter}{self._n_names}"
+
+    def statement(self) -> Ordered:
+        """A whole statement."""
+        rng = self.rng
+        for _ in range(rng.choice([0, 0, 0, 1, 2])):
+            self.ctes.append((self.name("w"), self.query(rng.randint(0, 1))))
+        body = self.query(rng.choice([1, 1, 2, 2, 3]), top=True)
+        parts = [Tree("", f"{name} as (", query.tree, ")") for name, query in self.ctes]
+        tree = Tree("", Listed(parts, minimum=0, before="with ", after=" "), body.tree)
+        if rng.random() < 0.4:
+            return Ordered(tree)
+        sortable = [column for column in body.columns if column.facts.exact and column.facts.kind in HASHABLE]
+        if len(sortable) == len(body.columns) and rng.random() < 0.5:
+            return Ordered(tree, self._order(body.columns), self._limit())
+        picked = rng.sample(sortable, min(len(sortable), rng.randint(1, 3)))
+        return Ordered(tree, self._order(picked) if picked else ())
+
+    def _order(self, columns: Sequence[Column]) -> tuple[tuple[str, bool, bool], ...]:
+        rng = self.rng
+        shuffled = rng.sample(list(columns), len(columns))
+        return tuple((column.name, rng.random() < 0.5, rng.random() < 0.5) for column in shuffled)
+
+    def _limit(self) -> str:
+        rng = self.rng
+        offset = rng.choice(["", "", f" offset {rng.choice([0, 1, 2, 7, 100])}"])
+        return f" limit {rng.choice([0, 1, 2, 3, 5, 10, 1000])}{offset}"
+
+    # --- queries ---
+
+    def query(self, depth: int, top: bool = False) -> Query:
+        """Any query."""
+        shapes = {
+            self.plain: 5, self.aggregate: 5, self.window: 3, self.set_operation: 3, self.limited: 1, self.distinct: 1,
+        }  # fmt: skip
+        if depth <= 0:
+            return self.plain(depth)
+        shape = self.rng.choices(list(shapes), list(shapes.values()))[0]
+        return self.aggregate(depth, top) if shape == self.aggregate else shape(depth)
+
+    def kinds(self) -> list[Kind]:
+        """Of some output columns."""
+        return [self.rng.choice(SELECTABLE) for _ in range(self.rng.randint(1, 4))]
+
+    def expressions(self, relation: Relation, depth: int) -> Expressions:
+        """Over a relation's columns, with subqueries while there is depth."""
+        columns = relation.columns
+        if depth <= 0 or relation.rows > 200:
+            return Expressions(self.rng, columns)
+        return Expressions(
+            self.rng,
+            columns,
+            lambda kind: self.scalar_subquery(kind, columns),
+            lambda: self.condition_subquery(columns, depth - 1),
+        )
+
+    def plain(self, depth: int, kinds: Sequence[Kind] | None = None, distinct: bool = False) -> Query:
+        """SELECT expressions FROM … WHERE …"""
+        rng = self.rng
+        relation = self.relation(depth - 1)
+        make = self.expressions(relation, depth)
+        items: list[Value] = []
+        for kind in kinds if kinds is not None else self.kinds():
+            items.append(make.value(kind, rng.choice([0, 1, 2, 3])))
+        unique = None
+        if kinds is None:
+            picked = rng.sample(list(relation.columns), min(len(relation.columns), rng.randint(0, 3)))
+            items += [column.value() for column in picked]
+            if relation.unique and rng.random() < 0.7:
+                by_name = {column.name: column for column in relation.columns}
+                start = len(items)
+                items += [by_name[name].value() for name in relation.unique]
+                unique = range(start, len(items))
+        if distinct:
+            items = [item for item in items if item.facts.exact and item.kind in HASHABLE] or [make.literal(INT)]
+            unique = range(len(items))
+        listed, columns = self.select_list(items)
+        tree = Tree(
+            "query", f"select {'distinct ' if distinct else ''}", listed, " from ", relation.tree, self.where(make)
+        )
+        names = None if unique is None else tuple(columns[place].name for place in unique)
+        return Query(tree, columns, names, relation.rows)
+
+    def distinct(self, depth: int) -> Query:
+        """SELECT DISTINCT."""
+        return self.plain(depth, distinct=True)
+
+    def where(self, make: Expressions) -> Listed:
+        """WHERE, or nothing."""
+        rng = self.rng
+        if rng.random() < 0.4:
+            return optional(None)
+        parts = [make.condition(rng.choice([1, 2, 2, 3])).tree for _ in range(rng.choice([1, 1, 2]))]
+        return Listed(parts, " and ", minimum=0, before=" where ")
+
+    def select_list(self, items: Sequence[Value]) -> tuple[Listed, tuple[Column, ...]]:
+        """The items under new names."""
+        columns = [Column(self.name("o"), item.facts) for item in items]
+        trees = [Tree("", item.tree, f" as {column.name}") for item, column in zip(items, columns, strict=True)]
+        return Listed(trees), tuple(columns)
+
+    def limited(self, depth: int) -> Query:
+        """The first rows in a total order."""
+        inner = self.query(depth - 1)
+        sortable = all(column.facts.exact and column.facts.kind in HASHABLE for column in inner.columns)
+        if not sortable:
+            return inner
+        keys = ", ".join(
+            f"{name}{' desc' if down else ''} nulls {'first' if first else 'last'}"
+            for name, down, first in self._order(inner.columns)
+        )
+        first = Fixed(f") as {self.name('l')} order by {keys}{self._limit()}")
+        tree = Tree("query", "select * from (select * from (", inner.tree, first, f") as {self.name('l')}")
+        return Query(tree, inner.columns, inner.unique, min(inner.rows, 1000))
+
+    def set_operation(self, depth: int) -> Query:
+        """UNION, INTERSECT, EXCEPT of two queries."""
+        rng = self.rng
+        kinds = self.kinds()
+        word = rng.choice(
+            ["union all", "union all", "union", "intersect", "except", "intersect all", "except all"]
+        )
+        sides = [self.plain(depth - 1, kinds) for _ in range(rng.choice([2, 2, 3]) if "union" in word else 2)]
+        exact = all(column.facts.exact for side in sides for column in side.columns)
+        if not exact:
+            word = "union all"
+        columns = []
+        for place, kind in enumerate(kinds):
+            facts = [side.columns[place].facts for side in sides]
+            columns.append(
+                Column(
+                    sides[0].columns[place].name,
+                    Facts(
+                        kind, max(f.limit for f in facts), all(f.finite for f in facts),
+                        all(f.exact for f in facts), any(f.narrow for f in facts),
+                    ),  # fmt: skip
+                )
+            )
+        unique = tuple(column.name for column in columns) if word in ("union", "intersect", "except") else None
+        branches = [Tree("", "(", side.tree, ")") for side in sides]
+        tree = Tree("query", "select * from (", Listed(branches, f" {word} "), f") as {self.name('s')}")
+        return Query(tree, tuple(columns), unique, sum(side.rows for side in sides))
+
+    # --- aggregates ---
+
+    def aggregate(self, depth: int, top: bool = False) -> Query:
+        """GROUP BY keys, sets of keys, or nothing; HAVING."""
+        rng = self.rng
+        relation = self.relation(depth - 1)
+        make = self.expressions(relation, 0)
+        keys = []
+        # One row for no rows (no keys, or the empty set of keys) on top only: DataFusion pushes conditions without
+        # columns through such an aggregate.
+        for _ in range(rng.choice([0 if top else 1, 1, 1, 1, 2, 2, 3])):
+            columns = [column for column in relation.columns if column.facts.exact and column.facts.kind in HASHABLE]
+            if columns and rng.random() < 0.7:
+                keys.append(rng.choice(columns).value())
+            else:
+                keys.append(make._firm(rng.choice(SELECTABLE), 2))
+        # A constant key is a position to one engine and a value to the other.
+        keys = [key for key in keys if any(column.name in key.tree.sql("duckdb") for column in relation.columns)]
+        if not keys and not top:
+            return self.plain(depth)
+        sets = len(keys) > 0 and top and rng.random() < 0.4
+        if sets:
+            # A key twice is refused by one engine.
+            keys = list({key.tree.sql("qcore"): key for key in keys}.values())
+        calls = [self.call(make, relation.rows) for _ in range(rng.randint(0 if keys else 1, 4))]
+        items = [key for key in keys] + calls
+        if sets and rng.random() < 0.4:
+            items.append(made(Facts(INT, 2), "cast(grouping(", Fixed(keys[0].tree), ") as bigint)"))
+        listed, columns = self.select_list(items)
+        having = optional(None)
+        if rng.random() < 0.25 and keys:
+            # Over the aggregates, as the input's columns are no longer there.
+            condition = Expressions(rng, [Column(call.tree.sql("qcore"), call.facts) for call in calls])
+            if all(not any(isinstance(part, Dialects) for tree in call.tree.walk() for part in tree.parts)
+                   for call in calls) and calls:  # fmt: skip
+                having = optional(condition.condition(1).tree, before=" having ")
+        by: Tree = Listed([Tree("", key.tree) for key in keys], minimum=0, before=" group by ")
+        if sets:
+            by = Fixed(" group by ", self.grouping_sets([key.tree for key in keys]))
+        tree = Tree("query", "select ", listed, " from ", relation.tree, self.where(make), by, having)
+        unique = tuple(column.name for column in columns[: len(keys)]) if not sets else None
+        return Query(tree, columns, unique if keys else (), relation.rows if keys else 1)
+
+    def grouping_sets(self, keys: Sequence[Tree]) -> Tree:
+        """ROLLUP, CUBE or GROUPING SETS over the keys."""
+        rng = self.rng
+        shape = rng.random()
+        if shape < 0.6:
+            return Listed(keys, before=rng.choice(["rollup(", "cube("]), after=")")
+        # A key in no set at all is refused by one engine, and null in the other.
+        sets = [Listed(keys), *(Listed(rng.sample(list(keys), rng.randint(0, len(keys)))) for _ in range(rng.randint(0, 2)))]
+        return Listed([Tree("", "(", part, ")") for part in sets], before="grouping sets (", after=")")
+
+    def call(self, make: Expressions, rows: float) -> Value:
+        """An aggregate."""
+        rng = self.rng
+        where = optional(None)
+        if rng.random() < 0.2:
+            where = optional(make.condition(1).tree, before=" filter (where ", after=")")
+        name = rng.choice(
+            ["count(*)", "count", "count distinct", "sum", "sum", "sum distinct", "min", "max", "min", "max", "avg"]
+            + ["bool_and", "bool_or", "stddev_samp", "var_pop"]
+        )
+        counted = Facts(INT, ROWS_MAX)
+        if name == "count(*)":
+            return made(counted, "count(*)", where)
+        if name in ("count", "count distinct"):
+            kinds = [column.facts.kind for column in make.columns if column.facts.exact]
+            kind = rng.choice([*(kind for kind in kinds if kind in HASHABLE), INT])
+            distinct = "distinct " if " " in name else ""
+            return made(counted, f"count({distinct}", make._firm(kind, 1).tree, ")", where)
+        if name in ("bool_and", "bool_or"):
+            return made(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
+        if name in ("min", "max"):
+            kind = make._present_kind(COMPARABLE) if rng.random() < 0.7 else rng.choice(SELECTABLE)
+            value = make._firm(kind, 1)
+            return made(value.facts, f"{name}(", value.tree, ")", where)
+        return self.sum_of(make, name, where)
+
+    def sum_of(self, make: Expressions, name: str, where: Listed) -> Value:
+        """sum, avg and the like, of values whose sums are exact in any order."""
+        rng = self.rng
+        kind = rng.choice([INT, INT, FLOAT, rng.choice(DECIMALS)])
+        value = make._firm(kind, 2)
+        if kind == INT and value.facts.limit > 2**38:
+            value = make.literal(INT)
+        if kind == FLOAT and (value.facts.limit > 2**20 or not value.facts.finite and name not in ("sum", "avg")):
+            value = make.column(FLOAT, lambda facts: facts.finite and facts.limit <= 2**20) or make.literal(FLOAT)
+        if name in ("sum", "sum distinct"):
+            distinct = "distinct " if " " in name else ""
+            if kind == INT or kind == FLOAT:
+                facts = Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite)
+                # Of narrow integers it is a wider type there; of floats both give doubles.
+                text = "bigint" if kind == INT else "double"
+                return made(facts, f"cast(sum({distinct}", value.tree, ")", where, f" as {text})")
+            # The sum's digits are 38 there and ten more than the argument's here.
+            wide = Kind("decimal", 38, kind.scale)
+            return made(Facts(wide, 10**37), f"cast(sum({distinct}", value.tree, ")", where, f" as {wide})")
+        if name in ("stddev_samp", "var_pop") and value.facts.limit > 2**20:
+            value = make.literal(INT)
+        # The average of decimals is a double there and a decimal here.
+        facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
+        return made(facts, f"{name}(cast(", value.tree, " as double))", where)
+
+    # --- windows ---
+
+    def window(self, depth: int) -> Query:
+        """Columns and window functions over them."""
+        rng = self.rng
+        relation = self.relation(depth - 1)
+        make = self.expressions(relation, 0)
+        picked = rng.sample(list(relation.columns), min(len(relation.columns), rng.randint(1, 3)))
+        items = [column.value() for column in picked]
+        for _ in range(rng.randint(1, 3)):
+            items.append(self.window_call(make, relation))
+        listed, columns = self.select_list(items)
+        tree = Tree("query", "select ", listed, " from ", relation.tree, self.where(make))
+        return Query(tree, columns, None, relation.rows)
+
+    def window_call(self, make: Expressions, relation: Relation) -> Value:
+        """One window function with its OVER."""
+        rng = self.rng
+        sortable = [column for column in relation.columns if column.facts.exact and column.facts.kind in COMPARABLE]
+        parts = rng.sample(sortable, min(len(sortable), rng.choice([0, 1, 1, 2])))
+        order = rng.sample(sortable, min(len(sortable), rng.choice([0, 1, 1, 2])))
+        total = relation.unique is not None and rng.random() < 0.6
+        if total:
+            names = [column.name for column in order]
+            order += [c for c in relation.columns if c.name in (relation.unique or ()) and c.name not in names]
+        keys = [
+            f"{column.name}{rng.choice(['', ' asc', ' desc'])}{rng.choice([' nulls first', ' nulls last'])}"
+            for column in order
+        ]
+        by = Listed([Tree("", column.name) for column in parts], minimum=0, before="partition by ", after=" ")
+        sort = Fixed(f"order by {', '.join(keys)} " if keys else "")
+        if total and rng.random() < 0.6:
+            return self.by_position(make, by, sort)
+        peers = [("rank()", INT), ("dense_rank()", INT), ("percent_rank()", FLOAT), ("cume_dist()", FLOAT)]
+        if keys and rng.random() < 0.4:
+            text, kind = rng.choice(peers)
+            facts = Facts(kind, ROWS_MAX, exact=kind == INT)
+            return made(facts, f"{text} over (", by, sort, ")")
+        frame = ""
+        if total:
+            frame = self.rows_frame()
+        elif keys:
+            frame = rng.choice(["", "range unbounded preceding", "range between unbounded preceding and current row",
+                                "range between current row and unbounded following",
+                                "range between unbounded preceding and unbounded following"])  # fmt: skip
+            if len(order) == 1 and order[0].facts.kind == INT and order[0].facts.limit < 2**30 and rng.random() < 0.5:
+                frame = f"range between {rng.randint(0, 3)} preceding and {rng.randint(0, 3)} following"
+        call = self.call_in_window(make)
+        return made(call.facts, call.tree, " over (", by, sort, frame, ")")
+
+    def call_in_window(self, make: Expressions) -> Value:
+        """An aggregate without DISTINCT; sums of infinities give NaN however the frame moves."""
+        rng = self.rng
+        name = rng.choice(["count(*)", "count", "sum", "min", "max", "avg"])
+        if name == "count(*)":
+            return made(Facts(INT, ROWS_MAX), "count(*)")
+        kind = rng.choice([INT, INT, FLOAT, DECIMALS[0], DECIMALS[2]]) if name in ("sum", "avg") else None
+        if kind is None:
+            kind = make._present_kind(COMPARABLE)
+            value = make._firm(kind, 1)
+            return made(Facts(INT, ROWS_MAX) if name == "count" else value.facts, f"{name}(", value.tree, ")")
+        value = make._firm(kind, 1)
+        if value.facts.limit > 2**30:
+            value = make.literal(kind)
+        if name == "avg":
+            facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
+            return made(facts, "avg(cast(", value.tree, " as double))")
+        if kind.family == "decimal":
+            return made(Facts(Kind("decimal", 38, kind.scale), 10**20), "sum(", value.tree, ")")
+        return made(Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite), "sum(", value.tree, ")")
+
+    def by_position(self, make: Expressions, by: Listed, sort: Fixed) -> Value:
+        """A function of the rows' order, which is total."""
+        rng = self.rng
+        shape = rng.random()
+        if shape < 0.3:
+            return made(Facts(INT, ROWS_MAX), "row_number() over (", by, sort, ")")
+        if shape < 0.4:
+            return made(Facts(INT, ROWS_MAX), f"ntile({rng.randint(1, 5)}) over (", by, sort, ")")
+        value = make.leaf(make._present_kind(COMPARABLE))
+        if shape < 0.7:
+            distance = rng.choice(["", ", 1", ", 2", ", 0"])
+            return made(value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, f"{distance}) over (", by, sort, ")")
+        frame = self.rows_frame()
+        name = rng.choice(["first_value", "last_value", "nth_value"])
+        number = f", {rng.randint(1, 4)}" if name == "nth_value" else ""
+        return made(value.facts, f"{name}(", value.tree, f"{number}) over (", by, sort, frame, ")")
+
+    def rows_frame(self) -> str:
+        """A frame counted in rows, the start not after the end."""
+        rng = self.rng
+        start = rng.choice([None, -5, -2, -1, 0, 1, 2])
+        end = rng.choice([None, *range(-3 if start is None else start, 4)])
+        ends = ["unbounded preceding" if start is None else _bound(start)]
+        ends.append("unbounded following" if end is None else _bound(end))
+        return rng.choice(["", f"rows between {ends[0]} and {ends[1]}"])
+
+    # --- what stands in FROM ---
+
+    def relation(self, depth: int) -> Relation:
+        """A table, a query in brackets, or a join."""
+        shape = self.rng.random()
+        if shape < 0.4:
+            return self.join(depth)
+        if shape < 0.6 and depth > 0:
+            return self.derived(self.query(depth))
+        return self.table()
+
+    def table(self) -> Relation:
+        """A table or a common table expression, under a name of its own."""
+        rng = self.rng
+        if self.ctes and rng.random() < 0.3:
+            name, query = rng.choice(self.ctes)
+            alias = self.name("e")
+            columns = tuple(replace(column, name=f"{alias}.{column.name}") for column in query.columns)
+            unique = None if query.unique is None else tuple(f"{alias}.{name}" for name in query.unique)
+            return Relation(Tree("relation", f"{name} as {alias}"), columns, unique, query.rows)
+        table = rng.choice(self.tables)
+        alias = self.name("a")
+        columns = tuple(Column(f"{alias}.{name}", facts) for name, facts in table.facts.items())
+        return Relation(
+            Tree("relation", f"{table.name} as {alias}"), columns, (f"{alias}.id",), table.data.num_rows
+        )
+
+    def derived(self, query: Query) -> Relation:
+        """A query in FROM."""
+        alias = self.name("d")
+        columns = tuple(replace(column, name=f"{alias}.{column.name}") for column in query.columns)
+        unique = None if query.unique is None else tuple(f"{alias}.{name}" for name in query.unique)
+        return Relation(Tree("relation", "(", query.tree, f") as {alias}"), columns, unique, query.rows)
+
+    def join(self, depth: int) -> Relation:
+        """Two relations joined."""
+        rng = self.rng
+        left = self.relation(depth - 1) if rng.random() < 0.4 else self.table()
+        right = self.derived(self.query(depth - 1)) if depth > 0 and rng.random() < 0.3 else self.table()
+        if left.rows * right.rows > JOIN_ROWS_MAX * 20:
+            return left
+        kind: Part = rng.choice(["join", "join", "left join", "right join", "full join", "cross join", "semi", "anti"])
+        both = left.columns + right.columns
+        pairs = [
+            (a, b)
+            for a in left.columns
+            for b in right.columns
+            if a.facts.kind == b.facts.kind and a.facts.kind in HASHABLE and a.facts.exact and b.facts.exact
+        ]
+        equal = bool(pairs) and rng.random() < 0.8
+        if left.rows * right.rows > JOIN_ROWS_MAX:
+            # Only by a key of one side: any other condition may give too many rows.
+            pairs = [(a, b) for a, b in pairs if (a.name,) == left.unique or (b.name,) == right.unique]
+            if not pairs or kind == "cross join":
+                return left
+            equal = True
+        unique = None if left.unique is None or right.unique is None else left.unique + right.unique
+        rows = left.rows * right.rows
+        if kind == "cross join":
+            return Relation(Tree("relation", left.tree, f" {kind} ", right.tree), both, unique, rows)
+        if kind in ("semi", "anti"):
+            both, unique, rows = left.columns, left.unique, left.rows
+            kind = Dialects(f"{kind} join", f"left {kind} join")
+        parts = [self._pair(a, b) for a, b in rng.sample(pairs, rng.choice([1, 1, 2]) if len(pairs) > 1 else 1)] if equal else []
+        if equal and not isinstance(kind, Dialects):
+            rows = max(left.rows, right.rows) * 4
+        if rng.random() < 0.35 or not parts:
+            parts.append(Expressions(rng, left.columns + right.columns).condition(1).tree)
+        tree = Tree("relation", left.tree, " ", kind, " ", right.tree, Listed(parts, " and ", before=" on "))
+        return Relation(tree, both, unique, rows)
+
+    def _pair(self, a: Column, b: Column) -> Tree:
+        word = self.rng.choice(["=", "=", "=", "=", "=", "is not distinct from"])
+        pair = [a.name, b.name] if self.rng.random() < 0.5 else [b.name, a.name]
+        # Without brackets, what follows IS DISTINCT FROM is taken for a part of it by one parser.
+        return Tree("bool", f"({pair[0]} {word} {pair[1]})")
+
+    # --- subqueries ---
+
+    def scalar_subquery(self, kind: Kind, outer: Sequence[Column]) -> Value | None:
+        """(select aggregate …), of one row; perhaps correlated by equality."""
+        rng = self.rng
+        inner = self.table()
+        make = Expressions(rng, inner.columns)
+        value = make.leaf_exact(kind)
+        if kind not in COMPARABLE:
+            return None
+        name = rng.choice(["min", "max"])
+        where = self._correlated(inner, outer) if rng.random() < 0.5 else self.where(make)
+        return made(value.facts, f"(select {name}(", value.tree, ") from ", inner.tree, where, ")")
+
+    def condition_subquery(self, outer: Sequence[Column], depth: int) -> Tree | None:
+        """IN, NOT IN, EXISTS, NOT EXISTS."""
+        rng = self.rng
+        inner = self.table()
+        make = Expressions(rng, inner.columns)
+        if rng.random() < 0.5:
+            return Tree(
+                "bool", rng.choice(["", "not "]), "exists (select 1 from ", inner.tree, self._correlated(inner, outer), ")"
+            )
+        kinds = [column.facts.kind for column in outer if column.facts.kind in HASHABLE and column.facts.exact]
+        if not kinds:
+            return None
+        kind = rng.choice(kinds)
+        value = Expressions(rng, outer).leaf_exact(kind)
+        where = self._correlated(inner, outer) if rng.random() < 0.3 else self.where(make)
+        word = rng.choice(["in", "in", "not in"])
+        return Tree(
+            "bool", "(", value.tree, f" {word} (select ", make.leaf_exact(kind).tree, " from ", inner.tree, where, "))"
+        )
+
+    def _correlated(self, inner: Relation, outer: Sequence[Column]) -> Listed:
+        rng = self.rng
+        pairs = [
+            (a, b)
+            for a in inner.columns
+            for b in outer
+            if a.facts.kind == b.facts.kind and a.facts.kind in HASHABLE and a.facts.exact and b.facts.exact
+        ]
+        parts = [Tree("bool", f"{a.name} = {b.name}") for a, b in (rng.sample(pairs, 1) if pairs else [])]
+        if rng.random() < 0.4:
+            parts.append(Expressions(rng, inner.columns).condition(1).tree)
+        return Listed(parts, " and ", minimum=0, before=" where ")
+
+
+def _bound(distance: int) -> str:
+    if distance == 0:
+        return "current row"
+    return f"{abs(distance)} {'preceding' if distance < 0 else 'following'}"

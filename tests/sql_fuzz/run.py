@@ -1,0 +1,275 @@
+"""Running one query in DuckDB and in the engine, in one of many equivalent ways, and comparing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet
+from oracle import assert_same_rows
+from sql_fuzz.queries import Ordered
+from sql_fuzz.tables import TableData
+
+from qcore import plan as p
+from qcore.config import Settings
+from qcore.connectors.arrow import ArrowSplit, ArrowTable
+from qcore.connectors.sources import table_from
+from qcore.errors import PlanError
+from qcore.expression import Call, Column, col, conjuncts
+from qcore.frontends.sql import plan_sql
+from qcore.lowering import FLIPPED
+from qcore.naming import NodeIds
+from qcore.optimizer import RULES, Estimator, optimize
+from qcore.result import Result
+from qcore.session import bind_sources
+
+# A query that takes longer hangs.
+TIMEOUT_SECONDS = 60
+RESULT_ROWS_MAX = 30_000
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the engine runs a query. All ways give the same rows.
+
+    `split_rows` cuts tables in memory into as many splits as drivers may like; None reads Parquet files. `without` names
+    optimizer rules to leave out. `rewrites` seeds changes to the optimized plan: hash joins become nested loops, sides
+    are flipped, exchanges are put between.
+    """
+
+    threads: int = 2
+    batch_rows: int = 65_536
+    split_rows: int | None = 1 << 20
+    without: tuple[str, ...] = ()
+    rewrites: int | None = None
+
+
+def random_way(rng: random.Random) -> Way:
+    """Some way."""
+    without: tuple[str, ...] = ()
+    if rng.random() < 0.5:
+        without = tuple(RULES) if rng.random() < 0.5 else tuple(rng.sample(list(RULES), rng.randint(1, 4)))
+    return Way(
+        threads=rng.choice([1, 2, 3, 4, 8]),
+        batch_rows=rng.choice([1, 7, 1024, 65_536]),
+        split_rows=rng.choice([1, 3, 10, 1000, None]),
+        without=without,
+        rewrites=rng.randrange(1 << 30) if rng.random() < 0.6 else None,
+    )
+
+
+class SplitTable(ArrowTable):
+    """A table in memory, in splits of few rows, so that a small one keeps many drivers busy."""
+
+    def __init__(self, data: pa.Table, rows: int) -> None:
+        super().__init__(data)
+        self._rows = max(rows, data.num_rows // 50)
+
+    def splits(self, columns: tuple[str, ...], filter: Any, target: int) -> Iterator[Any]:
+        """Sections of so many rows."""
+        n_rows = self._data.num_rows
+        yield from (ArrowSplit(start, min(self._rows, n_rows - start)) for start in range(0, n_rows, self._rows))
+
+
+@dataclass
+class Tables:
+    """The tables of some cases, in both engines, kept for many queries."""
+
+    tables: Sequence[TableData]
+    folder: Path
+    duck: duckdb.DuckDBPyConnection = field(init=False)
+    _known: dict[int | None, dict[str, Any]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.duck = duckdb.connect(config={"threads": 1})
+        self.duck.execute("set timezone = 'UTC'")
+        for table in self.tables:
+            self.duck.register("given", table.data)
+            self.duck.execute(f"create table {table.name} as from given")
+            self.duck.unregister("given")
+
+    def close(self) -> None:
+        """Let DuckDB go."""
+        self.duck.close()
+
+    def sources(self, split_rows: int | None) -> dict[str, Any]:
+        """qcore's tables."""
+        if split_rows not in self._known:
+            self._known[split_rows] = {table.name: self._source(table, split_rows) for table in self.tables}
+        return self._known[split_rows]
+
+    def _source(self, table: TableData, split_rows: int | None) -> Any:
+        if split_rows is not None:
+            return SplitTable(table.data, split_rows)
+        path = self.folder / f"{table.name}.parquet"
+        pyarrow.parquet.write_table(writable(table.data), path, row_group_size=max(1, table.data.num_rows // 3))
+        return table_from(str(path))
+
+
+def writable(data: pa.Table) -> pa.Table:
+    """The table as Parquet can hold it: run-end encoding undone."""
+    for place, column in enumerate(data.schema):
+        if pa.types.is_run_end_encoded(column.type):
+            chunks = [pa.compute.run_end_decode(chunk) for chunk in data.column(place).chunks]
+            data = data.set_column(place, column.name, pa.chunked_array(chunks, column.type.value_type))
+    return data
+
+
+# --- the oracle ---
+
+
+def expected_rows(tables: Tables, query: Ordered) -> pa.Table | None:
+    """DuckDB's answer; None where it refuses the query, fails, or gives too much."""
+    try:
+        reader = tables.duck.sql(query.sql("duckdb")).to_arrow_reader(RESULT_ROWS_MAX)
+        batches, n_rows = [], 0
+        for batch in reader:
+            batches.append(batch)
+            n_rows += batch.num_rows
+            if n_rows > RESULT_ROWS_MAX:
+                return None
+        return pa.Table.from_batches(batches, reader.schema)
+    except (duckdb.Error, pa.ArrowException):
+        return None
+
+
+# --- the engine ---
+
+
+class Refused(Exception):
+    """The frontend says that it does not take a construct yet."""
+
+
+def planned(tables: Tables, query: Ordered) -> Any:
+    """The query's plan, unoptimized."""
+    schemas = {name: source.schema for name, source in tables.sources(1).items()}
+    return plan_sql(query.sql("qcore"), schemas)
+
+
+def engine_rows(tables: Tables, plan: Any, way: Way) -> pa.Table:
+    """The engine's answer."""
+    bound = bind_sources(plan.plan, tables.sources(way.split_rows))
+    statistics = {id(scan.source): scan.source.statistics() for scan in bound.walk() if isinstance(scan, p.Scan)}
+
+    def of_scan(scan: p.Scan) -> Any:
+        return statistics[id(scan.source)]
+
+    optimized = optimize(bound, of_scan, way.without)
+    if way.rewrites is not None:
+        optimized = rewritten(optimized, random.Random(way.rewrites))
+    settings = Settings.make(way.threads, batch_rows=way.batch_rows, timeout=TIMEOUT_SECONDS)
+    return Result(optimized, settings, plan.output_names, Estimator(of_scan).rows).to_arrow()
+
+
+def rewritten(plan: p.PlanNode, rng: random.Random) -> p.PlanNode:
+    """The plan with other joins and more exchanges, for the same rows."""
+    ids = NodeIds.of_plan(plan)
+
+    def change(node: p.PlanNode) -> p.PlanNode:
+        children = [change(child) for child in node.children]
+        if isinstance(node, UNORDERED):
+            children = [exchanged(child, ids, rng) for child in children]
+        if children:
+            node = node.with_children(*children)
+        if isinstance(node, p.HashJoin) and rng.random() < 0.4:
+            node = as_nested_loop(node)
+        if isinstance(node, (p.HashJoin, p.NestedLoopJoin)) and node.kind in FLIPPED and rng.random() < 0.5:
+            node = replace(node, build="left" if node.build == "right" else "right")
+        return node
+
+    return change(plan)
+
+
+# Nodes that do not mind the order in which rows come.
+UNORDERED = (p.Aggregate, p.Window, p.HashJoin, p.NestedLoopJoin, p.OrderBy, p.TopN)
+
+
+def exchanged(node: p.PlanNode, ids: NodeIds, rng: random.Random) -> p.PlanNode:
+    """The node, perhaps behind an exchange."""
+    if rng.random() < 0.7:
+        return node
+    kind = rng.choice(["hash", "round_robin", "gather"])
+    keys = [field.name for field in node.schema if hashable(field.type)]
+    if kind == "hash" and not keys:
+        kind = "round_robin"
+    picked = tuple(rng.sample(keys, min(len(keys), rng.randint(1, 2)))) if kind == "hash" else ()
+    return p.LocalPartition(ids.new(), node.schema, node, kind, picked, rng.choice([None, 1, 2, 5, 8]))
+
+
+def hashable(type_: pa.DataType) -> bool:
+    """Whether an exchange may go by such a column."""
+    return not pa.types.is_nested(type_)
+
+
+def as_nested_loop(node: p.HashJoin) -> p.PlanNode:
+    """The same join by comparing all pairs."""
+    names = [*node.left.schema.names, *node.right.schema.names]
+    if node.kind.startswith("null_aware") or len(set(names)) < len(names):
+        return node
+    parts = [Call("equal", (col(a), col(b))) for a, b in zip(node.left_keys, node.right_keys, strict=True)]
+    if node.condition is not None:
+        parts += conjuncts(node.condition)
+    condition = parts[0] if len(parts) == 1 else Call("and", tuple(parts))
+    return p.NestedLoopJoin(node.id, node.schema, node.left, node.right, node.kind, condition, node.build)
+
+
+# --- comparing ---
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What went wrong: `kind` is the same for the same fault, as far as can be told."""
+
+    kind: str
+    text: str
+    way: Way | None = None
+
+
+def difference(tables: Tables, query: Ordered, ways: Sequence[Way], expected: pa.Table) -> Difference | None:
+    """What the engine does otherwise than DuckDB, or None. Refused where the frontend says so."""
+    try:
+        plan = planned(tables, query)
+    except PlanError as error:
+        if any(text in str(error) for text in REFUSALS):
+            raise Refused(str(error)) from None
+        return Difference(f"plan: {shortened(error)}", str(error))
+    except Exception as error:
+        return Difference(f"{type(error).__name__}: {shortened(error)}", repr(error))
+    for way in ways:
+        found = _difference(tables, query, plan, way, expected)
+        if found is not None:
+            return found
+    return None
+
+
+# What the frontend refuses, by the words it uses.
+REFUSALS = ("not supported yet", "a null-aware join (NOT IN) takes one key")
+
+
+def _difference(tables: Tables, query: Ordered, plan: Any, way: Way, expected: pa.Table) -> Difference | None:
+    try:
+        actual = engine_rows(tables, plan, way)
+    except Exception as error:
+        if any(text in str(error) for text in REFUSALS):
+            raise Refused(str(error)) from None
+        return Difference(f"{type(error).__name__}: {shortened(error)}", f"{type(error).__name__}: {error}", way)
+    try:
+        assert_same_rows(actual, expected)
+        if query.keys:
+            # Rows of equal keys may stand in any order.
+            names = [name for name, _, _ in query.keys]
+            assert_same_rows(actual.select(names), expected.select(names), ordered=True)
+    except AssertionError as error:
+        return Difference("rows", str(error), way)
+    return None
+
+
+def shortened(error: Exception) -> str:
+    """An error's text without what changes from case to case."""
+    text = str(error).split("\n", 1)[0]
+    return "".join("#" if char.isdigit() else char for char in text)[:60]
