@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+
+from qcore.optimizer import RULES
 from sql_fuzz.cases import CASES_PER_TABLES, Fuzzer
 from sql_fuzz.queries import Ordered
 from sql_fuzz.run import Tables, Way, difference, expected_rows
 from sql_fuzz.tables import TableData
 from sql_fuzz.tree import Dialects, Listed, Tree, smaller
-
-from qcore.optimizer import RULES
 
 WAYS = (
     Way(threads=1),

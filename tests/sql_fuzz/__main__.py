@@ -1,7 +1,6 @@
 """`make fuzz-sql`: random queries until the time is over; differences are cut down and printed.
 
-    python -m sql_fuzz --seconds 600 --seed 7      a long run, from seed 7
-    python -m sql_fuzz --case 7:1234               one case again
+`--seconds 600 --seed 7` runs for so long, from seed 7; `--case 7:1234` runs one case again.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from sql_fuzz.cases import CASES_PER_TABLES, Fuzzer
+from sql_fuzz.cases import Fuzzer
 
 
 def main() -> int:
     """Run; the number of differences found is the exit status, 100 at most."""
-    parser = argparse.ArgumentParser(prog="sql_fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(prog="sql_fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--seconds", type=float, default=float("inf"), help="how long, at most")
     parser.add_argument("--queries", type=float, default=float("inf"), help="how many, at most")
@@ -65,5 +64,4 @@ def run(fuzzer: Fuzzer, options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    assert CASES_PER_TABLES
     sys.exit(main())

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sql_fuzz.expressions import COMPARABLE, FLOAT_EXACT, INT_MAX, ROWS_MAX, Column, Expressions, Value, made, quoted
-from sql_fuzz.tables import BLOB, BOOL, DATE, DECIMALS, FLOAT, INT, NULL, TEXT, TIMESTAMP, Facts, Kind, TableData
+from sql_fuzz.expressions import COMPARABLE, ROWS_MAX, Column, Expressions, Value, made, merged
+from sql_fuzz.tables import BLOB, BOOL, DATE, DECIMALS, FLOAT, INT, TEXT, TIMESTAMP, Facts, Kind, TableData
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, Tree, optional
 
 # Rows of a join at most, as far as can be foreseen.
@@ -184,9 +184,7 @@ class Queries:
         """UNION, INTERSECT, EXCEPT of two queries."""
         rng = self.rng
         kinds = self.kinds()
-        word = rng.choice(
-            ["union all", "union all", "union", "intersect", "except", "intersect all", "except all"]
-        )
+        word = rng.choice(["union all", "union all", "union", "intersect", "except", "intersect all", "except all"])
         sides = [self.plain(depth - 1, kinds) for _ in range(rng.choice([2, 2, 3]) if "union" in word else 2)]
         exact = all(column.facts.exact for side in sides for column in side.columns)
         if not exact:
@@ -197,10 +195,7 @@ class Queries:
             columns.append(
                 Column(
                     sides[0].columns[place].name,
-                    Facts(
-                        kind, max(f.limit for f in facts), all(f.finite for f in facts),
-                        all(f.exact for f in facts), any(f.narrow for f in facts),
-                    ),  # fmt: skip
+                    replace(merged(facts), kind=kind),
                 )
             )
         unique = tuple(column.name for column in columns) if word in ("union", "intersect", "except") else None
@@ -233,7 +228,7 @@ class Queries:
             # A key twice is refused by one engine.
             keys = list({key.tree.sql("qcore"): key for key in keys}.values())
         calls = [self.call(make, relation.rows) for _ in range(rng.randint(0 if keys else 1, 4))]
-        items = [key for key in keys] + calls
+        items = [*keys, *calls]
         if sets and rng.random() < 0.4:
             items.append(made(Facts(INT, 2), "cast(grouping(", Fixed(keys[0].tree), ") as bigint)"))
         listed, columns = self.select_list(items)
@@ -258,7 +253,9 @@ class Queries:
         if shape < 0.6:
             return Listed(keys, before=rng.choice(["rollup(", "cube("]), after=")")
         # A key in no set at all is refused by one engine, and null in the other.
-        sets = [Listed(keys), *(Listed(rng.sample(list(keys), rng.randint(0, len(keys)))) for _ in range(rng.randint(0, 2)))]
+        sets = [Listed(keys)]
+        for _ in range(rng.randint(0, 2)):
+            sets.append(Listed(rng.sample(list(keys), rng.randint(0, len(keys)))))
         return Listed([Tree("", "(", part, ")") for part in sets], before="grouping sets (", after=")")
 
     def call(self, make: Expressions, rows: float) -> Value:
@@ -294,11 +291,11 @@ class Queries:
         value = make._firm(kind, 2)
         if kind == INT and value.facts.limit > 2**38:
             value = make.literal(INT)
-        if kind == FLOAT and (value.facts.limit > 2**20 or not value.facts.finite and name not in ("sum", "avg")):
+        if kind == FLOAT and (value.facts.limit > 2**20 or (not value.facts.finite and name not in ("sum", "avg"))):
             value = make.column(FLOAT, lambda facts: facts.finite and facts.limit <= 2**20) or make.literal(FLOAT)
         if name in ("sum", "sum distinct"):
             distinct = "distinct " if " " in name else ""
-            if kind == INT or kind == FLOAT:
+            if kind in (INT, FLOAT):
                 facts = Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite)
                 # Of narrow integers it is a wider type there; of floats both give doubles.
                 text = "bigint" if kind == INT else "double"
@@ -394,7 +391,9 @@ class Queries:
         value = make.leaf(make._present_kind(COMPARABLE))
         if shape < 0.7:
             distance = rng.choice(["", ", 1", ", 2", ", 0"])
-            return made(value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, f"{distance}) over (", by, sort, ")")
+            return made(
+                value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, f"{distance}) over (", by, sort, ")"
+            )
         frame = self.rows_frame()
         name = rng.choice(["first_value", "last_value", "nth_value"])
         number = f", {rng.randint(1, 4)}" if name == "nth_value" else ""
@@ -432,9 +431,7 @@ class Queries:
         table = rng.choice(self.tables)
         alias = self.name("a")
         columns = tuple(Column(f"{alias}.{name}", facts) for name, facts in table.facts.items())
-        return Relation(
-            Tree("relation", f"{table.name} as {alias}"), columns, (f"{alias}.id",), table.data.num_rows
-        )
+        return Relation(Tree("relation", f"{table.name} as {alias}"), columns, (f"{alias}.id",), table.data.num_rows)
 
     def derived(self, query: Query) -> Relation:
         """A query in FROM."""
@@ -472,7 +469,8 @@ class Queries:
         if kind in ("semi", "anti"):
             both, unique, rows = left.columns, left.unique, left.rows
             kind = Dialects(f"{kind} join", f"left {kind} join")
-        parts = [self._pair(a, b) for a, b in rng.sample(pairs, rng.choice([1, 1, 2]) if len(pairs) > 1 else 1)] if equal else []
+        picked = rng.sample(pairs, min(len(pairs), rng.choice([1, 1, 2]))) if equal else []
+        parts = [self._pair(a, b) for a, b in picked]
         if equal and not isinstance(kind, Dialects):
             rows = max(left.rows, right.rows) * 4
         if rng.random() < 0.35 or not parts:
@@ -507,7 +505,12 @@ class Queries:
         make = Expressions(rng, inner.columns)
         if rng.random() < 0.5:
             return Tree(
-                "bool", rng.choice(["", "not "]), "exists (select 1 from ", inner.tree, self._correlated(inner, outer), ")"
+                "bool",
+                rng.choice(["", "not "]),
+                "exists (select 1 from ",
+                inner.tree,
+                self._correlated(inner, outer),
+                ")",
             )
         kinds = [column.facts.kind for column in outer if column.facts.kind in HASHABLE and column.facts.exact]
         if not kinds:

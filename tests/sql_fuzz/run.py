@@ -11,22 +11,22 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet
-from oracle import assert_same_rows
-from sql_fuzz.queries import Ordered
-from sql_fuzz.tables import TableData
 
+from oracle import assert_same_rows
 from qcore import plan as p
 from qcore.config import Settings
 from qcore.connectors.arrow import ArrowSplit, ArrowTable
 from qcore.connectors.sources import table_from
 from qcore.errors import PlanError
-from qcore.expression import Call, Column, col, conjuncts
+from qcore.expression import Call, col, conjuncts
 from qcore.frontends.sql import plan_sql
 from qcore.lowering import FLIPPED
 from qcore.naming import NodeIds
 from qcore.optimizer import RULES, Estimator, optimize
 from qcore.result import Result
 from qcore.session import bind_sources
+from sql_fuzz.queries import Ordered
+from sql_fuzz.tables import TableData
 
 # A query that takes longer hangs.
 TIMEOUT_SECONDS = 60
@@ -37,9 +37,9 @@ RESULT_ROWS_MAX = 30_000
 class Way:
     """How the engine runs a query. All ways give the same rows.
 
-    `split_rows` cuts tables in memory into as many splits as drivers may like; None reads Parquet files. `without` names
-    optimizer rules to leave out. `rewrites` seeds changes to the optimized plan: hash joins become nested loops, sides
-    are flipped, exchanges are put between.
+    `split_rows` cuts tables in memory into splits of so many rows; None reads Parquet files. `without` names optimizer
+    rules to leave out. `rewrites` seeds changes to the optimized plan: hash joins become nested loops, sides are
+    flipped, exchanges are put between.
     """
 
     threads: int = 2

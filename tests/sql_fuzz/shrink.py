@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+
 from sql_fuzz.queries import Ordered
 from sql_fuzz.run import Difference, Refused, Tables, Way, difference, expected_rows
 from sql_fuzz.tables import TableData
@@ -37,7 +38,9 @@ class Case:
                 for name, column in zip(table.data.column_names, table.data.columns, strict=True)
             )
             chunks = [len(batch) for batch in table.data.to_batches()]
-            lines.append(f"{table.name} = pa.table({{{columns}}})" + (f"  # batches {chunks}" if len(chunks) > 1 else ""))
+            lines.append(
+                f"{table.name} = pa.table({{{columns}}})" + (f"  # batches {chunks}" if len(chunks) > 1 else "")
+            )
         return "\n".join(lines)
 
 

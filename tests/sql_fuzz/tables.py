@@ -14,7 +14,7 @@ import pyarrow as pa
 DAY = datetime.date
 WORDS = (
     "", "a", "A", "b", "ab", "abc", " pad ", "special requests", "twelve bytes", "thirteen byte", "naïve", "漢字",
-    "12", "-7", "1995-03-15", "under_score%", "the same thirty-two byte prefix: a", "the same thirty-two byte prefix: b",
+    "12", "-7", "1995-03-15", "under_score%", "one prefix of thirty-two bytes: a", "one prefix of thirty-two bytes: b",
 )  # fmt: skip
 DATES = (
     DAY(1700, 1, 1), DAY(1969, 12, 31), DAY(1970, 1, 1), DAY(1992, 2, 29), DAY(1995, 3, 15), DAY(1995, 12, 31),
@@ -117,7 +117,13 @@ def _random_column(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
         pool = _some(rng, EIGHTHS, few) + ([] if finite else list(ODD_FLOATS))
         return type_, pool, Facts(FLOAT, 16, finite=finite, narrow=type_ == pa.float32())
     if family == "text":
-        layouts = [pa.string(), pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+        layouts = [
+            pa.string(),
+            pa.string(),
+            pa.large_string(),
+            pa.string_view(),
+            pa.dictionary(pa.int32(), pa.string()),
+        ]
         return rng.choice(layouts), _some(rng, WORDS, few), Facts(TEXT)
     if family == "decimal":
         return _decimals(rng, few)
