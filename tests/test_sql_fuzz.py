@@ -48,6 +48,26 @@ FOUND = {
     ),
     # DataFusion has a type of its own for columns of nothing but nulls.
     "no rows of a null column": ("select c from t where false", {"t": pa.table({"c": pa.nulls(2)})}),
+    # The planner pushes conditions without columns through aggregates that give a row for no rows.
+    "a scalar subquery in HAVING without GROUP BY": (
+        "select count(*) as o from t having (select max(id) from t) > 5",
+        {"t": pa.table({"id": [1, 2, 3]})},
+    ),
+    "a condition that is null for an aggregate without keys": (
+        "select o from (select min(id) as o from t where id > 7) as d where not (o = o)",
+        {"t": pa.table({"id": [1, 2, 3]})},
+    ),
+    "a condition on a null beside an aggregate without keys": (
+        "with w as (select cast(null as varchar) as a, count(*) as o from t) select o from w where 'a' = a",
+        {"t": pa.table({"id": [1, 2, 3]})},
+    ),
+    "an anti join, on null, with the empty set of a cube": (
+        (
+            "select id from t left anti join (select 1 from t group by cube(id, c)) d on cast(null as boolean)",
+            "select id from t anti join (select 1 from t group by cube(id, c)) d on cast(null as boolean)",
+        ),
+        {"t": pa.table({"id": [1, 2, 3], "c": [1, 1, 1]})},
+    ),
     # The planner compares with the first day of the year, which Python has no date for.
     "the year -1": (
         "select c from t where cast(extract(year from c) as bigint) not in (-1)",
@@ -61,7 +81,7 @@ def test_found(name: str, tmp_path: Path) -> None:
     """Q2: a query that once failed, every way."""
     query, data = FOUND[name]
     tables = Tables([TableData(of, table, {}) for of, table in data.items()], tmp_path)
-    ordered = Ordered(Tree("query", query))
+    ordered = Ordered(Tree("query", query if isinstance(query, str) else Dialects(query[1], query[0])))
     expected = expected_rows(tables, ordered)
     assert expected is not None
     found = difference(tables, ordered, WAYS, expected)
@@ -75,7 +95,10 @@ def test_cases_are_the_same_every_time(tmp_path: Path) -> None:
     other.query(3)
     assert one.query(60).sql("qcore") == other.query(60).sql("qcore")
     assert one.ways(60) == other.ways(60)
-    assert [a.data for a in one.tables(60).tables] == [b.data for b in other.tables(60).tables]
+    # As text, in which NaN equals NaN.
+    assert [repr(a.data.to_pylist()) for a in one.tables(60).tables] == [
+        repr(b.data.to_pylist()) for b in other.tables(60).tables
+    ]
     one.close()
     other.close()
 

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.data_types import common_type, plain
+from qcore.frontends.pushed_filters import filters_one_row_aggregate
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
 from qcore.frontends.substrait.relations import GROUPING_SET, NULL_AWARE
@@ -158,6 +159,8 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
     """
     _refuse_misread(text)
     context, frame = _resolved(text, tables)
+    if filters_one_row_aggregate(frame.logical_plan().display_indent()):
+        context, frame = _resolved(text, tables, push_filters=False)
     try:
         logical = frame.optimized_logical_plan()
     except Exception as error:
@@ -178,20 +181,20 @@ def plan_fragment(text: str, tables: Mapping[str, pa.Schema]) -> PlanNode:
     return read_plan_message(_substrait_message(frame.logical_plan(), context, tables), tables).plan
 
 
-def _resolved(text: str, tables: Mapping[str, pa.Schema]) -> tuple[Any, Any]:
+def _resolved(text: str, tables: Mapping[str, pa.Schema], push_filters: bool = True) -> tuple[Any, Any]:
     """The context that knows the query's names, and the query in it.
 
     Unquoted names are lower case, as the standard nearly says. Where that finds nothing and tables have capitals, they
     are taken as written.
     """
-    context = context_of(tables)
+    context = context_of(tables, push_filters=push_filters)
     try:
         return context, context.sql_with_options(text, _options())
     except Exception as error:
         failure = _plan_error(error, tables)
         if not _differs_in_case(failure, tables):
             raise failure from None
-    as_written = context_of(tables, lower=False)
+    as_written = context_of(tables, lower=False, push_filters=push_filters)
     try:
         return as_written, as_written.sql_with_options(text, _options())
     except Exception as error:
@@ -215,7 +218,7 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
     return parse_plan(encoded)
 
 
-def context_of(tables: Mapping[str, pa.Schema], lower: bool = True) -> Any:
+def context_of(tables: Mapping[str, pa.Schema], lower: bool = True, push_filters: bool = True) -> Any:
     """A DataFusion context that knows empty tables of these schemas; kept for the next query over them.
 
     Parameters
@@ -224,15 +227,19 @@ def context_of(tables: Mapping[str, pa.Schema], lower: bool = True) -> Any:
         Names and schemas.
     lower : bool
         Whether names without quotes are made lower case.
+    push_filters : bool
+        Whether its optimizer pushes filters down; qcore's own does so anyway.
     """
     # Names are unique, so sorting never compares schemas.
-    key = (lower, *sorted(tables.items(), key=lambda item: item[0]))
+    key = (lower, push_filters, *sorted(tables.items(), key=lambda item: item[0]))
     with _contexts_lock:
         context = _contexts.get(key)
         if context is not None:
             _contexts.move_to_end(key)
             return context
     context = _new_context(tables, lower)
+    if not push_filters:
+        context.remove_optimizer_rule("push_down_filter")
     with _contexts_lock:
         _contexts[key] = context
         while len(_contexts) > CONTEXTS_MAX:

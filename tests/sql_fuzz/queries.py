@@ -72,7 +72,7 @@ class Queries:
         rng = self.rng
         for _ in range(rng.choice([0, 0, 0, 1, 2])):
             self.ctes.append((self.name("w"), self.query(rng.randint(0, 1))))
-        body = self.query(rng.choice([1, 1, 2, 2, 3]), top=True)
+        body = self.query(rng.choice([1, 1, 2, 2, 3]))
         parts = [Tree("", f"{name} as (", query.tree, ")") for name, query in self.ctes]
         tree = Tree("", Listed(parts, minimum=0, before="with ", after=" "), body.tree)
         if rng.random() < 0.4:
@@ -95,15 +95,14 @@ class Queries:
 
     # --- queries ---
 
-    def query(self, depth: int, top: bool = False) -> Query:
+    def query(self, depth: int) -> Query:
         """Any query."""
         shapes = {
             self.plain: 5, self.aggregate: 5, self.window: 3, self.set_operation: 3, self.limited: 1, self.distinct: 1,
         }  # fmt: skip
         if depth <= 0:
             return self.plain(depth)
-        shape = self.rng.choices(list(shapes), list(shapes.values()))[0]
-        return self.aggregate(depth, top) if shape == self.aggregate else shape(depth)
+        return self.rng.choices(list(shapes), list(shapes.values()))[0](depth)
 
     def kinds(self) -> list[Kind]:
         """Of some output columns."""
@@ -205,15 +204,13 @@ class Queries:
 
     # --- aggregates ---
 
-    def aggregate(self, depth: int, top: bool = False) -> Query:
+    def aggregate(self, depth: int) -> Query:
         """GROUP BY keys, sets of keys, or nothing; HAVING."""
         rng = self.rng
         relation = self.relation(depth - 1)
         make = self.expressions(relation, 0)
         keys = []
-        # One row for no rows (no keys, or the empty set of keys) on top only: DataFusion pushes conditions without
-        # columns through such an aggregate.
-        for _ in range(rng.choice([0 if top else 1, 1, 1, 1, 2, 2, 3])):
+        for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3])):
             columns = [column for column in relation.columns if column.facts.exact and column.facts.kind in HASHABLE]
             if columns and rng.random() < 0.7:
                 keys.append(rng.choice(columns).value())
@@ -221,9 +218,7 @@ class Queries:
                 keys.append(make._firm(rng.choice(SELECTABLE), 2))
         # A constant key is a position to one engine and a value to the other.
         keys = [key for key in keys if any(column.name in key.tree.sql("duckdb") for column in relation.columns)]
-        if not keys and not top:
-            return self.plain(depth)
-        sets = len(keys) > 0 and top and rng.random() < 0.4
+        sets = len(keys) > 0 and rng.random() < 0.25
         if sets:
             # A key twice is refused by one engine.
             keys = list({key.tree.sql("qcore"): key for key in keys}.values())
@@ -233,7 +228,7 @@ class Queries:
             items.append(made(Facts(INT, 2), "cast(grouping(", Fixed(keys[0].tree), ") as bigint)"))
         listed, columns = self.select_list(items)
         having = optional(None)
-        if rng.random() < 0.25 and keys:
+        if rng.random() < 0.25:
             # Over the aggregates, as the input's columns are no longer there.
             condition = Expressions(rng, [Column(call.tree.sql("qcore"), call.facts) for call in calls])
             if all(not any(isinstance(part, Dialects) for tree in call.tree.walk() for part in tree.parts)
