@@ -34,6 +34,9 @@ SETTINGS = {
 }
 # A context of eight tables takes 4 ms to make.
 CONTEXTS_MAX = 16
+# A rule of DataFusion's optimizer, and what it says of one that fails.
+PUSH_FILTERS = "push_down_filter"
+_FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")
 LEFT_ANTI = 6
 
 _contexts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
@@ -158,13 +161,7 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
     something else.
     """
     _refuse_misread(text)
-    context, frame = _resolved(text, tables)
-    if filters_one_row_aggregate(frame.logical_plan().display_indent()):
-        context, frame = _resolved(text, tables, push_filters=False)
-    try:
-        logical = frame.optimized_logical_plan()
-    except Exception as error:
-        raise _plan_error(error, tables) from None
+    context, frame, logical = _optimized(text, tables)
     message = _substrait_message(logical, context, tables)
     shown = logical.display_indent()
     _refuse_unknown_marks(frame, shown)
@@ -175,26 +172,46 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
     return message
 
 
+def _optimized(text: str, tables: Mapping[str, pa.Schema]) -> tuple[Any, Any, Any]:
+    """The context that knows the query's names, the query in it, and its optimized plan, made without the rules of
+    DataFusion's that would go wrong: they only save work, and most of that qcore's optimizer does too.
+    """
+    context, frame = _resolved(text, tables)
+    without: tuple[str, ...] = ()
+    if filters_one_row_aggregate(frame.logical_plan().display_indent()):
+        without = (PUSH_FILTERS,)
+        context, frame = _resolved(text, tables, without)
+    while True:
+        try:
+            return context, frame, frame.optimized_logical_plan()
+        except Exception as error:
+            failed = _FAILED_RULE.search(str(error))
+            if failed is None or failed.group(1) in without:
+                raise _plan_error(error, tables) from None
+            without = (*without, failed.group(1))
+        context, frame = _resolved(text, tables, without)
+
+
 def plan_fragment(text: str, tables: Mapping[str, pa.Schema]) -> PlanNode:
     """The plan of a query as written: resolved, but neither decorrelated nor simplified."""
     context, frame = _resolved(text, tables)
     return read_plan_message(_substrait_message(frame.logical_plan(), context, tables), tables).plan
 
 
-def _resolved(text: str, tables: Mapping[str, pa.Schema], push_filters: bool = True) -> tuple[Any, Any]:
+def _resolved(text: str, tables: Mapping[str, pa.Schema], without: tuple[str, ...] = ()) -> tuple[Any, Any]:
     """The context that knows the query's names, and the query in it.
 
     Unquoted names are lower case, as the standard nearly says. Where that finds nothing and tables have capitals, they
     are taken as written.
     """
-    context = context_of(tables, push_filters=push_filters)
+    context = context_of(tables, without=without)
     try:
         return context, context.sql_with_options(text, _options())
     except Exception as error:
         failure = _plan_error(error, tables)
         if not _differs_in_case(failure, tables):
             raise failure from None
-    as_written = context_of(tables, lower=False, push_filters=push_filters)
+    as_written = context_of(tables, lower=False, without=without)
     try:
         return as_written, as_written.sql_with_options(text, _options())
     except Exception as error:
@@ -218,7 +235,7 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
     return parse_plan(encoded)
 
 
-def context_of(tables: Mapping[str, pa.Schema], lower: bool = True, push_filters: bool = True) -> Any:
+def context_of(tables: Mapping[str, pa.Schema], lower: bool = True, without: tuple[str, ...] = ()) -> Any:
     """A DataFusion context that knows empty tables of these schemas; kept for the next query over them.
 
     Parameters
@@ -227,19 +244,19 @@ def context_of(tables: Mapping[str, pa.Schema], lower: bool = True, push_filters
         Names and schemas.
     lower : bool
         Whether names without quotes are made lower case.
-    push_filters : bool
-        Whether its optimizer pushes filters down; qcore's own does so anyway.
+    without : tuple of str
+        Rules that its optimizer leaves out.
     """
     # Names are unique, so sorting never compares schemas.
-    key = (lower, push_filters, *sorted(tables.items(), key=lambda item: item[0]))
+    key = (lower, without, *sorted(tables.items(), key=lambda item: item[0]))
     with _contexts_lock:
         context = _contexts.get(key)
         if context is not None:
             _contexts.move_to_end(key)
             return context
     context = _new_context(tables, lower)
-    if not push_filters:
-        context.remove_optimizer_rule("push_down_filter")
+    for rule in without:
+        context.remove_optimizer_rule(rule)
     with _contexts_lock:
         _contexts[key] = context
         while len(_contexts) > CONTEXTS_MAX:
