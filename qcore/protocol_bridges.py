@@ -57,6 +57,11 @@ def operator_maker(factory: Any, settings: Settings, partitions: int, has_input:
     return make
 
 
+def _shown(answer: Any) -> str:
+    """An answer that makes no sense, in a message: whole batches would fill it."""
+    return repr(answer) if answer is None or isinstance(answer, (bool, int, str)) else f"a {type(answer).__name__}"
+
+
 class _States:
     """The states of one polled operator in one query."""
 
@@ -152,7 +157,7 @@ class _SinkBridge(_PolledBridge):
         self._begin_poll()
         answer = self.user.poll_push(self.cx, self.local, self.shared, self.offered, self.partition)
         if not isinstance(answer, PollPush):
-            raise ExecutionError(f"poll_push() gave {answer!r} instead of a qcore.PollPush")
+            raise ExecutionError(f"poll_push() gave {_shown(answer)} instead of a qcore.PollPush")
         if answer is PollPush.PUSHED:
             self.offered = None
         elif answer is PollPush.BREAK:
@@ -169,7 +174,7 @@ class _SinkBridge(_PolledBridge):
         self.over = True
         answer = self.user.finish(self.cx, self.local, self.shared, self.partition)
         if answer is not None and not isinstance(answer, Blocked):
-            raise ExecutionError(f"finish() gave {answer!r} instead of None or a qcore.Blocked")
+            raise ExecutionError(f"finish() gave {_shown(answer)} instead of None or a qcore.Blocked")
         self.blocked = answer
 
 
@@ -182,7 +187,7 @@ class _SourceBridge(_PolledBridge):
         self._begin_poll()
         answer = self.user.poll_pull(self.cx, self.local, self.shared, self.partition)
         if not isinstance(answer, PollPull):
-            raise ExecutionError(f"poll_pull() gave {answer!r} instead of a qcore.PollPull")
+            raise ExecutionError(f"poll_pull() gave {_shown(answer)} instead of a qcore.PollPull")
         if answer is PollPull.EXHAUSTED:
             self.over = True
         elif answer is PollPull.PENDING:
@@ -268,7 +273,7 @@ class _IteratorBridge(Operator):
         if isinstance(outcome, Blocked):
             self.blocked = outcome
         elif not isinstance(outcome, IterOutcome):
-            raise ExecutionError(f"next() gave {outcome!r} instead of a qcore.IterOutcome or a qcore.Blocked")
+            raise ExecutionError(f"next() gave {_shown(outcome)} instead of a qcore.IterOutcome or a qcore.Blocked")
         elif outcome is IterOutcome.STOP:
             raise self.user.error or ExecutionError("next() answered STOP and left no error")
         elif outcome is IterOutcome.NONE:
