@@ -1,0 +1,182 @@
+"""Whose time it was: scripted operators of which one burns the processor in one call (SPEC V14)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from qcore_ext.execution.task import Task
+from qcore_ext.ground.stats import BlockReason
+from qcore_ext.ground.status import Cancelled, ExecutionError, Timeout
+from qcore_ext.operators.operator import Poll
+from qcore_ext.testing import FakeOperator
+
+pytestmark = pytest.mark.timeout(30)
+
+OUTPUT, NEEDS_INPUT = Poll.OUTPUT, Poll.NEEDS_INPUT
+SPLIT = (BlockReason.WAIT_FOR_SPLIT,)
+BURN_SECONDS = 0.04
+TIMINGS = ("add_input", "get_output", "finish", "is_blocked")
+
+
+def burn() -> None:
+    """Processor time of this thread, which nobody else on the machine can stretch."""
+    until = time.thread_time() + BURN_SECONDS
+    while time.thread_time() < until:
+        pass
+
+
+class Slow:
+    """A log that burns at one call of one operator, once."""
+
+    def __init__(self, operator: str, call: str, at: int = 1, how: Any = burn) -> None:
+        self.wanted = (operator, call)
+        self.left = at
+        self.how = how
+
+    def append(self, entry: tuple[str, str]) -> None:
+        if entry == self.wanted:
+            self.left -= 1
+            if self.left == 0:
+                self.how()
+
+
+def chain(log: Any, source: list[Any], **middle: Any) -> list[FakeOperator]:
+    return [
+        FakeOperator("source", source, source=True, log=log, rows=3),
+        FakeOperator("middle", log=log, relay=True, **middle),
+        FakeOperator("sink", log=log),
+    ]
+
+
+def run(operators: list[FakeOperator], expect: Any = None) -> list[dict[str, Any]]:
+    """Figures after a run on this thread; blocked operators are woken."""
+    task = Task([[operators]])
+    try:
+        while True:
+            try:
+                task.run_on_caller(timeout=0.01)
+                break
+            except Timeout:
+                for operator in operators:
+                    operator.wake()
+    except ExecutionError:
+        assert expect is ExecutionError
+    return task.stats()["pipelines"][0]["operators"]
+
+
+def where_time_went(figures: list[dict[str, Any]], clock: str = "cpu_nanos") -> dict[tuple[str, str], int]:
+    """(operator, timing) of what took more than half of what was burnt."""
+    times = {(operator["name"], timing): operator[timing][clock] for operator in figures for timing in TIMINGS}
+    return {key: nanos for key, nanos in times.items() if nanos > BURN_SECONDS * 0.5e9}
+
+
+SLOW_CALLS = [
+    ("source", "open", "get_output"),
+    ("middle", "open", "get_output"),
+    ("source", "get_output", "get_output"),
+    ("middle", "get_output", "get_output"),
+    ("sink", "get_output", "get_output"),
+    ("middle", "bind", "add_input"),
+    ("sink", "bind", "add_input"),
+    ("middle", "add_input", "add_input"),
+    ("sink", "add_input", "add_input"),
+    ("middle", "finish", "finish"),
+    ("sink", "finish", "finish"),
+    ("source", "close", "finish"),
+    ("middle", "close", "finish"),
+    ("sink", "close", "finish"),
+]
+
+
+@pytest.mark.parametrize(("operator", "call", "timing"), SLOW_CALLS)
+def test_v14_a_slow_call_is_charged_to_who_was_slow_and_nobody_else(operator: str, call: str, timing: str) -> None:
+    """V14: add_input, get_output, finish; opening and closing count with the latter two."""
+    figures = run(chain(Slow(operator, call), [OUTPUT, OUTPUT]))
+    charged = where_time_went(figures)
+    assert list(charged) == [(operator, timing)]
+    assert BURN_SECONDS * 0.95e9 <= charged[operator, timing] < BURN_SECONDS * 1.5e9
+
+
+@pytest.mark.parametrize("operator", ["source", "middle"])
+def test_v14_a_slow_answer_that_it_is_blocked_is_its_own(operator: str) -> None:
+    """V14: asking takes the processor (is_blocked); waiting does not, and is counted by reason."""
+    script = [SPLIT, OUTPUT]
+    operators = chain(Slow(operator, "get_output"), script if operator == "source" else [OUTPUT])
+    if operator == "middle":
+        operators[1] = FakeOperator("middle", [SPLIT], log=operators[0].log, relay=True)
+    figures = run(operators)
+    assert list(where_time_went(figures)) == [(operator, "is_blocked")]
+    blocked = {of["name"]: of["blocked_times"] for of in figures}
+    assert blocked == {name: {"split": 1} if name == operator else {} for name in ("source", "middle", "sink")}
+
+
+def test_v14_abandon_is_charged_to_who_is_abandoned() -> None:
+    """V14, V8: the operators upstream of one that stops early pay for their own leaving."""
+    operators = chain(Slow("source", "abandon"), [OUTPUT] * 3)
+    operators[1] = FakeOperator("middle", [NEEDS_INPUT, Poll.FINISHED], log=operators[0].log)
+    assert list(where_time_went(run(operators))) == [("source", "finish")]
+
+
+def test_v14_sleep_is_wall_time_and_no_processor_time() -> None:
+    """V14: both clocks; a call that sleeps takes the one alone."""
+    figures = run(chain(Slow("middle", "add_input", how=lambda: time.sleep(BURN_SECONDS)), [OUTPUT]))
+    assert ("middle", "add_input") in where_time_went(figures, "wall_nanos")
+    assert not where_time_went(figures)
+
+
+def test_v14_each_wait_is_counted_by_its_reason() -> None:
+    """V14, V7: blockedWallNanos of every reason there is."""
+    reasons = [reason for reason in BlockReason if reason is not BlockReason.NOT_BLOCKED]
+    names = ["split", "join_build", "producer", "consumer", "memory", "peers", "yield", "user"]
+    figures = run(chain([], [(reason,) for reason in reasons]))
+    assert figures[0]["blocked_times"] == dict.fromkeys(names, 1)
+    assert set(figures[0]["blocked_wall_nanos"]) == set(names)
+    # Each lasted until the caller's wait of 10 ms was over.
+    assert min(figures[0]["blocked_wall_nanos"].values()) > 5e6
+    assert figures[0]["is_blocked"]["calls"] == len(reasons)
+
+
+@pytest.mark.parametrize("end", ["error", "cancel", "early finish"])
+def test_v14_figures_are_there_however_it_ended(end: str) -> None:
+    """V14: rows, calls and times of a driver that failed, was cancelled or stopped early are not lost."""
+    if end == "error":
+        figures = run(chain([], [OUTPUT, OUTPUT, ValueError("on purpose")]), ExecutionError)
+    elif end == "early finish":
+        operators = chain([], [OUTPUT] * 100)
+        operators[2] = FakeOperator("sink", [NEEDS_INPUT, NEEDS_INPUT, Poll.FINISHED])
+        figures = run(operators)
+    else:
+        task = Task([[chain([], [OUTPUT, OUTPUT, SPLIT])]])
+        with pytest.raises(Timeout):
+            task.run_on_caller(timeout=0.01)
+        running = task.stats()
+        assert running["state"] == "running"
+        assert [of["output_rows"] for of in running["pipelines"][0]["operators"]] == [6, 6, 0]
+        task.cancel()
+        with pytest.raises(Cancelled):
+            task.wait(5)
+        stats = task.stats()
+        assert stats["state"] == "cancelled"
+        figures = stats["pipelines"][0]["operators"]
+    source, middle, sink = figures
+    assert (source["output_rows"], source["output_batches"]) == (6, 2)
+    assert (middle["input_rows"], middle["input_batches"], middle["output_rows"]) == (6, 2, 6)
+    assert (sink["input_rows"], sink["input_batches"], sink["output_rows"]) == (6, 2, 0)
+    assert [of["add_input"]["calls"] for of in figures] == [0, 2, 2]
+    assert all(of["finish"]["calls"] >= 1 for of in figures)
+
+
+def test_v14_drivers_are_told_apart_and_summed() -> None:
+    """V14: per operator and driver."""
+    drivers = [chain([], [OUTPUT] * n) for n in (1, 4)]
+    task = Task([drivers])
+    task.run_on_caller(timeout=5)
+    (pipeline,) = task.stats()["pipelines"]
+    for operator in pipeline["operators"][1:]:
+        assert [part["input_rows"] for part in operator["drivers"]] == [3, 12]
+        assert operator["input_rows"] == 15
+        calls = [part["add_input"]["calls"] for part in operator["drivers"]]
+        assert calls == [1, 4] and operator["add_input"]["calls"] == 5
