@@ -37,7 +37,7 @@ MADE := $(VENV)/.made
 WHEEL := $(DIST)/.built
 INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: help build install develop demo test debug tpc bench speed kernels fuzz-sql tidy java clean
+.PHONY: help build install develop demo test debug tpc bench speed kernels fuzz fuzz-sql coverage tidy java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -92,8 +92,14 @@ speed: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1 against DuckDB 
 kernels: $(INSTALLED)  ## Single kernels
 	$(BIN)/pytest -q bench/kernels --benchmark-only $(ARGS)
 
+fuzz: $(INSTALLED)  ## Disturbed drivers, seed by seed (ARGS='--seconds 600', or '--seed 7 --runs 1' for one again)
+	cd tests && QCORE_DEBUG=1 $(abspath $(BIN))/python -m driver_fuzz $(ARGS)
+
 fuzz-sql: $(INSTALLED)  ## Random SQL against DuckDB (ARGS='--seconds 600 --seed 7')
 	cd tests && QCORE_DEBUG=1 $(abspath $(BIN))/python -m sql_fuzz $(ARGS)
+
+coverage:  ## Write docs/SPEC_COVERAGE.md: which tests show which row of the specification
+	$(or $(PYTHON),python3) tests/spec_coverage.py
 
 tidy: $(INSTALLED)  ## Lint, types, stubs, floors
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ import pyarrow as pa
 from qcore import plan as p
 from qcore.config import Settings
 from qcore.connectors.base import Split
-from qcore.errors import PlanError, QcoreError, Timeout
+from qcore.errors import PlanError, Timeout
 from qcore.lowering import Lowering
 from qcore.output_buffers import OutputBufferManager, OutputBuffers
 from qcore.protocols import IterOutcome
@@ -328,7 +328,7 @@ class TaskIterator:
         except StopIteration:
             self._outcome = IterOutcome.NONE
             return self._outcome
-        except QcoreError as error:
+        except Exception as error:
             self.error = error
             self._outcome = IterOutcome.STOP
             return self._outcome
@@ -341,6 +341,9 @@ class TaskIterator:
     def close(self) -> None:
         """End the query, if it still runs, and free everything. May be called again."""
         self.batch = None
+        if self._outcome is None:
+            # Not begun: the generator has nothing to end.
+            self._task.cancel()
         self._batches.close()  # type: ignore[attr-defined]
         if self._outcome is not IterOutcome.STOP:
             self._outcome = IterOutcome.NONE

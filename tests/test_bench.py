@@ -16,6 +16,7 @@ pytest.importorskip("datafusion")
 
 
 def test_a_small_round_of_all_engines(tmp_path: Path) -> None:
+    """B2."""
     figures = tmp_path / "figures.json"
     command = [sys.executable, str(RUN), "--scale", "0.01", "--rounds", "1", "--json", str(figures)]
     environment = {**os.environ, "QCORE_DATA": str(tmp_path)}

@@ -53,6 +53,7 @@ print("all well")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["connect", "cluster"])
 def test_in_a_process_of_its_own(tmp_path: Path, kind: str) -> None:
+    """S3."""
     if kind == "connect" and importlib.util.find_spec("grpc") is None:
         pytest.skip("Spark Connect's client is missing: pip install 'pyspark[connect]'")
     pq.write_table(pa.table({"a": range(1000), "k": [i % 10 for i in range(1000)]}), tmp_path / "t.parquet")

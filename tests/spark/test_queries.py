@@ -37,6 +37,7 @@ def frames(spark: Any, tpch_dir: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("query", [Q1, Q3], ids=["Q1", "Q3"])
 def test_scans_of_files(spark: Any, frames: dict[str, Any], query: str) -> None:
+    """S1."""
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
     assert_same_rows(qcore.sql(query, frames, threads=2), spark.sql(query).toArrow(), rel_tol=1e-6, abs_tol=1e-6)
@@ -54,6 +55,7 @@ def test_the_frame_s_own_filter_and_names(frames: dict[str, Any]) -> None:
 
 
 def test_what_spark_must_compute(frames: dict[str, Any], tmp_path: Path, conf: Any) -> None:
+    """S1."""
     conf(DIRECTORY_CONF, str(tmp_path))
     frame = frames["lineitem"].groupBy("l_orderkey").sum("l_quantity").withColumnRenamed("sum(l_quantity)", "q")
     query = "select o_orderpriority, sum(q) as q from f join orders on l_orderkey = o_orderkey group by o_orderpriority"

@@ -77,6 +77,7 @@ def rows_read(table: Any) -> pa.Table:
 
 
 def test_plain_scan(spark: Any, folder: Path) -> None:
+    """S1."""
     df = spark.read.parquet(str(folder))
     table = table_from(df)
     assert isinstance(table, SparkFileTable)

@@ -30,6 +30,7 @@ def one_batch(seed: int, n_rows: int, types: dict[str, pa.DataType]) -> pa.Recor
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("offset", [0, 3, 8, 64])
 def test_every_type_comes_back(n_rows: int, offset: int) -> None:
+    """H2, Q3."""
     types = {f"c{i}": type_ for i, type_ in enumerate(ALL_TYPES)}
     batch = one_batch(1, n_rows + offset, types).slice(offset)
     out = round_trip(batch)
@@ -71,6 +72,7 @@ def test_struct_offset_adds_to_the_children() -> None:
 
 
 def test_schema_compares_by_value() -> None:
+    """D6."""
     schema = pa.schema([("a", pa.int64()), ("d", pa.decimal128(15, 2)), ("t", pa.timestamp("us", "UTC"))])
     assert Schema(schema) == Schema(schema.remove_metadata())
     assert Schema(schema) != Schema(schema.set(0, pa.field("a", pa.int32())))

@@ -55,6 +55,7 @@ def chain_of(*names: str, **options: Any) -> Chain:
 
 
 def test_a_batch_goes_down_before_the_next_is_asked_for() -> None:
+    """V6: the promised sequence."""
     chain = Chain()
     chain.add("source", OUTPUT, OUTPUT)
     chain.add("middle", relay=True)
@@ -70,6 +71,7 @@ def test_a_batch_goes_down_before_the_next_is_asked_for() -> None:
 
 
 def test_the_walk_begins_at_the_sink() -> None:
+    """V6."""
     chain = chain_of("source", "middle", "sink")
     chain.run()
     polls = [name for name, call in chain.log if call == "get_output"]
@@ -140,6 +142,7 @@ def test_a_refused_batch_is_offered_again() -> None:
 
 
 def test_refusing_for_ever_is_reported() -> None:
+    """V6, G1."""
     chain = Chain()
     chain.add("source", OUTPUT)
     chain.add("sink", accepts=[False] * 5000)
@@ -237,6 +240,7 @@ def test_errors_of_the_engine_keep_their_class_and_gain_the_operator(kind: type[
 
 
 def test_an_error_is_not_named_twice() -> None:
+    """D9."""
     chain = Chain()
     chain.add("source", ExecutionError("inner", "Other", "7"))
     chain.add("sink")
@@ -267,6 +271,7 @@ def test_a_blocked_operator_takes_the_driver_off_the_thread() -> None:
 
 
 def test_a_wake_up_before_blocked_is_answered_is_not_lost() -> None:
+    """G5, V7."""
     chain = Chain()
     source = chain.add("source", *[SPLIT] * 50)
     chain.add("sink")

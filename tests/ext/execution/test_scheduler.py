@@ -39,7 +39,7 @@ def storm(resource: Resource, n_threads: int, stopped: list[bool]) -> list[threa
 
 
 def test_no_wake_up_is_lost_or_doubled_under_stress(scheduler: Scheduler) -> None:
-    """Twenty drivers block 300 times each while two threads fire whatever waits, early, late and twice."""
+    """G5: twenty drivers block 300 times each while two threads fire whatever waits, early, late and twice."""
     resource, stopped = Resource(), []
     tasks = [sleeper_task(scheduler, resource, 5, 300) for _ in range(4)]
     threads = storm(resource, 2, stopped)
@@ -60,6 +60,7 @@ def test_no_wake_up_is_lost_or_doubled_under_stress(scheduler: Scheduler) -> Non
 
 
 def test_the_same_on_the_callers_thread() -> None:
+    """G5, D3."""
     resource, stopped = Resource(), []
     threads = storm(resource, 2, stopped)
     try:
@@ -71,7 +72,7 @@ def test_the_same_on_the_callers_thread() -> None:
 
 
 def test_many_tasks_share_few_threads_fairly() -> None:
-    """A task that comes late does not wait for the long ones: slices are bounded."""
+    """V7: a task that comes late does not wait for the long ones: slices are bounded."""
     scheduler = Scheduler(2)
     try:
         endless = [

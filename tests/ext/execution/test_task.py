@@ -155,6 +155,7 @@ def test_a_fast_driver_takes_more_splits(scheduler: Scheduler) -> None:
 
 
 def test_splits_for_an_unknown_node_and_after_the_last_are_refused() -> None:
+    """V3."""
     query = Query(None)
     with pytest.raises(PlanError, match=r"no source node 'other'.*'scan'"):
         query.task.add_split("other", rows(0, 1))
@@ -184,7 +185,7 @@ def test_a_limit_above_an_exchange_stops_its_producers(
 
 
 def test_producers_of_a_closed_exchange_do_not_run_on(scheduler: Scheduler) -> None:
-    """Velox keeps scanning for a closed exchange; here the scan ends within the batches already under way."""
+    """V8: Velox keeps scanning for a closed exchange; here the scan ends within the batches already under way."""
     read = 0
 
     class Endless:
@@ -230,6 +231,7 @@ def test_a_forgotten_query_ends_by_itself(scheduler: Scheduler) -> None:
 
 
 def test_a_slow_reader_holds_the_query_back(scheduler: Scheduler) -> None:
+    """V7."""
     query = Query(scheduler, batch_rows=1000)
     query.add(*(rows(i * 10_000, 10_000) for i in range(20)))
     query.task.start()
@@ -332,6 +334,7 @@ def test_an_error_stops_every_driver_and_surfaces_once(scheduler: Scheduler, on_
 
 
 def test_the_first_error_wins(scheduler: Scheduler) -> None:
+    """D9."""
     chains = [
         [FakeOperator(f"source{i}", [Poll.YIELDED, ValueError(str(i))], source=True), FakeOperator("sink")]
         for i in range(8)
@@ -354,7 +357,7 @@ def test_an_error_after_the_answer_does_not_matter(scheduler: Scheduler) -> None
 
 
 def test_an_error_releases_who_waits_for_an_exchange(scheduler: Scheduler) -> None:
-    """The consumer must not take the end that a failure causes for the end of the data."""
+    """D9: the consumer must not take the end that a failure causes for the end of the data."""
     memory, queue = Account(), BatchQueue(1)
     schema = Schema(pa.schema([]))
     log: list[tuple[str, str]] = []

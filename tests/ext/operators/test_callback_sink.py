@@ -51,6 +51,7 @@ def test_a_converter_of_ones_own() -> None:
 
 @pytest.mark.parametrize("reason", [BlockReason.WAIT_FOR_CONSUMER, "consumer", "WAIT_FOR_CONSUMER", None])
 def test_a_future_holds_the_pipeline_back(reason: Any) -> None:
+    """V12, V7."""
     futures: list[Future[None]] = []
     seen: list[int] = []
 
@@ -110,6 +111,7 @@ def test_an_asyncio_future() -> None:
 
 
 def test_cancel_while_blocked_on_a_future() -> None:
+    """V12, D9."""
     never: Future[None] = Future()
     scheduler = Scheduler(1)
     task = task_of(lambda batch: Blocked("consumer", never), scheduler)

@@ -75,6 +75,7 @@ def check(duck: duckdb.DuckDBPyConnection, probe, build, kind, probe_keys, build
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", KEY_TYPES)
 def test_key_types_with_nulls_and_duplicates(duck, name, kind):
+    """Q2, Q3."""
     types = KEY_TYPES[name]
     if kind.startswith("null_aware") and len(types) > 1:
         return
@@ -96,6 +97,7 @@ def test_sizes(duck, n_probe, n_build, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("types", [[pa.int32()], [pa.int64()], [pa.string()]], ids=str)
 def test_many_rows_and_drivers(duck, types, kind, drivers):
+    """G8, V15, Q2."""
     probe, build, probe_keys, build_keys = tables(types, 6000, 4000, 4000, 0.02)
     check(duck, probe, build, kind, probe_keys, build_keys, drivers=drivers, batch_rows=300)
 

@@ -35,6 +35,7 @@ def partition(
 @pytest.mark.parametrize("type_", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("null_share", [0.0, 0.3, 1.0])
 def test_equal_keys_meet_and_every_row_comes_once(type_: pa.DataType, null_share: float) -> None:
+    """V2."""
     table = random_table(
         7, 2049, {"key": type_, "id": pa.int64()}, {"key": null_share, "id": 0.0}, n_distinct={"key": 40}
     )

@@ -1,0 +1,440 @@
+"""Queries whose drivers are disturbed in every way the contract allows, seed by seed. Run as: make fuzz.
+
+A seed fixes the plan, the rows, how they are cut, how many drivers and threads there are, where operators that block,
+yield, refuse, split and give empty batches are put between the engine's own, and what happens at which of their steps:
+an error, a cancel, an early finish. Only how threads interleave is left to chance. Whatever happens, the rows are
+DuckDB's or the injected error comes out, once; every operator is closed once, from the root to the leaf; and nothing is
+left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import random
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+import qcore
+import qcore.task
+from conftest import held_by_engine, settles
+from operator_plans import CASES, LEFT, RIGHT, Case, random_rows
+from polling import run_polled
+from qcore import IterOutcome, PlanBuilder, PollPull
+from qcore.lowering import Lowered, Lowering
+from qcore_ext.data.schema import Schema
+from qcore_ext.execution.scheduler import Scheduler
+from qcore_ext.random_operator import Bell, RandomOperator
+
+# A run takes milliseconds; one that is not over by then hangs.
+HANG_SECONDS = 30.0
+WAYS = ("scheduler", "caller", "polled", "iterator")
+FAULTS = ("none", "none", "error", "cancel", "early finish", "leave", "cancel from outside")
+
+
+class Injected(Exception):
+    """The error put in."""
+
+
+@dataclass
+class Scenario:
+    """What a seed stands for."""
+
+    seed: int
+    name: str
+    drivers: int
+    threads: int
+    batch_rows: int
+    way: str
+    fault: str
+    n_left: int
+    n_right: int
+    share: float  # of the places between operators that get a random one
+    step: int  # at which the fault comes
+    python: bool  # operators written in Python below the plan, too
+
+    @property
+    def case(self) -> Case:
+        return CASES[self.name]
+
+
+def scenario(seed: int) -> Scenario:
+    rng = random.Random(seed)
+    size = rng.choice((0, 1, 30, 300, 1500))
+    return Scenario(
+        seed,
+        rng.choice(sorted(CASES)),
+        rng.choice((1, 1, 2, 3, 5, 8)),
+        rng.choice((1, 2, 4)),
+        rng.choice((32, 64, 256, 65536)),
+        rng.choice(WAYS),
+        rng.choice(FAULTS),
+        rng.randint(0, size),
+        rng.randint(0, min(size, 200)),
+        rng.choice((0.0, 0.3, 1.0)),
+        rng.choice((1, 2, 5, 20, 60)),
+        rng.random() < 0.5,
+    )
+
+
+@dataclass
+class Disturbance:
+    """What the random operators of one run share."""
+
+    scenario: Scenario
+    rng: random.Random
+    bell: Bell = field(default_factory=Bell)
+    log: list[Any] = field(default_factory=list)
+    injected: Injected | None = None
+    task: qcore.Task | None = None
+    on_cancel: threading.Event = field(default_factory=threading.Event)
+
+    def at_step(self, is_chosen: bool) -> dict[int, Any]:
+        """What a random operator does, and when."""
+        if not is_chosen:
+            return {}
+        fault = self.scenario.fault
+        if fault == "error":
+            self.injected = Injected(f"seed {self.scenario.seed}")
+            return {self.scenario.step: self.injected}
+        if fault == "early finish":
+            return {self.scenario.step: None}
+        if fault == "cancel":
+            return {self.scenario.step: self.cancel}
+        return {}
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+        self.on_cancel.set()
+
+    def place(self, lowered: Lowered) -> None:
+        """Put random operators between the engine's."""
+        places = [
+            (number, position)
+            for number, pipeline in enumerate(lowered.pipelines)
+            for position in range(1, len(pipeline.steps))
+        ]
+        chosen = [place for place in places if self.rng.random() < self.scenario.share]
+        if self.scenario.fault in ("error", "early finish", "cancel") and not chosen:
+            chosen = [self.rng.choice(places)]
+        faulty = self.rng.choice(chosen) if chosen else None
+        for number, position in sorted(chosen, reverse=True):
+            pipeline = lowered.pipelines[number]
+            faulty_driver = self.rng.randrange(pipeline.drivers) if (number, position) == faulty else -1
+            seed = self.rng.getrandbits(32)
+
+            def make(driver: int, at: Any = (number, position, faulty_driver, seed)) -> RandomOperator:
+                number, position, faulty_driver, seed = at
+                return RandomOperator(
+                    (number, driver, position),
+                    lowered.memory,
+                    random.Random(seed + driver),
+                    self.bell,
+                    self.log,
+                    self.at_step(driver == faulty_driver),
+                )
+
+            pipeline.steps.insert(position, make)
+            pipeline.node_ids.insert(position, "random")
+
+
+def lowering_with(disturbance: Disturbance) -> type[Lowering]:
+    class RandomLowering(Lowering):
+        def finish(self, root: Any) -> Lowered:
+            lowered = super().finish(root)
+            disturbance.place(lowered)
+            return lowered
+
+    return RandomLowering
+
+
+# --- operators written in Python ---
+
+
+def pieces(batch: pa.RecordBatch, rng: random.Random) -> list[pa.RecordBatch]:
+    """The batch cut at random, with empty ones in between."""
+    cuts = sorted(rng.randint(0, batch.num_rows) for _ in range(rng.randint(0, 3)))
+    ends = [0, *cuts, batch.num_rows]
+    return [batch.slice(start, end - start) for start, end in itertools.pairwise(ends)]
+
+
+class Pushed(qcore.Operator):
+    """Passes rows on; blocks now and then."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.held: list[pa.RecordBatch] = []
+
+    def needs_input(self) -> bool:
+        return len(self.held) < 3
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self.held += pieces(batch, self.rng)
+
+    def get_output(self) -> pa.RecordBatch | None:
+        return self.held.pop(0) if self.held and (self.finish_called or self.rng.random() < 0.8) else None
+
+    def is_finishing(self) -> bool:
+        return self.finish_called and not self.held
+
+    def is_blocked(self) -> qcore.Blocked | None:
+        if self.rng.random() < 0.8:
+            return None
+        future: Future[None] = Future()
+        if self.rng.random() < 0.5:
+            threading.Timer(self.rng.random() * 0.002, future.set_result, [None]).start()
+        else:
+            future.set_result(None)
+        return qcore.Blocked(self.rng.choice(("user", "consumer", "memory")), future)
+
+
+class Iterated(qcore.BatchIterator):
+    """Passes rows on, in pieces."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.held: list[pa.RecordBatch] = []
+
+    def next(self) -> IterOutcome | qcore.Blocked:
+        if self.rng.random() < 0.1:
+            future: Future[None] = Future()
+            threading.Timer(self.rng.random() * 0.002, future.set_result, [None]).start()
+            return qcore.Blocked("user", future)
+        if not self.held:
+            outcome: IterOutcome = self.child.next()
+            if outcome not in (IterOutcome.OK, IterOutcome.OK_NEW_SCHEMA):
+                return outcome
+            self.held = pieces(self.child.batch, self.rng)
+        self.batch = self.held.pop(0)
+        return IterOutcome.OK
+
+
+class Polled(qcore.SourceOperator):
+    """Gives a table's rows to its partitions, first come, first served."""
+
+    def __init__(self, table: pa.Table, partitions: int, seed: int) -> None:
+        self.table = table
+        self.partitions = partitions
+        self.seed = seed
+
+    def init_global_state(self, cx: Any) -> Any:
+        rng = random.Random(self.seed)
+        return iter([piece for batch in self.table.to_batches(max_chunksize=100) for piece in pieces(batch, rng)])
+
+    def init_local_state(self, cx: Any, global_state: Any) -> random.Random:
+        return random.Random(self.seed + cx.partition)
+
+    def poll_pull(self, cx: Any, local: random.Random, global_state: Any, partition: int) -> PollPull:
+        chance = local.random()
+        if chance < 0.1:
+            cx.waker().wake()
+            return PollPull.PENDING
+        if chance < 0.2:
+            threading.Timer(local.random() * 0.002, cx.waker().wake).start()
+            return PollPull.PENDING
+        batch = next(global_state, None)
+        return PollPull.EXHAUSTED if batch is None else PollPull.batch(batch)
+
+
+def source(name: str, table: pa.Table, rng: random.Random, python: bool) -> PlanBuilder:
+    """The rows, cut at random, from one of several kinds of sources."""
+    batches = [piece for batch in table.to_batches(max_chunksize=200) for piece in pieces(batch, rng)]
+    cut = pa.Table.from_batches(batches, table.schema)
+    kind = rng.choice(("scan", "values", "polled") if python else ("scan", "values"))
+    seed = rng.getrandbits(32)
+    if kind == "polled":
+        builder = PlanBuilder().source(Polled(cut, rng.randint(1, 4), seed), schema=cut.schema)
+    elif kind == "values":
+        builder = PlanBuilder().values(cut)
+    else:
+        builder = PlanBuilder().scan(name, source=cut)
+    if python:
+        for made in (Pushed, Iterated):
+            if rng.random() < 0.4:
+                builder = builder.operator(lambda made=made: made(seed))
+    if rng.random() < 0.3:
+        builder = builder.local_partition(drivers=rng.randint(1, 4))
+    return builder
+
+
+# --- a run ---
+
+
+_schedulers: dict[int, Scheduler] = {}
+
+
+def scheduler_with(threads: int) -> Scheduler:
+    if threads not in _schedulers or not _schedulers[threads].usable:
+        _schedulers[threads] = Scheduler(threads)
+    return _schedulers[threads]
+
+
+@contextlib.contextmanager
+def ringing(bell: Bell, rng: random.Random) -> Iterator[None]:
+    """Another thread rings the bell all the while."""
+    stopped = threading.Event()
+
+    def ring() -> None:
+        while not stopped.wait(rng.random() * 0.001):
+            bell.ring()
+
+    thread = threading.Thread(target=ring)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def batches_of(task: qcore.Task, plan: Scenario, rng: random.Random) -> Iterator[pa.RecordBatch]:
+    """The result, by the scenario's way."""
+    if plan.way == "caller":
+        yield from task.run_on_caller()
+    elif plan.way == "iterator":
+        it = task.iterator()
+        try:
+            while (outcome := it.next()) in (IterOutcome.OK, IterOutcome.OK_NEW_SCHEMA):
+                yield it.batch
+            if outcome is IterOutcome.STOP:
+                raise it.error
+        finally:
+            it.close()
+    else:
+        yield from task.batches(timeout=HANG_SECONDS)
+
+
+def run(seed: int) -> str:
+    """Run one seed; AssertionError says what was wrong. Returns how the query ended."""
+    plan = scenario(seed)
+    rng = random.Random(seed + 1)
+    left, right = random_rows(LEFT, plan.n_left, rng), random_rows(RIGHT, plan.n_right, rng)
+    expected = plan.case.expected(left, right)
+    builder = plan.case.build(source("l", left, rng, plan.python), source("r", right, rng, plan.python))
+    ended = (run_by_polls if plan.way == "polled" else run_task)(plan, builder, expected, rng)
+    assert settles(held_by_engine), f"left behind: {held_by_engine()}"
+    return ended
+
+
+def run_by_polls(plan: Scenario, builder: PlanBuilder, expected: pa.Table, rng: random.Random) -> str:
+    node = builder.build()
+    got = run_polled(node, plan.drivers, rng, HANG_SECONDS, batch_rows=plan.batch_rows)
+    plan.case.check(got, pa.schema(Schema(node.schema)), expected)
+    return "polled"
+
+
+def run_task(plan: Scenario, builder: PlanBuilder, expected: pa.Table, rng: random.Random) -> str:
+    disturbance = Disturbance(plan, rng)
+    with (
+        mock.patch.object(qcore.task, "Lowering", lowering_with(disturbance)),
+        mock.patch.object(qcore.task, "scheduler_of", return_value=scheduler_with(plan.threads)),
+    ):
+        task = qcore.Task(builder.build(), drivers=plan.drivers, batch_rows=plan.batch_rows)
+    disturbance.task = task
+    watchdog = threading.Timer(HANG_SECONDS, task.cancel, ["it hangs"])
+    watchdog.daemon = True
+    watchdog.start()
+    canceller = None
+    if plan.fault == "cancel from outside":
+        canceller = threading.Timer(rng.random() * 0.03, task.cancel)
+        canceller.start()
+    got: list[pa.RecordBatch] = []
+    try:
+        with (
+            ringing(disturbance.bell, random.Random(plan.seed)),
+            contextlib.closing(batches_of(task, plan, rng)) as rows,
+        ):
+            for batch in rows:
+                got.append(batch)
+                if plan.fault == "leave" and len(got) == plan.step:
+                    break
+        ended = "left" if plan.fault == "leave" and len(got) == plan.step else "finished"
+    except qcore.QcoreError as error:
+        ended = check_error(plan, disturbance, error, task)
+    finally:
+        watchdog.cancel()
+        if canceller is not None:
+            canceller.join()
+    if ended == "finished" and plan.fault != "early finish":
+        plan.case.check(got, task.schema, expected)
+    check_log(disturbance.log)
+    disturbance.task = None
+    return ended
+
+
+def check_error(plan: Scenario, disturbance: Disturbance, error: qcore.QcoreError, task: qcore.Task) -> str:
+    """Only what was put in may come out, and it names its operator once."""
+    if isinstance(error, qcore.Cancelled):
+        assert "it hangs" not in str(error), f"hangs: {waiting(task)}"
+        assert plan.fault in ("cancel", "cancel from outside"), f"cancelled by nobody: {error}"
+        return "cancelled"
+    assert isinstance(error, qcore.ExecutionError) and plan.fault == "error", f"{type(error).__name__}: {error}"
+    assert error.__cause__ is disturbance.injected
+    assert error.operator == "RandomOperator" and str(error).count("RandomOperator") == 1
+    return "failed"
+
+
+def waiting(task: qcore.Task) -> list[Any]:
+    """Who waits for what."""
+    return [
+        (number, operator["name"], operator["blocked_times"], operator["input_rows"], operator["output_rows"])
+        for number, pipeline in enumerate(task.stats()["pipelines"])
+        for operator in pipeline["operators"]
+    ]
+
+
+def check_log(log: list[Any]) -> None:
+    """Calls in order, each operator closed once, and those of a driver from the root to the leaf."""
+    known = {"open", "finish", "abandon", "close"}
+    assert not [entry for entry in log if entry[1] not in known], log
+    counts = Counter(log)
+    assert not counts or max(counts.values()) == 1, counts.most_common(3)
+    places = {place for place, _ in log}
+    assert {place for place, call in log if call == "close"} == places
+    closes = [place for place, call in log if call == "close"]
+    for number, driver in {place[:2] for place in places}:
+        positions = [place[2] for place in closes if place[:2] == (number, driver)]
+        assert positions == sorted(positions, reverse=True), (number, driver, positions)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, help="where to begin; by default the clock says")
+    parser.add_argument("--runs", type=int, default=0, help="how many seeds, one after the other")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long, unless --runs is given")
+    options = parser.parse_args()
+    first = int(time.time()) if options.seed is None else options.seed
+    until = time.monotonic() + options.seconds
+    ends: Counter[str] = Counter()
+    failed = seed = 0
+    for seed in range(first, first + options.runs) if options.runs else range(first, first + 10**9):
+        if not options.runs and time.monotonic() > until:
+            break
+        try:
+            ends[run(seed)] += 1
+        except Exception:
+            failed += 1
+            sys.stdout.write(
+                f"{scenario(seed)}\n{traceback.format_exc()}\nagain: make fuzz ARGS='--seed {seed} --runs 1'\n"
+            )
+            sys.stdout.flush()
+    sys.stdout.write(f"seeds {first} to {seed}: {failed} failed; {dict(ends)}\n")
+    for scheduler in _schedulers.values():
+        scheduler.shutdown()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""How plans become pipelines of operators (SPEC V1, V2, V4, V15)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import qcore
+from operator_plans import CASES, LEFT, RIGHT
+from qcore import PlanBuilder, col
+from qcore.config import Settings
+from qcore.explain import explain_plan
+from qcore.lowering import Lowered, Lowering
+from qcore.plan import PlanNode, Scan
+from qcore_ext.ground.status import PlanError
+
+
+def lowered(plan: PlanNode, drivers: int) -> Lowered:
+    return Lowering(Settings.make(drivers), lambda scan, split: split).finish(plan)
+
+
+def scan(name: str, schema: pa.Schema = LEFT) -> PlanBuilder:
+    return PlanBuilder().scan(name, schema=schema, id=name)
+
+
+def shape(plan: PlanNode, drivers: int = 3) -> list[tuple[int, list[str]]]:
+    """(drivers, names of operators) of each pipeline."""
+    pipelines = lowered(plan, drivers).pipelines
+    return [(pipeline.drivers, [step.name for step in pipeline.chains()[0]]) for pipeline in pipelines]
+
+
+def test_v1_a_chain_is_one_pipeline() -> None:
+    """V1: nodes of one input need no cut."""
+    plan = scan("l").filter(col("v") > 0).project(["a"]).limit(3).build()
+    assert shape(plan) == [(3, ["TableScan", "Filter", "Project", "Limit", "ResultSink"])]
+
+
+def test_v1_v15_the_tree_is_cut_at_all_but_one_child() -> None:
+    """V1, V15: joins of joins, left-deep and bushy: each build side ends in a pipeline of its own."""
+    names = {"k": col("k"), "w": col("w")}
+
+    def small(name: str) -> PlanBuilder:
+        renamed = {of: expr.alias(f"{name}_{of}") for of, expr in names.items()}
+        return scan(name, RIGHT).project(list(renamed.values()))
+
+    bushy = small("c").hash_join(small("d"), ["c_k"], ["d_k"])
+    plan = scan("a").hash_join(small("b"), ["a"], ["b_k"]).hash_join(bushy, ["a"], ["c_k"]).build()
+    assert shape(plan) == [
+        (3, ["TableScan", "Project", "HashBuild"]),  # d
+        (3, ["TableScan", "Project", "HashBuild"]),  # b
+        (3, ["TableScan", "Project", "HashProbe", "HashBuild"]),  # c
+        (3, ["TableScan", "HashProbe", "HashProbe", "ResultSink"]),  # a
+    ]
+
+
+def test_v1_a_union_cuts_every_input() -> None:
+    """V1: all of them feed one exchange."""
+    plan = scan("a").union_all(scan("b"), PlanBuilder().values(LEFT.empty_table())).build()
+    assert shape(plan, 2) == [
+        (2, ["TableScan", "LocalPartition"]),
+        (2, ["TableScan", "LocalPartition"]),
+        (1, ["TableScan", "LocalPartition"]),
+        (2, ["LocalExchange", "ResultSink"]),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "above"), [("hash", 5), ("round_robin", 5), ("gather", 1)])
+def test_v2_an_exchange_has_other_numbers_of_drivers_on_its_sides(kind: str, above: int) -> None:
+    """V2: hash, round robin and gather."""
+    keys = ["a"] if kind == "hash" else []
+    plan = scan("l").local_partition(keys, kind=kind, drivers=5).filter(col("v") > 0).build()
+    assert shape(plan, 2) == [
+        (2, ["TableScan", "LocalPartition"]),
+        (above, ["LocalExchange", "Filter", "ResultSink"]),
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_v4_every_driver_has_instances_of_its_own(name: str) -> None:
+    """V4: no operator sits in two chains; all chains of a pipeline are made of the same steps."""
+    plan = CASES[name].build(scan("l"), PlanBuilder({"r": RIGHT}).scan("r")).build()
+    operators: list[Any] = []
+    for pipeline in lowered(plan, 3).pipelines:
+        chains = pipeline.chains()
+        assert len(chains) == pipeline.drivers
+        assert len({tuple((step.name, step.node_id) for step in chain) for chain in chains}) == 1
+        assert [step.node_id for step in chains[0]] == pipeline.node_ids
+        operators += [step for chain in chains for step in chain]
+    assert len(set(map(id, operators))) == len(operators)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_g7_every_node_and_operator_explains_itself(name: str) -> None:
+    """G7: one line a node with its kind and id, before it runs and after; each operator by class and node in stats."""
+    plan = CASES[name].build(scan("l"), PlanBuilder({"r": RIGHT}).scan("r")).build()
+    task = qcore.Task(plan, drivers=2)
+    for node in plan.walk():
+        if isinstance(node, Scan):
+            task.no_more_splits(node.id)
+    list(task.batches())
+    nodes = list(plan.walk())
+    for text in (explain_plan(plan), explain_plan(plan, stats=task.stats())):
+        lines = [line for line in text.splitlines() if line.strip()][1:]
+        assert len(lines) == len(nodes)
+        for line, node in zip(lines, nodes, strict=True):
+            assert type(node).__name__ in line and node.id in line.split()
+    known = {node.id for node in nodes} | {"result"}
+    for pipeline in task.stats()["pipelines"]:
+        for operator in pipeline["operators"]:
+            assert operator["name"] and operator["node_id"] in known
+
+
+def test_a_node_the_engine_does_not_know() -> None:
+    class Strange(PlanNode):
+        pass
+
+    with pytest.raises(PlanError, match="cannot run a Strange node"):
+        lowered(Strange("odd", LEFT), 1)
