@@ -29,6 +29,7 @@ class FakeOperator(Operator):
         relay: bool = False,
         rows: int = 1,
         rest: list[Any] | None = None,
+        endless: Any = None,
     ) -> None: ...
     @property
     def log(self) -> Any: ...

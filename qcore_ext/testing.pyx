@@ -166,6 +166,8 @@ cdef class FakeOperator(Operator):
         answer BLOCKED for it. Then: FINISHED for a source and after finish, else NEEDS_INPUT.
     rest : list, optional
         A script for after finish.
+    endless : Poll, optional
+        What get_output answers when the script is over.
     source : bool
         Whether it is the first of its chain.
     log : object with append, optional
@@ -187,6 +189,7 @@ cdef class FakeOperator(Operator):
     cdef readonly object log
     cdef readonly int64_t polls
     cdef dict failures
+    cdef object endless
     cdef list accepts
     cdef bint hungry
     cdef bint relay
@@ -198,11 +201,12 @@ cdef class FakeOperator(Operator):
 
     def __init__(
         self, str name, list script=None, bint source=False, log=None, dict fail=None, list accepts=None,
-        bint needs_input=True, bint relay=False, int64_t rows=1, list rest=None,
+        bint needs_input=True, bint relay=False, int64_t rows=1, list rest=None, endless=None,
     ):
         Operator.__init__(self, name, f"{name}-node", Account())
         self.script = list(script or [])
         self.rest = list(rest or [])
+        self.endless = endless
         self.source = source
         self.log = log if log is not None else []
         self.failures = dict(fail or {})
@@ -276,6 +280,8 @@ cdef class FakeOperator(Operator):
         return answer
 
     cdef int next_answer(self) except -1:
+        if not self.script and self.endless is not None:
+            return self.endless
         if not self.script:
             return FINISHED if self.source or self.finish_called else NEEDS_INPUT
         answer = self.script.pop(0)

@@ -42,7 +42,7 @@ cdef class Driver:
     cdef bint shut_down
     cdef bint checked           # QCORE_DEBUG: what operators hand over is verified
     cdef bint fed               # a batch was accepted since the walk last began at the sink
-    cdef bint finished_early    # an operator had enough before its input ended; the task tells the drivers beside this one
+    cdef bint finished_early    # an operator had enough before its input ended; the task tells the drivers beside
     cdef int at                 # operator being called: the one to blame
     cdef int blocked_at         # operator that blocked, or -1
     cdef int64_t blocked_since

@@ -230,6 +230,8 @@ cdef class Task:
     cdef void stop_all(self) noexcept nogil:
         # A swap: a plain store may be seen only after notify_all has found a driver about to run and so not woken it.
         qc_swap(&self.stop, 1)
+        if self.memory is not None:
+            qc_store(&self.memory.account.query.stopped, 1)
         self.notify_all()
 
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil:

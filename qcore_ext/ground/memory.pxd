@@ -7,7 +7,7 @@ operator's own, whose parent is the query's.
 
 from libc.stdint cimport int64_t
 
-from qcore_ext.ground.atomic cimport qc_add, qc_drop
+from qcore_ext.ground.atomic cimport qc_add, qc_drop, qc_load
 
 
 ctypedef struct Owner:
@@ -36,11 +36,28 @@ ctypedef struct MemoryAccount:
     int64_t reserved            # bytes now
     int64_t peak                # highest `reserved`
     int64_t limit               # bytes; 0: none
+    MemoryAccount* query        # borrowed; the topmost, which this one keeps alive
+    int64_t stopped             # of the topmost: other than 0 once nobody wants the query's answer any more
 
 cdef MemoryAccount* account_new(MemoryAccount* parent, int64_t limit) except NULL nogil
 # MemoryLimitError; nothing changed then
 cdef int account_reserve(MemoryAccount* account, int64_t n_bytes) except -1 nogil
 cdef void account_release(MemoryAccount* account, int64_t n_bytes) noexcept nogil
+cdef int raise_stopped() except -1 nogil
+
+cdef enum:
+    # Rows between two looks at account_stopped in a loop that may run long: a few milliseconds at 50 ns a row.
+    CHECK_ROWS = 65536
+
+cdef inline bint account_stopped(const MemoryAccount* account) noexcept nogil:
+    """Whether the query this account belongs to was cancelled, failed or is answered; any loop may then give up."""
+    return qc_load(<int64_t*> &account.query.stopped) != 0
+
+cdef inline int account_check(const MemoryAccount* account) except -1 nogil:
+    """Cancelled when account_stopped. Calls that may take longer than a batch does ask every few milliseconds."""
+    if account_stopped(account):
+        return raise_stopped()
+    return 0
 
 
 ctypedef struct Buffer:

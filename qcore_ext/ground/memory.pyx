@@ -5,11 +5,11 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 from posix.stdlib cimport posix_memalign
 
-from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load
+from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_swap
 from qcore_ext.ground.lock cimport Mutex, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.status cimport raise_memory_limit
 
-from qcore_ext.ground.status import MemoryLimitError
+from qcore_ext.ground.status import Cancelled, MemoryLimitError
 
 cdef extern from "native/clz.h" nogil:
     int qc_log2_ceil(uint64_t value)
@@ -114,6 +114,7 @@ cdef MemoryAccount* account_new(MemoryAccount* parent, int64_t limit) except NUL
     account.owner.release = account_free
     account.parent = <MemoryAccount*> owner_ref(<Owner*> parent)
     account.limit = limit
+    account.query = parent.query if parent != NULL else account
     return account
 
 
@@ -153,6 +154,11 @@ cdef int raise_over_limit(int64_t n_bytes, int64_t reserved, int64_t limit) exce
             f"reserving {n_bytes} bytes on top of {reserved} goes past the memory limit of {limit}; "
             "raise memory_limit or give the query fewer threads"
         )
+
+
+cdef int raise_stopped() except -1 nogil:
+    with gil:
+        raise Cancelled("the query was stopped")
 
 
 cdef void account_release(MemoryAccount* account, int64_t n_bytes) noexcept nogil:
@@ -318,6 +324,10 @@ cdef class Account:
     def reserved_bytes(self):
         """Bytes reserved now."""
         return qc_load(&self.account.reserved)
+
+    def stop(self):
+        """Nobody wants the query's answer any more: its long calls raise Cancelled within milliseconds."""
+        qc_swap(&self.account.query.stopped, 1)
 
     @property
     def peak_bytes(self):

@@ -16,7 +16,7 @@ from qcore_ext.data.schema cimport (
     PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_NESTED, CSchema, DataType, Schema, schema_equal, schema_index,
 )
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+    Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
@@ -236,6 +236,7 @@ cdef class Window(Operator):
             self.columns[i] = row_store_column(rows, i)
             self.n_columns += 1
         for i in range(self.n_calls):
+            account_check(self.account)
             if self.calls[i].kind == AGGREGATE:
                 self.aggregate(i, run)
             elif self.calls[i].kind >= LAG:

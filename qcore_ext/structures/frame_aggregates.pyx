@@ -16,7 +16,7 @@ from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_load_narrow, column_ref, column_unref,
 )
 from qcore_ext.data.schema cimport DataType
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 
 cdef enum:
     NODE_SHIFT = 4
@@ -49,6 +49,7 @@ cdef int feed_flush(Feed* feed, AggregateState* target, int64_t n_groups) except
     cdef int32_t c
     if feed.n == 0:
         return 0
+    account_check(target.account)
     for c in range(feed.n_columns):
         column_load_narrow(feed.columns[c], 0, room.rows, feed.n, &room.scratch[c], &loaded[c])
         state_widen(&loaded[c], feed.n, room.widened[c], &wide[c])

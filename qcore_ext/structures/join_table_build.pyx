@@ -8,7 +8,8 @@ from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_constant_null, column_ref
 from qcore_ext.data.schema cimport TYPE_NESTED
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, Owner, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free, struct_new,
+    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref,
+    struct_free, struct_new,
 )
 from qcore_ext.ground.probe cimport RankWord, Slot, probe_kernels
 from qcore_ext.ground.simd cimport simd_kernels
@@ -49,6 +50,7 @@ cdef int build_ranks(JoinTable* table, JoinLookup* lookup, Column** keys) except
     start = 0
     while start < n_rows:
         n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        account_check(table.account)
         join_lookup_load(lookup, keys, start, NULL, n)
         key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
         rank_words_set(table.words, lookup.codes, lookup.flags, n)
@@ -106,6 +108,7 @@ cdef int64_t place_unique(JoinTable* table, JoinLookup* lookup, Column** keys, u
     start = 0
     while start < n_rows:
         n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        account_check(table.account)
         n_hits = ranks_of_vector(table, lookup, keys, start, n)
         for i in range(n_hits):
             row = <uint32_t> start + lookup.hits[i]
@@ -121,6 +124,7 @@ cdef int count_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, uint
     start = 0
     while start < n_rows:
         n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        account_check(table.account)
         n_hits = ranks_of_vector(table, lookup, keys, start, n)
         for i in range(n_hits):
             counts[lookup.starts[i]] += 1
@@ -139,6 +143,7 @@ cdef int64_t place_grouped(
     start = 0
     while start < n_rows:
         n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        account_check(table.account)
         n_hits = ranks_of_vector(table, lookup, keys, start, n)
         for i in range(n_hits):
             row = <uint32_t> start + lookup.hits[i]
@@ -197,6 +202,7 @@ cdef int64_t insert_all(JoinTable* table, JoinLookup* lookup, Column** keys, uin
     start = 0
     while start < n_rows:
         n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        account_check(table.account)
         join_lookup_load(lookup, keys, start, NULL, n)
         if hashed:
             rows_without_null(lookup.keys, lookup.n_keys, n, lookup.flags)
@@ -225,6 +231,8 @@ cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 
             slots[i].group.start = end
     # Backwards, so that the rows of a group end up ascending and start where the first went.
     for i in range(table.n_rows - 1, -1, -1):
+        if i % CHECK_ROWS == 0:
+            account_check(table.account)
         if slot_of_row[i] != <uint32_t> NO_SLOT:
             slots[slot_of_row[i]].group.start -= 1
             group_rows[slots[slot_of_row[i]].group.start] = <uint32_t> i
@@ -265,6 +273,7 @@ cdef int64_t rows_with_keys(JoinTable* table, JoinLookup* lookup, Column** keys)
     start = 0
     while start < n_rows:
         n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        account_check(table.account)
         join_lookup_load(lookup, keys, start, NULL, n)
         if rows_without_null(lookup.keys, lookup.n_keys, n, lookup.flags):
             for i in range(n):

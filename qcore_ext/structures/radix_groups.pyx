@@ -13,8 +13,8 @@ from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_VIEW, phys_width
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.bitmap cimport bit_get, is_valid
 from qcore_ext.ground.memory cimport (
-    Arena, Buffer, MemoryAccount, Owner, arena_new, arena_take, buffer_new, buffer_unref, owner_unref, struct_free,
-    struct_new,
+    Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_new, buffer_unref, owner_unref,
+    struct_free, struct_new,
 )
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.structures.group_set cimport (
@@ -332,6 +332,7 @@ cdef int take_in(RadixGroups* radix, int64_t part) except -1 nogil:
     cdef int64_t start = 0
     cdef int32_t c
     while start < radix.n_rows[part]:
+        account_check(radix.plan.account)
         n = min(radix.n_rows[part] - start, <int64_t> VECTOR_ROWS)
         at = part * radix.rows_each + start
         for c in range(radix.plan.n_vectors):

@@ -9,8 +9,8 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_NESTED, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    MemoryAccount, Owner, buffer_grow, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
-    owner_unref, struct_free, struct_new,
+    CHECK_ROWS, MemoryAccount, Owner, account_check, buffer_grow, buffer_new, buffer_unref, owner_list_add,
+    owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
 )
 
 
@@ -113,11 +113,20 @@ cdef int row_store_keep_nested(RowStore* store, Owner* part) except -1 nogil:
     return owner_list_add(store.nested, part)
 
 
-cdef int copy_part(StoreColumn* column, const StoreColumn* part, int64_t at, int64_t n) except -1 nogil:
+cdef int copy_part(
+    StoreColumn* column, const StoreColumn* part, int64_t at, int64_t n, const MemoryAccount* account,
+) except -1 nogil:
     cdef const uint8_t* bits
     cdef uint8_t* out
     cdef int64_t i
-    memcpy(column.values.data + at * column.width, part.values.data, n * column.width)
+    cdef int64_t start = 0
+    while start < n:
+        account_check(account)
+        memcpy(
+            column.values.data + (at + start) * column.width, part.values.data + start * column.width,
+            min(n - start, <int64_t> CHECK_ROWS) * column.width,
+        )
+        start += CHECK_ROWS
     if column.heaps != NULL:
         owner_list_add(column.heaps, <Owner*> part.heaps)
     if part.validity != NULL:
@@ -143,7 +152,7 @@ cdef int copy_parts(RowStore* store, RowStore** parts, int64_t n_parts, int64_t 
             if parts[part].columns[i].validity != NULL and column.validity == NULL:
                 column.validity = buffer_new(store.account, bitmap_bytes(store.capacity))
                 memset(column.validity.data, 0xFF, column.validity.size)
-            copy_part(column, &parts[part].columns[i], at, parts[part].n_rows)
+            copy_part(column, &parts[part].columns[i], at, parts[part].n_rows, store.account)
         at += parts[part].n_rows
         if parts[part].nested != NULL:
             for kept in range(parts[part].nested.n_items):

@@ -23,12 +23,6 @@ ctypedef struct SortRun:
     int32_t n_keys
 
 
-# Order n entries whose prefixes are set; `other` has as much room. Ties are settled by comparing keys from `first_open`
-# on. Returns the array that holds the result: `entries` or `other`.
-cdef SortEntry* sort_entries(
-    SortEntry* entries, SortEntry* other, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys,
-    const Vector* keys,
-) noexcept nogil
 # Entries 0..n over flat canonical columns, ordered; the caller owns the buffer of SortEntry.
 cdef Buffer* sort_columns(
     const Vector* keys, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,

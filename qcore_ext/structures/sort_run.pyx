@@ -2,7 +2,7 @@
 
 Radix sort over the prefixes, from the lowest byte up and skipping bytes that are the same in all rows. Then each
 stretch of equal prefixes is sorted in the same way by what the prefixes left out, a word of a key at a time; short ones
-by comparing values.
+by comparing values. A sort whose query is stopped gives up half-way, and sort_columns raises Cancelled.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -12,7 +12,8 @@ from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_VIEW, CSchema
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, account_stopped, buffer_new, buffer_unref, owner_ref,
+    owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.row_store cimport RowStore
@@ -33,6 +34,7 @@ ctypedef struct Ties:
     int32_t first_open
     int32_t n_keys
     const Vector* keys
+    const MemoryAccount* account        # tells when to give up
 
 
 cdef inline int compare_entries(const Ties* ties, const SortEntry* a, const SortEntry* b) noexcept nogil:
@@ -81,6 +83,8 @@ cdef void merge_sort(SortEntry* entries, SortEntry* other, int64_t n, const Ties
         insertion_sort(entries + at, min(n - at, width), ties)
         at += width
     while width < n:
+        if account_stopped(ties.account):
+            return
         at = 0
         while at < n:
             middle = min(at + width, n)
@@ -95,7 +99,9 @@ cdef void merge_sort(SortEntry* entries, SortEntry* other, int64_t n, const Ties
         memcpy(entries, source, n * sizeof(SortEntry))
 
 
-cdef SortEntry* radix_sort(SortEntry* entries, SortEntry* other, int64_t n) noexcept nogil:
+cdef SortEntry* radix_sort(
+    SortEntry* entries, SortEntry* other, int64_t n, const MemoryAccount* account,
+) noexcept nogil:
     """By prefix; returns where the result lies."""
     cdef uint32_t counts[8][256]
     cdef SortEntry* source = entries
@@ -104,7 +110,7 @@ cdef SortEntry* radix_sort(SortEntry* entries, SortEntry* other, int64_t n) noex
     cdef uint32_t* count
     cdef uint32_t at, here
     cdef uint64_t prefix
-    cdef int64_t i
+    cdef int64_t i, start
     cdef int digit, shift
     memset(counts, 0, sizeof(counts))
     for i in range(n):
@@ -121,10 +127,15 @@ cdef SortEntry* radix_sort(SortEntry* entries, SortEntry* other, int64_t n) noex
             here = count[i]
             count[i] = at
             at += here
-        for i in range(n):
-            prefix = (source[i].prefix >> shift) & 0xFF
-            target[count[prefix]] = source[i]
-            count[prefix] += 1
+        start = 0
+        while start < n:
+            if account_stopped(account):
+                return source
+            for i in range(start, min(n, start + CHECK_ROWS)):
+                prefix = (source[i].prefix >> shift) & 0xFF
+                target[count[prefix]] = source[i]
+                count[prefix] += 1
+            start += CHECK_ROWS
         swap = source
         source = target
         target = swap
@@ -139,7 +150,7 @@ cdef void set_words(SortEntry* entries, int64_t n, const Ties* ties, int32_t k, 
     cdef uint64_t words[VECTOR_ROWS]
     cdef int64_t i, m
     cdef int64_t start = 0
-    while start < n:
+    while start < n and not account_stopped(ties.account):
         m = min(n - start, <int64_t> VECTOR_ROWS)
         for i in range(m):
             rows[i] = entries[start + i].row
@@ -183,14 +194,14 @@ cdef void sort_ties(
     while k < ties.n_keys and n > COMPARE_MAX and key_is_constant(entries, n, ties, k):
         k += 1
         offset = 0
-    if k == ties.n_keys:
+    if k == ties.n_keys or account_stopped(ties.account):
         return
     rest.first_open = k
     if n <= COMPARE_MAX:
         merge_sort(entries, other, n, &rest)
         return
     set_words(entries, n, ties, k, offset)
-    sorted = radix_sort(entries, other, n)
+    sorted = radix_sort(entries, other, n, ties.account)
     if sorted != entries:
         memcpy(entries, sorted, n * sizeof(SortEntry))
     while start < n:
@@ -209,8 +220,9 @@ cdef void sort_ties(
 
 cdef SortEntry* sort_entries(
     SortEntry* entries, SortEntry* other, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys,
-    const Vector* keys,
+    const Vector* keys, const MemoryAccount* account,
 ) noexcept nogil:
+    """Order entries whose prefixes are set; `other` has as much room. Returns which of the two holds the result."""
     cdef Ties ties
     cdef SortEntry* sorted
     cdef uint64_t prefix
@@ -220,10 +232,11 @@ cdef SortEntry* sort_entries(
     ties.first_open = first_open
     ties.n_keys = n_keys
     ties.keys = keys
+    ties.account = account
     if n <= COMPARE_MAX:
         merge_sort(entries, other, n, &ties)
         return entries
-    sorted = radix_sort(entries, other, n)
+    sorted = radix_sort(entries, other, n, account)
     if sorted != entries:
         other = entries
     while first_open < n_keys and start < n:
@@ -256,12 +269,14 @@ cdef Buffer* sort_columns(
         other = buffer_new(account, n * sizeof(SortEntry))
         prefixes = <uint64_t*> other.data
         sort_prefixes(parts, n_keys, keys, n, prefixes)
+        account_check(account)
         at = <SortEntry*> entries.data
         for i in range(n):
             at[i].prefix = prefixes[i]
             at[i].row = <uint32_t> i
-        if sort_entries(at, <SortEntry*> other.data, n, parts, first_open, n_keys, keys) != at:
+        if sort_entries(at, <SortEntry*> other.data, n, parts, first_open, n_keys, keys, account) != at:
             entries, other = other, entries
+        account_check(account)
         done = True
     finally:
         buffer_unref(other)

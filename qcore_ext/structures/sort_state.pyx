@@ -3,7 +3,9 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport (
+    CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref, struct_free, struct_new,
+)
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.sort_order cimport SortKey, sort_compare
 from qcore_ext.structures.sort_run cimport SortEntry, SortRun, sort_run_free
@@ -63,20 +65,22 @@ cdef Buffer* merge_runs(
         return NULL
     cdef Buffer* out = buffer_new(account, n_rows * sizeof(uint32_t))
     cdef int64_t* at = NULL
+    cdef bint done = False
     try:
         at = <int64_t*> struct_new(2 * n_runs * sizeof(int64_t))
-        merge_into(runs, n_runs, parts, first_open, n_keys, n_rows, at, at + n_runs, <uint32_t*> out.data)
+        merge_into(runs, n_runs, parts, first_open, n_keys, n_rows, at, at + n_runs, <uint32_t*> out.data, account)
+        done = True
     finally:
-        if at == NULL:
+        if not done:
             buffer_unref(out)
         struct_free(at)
     return out
 
 
-cdef void merge_into(
+cdef int merge_into(
     SortRun** runs, int64_t n_runs, const SortKey* parts, int32_t first_open, int32_t n_keys, int64_t n_rows,
-    int64_t* heads, int64_t* bases, uint32_t* out,
-) noexcept nogil:
+    int64_t* heads, int64_t* bases, uint32_t* out, const MemoryAccount* account,
+) except -1 nogil:
     """Take the least of the runs' heads, over and over: there are as many runs as drivers, too few for a heap to
     pay.
     """
@@ -89,6 +93,8 @@ cdef void merge_into(
         bases[j] = base
         base += runs[j].rows.n_rows
     for i in range(n_rows):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
         best = NULL
         best_run = 0
         for j in range(n_runs):
@@ -105,3 +111,4 @@ cdef void merge_into(
                 best_run = j
         out[i] = <uint32_t> (bases[best_run] + best.row)
         heads[best_run] += 1
+    return 0

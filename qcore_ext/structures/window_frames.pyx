@@ -11,7 +11,7 @@ from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U16, PHYS_U32, PHYS_U64,
 )
 from qcore_ext.ground.bitmap cimport is_valid
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.structures.window_rows cimport WindowRows
@@ -26,7 +26,9 @@ cdef int frames_find(
     MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i
+    account_check(account)
     find_bound(rows, frame, False, key, descending, lo, account)
+    account_check(account)
     find_bound(rows, frame, True, key, descending, hi, account)
     for i in range(rows.n):
         if hi[i] < lo[i]:

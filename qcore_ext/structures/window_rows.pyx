@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.structures.sort_order cimport SortKey, sort_compare
 from qcore_ext.structures.sort_run cimport SortEntry, SortRun
 
@@ -24,15 +24,15 @@ cdef int window_rows_init(
     self.peer_begin = arrays + 3 * n
     self.peer_end = arrays + 4 * n
     self.group = arrays + 5 * n
-    find_begins(self, run, parts, n_partition)
+    find_begins(self, run, parts, n_partition, account)
     find_ends(self.part_begin, n, self.part_end)
     find_ends(self.peer_begin, n, self.peer_end)
     return 0
 
 
-cdef void find_begins(
-    WindowRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition,
-) noexcept nogil:
+cdef int find_begins(
+    WindowRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, const MemoryAccount* account,
+) except -1 nogil:
     cdef const SortEntry* entries = <const SortEntry*> run.entries.data
     cdef uint32_t part = 0
     cdef uint32_t peer = 0
@@ -40,6 +40,8 @@ cdef void find_begins(
     cdef uint32_t a, b
     cdef int64_t i
     for i in range(self.n):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
         b = entries[i].row
         if i > 0:
             a = entries[i - 1].row
@@ -53,6 +55,7 @@ cdef void find_begins(
         self.part_begin[i] = part
         self.peer_begin[i] = peer
         self.group[i] = group
+    return 0
 
 
 cdef void find_ends(const uint32_t* begins, int64_t n, uint32_t* ends) noexcept nogil:

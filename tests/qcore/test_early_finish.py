@@ -116,7 +116,7 @@ def test_v8_a_reader_that_leaves_stops_everything(drivers: int) -> None:
     result = qcore.Session(threads=drivers).execute(exchange(PlanBuilder().source(source), drivers).build())
     batches = iter(result)
     assert next(batches).num_rows > 0
-    batches.close()    # type: ignore[attr-defined]
+    batches.close()  # type: ignore[attr-defined]
     assert sorted(source.closed) == sorted(source.opened)
 
 

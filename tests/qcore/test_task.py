@@ -308,3 +308,24 @@ def test_a_top_n_past_every_row_gives_all_rows() -> None:
     plan = numbers.top_n(["a desc"], 1 << 62, offset=90).build()
     rows = [row["a"] for batch in Task(plan, drivers=2).batches() for row in batch.to_pylist()]
     assert rows == list(range(9, -1, -1))
+
+
+LONG_CALLS = {
+    "sort": "select a, s from t order by s, a",
+    "merge of runs": "select s from t order by a desc",
+    "join build": "select count(*) from t join t as u on t.s = u.s",
+    "join build, dense keys": "select count(*) from t join t as u on t.a = u.a where u.s > ''",
+    "window": "select sum(a) over (partition by b order by a rows between 7 preceding and 2 following) from t",
+}
+
+
+@pytest.mark.parametrize("call", LONG_CALLS)
+def test_long_calls_look_whether_the_query_is_stopped(call: str) -> None:
+    """A cancelled query does not wait for the end of a sort or a build (V7, D9): each gives up half-way."""
+    n = 200_000
+    table = pa.table({"a": range(n), "b": [i % 3 for i in range(n)], "s": [f"text {i * 7919 % n}" for i in range(n)]})
+    task = qcore.Session(threads=2).sql(LONG_CALLS[call], {"t": table}).task
+    # As Task.cancel() does, but telling no driver: only a call that looks by itself can notice.
+    task._engine.memory.stop()
+    with pytest.raises(qcore.Cancelled, match=r"\(node .*the query was stopped"):
+        list(task.batches())
