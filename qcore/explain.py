@@ -24,6 +24,7 @@ from qcore.plan import (
     Scan,
     SortKey,
     TopN,
+    Unnest,
     UserOperator,
     UserSink,
     UserSource,
@@ -231,6 +232,12 @@ def _partition(node: LocalPartition) -> str:
     return f"{node.kind.replace('_', ' ')}{keys}"
 
 
+def _unnest(node: Unnest) -> str:
+    lists = ", ".join(column if column == name else f"{name} = {column}" for column, name in node.lists)
+    number = f" with ordinality {node.ordinality}" if node.ordinality is not None else ""
+    return f"{'outer ' if node.outer else ''}[{lists}]{number}"
+
+
 def _output(node: PartitionedOutput) -> str:
     keys = f" by [{', '.join(node.keys)}]" if node.keys else ""
     return f"{node.kind} into {node.partitions}{keys}" + (f" files in {node.path}" if node.path else "")
@@ -257,6 +264,7 @@ _DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
     LocalPartition: _partition,
     RecursiveUnion: lambda node: f"{node.key}{' distinct' if node.distinct else ''}",
     WorkingTable: lambda node: node.key,
+    Unnest: _unnest,
     PartitionedOutput: _output,
     CallbackSink: lambda node: getattr(node.callback, "__name__", type(node.callback).__name__),
     UserSource: _user,

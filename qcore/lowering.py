@@ -22,9 +22,10 @@ from qcore.file_sets import check_absent
 from qcore.grouping_sets import GroupingSets, expanded
 from qcore.partition_files import PartitionFiles
 from qcore.protocol_bridges import operator_maker, operator_name
+from qcore.schema import element_type, same_type, unnest_schema
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import PlanError
+from qcore_ext.ground.status import PlanError, SchemaChangeError
 from qcore_ext.operators.aggregation import HashAggregation
 from qcore_ext.operators.callback_sink import CallbackSink
 from qcore_ext.operators.enforce_single_row import EnforceSingleRow
@@ -42,6 +43,7 @@ from qcore_ext.operators.python_operator import PythonOperator
 from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.operators.scan import TableScan
 from qcore_ext.operators.top_n import TopN
+from qcore_ext.operators.unnest import Unnest
 from qcore_ext.operators.window import Window
 from qcore_ext.structures.batch_queue import BatchQueue
 from qcore_ext.structures.join_bridge import JoinBridge
@@ -155,6 +157,7 @@ class Lowering:
             p.TopN: self.top_n,
             p.Limit: self.limit,
             p.EnforceSingleRow: self.enforce_single_row,
+            p.Unnest: self.unnest,
             p.UnionAll: self.union_all,
             p.RecursiveUnion: self.recursive_union,
             p.LocalPartition: self.local_partition,
@@ -429,6 +432,12 @@ class Lowering:
         pipeline.add(node.id, lambda driver: EnforceSingleRow(node.id, self.memory, schema))
         return pipeline
 
+    def unnest(self, node: p.Unnest) -> Pipeline:
+        pipeline = self.lower(node.child)
+        compile = once_per_schema(lambda schema: compile_unnest(node, schema))
+        pipeline.add(node.id, lambda driver: Unnest(node.id, self.memory, compile, node.outer))
+        return pipeline
+
     def callback_sink(self, node: p.CallbackSink) -> Pipeline:
         pipeline = self.lower(node.child)
         pipeline.add(node.id, lambda driver: CallbackSink(node.id, self.memory, node.callback))
@@ -473,6 +482,24 @@ class Lowering:
             ),
         )
         return pipeline
+
+
+def compile_unnest(node: p.Unnest, schema: pa.Schema) -> tuple[Schema, list[int], list[int]]:
+    """What the Unnest operator wants to know of an input of this schema."""
+    names = dict(node.lists)
+    for name in (*names, *(name for name in node.child.schema.names if name not in names)):
+        if name not in schema.names:
+            raise SchemaChangeError(f"column {name!r} of type {node.child.schema.field(name).type} is missing")
+    for name, of in names.items():
+        wanted, found = node.schema.field(of).type, element_type(schema.field(name).type)
+        if found is None or not same_type(wanted, found):
+            raise SchemaChangeError(f"column {name!r} was a list of {wanted} and is {schema.field(name).type} now")
+    ordered = pa.schema([schema.field(name) for name in node.child.schema.names])
+    origins = [-1 - list(names).index(name) if name in names else schema.names.index(name) for name in ordered.names]
+    if node.ordinality is not None:
+        origins.append(-1 - len(names))
+    positions = [schema.names.index(name) for name in names]
+    return Schema(unnest_schema(ordered, node.lists, node.ordinality)), positions, origins
 
 
 def sort_keys(keys: Sequence[p.SortKey]) -> list[tuple[str, bool, bool]]:

@@ -286,6 +286,20 @@ class UserSource(PlanNode):
 
 
 @dataclass(frozen=True, eq=False)
+class Unnest(Unary):
+    """A row for each element of lists, side by side; other columns are repeated.
+
+    `lists` are (column, name of its elements) pairs; each list column is replaced by its elements, in its place.
+    `outer`: a row without any element gives one row with null. `ordinality` names an int64 column, the last: the
+    element's number in its list, from 1.
+    """
+
+    lists: tuple[tuple[str, str], ...]
+    outer: bool = False
+    ordinality: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class UserOperator(Unary):
     """An operator written in Python: a StatelessOperator, or what makes an Operator or a BatchIterator."""
 

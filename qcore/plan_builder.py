@@ -26,6 +26,7 @@ from qcore.plan import (
     Sink,
     SortKey,
     TopN,
+    Unnest,
     Values,
 )
 from qcore.schema import (
@@ -39,6 +40,7 @@ from qcore.schema import (
     join_schema,
     project_schema,
     unknown,
+    unnest_schema,
     without_metadata,
 )
 from qcore.set_steps import SetSteps
@@ -47,6 +49,8 @@ from qcore.user_steps import UserSteps
 from qcore_ext.ground.status import PlanError
 
 Expression = Expr | str
+# Lists unnested side by side.
+UNNESTED_MAX = 16
 _HOW = {"semi": "left_semi", "anti": "left_anti", "outer": "full", "cross": "inner"}
 _SORT = re.compile(r"^(?P<column>.+?)(?:\s+(?P<order>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$", re.IGNORECASE)
 
@@ -178,7 +182,9 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
             data = pa.table(data)
         check_unique(data.column_names, "values()")
         schema = without_metadata(data.schema)
-        return self._continued(Values(id or self._new_id(), schema, data.cast(schema)))
+        if not data.schema.equals(schema, check_metadata=True):
+            data = data.cast(schema)
+        return self._continued(Values(id or self._new_id(), schema, data))
 
     # --- one input ---
 
@@ -239,6 +245,38 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         check_unique([name for name, _ in named] + [call.name for call in calls], "aggregate()")
         schema = _where("aggregate()", lambda: aggregate_schema(named, calls, node.schema))
         return self._continued(Aggregate(id or self._new_id(), schema, node, named, calls))
+
+    def unnest(
+        self,
+        lists: Mapping[str, str] | Sequence[str] | str,
+        outer: bool = False,
+        ordinality: str | None = None,
+        id: str | None = None,
+    ) -> PlanBuilder:
+        """A row for each element of a list or entry of a map; the columns beside it are repeated.
+
+        Parameters
+        ----------
+        lists : str, list of str, or dict of str to str
+            List columns, each replaced in its place by its elements; a dict names those. Several are unnested side by
+            side, the shorter ones filled up with nulls. Entries of a map are structs of key and value.
+        outer : bool
+            Keep rows whose lists are all empty or null, with nulls; by default they give no row.
+        ordinality : str, optional
+            Name of one more column, the last: each element's number in its list, from 1.
+        """
+        node = self._input("unnest")
+        where = "unnest()"
+        listed = [lists] if isinstance(lists, str) else list(lists)
+        pairs = tuple((name, lists[name] if isinstance(lists, Mapping) else name) for name in listed)
+        if not 1 <= len(pairs) <= UNNESTED_MAX:
+            raise PlanError(f"{where} takes 1 to {UNNESTED_MAX} lists, not {len(pairs)}")
+        for name in listed:
+            check_column(name, node.schema, where)
+        check_unique(listed, where)
+        schema = _where(where, lambda: unnest_schema(node.schema, pairs, ordinality))
+        check_unique(schema.names, where)
+        return self._continued(Unnest(id or self._new_id(), schema, node, pairs, outer, ordinality))
 
     def order_by(self, keys: Sequence[str | SortKey] | str | SortKey, id: str | None = None) -> PlanBuilder:
         """All rows in order: ["s desc", "t asc nulls first"]. Nulls come last unless said otherwise."""

@@ -86,6 +86,31 @@ def join_schema(kind: str, left: pa.Schema, right: pa.Schema, mark: str = MARK) 
     return pa.schema(list(left) + list(right))
 
 
+def element_type(type_: pa.DataType) -> pa.DataType | None:
+    """Type of a list's elements; a map's are structs of key and value. None for what is no list."""
+    if pa.types.is_map(type_):
+        return pa.struct([type_.key_field, type_.item_field])
+    if isinstance(type_, (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)):
+        return type_.value_type
+    return None
+
+
+def unnest_schema(child: pa.Schema, lists: Sequence[tuple[str, str]], ordinality: str | None) -> pa.Schema:
+    """Schema of an Unnest. PlanError for a column that is no list."""
+    names = dict(lists)
+    fields = []
+    for field in child:
+        if field.name in names:
+            of = element_type(field.type)
+            if of is None:
+                raise PlanError(f"column {field.name!r} is {field.type}; only lists and maps have elements to unnest")
+            field = pa.field(names[field.name], of)
+        fields.append(field)
+    if ordinality is not None:
+        fields.append(pa.field(ordinality, pa.int64()))
+    return pa.schema(fields)
+
+
 def without_metadata(schema: pa.Schema) -> pa.Schema:
     """The schema with names and types only: what plans compare."""
     return pa.schema([pa.field(field.name, field.type) for field in schema])

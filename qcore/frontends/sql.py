@@ -495,6 +495,8 @@ def _unsupported(text: str) -> str:
     if "using" in text:
         return "JOIN … USING and NATURAL JOIN are not supported yet; write the condition with ON"
     plan_type = _PLAN_TYPE.search(text)
+    if plan_type and plan_type.group(1) == "Unnest":
+        return "UNNEST in SQL is not supported yet; PlanBuilder.unnest() does it"
     construct = plan_type.group(1).upper() if plan_type else text.strip("\"')").replace('\\"', '"')
     return f"{construct[:200]} is not supported yet"
 

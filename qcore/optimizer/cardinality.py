@@ -27,6 +27,7 @@ from qcore.plan import (
     Scan,
     TopN,
     UnionAll,
+    Unnest,
     UserOperator,
     Values,
     Window,
@@ -42,6 +43,7 @@ COMPARED_FRACTION = 0.2  # a range over something computed, such as HAVING sum(x
 LIKE_FRACTION = 0.1
 OTHER_FRACTION = 0.5
 ROUNDS = 10.0
+LIST_LENGTH = 4.0
 WORKING_ROWS = 100.0  # of one round of a recursive query
 # Values of a column nothing is known about, for x = constant.
 TEXT_VALUES = 20.0
@@ -117,6 +119,8 @@ class Estimator:
             return ROUNDS * self.rows(node.inputs[0])
         if isinstance(node, WorkingTable):
             return WORKING_ROWS
+        if isinstance(node, Unnest):
+            return LIST_LENGTH * self.rows(node.child)
         if isinstance(node, EnforceSingleRow):
             return 1.0
         return self.rows(node.children[0]) if node.children else ROWS_UNKNOWN
@@ -193,7 +197,8 @@ class Estimator:
                 if name in side.schema.names:
                     return self.column(side, name)
             return ColumnEstimate(2.0, self.rows(node))
-        is_added = isinstance(node, Window) and name not in node.child.schema.names
+        is_added = isinstance(node, (Window, Unnest)) and name not in node.child.schema.names
+        is_added = is_added or (isinstance(node, Unnest) and name in dict(node.lists).values())
         if isinstance(node, (UnionAll, RecursiveUnion, UserOperator)) or not node.children or is_added:
             return self._unknown(node, node.schema.field(name).type)
         return self.column(node.children[0], name)

@@ -27,6 +27,7 @@ from qcore.plan import (
     Sink,
     TopN,
     UnionAll,
+    Unnest,
     UserOperator,
     UserSource,
     Values,
@@ -66,6 +67,10 @@ class _Pruner:
             return self._window(node, wanted)
         if isinstance(node, LocalPartition):
             return rebuilt(node, [self.narrow(node.child, wanted | set(node.keys))])
+        if isinstance(node, Unnest):
+            lists = {name for name, _ in node.lists}
+            beside = {name for name in node.child.schema.names if name not in lists}
+            return rebuilt(node, [self.narrow(node.child, (wanted & beside) | lists)])
         if isinstance(node, UnionAll):
             return self._union(node, wanted)
         if isinstance(node, (UserSource, WorkingTable)):

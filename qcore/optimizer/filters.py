@@ -32,6 +32,7 @@ from qcore.plan import (
     PlanNode,
     Project,
     UnionAll,
+    Unnest,
 )
 
 Join = HashJoin | NestedLoopJoin
@@ -65,6 +66,8 @@ class _Pusher:
             return self._through_aggregate(node, predicates)
         if isinstance(node, (HashJoin, NestedLoopJoin)):
             return self._through_join(node, predicates)
+        if isinstance(node, Unnest):
+            return self._through_unnest(node, predicates)
         if isinstance(node, (OrderBy, LocalPartition)):
             return rebuilt(node, [self.push(node.child, predicates)], self.ids)
         if isinstance(node, UnionAll):
@@ -86,6 +89,16 @@ class _Pusher:
         by_name = renames(node)
         below = [substitute(part, by_name) for part in predicates]
         return rebuilt(node, [self.push(node.child, below)], self.ids)
+
+    def _through_unnest(self, node: Unnest, predicates: Predicates) -> PlanNode:
+        # A row of the input gives rows that agree in its columns: all of them pass, or none does.
+        made = {name for _, name in node.lists} | {node.ordinality}
+        above: Predicates = []
+        below: Predicates = []
+        for part in predicates:
+            names = column_names(part)
+            (below if names and not names & made else above).append(part)
+        return self._filter(rebuilt(node, [self.push(node.child, below)], self.ids), above)
 
     def _through_aggregate(self, node: Aggregate, predicates: Predicates) -> PlanNode:
         keys = dict(node.keys)

@@ -21,10 +21,11 @@ from qcore.plan import (
     Sink,
     Unary,
     UnionAll,
+    Unnest,
     UserOperator,
     Window,
 )
-from qcore.schema import join_schema, project_schema
+from qcore.schema import join_schema, project_schema, unnest_schema
 
 
 def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = None) -> PlanNode:
@@ -46,6 +47,9 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
         return node.with_children(*children)
     if isinstance(node, Window):
         return window_over(node, children[0])
+    if isinstance(node, Unnest):
+        schema = unnest_schema(children[0].schema, node.lists, node.ordinality)
+        return replace(node, child=children[0], schema=schema)
     if isinstance(node, Unary):
         return replace(node, child=children[0], schema=children[0].schema)
     assert not isinstance(node, Binary)

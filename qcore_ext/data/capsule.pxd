@@ -3,9 +3,10 @@
 from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch
-from qcore_ext.data.schema cimport CSchema
+from qcore_ext.data.column cimport Column
+from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSchema
-from qcore_ext.ground.memory cimport MemoryAccount
+from qcore_ext.ground.memory cimport MemoryAccount, Owner
 
 
 # Takes over `array` (a struct array, one child a column; its release is moved out, also on error). `layout` is the
@@ -17,6 +18,11 @@ cdef Batch* batch_import(
 # A struct array with freshly laid out or referenced buffers; strings go out in their field's Variant. Selections
 # applied.
 cdef int batch_export(Batch* batch, ArrowArray* out) except -1 nogil
+
+# A FLAT or DICTIONARY column over an array inside another that `owner` keeps alive: the elements of lists.
+cdef Column* column_import(
+    const ArrowArray* array, const ArrowSchema* layout, const DataType* type, Owner* owner, MemoryAccount* account,
+) except NULL nogil
 
 
 cdef class Stream:

@@ -250,6 +250,16 @@ cdef bint widen_unsigned(
     return good
 
 
+cdef Column* column_import(
+    const ArrowArray* array, const ArrowSchema* layout, const DataType* type, Owner* owner, MemoryAccount* account,
+) except NULL nogil:
+    if type.id == TYPE_NESTED:
+        return import_nested(array, array, type, owner, account)
+    if layout.dictionary != NULL:
+        return import_dictionary(array, layout, type, owner, account)
+    return import_plain(array, layout.format, type, owner, account)
+
+
 cdef int import_columns(
     Batch* batch, ForeignArray* foreign, const ArrowSchema* layout, MemoryAccount* account,
 ) except -1 nogil:

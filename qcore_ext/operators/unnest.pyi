@@ -1,0 +1,10 @@
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+
+@disjoint_base
+class Unnest(Operator):
+    def __init__(self, node_id: str, query_memory: Account, compile: Any, outer: bool = False) -> None: ...

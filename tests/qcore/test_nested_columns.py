@@ -1,0 +1,118 @@
+"""Lists, structs and maps travel through every operator (SPEC Q3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import qcore
+import qcore.plan as p
+from oracle import assert_same_rows
+from qcore import PlanBuilder, col
+from random_tables import NESTED_TYPES, random_table
+
+DEEP = pa.list_(pa.struct([("a", pa.list_(pa.int32())), ("b", pa.map_(pa.string(), pa.decimal128(10, 2)))]))
+TYPES = (*NESTED_TYPES, pa.large_list(pa.string()), pa.list_(pa.float64(), 2), pa.list_view(pa.int64()), DEEP)
+ROWS = 700
+IDS = pa.array([i * 37 % ROWS for i in range(ROWS)], pa.int64())
+OTHER = pa.table({"id": range(0, 2 * ROWS, 2), "y": [f"y{i}" for i in range(ROWS)]})
+
+
+def values(type_: pa.DataType) -> pa.Array:
+    if type_ == DEEP:
+        parts = [None, [], [{"a": [1, None], "b": [("k", None)]}, None], [{"a": None, "b": [("x", 1), ("y", 2)]}]]
+        return pa.array([parts[i % 4] for i in range(ROWS)], type_)
+    if type_ not in NESTED_TYPES:
+        made = random_table(5, ROWS, [pa.list_(pa.int32())]).column(0).combine_chunks().to_pylist()
+        if pa.types.is_fixed_size_list(type_):
+            return pa.array([None if part is None else [0.5, None] for part in made], type_)
+        texts = [None if part is None else list(map(str, part)) for part in made]
+        return pa.array(texts if pa.types.is_large_list(type_) else made, type_)
+    return random_table(5, ROWS, [type_]).column(0).combine_chunks()
+
+
+def base(table: pa.Table) -> PlanBuilder:
+    return PlanBuilder().values(table)
+
+
+def other() -> PlanBuilder:
+    return PlanBuilder().values(OTHER)
+
+
+def kept(table: pa.Table, ids: Any) -> pa.Table:
+    """The rows with these ids, None for a row of nulls, in their order."""
+    places = {id: row for row, id in enumerate(table["id"].to_pylist())}
+    return table.take(pa.array([places.get(id) for id in ids], pa.int64()))
+
+
+def single(builder: PlanBuilder) -> PlanBuilder:
+    child = builder.build()
+    return builder._continued(p.EnforceSingleRow("one", child.schema, child))
+
+
+class Passing(qcore.StatelessOperator):
+    """Gives what it gets."""
+
+    def execute(self, cx: Any, batch: Any) -> Any:
+        return batch
+
+
+EVEN = [id for id in range(ROWS) if id % 2 == 0]
+ODD = [id for id in range(ROWS) if id % 2]
+ALL = list(range(ROWS))
+Plan = Callable[[pa.Table], PlanBuilder]
+# Of each: the plan, whose columns id and v come out, and the ids of the rows.
+OPERATORS: dict[str, tuple[Plan, list[int | None]]] = {
+    "filter": (lambda t: base(t).filter(col("id") < 100), list(range(100))),
+    "project": (
+        lambda t: base(t).project({"w": "v", "n": col("id") * 2, "id": "id"}).project({"id": "id", "v": "w"}),
+        ALL,
+    ),
+    "limit": (lambda t: base(t).limit(10, 5), IDS.to_pylist()[5:15]),
+    "order_by": (lambda t: base(t).order_by("id"), ALL),
+    "top_n": (lambda t: base(t).top_n("id desc", 7), ALL[-7:]),
+    "union_all": (lambda t: base(t).union_all(base(t)), ALL + ALL),
+    "gather": (lambda t: base(t).local_partition(kind="gather"), ALL),
+    "round_robin": (lambda t: base(t).local_partition(), ALL),
+    "hash": (lambda t: base(t).local_partition(["id"]), ALL),
+    "probe": (lambda t: base(t).hash_join(other(), "id", suffix="_2"), EVEN),
+    "build": (lambda t: other().hash_join(base(t), "id", suffix="_2").project({"id": "id", "v": "v"}), EVEN),
+    "left": (lambda t: base(t).hash_join(other(), "id", how="left", suffix="_2"), ALL),
+    "right": (
+        lambda t: other().project({"o": "id"}).hash_join(base(t), "o", "id", how="right").project(["id", "v"]), ALL,
+    ),
+    "nulls of a left join": (
+        lambda t: other().project({"o": "id"}).hash_join(base(t), "o", "id", how="left").project(["id", "v"]),
+        [*EVEN, *[None] * (ROWS // 2)],
+    ),
+    "full": (
+        lambda t: base(t).hash_join(other().project({"o": "id"}), "id", "o", how="full"),
+        [*ALL, *[None] * (ROWS // 2)],
+    ),
+    "semi": (lambda t: base(t).hash_join(other(), "id", how="semi"), EVEN),
+    "right_semi": (lambda t: other().project({"o": "id"}).hash_join(base(t), "o", "id", how="right_semi"), EVEN),
+    "anti": (lambda t: base(t).hash_join(other(), "id", how="anti"), ODD),
+    "mark": (lambda t: base(t).hash_join(other(), "id", how="mark"), ALL),
+    "nested loop": (
+        lambda t: base(t).nested_loop_join(other().project({"o": "id"}).limit(3), col("id") == col("o")), [0, 2, 4],
+    ),
+    "single row": (lambda t: single(base(t).filter(col("id") == 7)), [7]),
+    "single row of none": (lambda t: single(base(t).filter(col("id") < 0)), [None]),
+    "user operator": (lambda t: base(t).operator(Passing()), ALL),
+    "unnest": (lambda t: base(t.append_column("l", pa.array([[1, 2]] * ROWS))).unnest("l"), sorted(ALL + ALL)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators(name: str, type_: pa.DataType) -> None:
+    """Q3."""
+    table = pa.table({"id": IDS, "v": values(type_)})
+    plan, ids = OPERATORS[name]
+    for threads in (1, 3):
+        found = qcore.Session(threads=threads, batch_rows=256).execute(plan(table).build()).to_arrow()
+        assert_same_rows(found.select(["id", "v"]), kept(table, ids))
+        assert found.schema.field("v").type == type_
