@@ -9,6 +9,7 @@ from qcore_ext.ground.status import (
     PlanError,
     QcoreError,
     SchemaChangeError,
+    SchemaConflictError,
     Timeout,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "PlanError",
     "QcoreError",
     "SchemaChangeError",
+    "SchemaConflictError",
     "Timeout",
 ]

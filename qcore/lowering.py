@@ -22,6 +22,7 @@ from qcore.file_sets import check_absent
 from qcore.grouping_sets import GroupingSets, expanded
 from qcore.partition_files import PartitionFiles
 from qcore.protocol_bridges import operator_maker, operator_name
+from qcore.retyping import once_per_schema
 from qcore.schema import element_type, same_type, unnest_schema
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
@@ -104,20 +105,6 @@ def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa
     """(side, column of that side, name in the output) for each output column of a join."""
     sides = dict.fromkeys(probe.names, "probe") | dict.fromkeys(build.names, "build")
     return [(sides.get(name, "mark"), name, name) for name in node.schema.names]
-
-
-def once_per_schema(compile: Callable[[pa.Schema], Any]) -> Callable[[Any], Any]:
-    """Compile for an engine schema, once for all drivers that see the same one."""
-    programs: dict[pa.Schema, Any] = {}
-
-    def compiled(schema: Any) -> Any:
-        arrow_schema = pa.schema(schema)
-        program = programs.get(arrow_schema)
-        if program is None:
-            program = programs.setdefault(arrow_schema, compile(arrow_schema))
-        return program
-
-    return compiled
 
 
 class Lowering:
@@ -203,10 +190,12 @@ class Lowering:
                 schema,
                 lambda split: self.open_split(node, split),
                 self.settings.batch_rows,
+                node.on_schema_change == "evolve",
             ),
         )
         if tuple(node.schema.names) != node.columns:
-            self._project(pipeline, node.id, [(field.name, col(held)) for field, held in pairs])
+            columns = [(field.name, col(held)) for field, held in pairs]
+            self._project(pipeline, node.id, columns, node.schema)
         return pipeline
 
     def values(self, node: p.Values) -> Pipeline:
@@ -231,17 +220,28 @@ class Lowering:
 
     def filter(self, node: p.Filter) -> Pipeline:
         pipeline = self.lower(node.child)
-        compile = once_per_schema(lambda schema: compile_predicate(node.predicate, schema))
+        compile = once_per_schema(
+            lambda schema: compile_predicate(node.predicate, schema), [node.predicate], node.child.schema
+        )
         pipeline.add(node.id, lambda driver: Filter(node.id, self.memory, compile))
         return pipeline
 
     def project(self, node: p.Project) -> Pipeline:
         pipeline = self.lower(node.child)
-        self._project(pipeline, node.id, list(zip(node.schema.names, node.expressions, strict=True)))
+        named = list(zip(node.schema.names, node.expressions, strict=True))
+        self._project(pipeline, node.id, named, node.child.schema)
         return pipeline
 
-    def _project(self, pipeline: Pipeline, node_id: str, expressions: Sequence[tuple[str, Expr]]) -> None:
-        compile = once_per_schema(lambda schema: compile_projection(expressions, schema))
+    def _project(
+        self,
+        pipeline: Pipeline,
+        node_id: str,
+        expressions: Sequence[tuple[str, Expr]],
+        declared: pa.Schema,
+        pinned: bool = False,
+    ) -> None:
+        """Append a projection of rows that the plan knows as `declared`; `pinned`: the output's types must not change."""
+        compile = _projection(expressions, declared, pinned)
         pipeline.add(node_id, lambda driver: Project(node_id, self.memory, compile))
 
     # --- exchanges ---
@@ -252,9 +252,9 @@ class Lowering:
         """Close `pipeline` with a LocalPartition and open the one that reads it, with `drivers` drivers."""
         queues = [BatchQueue(pipeline.drivers) for _ in range(drivers)]
         names = list(keys)
-        pipeline.add(node_id, lambda driver: LocalPartition(node_id, self.memory, queues, kind, names))
-        self.closed.append(pipeline)
         engine_schema = Schema(schema)
+        pipeline.add(node_id, lambda driver: LocalPartition(node_id, self.memory, queues, kind, names, engine_schema))
+        self.closed.append(pipeline)
         above = Pipeline(drivers)
         above.add(node_id, lambda driver: LocalExchange(node_id, self.memory, queues[driver], engine_schema))
         return above
@@ -275,7 +275,7 @@ class Lowering:
             pipeline = self.lower(child)
             if child.schema.names != node.schema.names:
                 pairs = zip(node.schema.names, child.schema.names, strict=True)
-                self._project(pipeline, node.id, [(name, col(of)) for name, of in pairs])
+                self._project(pipeline, node.id, [(name, col(of)) for name, of in pairs], child.schema)
             inputs.append(pipeline)
         drivers = max(pipeline.drivers for pipeline in inputs)
         queues = [BatchQueue(sum(pipeline.drivers for pipeline in inputs)) for _ in range(drivers)]
@@ -290,7 +290,11 @@ class Lowering:
     # --- aggregation ---
 
     def grouping_sets(self, node: GroupingSets) -> Pipeline:
-        pipeline = self.lower(node.child)
+        assert isinstance(node.child, p.Project)
+        pipeline = self.lower(node.child.child)
+        named = list(zip(node.child.schema.names, node.child.expressions, strict=True))
+        # What the aggregation above groups by; here the columns still have their names.
+        self._project(pipeline, node.child.id, named, node.child.child.schema, pinned=True)
         sets, numbers, schema = list(map(list, node.sets)), list(node.numbers), Schema(node.schema)
         pipeline.add(
             node.id,
@@ -309,7 +313,7 @@ class Lowering:
             self._aggregation(pipeline, node, steps, "single", steps.inputs)
         elif steps.has_distinct:
             # The rows of a group must meet before repeats can be told from firsts.
-            self._project(pipeline, node.id, steps.inputs)
+            self._project(pipeline, node.id, steps.inputs, node.child.schema, pinned=True)
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema)
             self._aggregation(pipeline, node, steps, "single", None)
         else:
@@ -317,7 +321,7 @@ class Lowering:
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
             self._aggregation(pipeline, node, steps, "final", None)
         if not steps.is_final:
-            self._project(pipeline, node.id, steps.post)
+            self._project(pipeline, node.id, steps.post, steps.final_schema)
         return pipeline
 
     def _aggregation(
@@ -329,14 +333,14 @@ class Lowering:
         expressions: Sequence[tuple[str, Expr]] | None,
     ) -> None:
         """Append one step of an aggregation; it reads `expressions`, or the input's columns as they are."""
-        compile = None
-        if expressions is not None:
-            compile = once_per_schema(lambda schema: compile_projection(expressions, schema))
+        # Groups and states are of the types that the plan knows.
+        compile = None if expressions is None else _projection(expressions, node.child.schema, pinned=True)
         schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
+        inputs = Schema(steps.partial_schema if step == "final" else steps.input_schema)
         pipeline.add(
             node.id,
             lambda driver: HashAggregation(
-                node.id, self.memory, compile, len(steps.key_names), steps.calls, step, schema
+                node.id, self.memory, compile, len(steps.key_names), steps.calls, step, schema, input_schema=inputs
             ),
         )
 
@@ -385,7 +389,8 @@ class Lowering:
         condition = None
         if node.condition is not None:
             predicate = node.condition
-            condition = once_per_schema(lambda schema: compile_predicate(predicate, schema))
+            pairs = pa.schema([*probe.schema, *build.schema])
+            condition = once_per_schema(lambda schema: compile_predicate(predicate, schema), [predicate], pairs)
         self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
         # Without keys it is a nested-loop join: every build row is a candidate of every probe row.
         keys = list(probe_keys or ())
@@ -453,8 +458,10 @@ class Lowering:
             check_absent(node.path, f"partitioned_output (node {node.id})")
             schema = pa.schema(Schema(node.schema))
             target = PartitionFiles(node.path, schema, node.keys, node.partitions, pipeline.drivers)
+        rows = Schema(node.schema)
         pipeline.add(
-            node.id, lambda driver: PartitionedOutput(node.id, self.memory, target, node.partitions, keys)
+            node.id,
+            lambda driver: PartitionedOutput(node.id, self.memory, target, node.partitions, keys, schema=rows),
         )
         return pipeline
 
@@ -475,10 +482,11 @@ class Lowering:
         schema = Schema(node.schema)
         name = operator_name(node.factory)
         make = operator_maker(node.factory, self.settings, pipeline.drivers, role != "source")
+        evolve = isinstance(node, p.UserSource) and node.on_schema_change == "evolve"
         pipeline.add(
             node.id,
             lambda driver: PythonOperator(
-                name, node.id, self.memory, lambda: make(driver), role, schema, self.report
+                name, node.id, self.memory, lambda: make(driver), role, schema, self.report, evolve
             ),
         )
         return pipeline
@@ -500,6 +508,14 @@ def compile_unnest(node: p.Unnest, schema: pa.Schema) -> tuple[Schema, list[int]
         origins.append(-1 - len(names))
     positions = [schema.names.index(name) for name in names]
     return Schema(unnest_schema(ordered, node.lists, node.ordinality)), positions, origins
+
+
+def _projection(
+    expressions: Sequence[tuple[str, Expr]], declared: pa.Schema, pinned: bool = False
+) -> Callable[[Any], Any]:
+    return once_per_schema(
+        lambda schema: compile_projection(expressions, schema), [expr for _, expr in expressions], declared, pinned
+    )
 
 
 def sort_keys(keys: Sequence[p.SortKey]) -> list[tuple[str, bool, bool]]:

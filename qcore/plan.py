@@ -70,13 +70,14 @@ class Scan(PlanNode):
     `source` is a connector's table handle (qcore.connectors.base.Table), or None when the application adds every split
     itself. `columns` are the source's names of the output columns, in order; `filter` (over the output's names) is what
     the connector may use to prune: the rows it gives may still include some that fail, so a Filter node above keeps the
-    truth.
+    truth. `on_schema_change` is "error", "evolve" or None: as the source does by itself.
     """
 
     table: str
     source: Any = None
     columns: tuple[str, ...] = ()
     filter: Expr | None = None
+    on_schema_change: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,11 +279,12 @@ class LocalPartition(Unary):
 @dataclass(frozen=True, eq=False)
 class UserSource(PlanNode):
     """Rows of an operator written in Python (qcore.protocols): a SourceOperator, or what makes an Operator or a
-    BatchIterator. `partitions` of them, None: one a thread.
+    BatchIterator. `partitions` of them, None: one a thread. `on_schema_change` is "error" or "evolve".
     """
 
     factory: Any
     partitions: int | None = None
+    on_schema_change: str = "error"
 
 
 @dataclass(frozen=True, eq=False)

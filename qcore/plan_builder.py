@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.connectors.base import check_policy
 from qcore.expression import Alias, Column, Expr, children, col, conjuncts, lit, rebuild, substitute
 from qcore.functions import expr_type
 from qcore.joins import join_on_keys
@@ -128,6 +129,7 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         schema: pa.Schema | None = None,
         source: Any = None,
         id: str | None = None,
+        on_schema_change: str | None = None,
     ) -> PlanBuilder:
         """Read a table.
 
@@ -143,8 +145,14 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
             Where the rows are. Without it a Task's user adds every split by hand.
         id : str, optional
             The node's id, for Task.add_split; by default the table's name.
+        on_schema_change : {'evolve', 'error'}, optional
+            When files, or splits, have different schemas. 'evolve': columns are matched by name, narrower types are
+            widened (qcore_ext.data.widening has the rules), a missing column is null, one that is not declared is left
+            out. 'error': any difference is a SchemaChangeError. By default a table's files evolve; of a file added by
+            hand every declared column must be there, and is cast.
         """
         self._expect_no_input("scan")
+        check_policy(on_schema_change)
         where = f"scan of {table!r}"
         if source is None and schema is None:
             known = self._tables.get(table)
@@ -159,7 +167,7 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         if source is not None:
             from qcore.connectors.sources import table_from
 
-            source = table_from(source)
+            source = table_from(source, on_schema_change)
             schema = source.schema if schema is None else schema
         assert schema is not None
         names = list(schema.names) if columns is None else list(columns)
@@ -169,7 +177,8 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         own = without_metadata(pa.schema([schema.field(name) for name in names]))
         node_id = table if id is None else id
         free = frozenset({node_id}) if id is None else frozenset()
-        return self._with(Scan(node_id, own, table, source, tuple(names)), free)
+        scan = Scan(node_id, own, table, source, tuple(names), on_schema_change=on_schema_change)
+        return self._with(scan, free)
 
     def values(self, data: Any, id: str | None = None) -> PlanBuilder:
         """Rows held in memory: a pyarrow Table or RecordBatch, or anything with `__arrow_c_stream__`."""

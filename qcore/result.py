@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from qcore.config import Settings
+from qcore.errors import SchemaChangeError
 from qcore.explain import explain_plan
 from qcore.plan import PlanNode
 from qcore.profile import profile_text
@@ -69,7 +70,20 @@ class Result:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._fresh_task().batches(self._settings.timeout):
+            if batch.schema.types != self.schema.types:
+                raise self._schema_changed(batch.schema)
             yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+
+    def _schema_changed(self, given: pa.Schema) -> SchemaChangeError:
+        """The error for rows of a wider schema than was known before anything ran (SPEC D4, D6)."""
+        remedy = "a Result is of one schema; declare the wider one at the source, or read Task(plan).iterator()"
+        for field, known in zip(given, self.schema, strict=False):
+            if field.type != known.type:
+                return SchemaChangeError(
+                    f"the result's column {known.name!r} changed from {known.type} to {field.type}: {remedy}"
+                )
+        new = given.field(len(self.schema))
+        return SchemaChangeError(f"the result has a new column {new.name!r} ({new.type}): {remedy}")
 
     def to_arrow(self) -> pa.Table:
         """All rows as a pyarrow.Table."""

@@ -25,7 +25,7 @@ class Scans:
         self._settings = settings
         self.nodes = {node.id: node for node in own_nodes(plan) if isinstance(node, p.Scan)}
         self._tables: dict[str, Table] = {
-            scan.id: scan.source if scan.source is not None else SplitTable(source_schema(scan))
+            scan.id: scan.source if scan.source is not None else SplitTable(source_schema(scan), scan.on_schema_change)
             for scan in self.nodes.values()
         }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from qcore import plan as p
 from qcore.config import Settings
-from qcore.connectors.base import Table, TableStatistics
+from qcore.connectors.base import Table, TableStatistics, under_policy
 from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
 from qcore.errors import PlanError
@@ -54,9 +54,13 @@ class Session:
         self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
         self._tables: dict[str, Table] = {}
 
-    def register(self, name: str, source: Any) -> None:
-        """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session."""
-        self._tables[name] = table_from(source)
+    def register(self, name: str, source: Any, on_schema_change: str | None = None) -> None:
+        """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session.
+
+        Files of different schemas are one table of the union of their columns: by name, types widened, null where a
+        file lacks one; with on_schema_change="error" they are refused with a SchemaChangeError.
+        """
+        self._tables[name] = table_from(source, on_schema_change)
 
     def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
         """Plan a query over the session's tables and `tables`; it runs when the result is read.
@@ -103,7 +107,8 @@ def bind_sources(plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
         if plan.table not in tables:
             known = ", ".join(sorted(tables)) or "none"
             raise PlanError(f"table {plan.table!r} is not registered (node {plan.id}); registered: {known}")
-        return expand_view(replace(plan, source=tables[plan.table]))
+        table = under_policy(tables[plan.table], plan.on_schema_change)
+        return expand_view(replace(plan, source=table))
     children = tuple(bind_sources(child, tables) for child in plan.children)
     return plan.with_children(*children) if children else plan
 

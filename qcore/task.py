@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from qcore import plan as p
 from qcore.config import Settings
+from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import Split
 from qcore.errors import PlanError, Timeout
 from qcore.lowering import Lowering
@@ -22,6 +23,7 @@ from qcore.protocols import IterOutcome
 from qcore.recursion import recursive_stream
 from qcore.scans import Scans, expand_views
 from qcore_ext.data.schema import Schema
+from qcore_ext.data.widening import widened
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.structures.batch_queue import QueueReader
@@ -92,6 +94,7 @@ class Task:
         #: Schema of the batches, as the engine gives them: every column nullable, dictionaries as their values.
         self.schema: pa.Schema = pa.schema(Schema(plan.schema))
         self._scans = Scans(plan, settings)
+        self._told = self.schema
         task = weakref.ref(self)  # the engine's task, held by this one, holds the operators
 
         def report(error: Exception) -> None:
@@ -205,7 +208,7 @@ class Task:
                     # All batches are out, but drivers are left to be closed.
                     self._engine.run_on_caller()
                     break
-                yield pa.record_batch(batch)
+                yield self._in_schema(batch)
             yield from self._rest()
         finally:
             self._leave()
@@ -214,7 +217,19 @@ class Task:
         if self._reader is None:
             return
         while (batch := self._reader.next_batch()) is not None:
-            yield pa.record_batch(batch)
+            yield self._in_schema(batch)
+
+    def _in_schema(self, batch: Any) -> pa.RecordBatch:
+        """The batch under the schema of the last one, which grows where the batch does not go into it (SPEC D6).
+
+        Drivers may have seen different schemas: told as they come, one would change to another and back.
+        """
+        rows = pa.record_batch(batch)
+        if not rows.schema.equals(self._told):
+            self._told = pa.schema(widened(Schema(self._told), Schema(rows.schema)))
+            alignment = Alignment(rows.schema, list(self._told), "the result", absent_is_null=True)
+            rows = alignment.batch(rows).cast(self._told)
+        return rows
 
     def batches(self, timeout: float | None = None) -> Iterator[pa.RecordBatch]:
         """The result's batches as they come; starts the task if need be.
@@ -234,7 +249,7 @@ class Task:
                 batch = self._next_batch(deadline, timeout)
                 if batch is None:
                     break
-                yield pa.record_batch(batch)
+                yield self._in_schema(batch)
             self._wait_until(deadline, timeout)
         finally:
             self._leave()
@@ -290,6 +305,13 @@ class Task:
         """The running query as an iterator of outcomes (SPEC D2)."""
         return TaskIterator(self)
 
+    def had_data(self) -> bool:
+        """Whether a source gave a batch, or would have if statistics had not shown that none of its rows can pass."""
+        if any(pipeline["operators"][0]["output_batches"] > 0 for pipeline in self.stats()["pipelines"]):
+            return True
+        sources = [scan.source for scan in self._scans.nodes.values() if scan.source is not None]
+        return any((source.statistics().row_count or 0) > 0 for source in sources)
+
     # --- figures ---
 
     def progress(self) -> tuple[int, int]:
@@ -319,14 +341,18 @@ class TaskIterator:
 
     def next(self) -> IterOutcome:
         """Go on to the next batch. After NONE or STOP it stays so."""
+        self.batch = None
         if self._outcome in (IterOutcome.NONE, IterOutcome.STOP):
             return self._outcome
-        self.batch = None
         first = self._outcome is None
         try:
             batch = next(self._batches)
         except StopIteration:
             self._outcome = IterOutcome.NONE
+            if first and self._task.had_data():
+                # All rows were filtered away: who asks learns the schema (SPEC D5).
+                self.batch = pa.RecordBatch.from_pylist([], schema=self.schema)
+                self._outcome = IterOutcome.OK_NEW_SCHEMA
             return self._outcome
         except Exception as error:
             self.error = error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from qcore.connectors.base import check_policy
 from qcore.plan import PlanNode, UserOperator, UserSource
 from qcore.protocols import BatchIterator, Operator, SinkOperator, SourceOperator, StatelessOperator
 from qcore.schema import check_unique, without_metadata
@@ -24,7 +25,12 @@ class UserSteps:
         def _continued(self, node: PlanNode) -> Any: ...
 
     def source(
-        self, factory: Any, schema: pa.Schema | None = None, partitions: int | None = None, id: str | None = None
+        self,
+        factory: Any,
+        schema: pa.Schema | None = None,
+        partitions: int | None = None,
+        id: str | None = None,
+        on_schema_change: str = "error",
     ) -> Self:
         """Rows of an operator written in Python (SPEC H3).
 
@@ -36,7 +42,13 @@ class UserSteps:
             The output's; by default what output_schema(None) of the operator says.
         partitions : int, optional
             Drivers it runs in; by default a SourceOperator's own `partitions` (None: one a thread), else 1.
+        on_schema_change : {'error', 'evolve'}
+            Of a batch of another schema than declared. 'error': a SchemaChangeError. 'evolve': narrower types are
+            widened and missing columns are null, by name; wider types and new columns are passed on, and every operator
+            carries them or refuses them with a SchemaChangeError. What a Result gives is of the declared schema;
+            Task.iterator() tells of new ones.
         """
+        check_policy(on_schema_change)
         self._expect_no_input("source")
         factory = user_factory(factory, SourceOperator, "source()")
         if partitions is None:
@@ -46,7 +58,8 @@ class UserSteps:
         if not isinstance(schema, pa.Schema):
             raise PlanError("source() needs schema=…, or an output_schema() that gives it: it must be known up front")
         check_unique(schema.names, "source()")
-        return self._continued(UserSource(id or self._new_id(), without_metadata(schema), factory, partitions))
+        own = without_metadata(schema)
+        return self._continued(UserSource(id or self._new_id(), own, factory, partitions, on_schema_change))
 
     def operator(self, factory: Any, id: str | None = None) -> Self:
         """An operator written in Python: a StatelessOperator, or a class or function that makes an Operator or a

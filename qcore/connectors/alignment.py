@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qcore.connectors.base import suggest
-from qcore.errors import ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError, SchemaChangeError, SchemaConflictError
+from qcore_ext.data.schema import Schema
+from qcore_ext.data.widening import widened
 
 # pa.Array or pa.ChunkedArray; pyarrow has no types to check.
 Values: TypeAlias = Any
@@ -39,8 +41,8 @@ def logical_schema(schema: pa.Schema, where: str) -> pa.Schema:
 def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
     """One schema for several files: columns by name, in order of first appearance, types widened.
 
-    A column that some file lacks is nullable. PlanError naming the column, both types and the file when they do not
-    widen.
+    A column that some file lacks is nullable. SchemaConflictError naming the column, both types and the file when they
+    do not widen.
     """
     fields: dict[str, pa.Field] = {}
     firsts: dict[str, str] = {}
@@ -54,9 +56,9 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
                 fields[item.name] = item
                 firsts[item.name] = where
             elif not known.equals(item):
-                type = _widen(known.type, item.type)
+                type = widen(known.type, item.type)
                 if type is None:
-                    raise PlanError(
+                    raise SchemaConflictError(
                         f"column {item.name!r} is {known.type} in {firsts[item.name]} and {item.type} in {where}: "
                         "the types do not widen into one; scan the files apart and cast"
                     )
@@ -65,14 +67,56 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
     return pa.schema([item if seen[name] == count else item.with_nullable(True) for name, item in fields.items()])
 
 
-def _widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+def require_same(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
+    """The one schema of several files. SchemaConflictError naming file, column and both types where one differs."""
+    first: pa.Schema | None = None
+    for where, schema in schemas:
+        if first is None:
+            first, first_where = schema, where
+            continue
+        remedy = "; on_schema_change='evolve' reads them as one"
+        for name in dict.fromkeys([*first.names, *schema.names]):
+            if name not in first.names or name not in schema.names:
+                has, lacks = (first_where, where) if name in first.names else (where, first_where)
+                type = (first if name in first.names else schema).field(name).type
+                raise SchemaConflictError(f"column {name!r} ({type}) of {has} is not in {lacks}{remedy}")
+            a, b = first.field(name).type, schema.field(name).type
+            if widen(a, b) is None or not (a.equals(b) or same_values(a, b)):
+                raise SchemaConflictError(f"column {name!r} is {a} in {first_where} and {b} in {where}{remedy}")
+        if first.names != schema.names:
+            raise SchemaConflictError(
+                f"columns come in the order {first.names} in {first_where} and {schema.names} in {where}{remedy}"
+            )
+    assert first is not None, "a table has at least one part"
+    return first
+
+
+def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """The narrowest type that holds the values of both, as qcore_ext.data.widening has it; None: there is none.
+
+    What is inside of lists, structs and maps widens the same way; here it can, since columns are converted by pyarrow.
+    """
     if a.equals(b) or same_values(a, b):
         return a
-    one, other = pa.schema([pa.field("", a)]), pa.schema([pa.field("", b)])
+    if pa.types.is_nested(a) and pa.types.is_nested(b):
+        return _widen_nested(a, b)
     try:
-        return pa.unify_schemas([one, other], promote_options="permissive").field(0).type
-    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        schemas = [Schema(pa.schema([("", type)])) for type in (a, b)]
+        return pa.schema(widened(*schemas)).field(0).type
+    except (PlanError, SchemaChangeError):
         return None
+
+
+def _widen_nested(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_struct(a) and pa.types.is_struct(b):
+        try:
+            return pa.struct(unify_schemas([("", pa.schema(list(a))), ("", pa.schema(list(b)))]))
+        except PlanError:
+            return None
+    if not (pa.types.is_list(a) and pa.types.is_list(b)):
+        return None
+    item = widen(a.value_type, b.value_type)
+    return None if item is None else pa.list_(a.value_field.with_type(item))
 
 
 def is_text(type: pa.DataType) -> bool:
@@ -127,6 +171,9 @@ class Alignment:
         A column that is neither in the file nor a constant is all null; otherwise it is an ExecutionError.
     ignore_case : bool
         Find columns without regard to case, as Spark does, when there is no exact match.
+    on_schema_change : {None, 'error', 'evolve'}
+        What may stand where another type is declared: any that can be cast to it, value by value; none; or those that
+        widen into it. What may not is a SchemaChangeError.
     """
 
     def __init__(
@@ -138,8 +185,10 @@ class Alignment:
         decimals: Mapping[str, pa.DataType] | None = None,
         absent_is_null: bool = False,
         ignore_case: bool = False,
+        on_schema_change: str | None = None,
     ) -> None:
         self._where = where
+        self._on_schema_change = on_schema_change
         self._constants = constants or {}
         self._decimals = decimals or {}
         self._absent_is_null = absent_is_null
@@ -167,14 +216,27 @@ class Alignment:
         if name is None:
             if self._absent_is_null:
                 return None, field.type, None
-            raise ExecutionError(f"{self._where} has no column {field.name!r}{suggest(field.name, source.names)}")
+            kind = SchemaChangeError if self._on_schema_change else ExecutionError
+            raise kind(f"{self._where} has no column {field.name!r} ({field.type}){suggest(field.name, source.names)}")
         actual = source.field(name).type
         viewed = self._decimals.get(name)
+        self._check_type(field, logical_type(actual if viewed is None else viewed))
         if viewed is not None:
             return name, *self._plan_decimal(viewed, field)
         if passes(actual, field.type):
             return name, actual, None
         return name, castable(field.type), self._cast(actual, field)
+
+    def _check_type(self, field: pa.Field, actual: pa.DataType) -> None:
+        declared = logical_type(field.type)
+        if self._on_schema_change is None or actual.equals(declared) or same_values(actual, declared):
+            return
+        if self._on_schema_change == "evolve" and declared == widen(declared, actual):
+            return
+        raise SchemaChangeError(
+            f"column {field.name!r} of {self._where} is {actual}, the scan declares {declared}: "
+            + ("declare a type that holds both" if self._on_schema_change == "evolve" else "on_schema_change is 'error'")
+        )
 
     def _plan_decimal(self, viewed: pa.DataType, field: pa.Field) -> tuple[pa.DataType, Convert]:
         declared = field.type

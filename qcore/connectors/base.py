@@ -168,6 +168,25 @@ class ReaderStream:
             closing.close()
 
 
+ON_SCHEMA_CHANGE = ("error", "evolve")
+
+
+def check_policy(on_schema_change: str | None) -> None:
+    """PlanError unless it is a known one, or None."""
+    if on_schema_change is not None and on_schema_change not in ON_SCHEMA_CHANGE:
+        raise PlanError(f"on_schema_change is 'error' or 'evolve', not {on_schema_change!r}")
+
+
+def under_policy(table: Table, on_schema_change: str | None) -> Table:
+    """The table as a scan with this on_schema_change reads it; one whose parts have one schema stays as it is."""
+    check_policy(on_schema_change)
+    change = getattr(table, "under_policy", None)
+    if on_schema_change is None or change is None:
+        return table
+    changed: Table = change(on_schema_change)
+    return changed
+
+
 def suggest(name: str, names: Sequence[str]) -> str:
     """`; did you mean 'x'?`, or the first names there are."""
     close = difflib.get_close_matches(name, names, 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.connectors.alignment import logical_schema, unify_schemas
+from qcore.connectors.alignment import logical_schema, require_same, unify_schemas
 from qcore.connectors.base import BatchStream, FileSplit, Split, TableStatistics, select_fields
 from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_schema
 from qcore.connectors.parquet import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
@@ -69,9 +69,18 @@ class FileTable:
         Where the paths are; without it they are local, or URLs.
     schema : pyarrow.Schema, optional
         Declared columns, instead of those found; files are matched to them by name.
+    on_schema_change : {'evolve', 'error'}
+        Files of different schemas: the union of their columns, by name, in the narrowest types that hold all values
+        (qcore_ext.data.widening), null where a file lacks one; or a SchemaConflictError.
     """
 
-    def __init__(self, source: Any, filesystem: Any = None, schema: pa.Schema | None = None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        filesystem: Any = None,
+        schema: pa.Schema | None = None,
+        on_schema_change: str = "evolve",
+    ) -> None:
         given = isinstance(source, list) and bool(source) and isinstance(source[0], FoundFile)
         self._files: list[FoundFile] = source if given else find_files(source, filesystem)
         self._format = format_of(self._files[0].location)
@@ -83,12 +92,24 @@ class FileTable:
                 )
         self._by_path = {file.location.path: file.location for file in self._files}
         partitions = partition_columns(self._files)
+        self._declared = schema
+        self._on_schema_change = on_schema_change
         if schema is None:
-            found = unify_schemas(zip(self._paths(), self._read_schemas(), strict=True))
+            found = self._one_schema()
             in_names = {field.name for field in partitions}
             schema = pa.schema([field for field in found if field.name not in in_names] + partitions)
         self.schema = logical_schema(schema, self._name())
         self._constants = [self._typed(file) for file in self._files]
+
+    def under_policy(self, on_schema_change: str) -> FileTable:
+        """The same files under another on_schema_change; those of a declared schema are matched to that anyway."""
+        if on_schema_change == self._on_schema_change or self._declared is not None:
+            return self
+        return FileTable(self._files, on_schema_change=on_schema_change)
+
+    def _one_schema(self) -> pa.Schema:
+        named = zip(self._paths(), self._read_schemas(), strict=True)
+        return require_same(named) if self._on_schema_change == "error" else unify_schemas(named)
 
     def _paths(self) -> list[str]:
         return [file.location.path for file in self._files]
@@ -157,9 +178,13 @@ class SplitTable:
     ----------
     schema : pyarrow.Schema
         The declared columns; every file must have them, by name.
+    on_schema_change : {None, 'error', 'evolve'}
+        What a file may hold where another type is declared: any that can be cast to it, value by value; none; or those
+        that widen into it, and nothing at all, which is null then.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, on_schema_change: str | None = None) -> None:
+        self._on_schema_change = on_schema_change
         self.schema = logical_schema(schema, "the declared schema")
 
     def statistics(self) -> TableStatistics:
@@ -174,7 +199,16 @@ class SplitTable:
         """Read a file section."""
         file = _file_split(split)
         wanted = select_fields(self.schema, columns, "the declared schema")
-        return open_file(file, locate(file.path), wanted, filter, batch_rows, declared=self.schema)
+        return open_file(
+            file,
+            locate(file.path),
+            wanted,
+            filter,
+            batch_rows,
+            declared=self.schema,
+            absent_is_null=self._on_schema_change == "evolve",
+            on_schema_change=self._on_schema_change,
+        )
 
 
 def _file_split(split: Split) -> FileSplit:
@@ -193,16 +227,31 @@ def open_file(
     declared: pa.Schema | None = None,
     absent_is_null: bool = False,
     ignore_case: bool = False,
+    on_schema_change: str | None = None,
 ) -> BatchStream:
     """Open a section of a file of any known format. ExecutionError naming the path when it cannot be read."""
     try:
         format = format_of(location)
         if isinstance(format, FileFormat):
             return open_whole(
-                format, split, location, wanted, batch_rows, declared=declared, absent_is_null=absent_is_null
+                format,
+                split,
+                location,
+                wanted,
+                batch_rows,
+                declared=declared,
+                absent_is_null=absent_is_null,
+                on_schema_change=on_schema_change,
             )
         return open_parquet(
-            split, location, wanted, filter, batch_rows, absent_is_null=absent_is_null, ignore_case=ignore_case
+            split,
+            location,
+            wanted,
+            filter,
+            batch_rows,
+            absent_is_null=absent_is_null,
+            ignore_case=ignore_case,
+            on_schema_change=on_schema_change,
         )
     except PlanError as error:
         raise ExecutionError(str(error)) from error

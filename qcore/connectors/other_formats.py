@@ -40,6 +40,7 @@ def open_whole(
     *,
     declared: pa.Schema | None = None,
     absent_is_null: bool = False,
+    on_schema_change: str | None = None,
 ) -> BatchStream:
     """Read a whole file. ExecutionError for a section of one: these formats cannot be cut by bytes here."""
     if split.start != 0 or split.length is not None:
@@ -56,7 +57,9 @@ def open_whole(
         raise ExecutionError(f"no such file: {location.path}") from error
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(f"cannot read {location.path} as {format.name}: {error}") from error
-    alignment = Alignment(schema, wanted, location.path, constants, None, absent_is_null)
+    alignment = Alignment(
+        schema, wanted, location.path, constants, None, absent_is_null, on_schema_change=on_schema_change
+    )
     rows = _aligned(batches, alignment, batch_rows, f"{location.path} as {format.name}")
     return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, rows), closing)
 

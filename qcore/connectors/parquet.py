@@ -84,6 +84,7 @@ def open_parquet(
     *,
     absent_is_null: bool = False,
     ignore_case: bool = False,
+    on_schema_change: str | None = None,
 ) -> BatchStream:
     """Read the row groups of a split: only `wanted`, and only groups in which rows may pass `filter`."""
     footer = FOOTERS.get(location)
@@ -103,6 +104,7 @@ def open_parquet(
             footer.decimals,
             absent_is_null,
             ignore_case,
+            on_schema_change,
         )
         if sum(footer.group_rows[group] for group in groups) > WHOLE_GROUP_ROWS_MAX:
             batches = file.batches(groups, alignment, batch_rows)

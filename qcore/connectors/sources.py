@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from qcore.connectors.alignment import Alignment, logical_schema, require_same, unify_schemas
 from qcore.connectors.arrow import ArrowTable, DatasetTable, StreamTable
-from qcore.connectors.base import Table
+from qcore.connectors.base import Table, check_policy, under_policy
 from qcore.connectors.files import FileTable
 from qcore.connectors.storage import FoundFile, Location
 from qcore.errors import PlanError
@@ -22,7 +23,7 @@ MEMORY_FRAMES = frozenset({"pandas", "polars", "pyarrow", "modin", "cudf", "arro
 TAKEN = "a path, glob or list of files, Arrow data, a pandas or polars frame, a pyarrow Dataset, or a Spark DataFrame"
 
 
-def table_from(source: Any) -> Table:
+def table_from(source: Any, on_schema_change: str | None = None) -> Table:
     """A Table of any source.
 
     Parameters
@@ -30,20 +31,27 @@ def table_from(source: Any) -> Table:
     source : object
         A path, URL, glob, directory or list of files; a pair (any of those, filesystem) for a pyarrow or fsspec
         filesystem; a pyarrow Table, RecordBatch, RecordBatchReader or Dataset; anything with `__arrow_c_stream__` or
-        `__arrow_c_array__`; a Spark DataFrame; or a Table, which is returned as it is.
+        `__arrow_c_array__`; a list of pyarrow RecordBatches; a Spark DataFrame; or a Table, which is returned as it is.
+    on_schema_change : {'evolve', 'error'}, optional
+        When files, or batches of a list, have different schemas: by default and with 'evolve', columns are matched by
+        name, types widened (qcore_ext.data.widening), and a column that some lack is null there; with 'error' any
+        difference is refused.
 
     Raises
     ------
     PlanError
         There is no such file, it is damaged, or the object is nothing of these.
+    SchemaChangeError
+        Schemas differ and 'error' was asked for, or types do not widen into one.
 
     Examples
     --------
     >>> table_from(pa.table({"a": [1, 2]})).statistics().row_count
     2
     """
+    check_policy(on_schema_change)
     if isinstance(source, (str, os.PathLike)):
-        return FileTable(source)
+        return FileTable(source, on_schema_change=on_schema_change or "evolve")
     if isinstance(source, pa.Table):
         return ArrowTable(source)
     if isinstance(source, pa.RecordBatch):
@@ -51,7 +59,7 @@ def table_from(source: Any) -> Table:
     if isinstance(source, pads.Dataset):
         return _dataset_table(source)
     if isinstance(source, (list, tuple)):
-        return _sequence_table(source)
+        return _sequence_table(source, on_schema_change or "evolve")
     packages = [kind.__module__.partition(".")[0] for kind in type(source).__mro__]
     for package, (module, function) in FOREIGN_FRAMES.items():
         if package in packages:
@@ -63,21 +71,35 @@ def table_from(source: Any) -> Table:
     if hasattr(source, "__arrow_c_array__"):
         return ArrowTable(pa.Table.from_batches([pa.record_batch(source)]))
     if isinstance(source, Table):
-        return source
+        return under_policy(source, on_schema_change)
     raise PlanError(f"a {type(source).__module__}.{type(source).__qualname__} is no table source: give {TAKEN}")
 
 
-def _sequence_table(source: list[Any] | tuple[Any, ...]) -> Table:
+def _sequence_table(source: list[Any] | tuple[Any, ...], on_schema_change: str) -> Table:
     if not source:
         raise PlanError(f"an empty {type(source).__name__} is no table source: give {TAKEN}")
     if all(isinstance(part, (str, os.PathLike)) for part in source):
-        return FileTable(source)
-    if all(isinstance(part, pa.RecordBatch) for part in source):
-        return ArrowTable(pa.Table.from_batches(source))
+        return FileTable(source, on_schema_change=on_schema_change)
+    if all(isinstance(part, (pa.RecordBatch, pa.Table)) for part in source):
+        return ArrowTable(_one_table(source, on_schema_change))
     if len(source) == 2 and isinstance(source[0], (str, os.PathLike, list, tuple)):
-        return FileTable(source[0], source[1])
+        return FileTable(source[0], source[1], on_schema_change=on_schema_change)
     kinds = ", ".join(sorted({type(part).__name__ for part in source}))
     raise PlanError(f"a {type(source).__name__} of {kinds} is no table source: give {TAKEN}")
+
+
+def _one_table(parts: list[Any] | tuple[Any, ...], on_schema_change: str) -> pa.Table:
+    """RecordBatches and Tables one behind the other, under the schema that holds all their rows."""
+    tables = [part if isinstance(part, pa.Table) else pa.Table.from_batches([part]) for part in parts]
+    if any(not table.schema.equals(tables[0].schema) for table in tables[1:]):
+        named = [(f"batch {i}", logical_schema(table.schema, f"batch {i}")) for i, table in enumerate(tables)]
+        schema = require_same(named) if on_schema_change == "error" else unify_schemas(named)
+        tables = [
+            Alignment(table.schema, list(schema), where, absent_is_null=True).table(table)
+            for (where, _), table in zip(named, tables, strict=True)
+        ]
+        tables = [table.cast(schema) for table in tables]
+    return pa.concat_tables(tables)
 
 
 def _dataset_table(dataset: pads.Dataset) -> Table:

@@ -6,7 +6,8 @@ from libc.string cimport memcpy
 from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, StringView, Vector, view_data
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_U8, PHYS_U16,
-    PHYS_U32, PHYS_U64, PHYS_VIEW,
+    PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8, TYPE_NULL, TYPE_UINT64, DataType,
+    type_equal,
 )
 from qcore_ext.ground.bitmap cimport bit_get
 
@@ -132,3 +133,16 @@ cdef void hash_vector(const Vector* vector, int64_t n, bint combine, uint64_t* h
         hash_nulls(vector.validity, n, out)
     if combine:
         combine_hashes(fresh, n, hashes)
+
+
+cdef bint hash_survives(const DataType* narrow, const DataType* wide) noexcept nogil:
+    if type_equal(narrow, wide) or narrow.id == TYPE_NULL or wide.id == TYPE_NULL:
+        return True
+    if TYPE_INT8 <= narrow.id <= TYPE_UINT64:
+        if TYPE_INT8 <= wide.id <= TYPE_UINT64:
+            return True
+        # Unsigned values past 63 bits are negative as integers, and not as decimals.
+        return wide.id == TYPE_DECIMAL and wide.scale == 0 and narrow.id != TYPE_UINT64
+    if narrow.id == TYPE_DECIMAL:
+        return wide.id == TYPE_DECIMAL and wide.scale == narrow.scale
+    return narrow.id == TYPE_FLOAT32 and wide.id == TYPE_FLOAT64

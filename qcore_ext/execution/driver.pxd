@@ -25,6 +25,7 @@ ctypedef struct Seat:
     PyObject* occupant          # Operator; borrowed from Driver.operators
     Batch* pending              # owned; offered to the operator, not yet accepted
     CSchema* bound              # owned; schema last bound
+    PyObject* widener           # Widener; borrowed from Driver.wideners; NULL until a batch has a narrower schema
     int64_t refusals            # in a row
     bint finish_called
     bint finished               # answered FINISHED
@@ -34,6 +35,7 @@ ctypedef struct Seat:
 cdef class Driver:
     """Runs one chain. Used by one thread at a time; `operators` come source first."""
     cdef readonly list operators
+    cdef list wideners
     cdef Seat* seats
     cdef int n_operators
     cdef WaitToken* token       # borrowed; outlives every run
@@ -62,6 +64,8 @@ cdef class Driver:
     cdef int feed(self, int at) except -1 nogil
     cdef int hand_down(self, int at, Batch* batch) except -1 nogil
     cdef int offer(self, int at) except -1 nogil
+    cdef int meet_schema(self, int at) except -1 nogil
+    cdef int widen_pending(self, int at) except -1 nogil
     cdef int finish_at(self, int at) except -1 nogil
     cdef int block_at(self, int at) except -1 nogil
     cdef void abandon_upstream(self, int below) noexcept nogil

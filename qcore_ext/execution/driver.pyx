@@ -6,8 +6,10 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
+from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
-from qcore_ext.data.schema cimport schema_equal
+from qcore_ext.data.schema cimport CSchema, schema_equal
+from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
@@ -51,6 +53,7 @@ cdef class Driver:
             if not isinstance(operator, Operator):
                 raise TypeError(f"a chain is made of Operator objects, not {type(operator).__name__}")
         self.operators = list(operators)
+        self.wideners = []
         self.n_operators = <int> len(operators)
         # One more than there are operators: abandon_upstream(n_operators) also clears the seat behind the last.
         self.seats = <Seat*> struct_new((self.n_operators + 1) * sizeof(Seat))
@@ -198,11 +201,8 @@ cdef class Driver:
         cdef int answer
         self.at = at
         if batch.schema != seat.bound:
-            if not schema_equal(batch.schema, seat.bound):
-                (<Operator> seat.occupant).bind(batch.schema)
-            owner_ref(<Owner*> batch.schema)
-            owner_unref(<Owner*> seat.bound)
-            seat.bound = batch.schema
+            self.meet_schema(at)
+            batch = seat.pending
         answer = (<Operator> seat.occupant).add_input(batch)
         self.charge(&stats.add_input)
         if answer != ACCEPTED:
@@ -217,6 +217,47 @@ cdef class Driver:
         stats.input_bytes += n_bytes
         stats.input_batches += 1
         return at
+
+    cdef int meet_schema(self, int at) except -1 nogil:
+        """The pending batch of operator `at` has another schema than was bound: bind a wider one, or widen the batch, or
+        both (SPEC D6). An operator sees schemas only grow.
+        """
+        cdef Seat* seat = &self.seats[at]
+        cdef CSchema* wide
+        if seat.bound == NULL:
+            (<Operator> seat.occupant).bind(seat.pending.schema)
+            seat.bound = <CSchema*> owner_ref(<Owner*> seat.pending.schema)
+            return 0
+        if schema_equal(seat.pending.schema, seat.bound):
+            owner_ref(<Owner*> seat.pending.schema)
+            owner_unref(<Owner*> seat.bound)
+            seat.bound = seat.pending.schema
+            return 0
+        wide = schema_widen(seat.bound, seat.pending.schema)
+        try:
+            if wide != seat.bound:
+                (<Operator> seat.occupant).bind(wide)
+                owner_unref(<Owner*> seat.bound)
+                seat.bound = <CSchema*> owner_ref(<Owner*> wide)
+        finally:
+            owner_unref(<Owner*> wide)
+        if not schema_equal(seat.pending.schema, seat.bound):
+            self.widen_pending(at)
+        return 0
+
+    cdef int widen_pending(self, int at) except -1 nogil:
+        cdef Seat* seat = &self.seats[at]
+        cdef Batch* wide
+        if seat.widener == NULL:
+            with gil:
+                widener = Widener((<Operator> seat.occupant).memory)
+                self.wideners.append(widener)
+                seat.widener = <PyObject*> widener
+        (<Widener> seat.widener).aim(seat.pending.schema, seat.bound)
+        wide = (<Widener> seat.widener).widened(seat.pending)
+        batch_unref(seat.pending)
+        seat.pending = wide
+        return 0
 
     cdef int finish_at(self, int at) except -1 nogil:
         """Operator `at` is finished: nothing upstream of it is wanted, the one downstream gets no more."""
@@ -288,6 +329,10 @@ cdef class Driver:
             self.charge(&(<Operator> seat.occupant).stats.finish)
             owner_unref(<Owner*> seat.bound)
             seat.bound = NULL
+            if seat.widener != NULL:
+                seat.widener = NULL
+                with gil:
+                    self.wideners.pop()
 
     cdef void start_clock(self) noexcept nogil:
         self.clock = wall_nanos()

@@ -9,10 +9,6 @@ class PlanError(QcoreError):
     """The plan, the SQL text, an expression or a source cannot be run as given. Raised before any row is computed."""
 
 
-class SchemaChangeError(QcoreError):
-    """A schema change in mid-stream that an operator cannot carry; names operator, column and both types (SPEC D6)."""
-
-
 class ExecutionError(QcoreError):
     """A running operator failed.
 
@@ -28,6 +24,14 @@ class ExecutionError(QcoreError):
         super().__init__(message)
         self.operator = operator
         self.node_id = node_id
+
+
+class SchemaChangeError(ExecutionError):
+    """A schema change in mid-stream that an operator cannot carry; names operator, column and both types (SPEC D6)."""
+
+
+class SchemaConflictError(SchemaChangeError, PlanError):
+    """The parts of one source have schemas that do not go together; found before anything runs."""
 
 
 class MemoryLimitError(ExecutionError):

@@ -6,7 +6,7 @@ from qcore_ext.compute.aggregate_calls cimport AggregateCalls
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
-from qcore_ext.data.schema cimport DataType, Schema
+from qcore_ext.data.schema cimport CSchema, DataType, Schema
 from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.operators.operator cimport Operator
 from qcore_ext.structures.aggregate_input cimport AggregateInput
@@ -18,6 +18,7 @@ from qcore_ext.structures.stored_keys cimport StoredKeys
 
 cdef class HashAggregation(Operator):
     cdef object compile
+    cdef Schema declared            # of the vectors, or None
     cdef Evaluator evaluator
     cdef bint evaluating            # evaluator is set and open
     cdef AggregateCalls calls
@@ -52,6 +53,7 @@ cdef class HashAggregation(Operator):
     cdef StoredKeys* passed         # owned; keys of rows passed through, NULL when the table is in use
 
     cdef int bind_program(self, Schema schema) except -1
+    cdef int check_inputs(self, CSchema* loaded) except -1
     cdef int prepare(self) except -1
     cdef int load(self, int64_t n) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil

@@ -20,4 +20,5 @@ class HashAggregation(Operator):
         output_schema: Schema,
         partial_groups_max: int = 65536,
         radix_groups_min: int = 65536,
+        input_schema: Schema | None = None,
     ) -> None: ...

@@ -17,7 +17,8 @@ from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_load_narrow, column_new_flat,
     column_unref,
 )
-from qcore_ext.data.schema cimport TYPE_INT64, TYPE_NESTED, CSchema, DataType, Schema, type_equal, type_name
+from qcore_ext.data.schema cimport TYPE_INT64, TYPE_NESTED, CSchema, DataType, Schema, type_equal
+from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
 )
@@ -79,6 +80,9 @@ cdef class HashAggregation(Operator):
         partitioned one it keeps sixteen times as many.
     radix_groups_min : int
         Groups from which on the other steps partition rows before grouping them.
+    input_schema : Schema, optional
+        What the output schema was made for: keys and arguments. Groups and states are of these types, so that another
+        one is refused (SPEC D6). Left out: the first input's.
 
     Raises
     ------
@@ -89,6 +93,7 @@ cdef class HashAggregation(Operator):
     def __init__(
         self, str node_id, Account query_memory, object compile, int32_t n_keys, list aggregates, str step,
         Schema output_schema, int64_t partial_groups_max=65536, int64_t radix_groups_min=65536,
+        Schema input_schema=None,
     ):
         Operator.__init__(self, "HashAggregation", node_id, query_memory)
         if step not in STEPS:
@@ -97,6 +102,7 @@ cdef class HashAggregation(Operator):
             raise PlanError(f"an aggregation takes up to {KEY_COLUMNS_MAX} keys, not {n_keys}")
         self.compile = compile
         self.n_keys = n_keys
+        self.declared = input_schema
         self.calls = AggregateCalls(aggregates)
         self.has_distinct = self.calls.has_distinct
         self.n_inputs = self.calls.n_inputs
@@ -134,24 +140,31 @@ cdef class HashAggregation(Operator):
                 self.evaluator.close()
             self.evaluator = Evaluator(program, self.memory)
             self.evaluating = True
+        self.check_inputs(loaded)
         if self.groups != NULL:
-            for i in range(min(loaded.n_fields, self.n_loaded)):
-                if not type_equal(&loaded.fields[i].type, &self.types[i]):
-                    raise SchemaChangeError(
-                        f"{self.name} of node {self.node_id}: input {loaded.fields[i].name.decode()!r} changed from "
-                        f"{type_name(&self.types[i])} to {type_name(&loaded.fields[i].type)} while groups are held; "
-                        "cast it to the wider type first"
-                    )
-            if loaded.n_fields != self.n_loaded:
-                raise SchemaChangeError(
-                    f"{self.name} of node {self.node_id} reads {self.n_loaded} columns, not {loaded.n_fields}"
-                )
             return 0
         self.n_loaded = loaded.n_fields
         self.types = <DataType*> struct_new((self.n_loaded + self.n_states + 1) * sizeof(DataType))
         for i in range(self.n_loaded):
             self.types[i] = loaded.fields[i].type
         return self.prepare()
+
+    cdef int check_inputs(self, CSchema* loaded) except -1:
+        """SchemaChangeError unless keys and arguments are of the types that groups and states are made for."""
+        cdef const DataType* type
+        cdef int32_t i
+        if self.declared is None:
+            self.declared = Schema.wrap(loaded)
+        for i in range(min(loaded.n_fields, self.declared.schema.n_fields)):
+            type = &self.declared.schema.fields[i].type
+            if not type_equal(&loaded.fields[i].type, type):
+                raise_types_differ(
+                    loaded.fields[i].name, type, &loaded.fields[i].type,
+                    b"the groups are made for the first type; declare the wider one at the source, or cast to it",
+                )
+        if loaded.n_fields < self.declared.schema.n_fields:
+            raise SchemaChangeError(f"reads {self.declared.schema.n_fields} columns, not {loaded.n_fields}")
+        return 0
 
     cdef int prepare(self) except -1:
         cdef int32_t i

@@ -9,6 +9,7 @@ from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.structures.widened_rows cimport batch_widened
 
 
 cdef class EnforceSingleRow(Operator):
@@ -38,6 +39,11 @@ cdef class EnforceSingleRow(Operator):
         batch_unref(self.row)
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
+        cdef Batch* wider
+        if self.row != NULL:
+            wider = batch_widened(self.row, schema, self.memory)
+            batch_unref(self.row)
+            self.row = wider
         self.set_input_schema(schema)
         self.set_output_schema(schema)
         return 0
@@ -72,9 +78,15 @@ cdef class EnforceSingleRow(Operator):
 
     cdef Batch* row_of_nulls(self) except NULL nogil:
         cdef Batch* batch = batch_new(self.output_schema, 1)
+        cdef bint done = False
         cdef int32_t i
-        for i in range(batch.n_columns):
-            batch.columns[i] = column_constant_null(&self.output_schema.fields[i].type, 1)
+        try:
+            for i in range(batch.n_columns):
+                batch.columns[i] = column_constant_null(&self.output_schema.fields[i].type, 1)
+            done = True
+        finally:
+            if not done:
+                batch_unref(batch)
         return batch
 
     cdef int finish(self) except -1 nogil:

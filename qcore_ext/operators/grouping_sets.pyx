@@ -8,9 +8,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport CONSTANT, Column, column_constant_null, column_new, column_ref
-from qcore_ext.data.schema cimport CSchema, DataType, Schema
-from qcore_ext.ground.memory cimport Account, Buffer, MemoryAccount, Owner, buffer_new, buffer_unref
-from qcore_ext.ground.memory cimport struct_free, struct_new
+from qcore_ext.data.schema cimport CSchema, DataType, Schema, schema_copy_field, schema_new
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
+)
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 
@@ -88,13 +89,30 @@ cdef class GroupingSets(Operator):
         struct_free(self.is_empty)
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
-        if schema.n_fields + 2 != self.output_schema.n_fields:
+        if self.input_schema == NULL and schema.n_fields + 2 != self.output_schema.n_fields:
             with gil:
                 raise PlanError(
                     f"GroupingSets of node {self.node_id}: the input has {schema.n_fields} columns, the output "
                     f"{self.output_schema.n_fields}; two are added"
                 )
+        self.widen_output(schema)
         self.set_input_schema(schema)
+        return 0
+
+    cdef int widen_output(self, CSchema* schema) except -1 nogil:
+        """The output is this input's columns and the two of ours (SPEC D6)."""
+        cdef CSchema* output = schema_new(schema.n_fields + 2)
+        cdef int32_t n_before = self.output_schema.n_fields
+        cdef int32_t i
+        try:
+            for i in range(schema.n_fields):
+                schema_copy_field(output, i, &schema.fields[i], NULL)
+                output.fields[i].type.nullable = 1
+            for i in range(2):
+                schema_copy_field(output, schema.n_fields + i, &self.output_schema.fields[n_before - 2 + i], NULL)
+            self.set_output_schema(output)
+        finally:
+            owner_unref(<Owner*> output)
         return 0
 
     cdef bint needs_input(self) noexcept nogil:

@@ -18,6 +18,7 @@ from qcore_ext.structures.join_kind cimport keeps_null_keys
 from qcore_ext.structures.key_codes cimport rows_without_null
 from qcore_ext.structures.nested_rows cimport nested_part, schema_has_nested
 from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_keep_nested, row_store_new
+from qcore_ext.structures.widened_rows cimport row_store_widened
 
 from qcore_ext.ground.status import PlanError
 
@@ -93,6 +94,7 @@ cdef class HashBuild(Operator):
                     )
                 self.input_columns[i] = at
                 schema_copy_field(stored, i, &schema.schema.fields[at], NULL)
+            self.widen_store(stored)
             self.bridge.set_build_schema(stored, [self.key_columns[i] for i in range(self.n_keys)])
             owner_ref(<Owner*> stored)
             owner_unref(<Owner*> self.stored_schema)
@@ -100,6 +102,16 @@ cdef class HashBuild(Operator):
             self.has_nested = schema_has_nested(stored)
         finally:
             owner_unref(<Owner*> stored)
+        return 0
+
+    cdef int widen_store(self, CSchema* stored) except -1 nogil:
+        """Put the rows kept under the types of what follows (SPEC D6); without rows the store is made anew."""
+        cdef RowStore* wider
+        if self.store == NULL:
+            return 0
+        wider = row_store_widened(self.store, self.stored_schema, stored, self.memory)
+        owner_unref(<Owner*> self.store)
+        self.store = wider
         return 0
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
@@ -221,7 +233,7 @@ cdef class HashBuild(Operator):
         self.prepare()
         store = self.store
         self.store = NULL
-        self.bridge.deliver(store, self.null_key_seen, self.key_columns, self.n_keys, self.account)
+        self.bridge.deliver(store, self.stored_schema, self.null_key_seen, self.key_columns, self.n_keys, self.memory)
         self.has_left = True
         self.release()
         return 0

@@ -31,7 +31,7 @@ from qcore_ext.structures.join_table cimport (
     JoinLookup, JoinTable, join_lookup_close, join_lookup_open, join_table_find, join_table_groups,
 )
 
-from qcore_ext.ground.status import PlanError
+from qcore_ext.ground.status import PlanError, SchemaChangeError
 
 cdef enum:
     # Pairs of one output batch. Bounds memory when a row has many matches (SPEC V13); where no key occurs twice, a
@@ -67,6 +67,7 @@ cdef class HashProbe(Operator):
     cdef Evaluator condition        # None: none
     cdef JoinOutput columns         # None until the input schemas are known
     cdef JoinOutput pair_output     # of the condition's input
+    cdef int64_t n_build_schemas    # of the bridge, when the columns were resolved
     cdef int32_t n_keys
     cdef int32_t* key_columns       # owned; positions in the input
     cdef Column** keys              # owned array; borrowed columns of the batch under way
@@ -111,6 +112,7 @@ cdef class HashProbe(Operator):
     cdef int resolve(self, Schema probe) except -1:
         """Output columns, keys and condition for this input schema; None: it never came."""
         cdef Schema build = Schema.wrap(self.bridge.build_schema) if self.bridge.build_schema != NULL else None
+        self.n_build_schemas = self.bridge.n_build_schemas
         if probe is not None:
             self.resolve_keys(probe, build)
         self.columns = join_output(self.output, self.kind, probe, build, self.account)
@@ -137,11 +139,25 @@ cdef class HashProbe(Operator):
             here = &probe.schema.fields[at].type
             there = &build.schema.fields[self.bridge.key_columns[k]].type
             if here.phys != there.phys or here.scale != there.scale or here.unit != there.unit:
-                raise PlanError(
-                    f"the keys of join {self.node_id} differ in type: {self.key_names[k]!r} is {type_name(here)} on "
-                    f"the probe side and {type_name(there)} on the build side; cast one of them in a projection ahead"
-                )
+                self.raise_keys_differ(k, here, there)
         return 0
+
+    cdef int raise_keys_differ(self, int32_t k, const DataType* here, const DataType* there) except -1:
+        """An error of the plan, unless one of the keys is not what was declared."""
+        cdef bint changed = False
+        cdef Schema declared
+        build_names = Schema.wrap(self.bridge.build_schema).names
+        for declared, given in (
+            (self.bridge.declared_probe_schema, (self.key_names[k], type_name(here))),
+            (self.bridge.declared_build_schema, (build_names[self.bridge.key_columns[k]], type_name(there))),
+        ):
+            if declared is not None:
+                changed = changed or given not in zip(declared.names, declared.types)
+        raise (SchemaChangeError if changed else PlanError)(
+            f"the keys of join {self.node_id} differ in type: {self.key_names[k]!r} is {type_name(here)} on "
+            f"the probe side, {build_names[self.bridge.key_columns[k]]!r} is {type_name(there)} on the build side; cast one "
+            "of them in a projection ahead"
+        )
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
         self.set_input_schema(schema)
@@ -174,6 +190,8 @@ cdef class HashProbe(Operator):
             if state == BUILD_PENDING:
                 self.blocked_reason = WAIT_FOR_JOIN_BUILD
                 return BLOCKED
+            if state != BUILD_LOST and self.n_build_schemas != self.bridge.n_build_schemas:
+                self.resolve_again()
             if state == BUILD_LOST or self.nothing_can_match():
                 self.end()
                 return FINISHED
@@ -187,6 +205,13 @@ cdef class HashProbe(Operator):
             return self.give_build_rows(out, token)
         self.end()
         return FINISHED
+
+    cdef int resolve_again(self) except -1 nogil:
+        """The build side turned out wider than declared; matters where no probe batch comes (SPEC D6)."""
+        if self.bridge.declared_probe_schema is not None:
+            with gil:
+                self.resolve(self.bridge.declared_probe_schema)
+        return 0
 
     cdef bint nothing_can_match(self) noexcept nogil:
         """No output whatever the probe rows are: upstream need not run at all."""

@@ -19,7 +19,7 @@ cdef class LocalExchange(Operator):
     queue : BatchQueue
         This operator is one of its consumers.
     schema : Schema
-        Of the batches.
+        Of the batches, until one comes with another.
     """
     cdef BatchQueue queue
     cdef bint left
@@ -32,6 +32,8 @@ cdef class LocalExchange(Operator):
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         cdef QueueAnswer answer = self.queue.pop(out, token)
         if answer == QUEUE_DONE:
+            if out[0].schema != self.output_schema:
+                self.set_output_schema(out[0].schema)       # producers need not agree on one (SPEC D6)
             return OUTPUT
         if answer == QUEUE_WAIT:
             self.blocked_reason = WAIT_FOR_PRODUCER

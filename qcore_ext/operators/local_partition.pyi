@@ -2,6 +2,7 @@ from typing import Any
 
 from typing_extensions import disjoint_base
 
+from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.operators.operator import Operator
 
@@ -14,4 +15,5 @@ class LocalPartition(Operator):
         queues: list[Any],
         kind: str = "gather",
         key_names: list[Any] | None = None,
+        schema: Schema | None = None,
     ) -> None: ...

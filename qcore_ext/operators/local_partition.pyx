@@ -9,7 +9,7 @@ from libc.string cimport memset
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, column_ref
-from qcore_ext.data.schema cimport CSchema
+from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new,
 )
@@ -44,6 +44,9 @@ cdef class LocalPartition(Operator):
         'gather' (one queue), 'round_robin' or 'hash'.
     key_names : list of str
         Columns to hash.
+    schema : Schema, optional
+        What all producers of these queues agreed on: a key of a type that hashes otherwise is refused. Left out: the
+        first schema bound.
     """
     cdef list queue_objects
     cdef void** queues              # BatchQueue, borrowed from queue_objects
@@ -57,7 +60,10 @@ cdef class LocalPartition(Operator):
     cdef bint finish_called
     cdef bint left
 
-    def __init__(self, str node_id, Account query_memory, list queues, str kind="gather", list key_names=None):
+    def __init__(
+        self, str node_id, Account query_memory, list queues, str kind="gather", list key_names=None,
+        Schema schema=None,
+    ):
         cdef int64_t i
         Operator.__init__(self, "LocalPartition", node_id, query_memory)
         if kind not in KINDS:
@@ -66,7 +72,7 @@ cdef class LocalPartition(Operator):
         if not 1 <= len(queues) <= PARTITIONS_MAX or (self.kind == KIND_GATHER and len(queues) > 1):
             raise PlanError(f"a {kind} local partition cannot have {len(queues)} consumers")
         if self.kind == KIND_HASH:
-            self.partitioner = HashPartitioner(key_names or [], len(queues))
+            self.partitioner = HashPartitioner(key_names or [], len(queues), schema=schema)
         if len(queues) == 1:
             self.kind = KIND_GATHER
         self.queue_objects = [<BatchQueue?> queue for queue in queues]

@@ -9,6 +9,7 @@ from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.operators.operator cimport Operator
 from qcore_ext.structures.row_store cimport RowStore
 from qcore_ext.structures.sort_order cimport SortOrder
+from qcore_ext.structures.sort_run cimport SortRun
 from qcore_ext.structures.sort_state cimport SortState
 
 
@@ -31,5 +32,6 @@ cdef class OrderBy(Operator):
     cdef int keep_nested(self, Batch* batch) except -1 nogil
     cdef int take_columns(self, RowStore* rows) except -1 nogil
     cdef int merge(self) except -1 nogil
+    cdef int agree(self, SortRun** runs, int64_t n_runs) except -1 nogil
     cdef void leave(self) noexcept nogil
     cdef void release(self) noexcept nogil

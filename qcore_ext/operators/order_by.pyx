@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, VectorScratch, column_ref, column_unref, columns_take
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, schema_equal
+from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.ground.memory cimport (
     Account, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -15,10 +16,9 @@ from qcore_ext.structures.row_store cimport (
     RowStore, row_store_append, row_store_column, row_store_concat, row_store_keep_nested, row_store_new,
 )
 from qcore_ext.structures.sort_order cimport SortOrder
-from qcore_ext.structures.sort_run cimport SortRun, sort_run_new
+from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
 from qcore_ext.structures.sort_state cimport SortState, merge_runs
-
-from qcore_ext.ground.status import SchemaChangeError
+from qcore_ext.structures.widened_rows cimport row_store_widened
 
 cdef enum:
     OUTPUT_ROWS = 65536
@@ -51,16 +51,13 @@ cdef class OrderBy(Operator):
         self.release()
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
-        if self.rows != NULL:
-            with gil:
-                if not schema_equal(schema, self.input_schema):
-                    raise SchemaChangeError(
-                        f"OrderBy of node {self.node_id}: the input's schema changed while rows are held; "
-                        "cast the columns to one schema first"
-                    )
-            return 0
+        cdef RowStore* wider
         with gil:
             self.order.resolve(schema)
+        if self.rows != NULL:
+            wider = row_store_widened(self.rows, self.input_schema, schema, self.memory)
+            owner_unref(<Owner*> self.rows)
+            self.rows = wider
         self.set_input_schema(schema)
         self.set_output_schema(schema)
         return self.prepare(schema)
@@ -77,7 +74,8 @@ cdef class OrderBy(Operator):
                 types[i] = schema.fields[i].type
                 if self.positions != NULL:
                     self.positions[i] = i
-            self.rows = row_store_new(self.account, types, schema.n_fields)
+            if self.rows == NULL:
+                self.rows = row_store_new(self.account, types, schema.n_fields)
             if self.scratch == NULL:
                 self.scratch = buffer_new(self.account, sizeof(VectorScratch))
         finally:
@@ -136,10 +134,8 @@ cdef class OrderBy(Operator):
         cdef int64_t i
         if n_runs == 0:
             return 0
-        if self.input_schema == NULL:
-            with gil:
-                self.order.resolve(runs[0].schema)      # this driver saw no row
         try:
+            self.agree(runs, n_runs)
             self.merged = merge_runs(
                 runs, n_runs, self.order.parts, self.order.first_open, self.order.n_keys, self.account
             )
@@ -154,6 +150,32 @@ cdef class OrderBy(Operator):
             struct_free(parts)
             owner_unref(<Owner*> all_rows)
             self.state.clear()
+        return 0
+
+    cdef int agree(self, SortRun** runs, int64_t n_runs) except -1 nogil:
+        """Put all runs, and the order, under one schema: drivers may have seen different ones (SPEC D6)."""
+        cdef CSchema* wide = <CSchema*> owner_ref(<Owner*> runs[0].schema)
+        cdef CSchema* wider
+        cdef SortRun* run
+        cdef int64_t i
+        try:
+            for i in range(1, n_runs):
+                wider = schema_widen(wide, runs[i].schema)
+                owner_unref(<Owner*> wide)
+                wide = wider
+            if self.input_schema == NULL or not schema_equal(self.input_schema, wide):
+                with gil:
+                    self.order.resolve(wide)
+            for i in range(n_runs):
+                if not schema_equal(runs[i].schema, wide):
+                    run = sort_run_new(
+                        row_store_widened(runs[i].rows, runs[i].schema, wide, self.memory), wide, self.order.parts,
+                        self.order.first_open, self.order.n_keys, self.account,
+                    )
+                    sort_run_free(runs[i])
+                    runs[i] = run
+        finally:
+            owner_unref(<Owner*> wide)
         return 0
 
     cdef int take_columns(self, RowStore* rows) except -1 nogil:

@@ -2,6 +2,7 @@ from typing import Any
 
 from typing_extensions import disjoint_base
 
+from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.operators.operator import Operator
 
@@ -15,4 +16,5 @@ class PartitionedOutput(Operator):
         n_partitions: int,
         key_names: list[str],
         page_bytes: int = 1 << 20,
+        schema: Schema | None = None,
     ) -> None: ...

@@ -6,7 +6,7 @@ from libc.string cimport memset
 from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport VECTOR_ROWS
-from qcore_ext.data.schema cimport CSchema
+from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -34,6 +34,8 @@ cdef class PartitionedOutput(Operator):
         Columns to hash. Without any, all rows go to partition 0.
     page_bytes : int
         Size aimed at.
+    schema : Schema, optional
+        Of the rows as all operators of this step know them; see HashPartitioner.
     """
     cdef OutputBuffer buffer            # None when there is a writer
     cdef object writer
@@ -48,7 +50,7 @@ cdef class PartitionedOutput(Operator):
 
     def __init__(
         self, str node_id, Account query_memory, target, int64_t n_partitions, list key_names,
-        int64_t page_bytes=1 << 20,
+        int64_t page_bytes=1 << 20, Schema schema=None,
     ):
         Operator.__init__(self, "PartitionedOutput", node_id, query_memory)
         if n_partitions > 1 and not key_names:
@@ -60,7 +62,7 @@ cdef class PartitionedOutput(Operator):
         else:
             self.writer = target
         if n_partitions > 1:
-            self.partitioner = HashPartitioner(key_names, n_partitions, between_tasks=True)
+            self.partitioner = HashPartitioner(key_names, n_partitions, between_tasks=True, schema=schema)
         self.builder = PageBuilder(self.memory, n_partitions, page_bytes)
         self.partitions = &self.partitions_room[0]
         memset(self.partitions, 0, VECTOR_ROWS * sizeof(uint16_t))

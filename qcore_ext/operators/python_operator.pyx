@@ -4,16 +4,18 @@ The Python object speaks the push protocol of SPEC V5; qcore.protocol_bridges ma
 GIL is taken once a call; batches cross by the C Data Interface, those that come back without a copy.
 """
 
+from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_unref, batch_with_schema
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
-from qcore_ext.ground.memory cimport Account
+from qcore_ext.data.widening cimport schema_widen
+from qcore_ext.ground.memory cimport Account, Owner, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_USER
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator
 from qcore_ext.structures.future_wait cimport FutureWait
 
-from qcore_ext.ground.status import ExecutionError
+from qcore_ext.ground.status import ExecutionError, SchemaChangeError
 
 cdef enum:
     # Answers in a row that help nobody. A few are honest: another thread made the operator ready between two calls.
@@ -43,6 +45,21 @@ def arrow_schema(schema):
     return pyarrow.schema(schema)
 
 
+def raise_difference(declared, given):
+    """SchemaChangeError saying how a source's batch differs from what it declares."""
+    remedy = "; a source whose schema changes needs on_schema_change='evolve'"
+    known = dict(zip(declared.names, declared.types, strict=True))
+    for name, given_type in zip(given.names, given.types, strict=True):
+        if name not in known:
+            raise SchemaChangeError(f"gave a column {name!r} ({given_type}) that it does not declare{remedy}")
+        if known[name] != given_type:
+            raise SchemaChangeError(f"column {name!r} changed from {known[name]} to {given_type}{remedy}")
+    for name, declared_type in known.items():
+        if name not in given.names:
+            raise SchemaChangeError(f"gave no column {name!r}, declared as {declared_type}{remedy}")
+    raise SchemaChangeError(f"columns came in the order {given.names}, declared as {declared.names}{remedy}")
+
+
 cdef class PythonOperator(Operator):
     """Runs a Python object as one operator of one driver.
 
@@ -58,6 +75,9 @@ cdef class PythonOperator(Operator):
         'source', 'operator' or 'sink'.
     schema : Schema
         Of the output, until `bind` says otherwise.
+    evolve : bool
+        Of a source: its batches may be of other schemas than declared, which widen into one (SPEC D6). Otherwise any
+        other is a SchemaChangeError.
     report : callable, optional
         Gets the ExecutionError when `abandon` or `close` raise, which must not fail.
     """
@@ -67,19 +87,25 @@ cdef class PythonOperator(Operator):
     cdef object batch_class
     cdef str role
     cdef Schema declared
+    cdef bint evolve
+    cdef Widener widener            # None until a batch is of another schema
     cdef FutureWait waiting
     cdef object waited_for          # the future last waited for
     cdef bint is_waiting
     cdef bint wants_input
     cdef int n_idle
 
-    def __init__(self, str name, str node_id, Account query_memory, make, str role, Schema schema, report=None):
+    def __init__(
+        self, str name, str node_id, Account query_memory, make, str role, Schema schema, report=None,
+        bint evolve=False,
+    ):
         Operator.__init__(self, name, node_id, query_memory)
         if role not in ROLES:
             raise ValueError(f"an operator is a {', '.join(ROLES)}, not {role!r}")
         self.make = make
         self.role = role
         self.declared = schema
+        self.evolve = evolve
         self.report = report
         self.batch_class = record_batch_class()
         self.waiting = FutureWait()
@@ -197,6 +223,8 @@ cdef class PythonOperator(Operator):
         if self.role == "sink":
             raise ExecutionError("gave a batch, but it is the sink: nobody is there to take it")
         batch = PyBatch.from_arrow(given)
+        if self.role == "source" and not schema_equal(batch.batch.schema, self.output_schema):
+            return self.meet_schema(batch.batch)
         if not schema_equal(batch.batch.schema, self.output_schema):
             declared = arrow_schema(Schema.wrap(self.output_schema))
             raise ExecutionError(
@@ -205,6 +233,22 @@ cdef class PythonOperator(Operator):
             )
         # One schema object for all batches, so that nobody downstream has to compare values.
         return batch_with_schema(batch.batch, self.output_schema)
+
+    cdef Batch* meet_schema(self, Batch* batch) except NULL:
+        """A source's batch of another schema than the last: the schema widens, or the batch does, or both."""
+        cdef CSchema* wide
+        if not self.evolve:
+            raise_difference(Schema.wrap(self.output_schema), Schema.wrap(batch.schema))
+        wide = schema_widen(self.output_schema, batch.schema)
+        try:
+            if wide != self.output_schema:
+                self.set_output_schema(wide)
+        finally:
+            owner_unref(<Owner*> wide)
+        if self.widener is None:
+            self.widener = Widener(self.memory)
+        self.widener.aim(batch.schema, self.output_schema)
+        return self.widener.widened(batch)
 
     cdef int finish(self) except -1 nogil:
         with gil:

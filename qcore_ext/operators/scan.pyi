@@ -19,6 +19,7 @@ class TableScan(Operator):
         schema: Schema,
         open_split: Callable[[Any], Any],
         batch_rows: int = 65536,
+        evolve: bool = False,
     ) -> None: ...
     @property
     def doing(self) -> str | None: ...

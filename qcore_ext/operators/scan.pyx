@@ -2,27 +2,30 @@
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
+from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_slice, batch_unref
 from qcore_ext.data.capsule cimport Stream
-from qcore_ext.data.schema cimport Schema, schema_equal
+from qcore_ext.data.schema cimport CSchema, Schema, schema_equal, type_equal
+from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart, schema_widen
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_SPLIT
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport BLOCKED, FINISHED, OUTPUT, YIELDED, Operator
 from qcore_ext.structures.split_queue cimport SPLIT_NONE, SPLIT_WAIT, SplitAnswer, SplitQueue
 
-from qcore_ext.ground.status import ExecutionError
+from qcore_ext.ground.status import SchemaChangeError
 
 
 def explain_difference(declared, given):
     """What is wrong with a stream's columns, or None: names and types must be the declared ones, in order."""
     for i, name in enumerate(declared.names):
         if name not in given.names:
-            return f"column {name!r} is missing; it has {', '.join(map(repr, given.names))}"
-        if given.names.index(name) == i and given.types[i] != declared.types[i]:
-            return f"column {name!r} is {given.types[i]}, the scan declares {declared.types[i]}"
+            there = ", ".join(map(repr, given.names))
+            return f"column {name!r} ({declared.types[i]}) is missing; it has {there}"
+        if given.types[given.names.index(name)] != declared.types[i]:
+            return f"column {name!r} is {given.types[given.names.index(name)]}, the scan declares {declared.types[i]}"
     extra = [name for name in given.names if name not in declared.names]
     if extra:
         return f"column {extra[0]!r} is not one the scan declares"
@@ -45,10 +48,16 @@ cdef class TableScan(Operator):
         split → object with __arrow_c_stream__, and `close` if it has something to close. Called with the GIL.
     batch_rows : int
         Larger batches are handed on in pieces of this size.
+    evolve : bool
+        Splits may have columns in another order, of narrower types, or lack some, which are null then; columns that are
+        not declared are left out (SPEC D6). Otherwise any difference is a SchemaChangeError.
     """
     cdef SplitQueue splits
     cdef object open_split
     cdef int64_t batch_rows
+    cdef bint evolve
+    cdef Widener widener            # None until a split differs
+    cdef bint widening              # the split being read differs
     cdef Stream stream              # being read, or None
     cdef object source              # what open_split gave, or None
     cdef object split               # being read, or None
@@ -58,8 +67,9 @@ cdef class TableScan(Operator):
 
     def __init__(
         self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split,
-        int64_t batch_rows=65536,
+        int64_t batch_rows=65536, bint evolve=False,
     ):
+        self.evolve = evolve
         Operator.__init__(self, "TableScan", node_id, query_memory)
         self.splits = split_queue
         self.open_split = open_split
@@ -80,6 +90,8 @@ cdef class TableScan(Operator):
         if not self.reading:
             return self.next_split(token)
         if self.stream.next_batch(self.account, &self.current):
+            if self.widening:
+                self.widen_current()
             if self.current.n_rows > self.batch_rows:
                 return self.next_piece(out)
             out[0] = self.current
@@ -118,14 +130,49 @@ cdef class TableScan(Operator):
     cdef int begin_split(self) except -1:
         self.source = self.open_split(self.split)
         self.stream = Stream(self.source)
-        if not schema_equal(self.stream.schema, self.output_schema):
-            wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(self.stream.schema))
-            raise ExecutionError(f"the split does not fit the scan: {wrong}")
+        self.widening = not schema_equal(self.stream.schema, self.output_schema)
+        if self.widening:
+            self.begin_widening()
+            self.reading = True
+            return 0
         # One schema object for all splits, so that nobody downstream has to compare values.
         owner_ref(<Owner*> self.output_schema)
         owner_unref(<Owner*> self.stream.schema)
         self.stream.schema = self.output_schema
         self.reading = True
+        return 0
+
+    cdef int begin_widening(self) except -1:
+        cdef CSchema* wide
+        if not self.evolve:
+            wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(self.stream.schema))
+            raise SchemaChangeError(f"the split does not fit the scan: {wrong}")
+        wide = schema_widen(self.output_schema, self.stream.schema)
+        try:
+            self.check_declared(wide)
+        finally:
+            owner_unref(<Owner*> wide)
+        if self.widener is None:
+            self.widener = Widener(self.memory)
+        self.widener.aim(self.stream.schema, self.output_schema)
+        return 0
+
+    cdef int check_declared(self, CSchema* wide) except -1:
+        """Plans are made for the declared types: a split may have narrower ones only."""
+        cdef int32_t i
+        for i in range(self.output_schema.n_fields):
+            if not type_equal(&wide.fields[i].type, &self.output_schema.fields[i].type):
+                raise_types_differ(
+                    wide.fields[i].name, &self.output_schema.fields[i].type,
+                    &self.stream.schema.fields[schema_counterpart(self.stream.schema, wide, i)].type,
+                    b"the scan declares the first type, which does not hold the other; declare a wider one",
+                )
+        return 0
+
+    cdef int widen_current(self) except -1 nogil:
+        cdef Batch* wide = self.widener.widened(self.current)
+        batch_unref(self.current)
+        self.current = wide
         return 0
 
     cdef int end_split(self) except -1:

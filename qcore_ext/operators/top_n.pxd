@@ -31,6 +31,10 @@ cdef class TopN(Operator):
     cdef bint input_over
 
     cdef int prepare(self, CSchema* schema) except -1 nogil
+    cdef int add_batch(self, Batch* batch) except -1 nogil
+    cdef Batch* batch_of(self, int64_t start, int64_t n) except NULL nogil
+    cdef Batch* widened_candidates(self, CSchema* schema) except NULL nogil
+    cdef void drop_candidates(self) noexcept nogil
     cdef int64_t pick(self, int64_t n) noexcept nogil
     cdef int add_vector(self, Batch* batch, int64_t start, int64_t n) except -1 nogil
     cdef int shrink(self, bint final) except -1 nogil

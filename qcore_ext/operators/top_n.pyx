@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
-from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, schema_equal
+from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType
 from qcore_ext.ground.bitmap cimport bitmap_bytes
 from qcore_ext.ground.memory cimport Account, Buffer, buffer_new, buffer_unref, struct_free, struct_new
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -18,8 +18,9 @@ from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
 from qcore_ext.structures.stored_keys cimport (
     StoredKeys, stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_vector,
 )
+from qcore_ext.structures.widened_rows cimport batch_widened
 
-from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore_ext.ground.status import PlanError
 
 cdef enum:
     OUTPUT_ROWS = 65536
@@ -68,14 +69,7 @@ cdef class TopN(Operator):
         self.release()
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
-        if self.rows != NULL:
-            with gil:
-                if not schema_equal(schema, self.input_schema):
-                    raise SchemaChangeError(
-                        f"TopN of node {self.node_id}: the input's schema changed while rows are held; "
-                        "cast the columns to one schema first"
-                    )
-            return 0
+        cdef Batch* held = NULL
         with gil:
             self.order.resolve(schema)
             for i in range(schema.n_fields):
@@ -84,9 +78,28 @@ cdef class TopN(Operator):
                         f"TopN of node {self.node_id} cannot carry the nested column "
                         f"{schema.fields[i].name.decode()!r}; use OrderBy and Limit"
                     )
-        self.set_input_schema(schema)
-        self.set_output_schema(schema)
-        return self.prepare(schema)
+        try:
+            if self.rows != NULL:
+                held = self.widened_candidates(schema)
+            self.set_input_schema(schema)
+            self.set_output_schema(schema)
+            self.prepare(schema)
+            if held != NULL:
+                self.add_batch(held)
+        finally:
+            batch_unref(held)
+        return 0
+
+    cdef Batch* widened_candidates(self, CSchema* schema) except NULL nogil:
+        """The rows kept so far under a wider schema, to be kept anew; they are dropped here (SPEC D6)."""
+        cdef Batch* held = self.batch_of(0, self.rows.n_rows)
+        cdef Batch* wider
+        try:
+            wider = batch_widened(held, schema, self.memory)
+        finally:
+            batch_unref(held)
+        self.drop_candidates()
+        return wider
 
     cdef int prepare(self, CSchema* schema) except -1 nogil:
         cdef int32_t i
@@ -107,14 +120,32 @@ cdef class TopN(Operator):
         return not self.input_over
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
-        cdef int64_t start = 0
         if self.input_over:
             return REFUSED
+        self.add_batch(batch)
+        batch_unref(batch)
+        return ACCEPTED
+
+    cdef int add_batch(self, Batch* batch) except -1 nogil:
+        cdef int64_t start = 0
         while start < batch.n_selected:
             self.add_vector(batch, start, min(batch.n_selected - start, <int64_t> VECTOR_ROWS))
             start += VECTOR_ROWS
-        batch_unref(batch)
-        return ACCEPTED
+        return 0
+
+    cdef Batch* batch_of(self, int64_t start, int64_t n) except NULL nogil:
+        """Some of the rows kept."""
+        cdef Batch* batch = batch_new(self.output_schema, n)
+        cdef bint done = False
+        cdef int32_t c
+        try:
+            for c in range(self.n_columns):
+                batch.columns[c] = stored_keys_column(self.rows, c, start, n, self.account)
+            done = True
+        finally:
+            if not done:
+                batch_unref(batch)
+        return batch
 
     cdef int64_t pick(self, int64_t n) noexcept nogil:
         """Positions in the vector of rows that may be among the first, into scratch.rows. Returns how many."""
@@ -222,10 +253,7 @@ cdef class TopN(Operator):
             )
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
-        cdef Batch* batch
         cdef int64_t n
-        cdef int32_t c
-        cdef bint done = False
         if self.count == 0:
             return FINISHED
         if not self.input_over:
@@ -234,16 +262,8 @@ cdef class TopN(Operator):
             self.release()
             return FINISHED
         n = min(self.rows.n_rows - self.n_given, <int64_t> OUTPUT_ROWS)
-        batch = batch_new(self.output_schema, n)
-        try:
-            for c in range(self.n_columns):
-                batch.columns[c] = stored_keys_column(self.rows, c, self.n_given, n, self.account)
-            done = True
-        finally:
-            if not done:
-                batch_unref(batch)
+        out[0] = self.batch_of(self.n_given, n)
         self.n_given += n
-        out[0] = batch
         return OUTPUT
 
     cdef int finish(self) except -1 nogil:
@@ -260,6 +280,10 @@ cdef class TopN(Operator):
 
     cdef void release(self) noexcept nogil:
         self.input_over = True
+        self.drop_candidates()
+
+    cdef void drop_candidates(self) noexcept nogil:
+        self.full = False
         stored_keys_free(self.rows)
         self.rows = NULL
         buffer_unref(self.scratch)

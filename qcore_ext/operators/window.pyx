@@ -13,8 +13,10 @@ from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_new_flat, column_slice, column_take, column_unref, columns_take,
 )
 from qcore_ext.data.schema cimport (
-    PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_NESTED, CSchema, DataType, Schema, schema_equal, schema_index,
+    PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_NESTED, CSchema, DataType, Schema, schema_copy_field, schema_index,
+    schema_new, type_equal,
 )
+from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -25,9 +27,10 @@ from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_stor
 from qcore_ext.structures.sort_order cimport SortOrder
 from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
 from qcore_ext.structures.window_frames cimport FRAME_GROUPS, FRAME_RANGE, FRAME_ROWS, Frame, frames_find
+from qcore_ext.structures.widened_rows cimport row_store_widened
 from qcore_ext.structures.window_rows cimport WindowRows, window_rows_free, window_rows_init
 
-from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore_ext.ground.status import PlanError
 
 cdef enum:
     OUTPUT_ROWS = 65536
@@ -132,19 +135,49 @@ cdef class Window(Operator):
         owner_unref(<Owner*> self.result_schema)
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
-        if self.rows != NULL:
-            with gil:
-                if not schema_equal(schema, self.input_schema):
-                    raise SchemaChangeError(
-                        f"Window of node {self.node_id}: the input's schema changed while rows are held; "
-                        "cast the columns to one schema first"
-                    )
-            return 0
+        cdef RowStore* wider
         with gil:
             self.resolve(schema)
+        if self.rows != NULL:
+            wider = row_store_widened(self.rows, self.input_schema, schema, self.memory)
+            owner_unref(<Owner*> self.rows)
+            self.rows = wider
+        self.widen_result(schema)
         self.set_input_schema(schema)
         self.set_output_schema(self.result_schema)
         return self.prepare(schema)
+
+    cdef int widen_result(self, CSchema* schema) except -1 nogil:
+        """The result is this input's columns and one a call. A column that is only looked up may have any type; what an
+        aggregate gives is declared for the type that the plan knows (SPEC D6).
+        """
+        cdef CSchema* result = schema_new(schema.n_fields + self.n_calls)
+        cdef int32_t first = self.result_schema.n_fields - self.n_calls
+        cdef int32_t i, argument, declared
+        try:
+            for i in range(schema.n_fields):
+                schema_copy_field(result, i, &schema.fields[i], NULL)
+            for i in range(self.n_calls):
+                schema_copy_field(result, schema.n_fields + i, &self.result_schema.fields[first + i], NULL)
+                argument = self.calls[i].argument
+                if argument < 0:
+                    continue
+                declared = schema_index(self.result_schema, schema.fields[argument].name)
+                if self.calls[i].kind != AGGREGATE:
+                    result.fields[schema.n_fields + i].type = schema.fields[argument].type
+                elif declared >= 0 and not type_equal(
+                    &self.result_schema.fields[declared].type, &schema.fields[argument].type
+                ):
+                    raise_types_differ(
+                        schema.fields[argument].name, &self.result_schema.fields[declared].type,
+                        &schema.fields[argument].type,
+                        b"an aggregate over it would have another type; declare the wider type at the source",
+                    )
+            owner_unref(<Owner*> self.result_schema)
+            self.result_schema = <CSchema*> owner_ref(<Owner*> result)
+        finally:
+            owner_unref(<Owner*> result)
+        return 0
 
     cdef int resolve(self, CSchema* schema) except -1:
         cdef AggregateCalls calls
@@ -185,7 +218,8 @@ cdef class Window(Operator):
         try:
             for i in range(schema.n_fields):
                 types[i] = schema.fields[i].type
-            self.rows = row_store_new(self.account, types, schema.n_fields)
+            if self.rows == NULL:
+                self.rows = row_store_new(self.account, types, schema.n_fields)
             if self.scratch == NULL:
                 self.scratch = buffer_new(self.account, sizeof(VectorScratch))
         finally:

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport VectorScratch
-from qcore_ext.data.schema cimport CSchema
+from qcore_ext.data.schema cimport CSchema, Schema
 
 cdef enum:
     PARTITIONS_MAX = 4096
@@ -17,11 +17,13 @@ cdef class HashPartitioner:
     cdef int32_t n_keys
     cdef int64_t n_partitions
     cdef bint between_tasks
+    cdef Schema declared            # its keys' types; None until bound
     cdef VectorScratch* scratch     # owned; while open
 
     cdef int open(self) except -1 nogil
-    # SchemaChangeError when a key is missing
-    cdef int bind(self, const CSchema* schema) except -1 nogil
+    # SchemaChangeError when a key is missing, or of a type that does not hash as the one declared
+    cdef int bind(self, CSchema* schema) except -1 nogil
+    cdef int check_hash(self, const CSchema* schema, int32_t key) except -1
     # Partitions of n <= VECTOR_ROWS rows of those that count, from `start`, a multiple of 8, on.
     cdef int assign(self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions) except -1 nogil
     cdef void close(self) noexcept nogil

@@ -2,10 +2,11 @@
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
-from qcore_ext.compute.row_hash cimport hash_vector
+from qcore_ext.compute.row_hash cimport hash_survives, hash_vector
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
-from qcore_ext.data.schema cimport CSchema, schema_index
+from qcore_ext.data.schema cimport CSchema, DataType, Schema, schema_index
+from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport struct_free, struct_new
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -70,9 +71,12 @@ cdef class HashPartitioner:
     between_tasks : bool
         Mix the hash once more. Rows that one task sent to a partition are spread evenly by the exchanges and tables of
         the next, which use the hash as it is.
+    schema : Schema, optional
+        What all that partition these rows agreed on; left out: the first schema bound. Equal keys must meet, also those
+        of different types, so a key of a type that hashes otherwise is refused (SPEC D6).
     """
 
-    def __init__(self, list key_names, int64_t n_partitions, bint between_tasks=False):
+    def __init__(self, list key_names, int64_t n_partitions, bint between_tasks=False, Schema schema=None):
         if not key_names:
             raise PlanError("partitioning by hash needs at least one key column")
         if not 1 <= n_partitions <= PARTITIONS_MAX:
@@ -82,6 +86,7 @@ cdef class HashPartitioner:
         self.keys = <int32_t*> struct_new(self.n_keys * sizeof(int32_t))
         self.n_partitions = n_partitions
         self.between_tasks = between_tasks
+        self.declared = schema
 
     def __dealloc__(self):
         self.close()
@@ -91,13 +96,26 @@ cdef class HashPartitioner:
         self.scratch = <VectorScratch*> struct_new(sizeof(VectorScratch))
         return 0
 
-    cdef int bind(self, const CSchema* schema) except -1 nogil:
+    cdef int bind(self, CSchema* schema) except -1 nogil:
         cdef int32_t i
         with gil:
+            if self.declared is None:
+                self.declared = Schema.wrap(schema)
             for i in range(self.n_keys):
                 self.keys[i] = schema_index(schema, <bytes> self.key_names[i])
                 if self.keys[i] < 0:
                     raise SchemaChangeError(f"key column {self.key_names[i].decode()!r} is missing from the input")
+                self.check_hash(schema, i)
+        return 0
+
+    cdef int check_hash(self, const CSchema* schema, int32_t key) except -1:
+        cdef int32_t before = schema_index(self.declared.schema, <bytes> self.key_names[key])
+        cdef const DataType* given = &schema.fields[self.keys[key]].type
+        if before >= 0 and not hash_survives(&self.declared.schema.fields[before].type, given):
+            raise_types_differ(
+                schema.fields[self.keys[key]].name, &self.declared.schema.fields[before].type, given,
+                b"rows are partitioned by its hash, which the other type has not; declare that type at the source",
+            )
         return 0
 
     cdef int assign(self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions) except -1 nogil:

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.lock cimport Mutex
-from qcore_ext.ground.memory cimport MemoryAccount
+from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.wait_token cimport WaitList, WaitToken
 from qcore_ext.structures.join_table cimport JoinTable
 from qcore_ext.structures.row_store cimport RowStore
@@ -28,11 +28,13 @@ cdef class JoinBridge:
     cdef readonly Schema declared_build_schema      # of the build input, or None
     cdef readonly Schema declared_probe_schema      # of the probe input, or None
     cdef CSchema* build_schema          # owned; columns that the table stores, or NULL while unknown
+    cdef int64_t n_build_schemas        # how often it has changed
     cdef list key_columns               # positions of the keys among them
     cdef Mutex mutex                    # guards what follows
     cdef WaitList build_waiters         # probers
     cdef WaitList probe_waiters         # finished probers, until all are
     cdef RowStore** stores              # each owned
+    cdef CSchema** store_schemas        # each owned; of a store's columns, or NULL while they are unknown
     cdef int64_t n_stores
     cdef int64_t n_build_drivers
     cdef int64_t n_probe_drivers
@@ -42,13 +44,17 @@ cdef class JoinBridge:
     cdef JoinTable* table               # owned
     cdef int64_t next_build_row         # atomic; claimed by probers that give build rows
 
-    # The columns stored; every build driver names the same, SchemaChangeError otherwise.
+    # The columns a build driver stores. The table's types are the widest of all drivers' (data.widening);
+    # SchemaChangeError when there is none.
     cdef int set_build_schema(self, CSchema* schema, list key_columns) except -1
+    cdef bint replace_build_schema(self, CSchema* seen, CSchema* wide) noexcept nogil
     # Hand in one driver's rows (its reference is taken over); the last call makes and publishes the table.
     cdef int deliver(
-        self, RowStore* store, bint null_key_seen, const int32_t* key_columns, int32_t n_keys, MemoryAccount* account,
+        self, RowStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
+        Account memory,
     ) except -1 nogil
-    cdef int publish(self, const int32_t* key_columns, int32_t n_keys, MemoryAccount* account) except -1 nogil
+    cdef int publish(self, const int32_t* key_columns, int32_t n_keys, Account memory) except -1 nogil
+    cdef int widen_stores(self, Account memory) except -1 nogil
     cdef void drop_stores(self) noexcept nogil
     cdef void lose_build(self) noexcept nogil
     # BUILD_PENDING: `token` will be fired. BUILD_PUBLISHED: *table is a new reference.

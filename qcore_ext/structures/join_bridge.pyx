@@ -6,9 +6,10 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
+from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_store
 from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
-from qcore_ext.ground.memory cimport MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
 )
@@ -17,22 +18,10 @@ from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, JoinTable
 from qcore_ext.structures.join_table_build cimport join_table_build
 from qcore_ext.structures.key_codes cimport KeyPart
 from qcore_ext.structures.row_store cimport RowStore, row_store_concat
+from qcore_ext.structures.widened_rows cimport row_store_widened
 
-from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore_ext.ground.status import PlanError
 from qcore_ext.structures.join_table import IndexKind
-
-
-cdef int raise_build_changed(CSchema* first, CSchema* other) except -1 nogil:
-    with gil:
-        raise SchemaChangeError(
-            f"the build side of a join changed its columns from {described(first)} to {described(other)}; "
-            "cast them to one type in a projection ahead of the join"
-        )
-
-
-cdef str described(CSchema* schema):
-    columns = Schema.wrap(schema)
-    return ", ".join(f"{name}: {type}" for name, type in zip(columns.names, columns.types))
 
 
 cdef class JoinBridge:
@@ -69,10 +58,12 @@ cdef class JoinBridge:
         self.declared_build_schema = Schema(build_schema) if build_schema is not None else None
         self.declared_probe_schema = Schema(probe_schema) if probe_schema is not None else None
         self.stores = <RowStore**> struct_new(n_build_drivers * sizeof(RowStore*))
+        self.store_schemas = <CSchema**> struct_new(n_build_drivers * sizeof(CSchema*))
 
     def __dealloc__(self):
         self.drop_stores()
         struct_free(self.stores)
+        struct_free(self.store_schemas)
         wait_list_clear(&self.build_waiters)
         wait_list_clear(&self.probe_waiters)
         owner_unref(<Owner*> self.table)
@@ -83,23 +74,45 @@ cdef class JoinBridge:
         cdef int64_t i
         for i in range(self.n_stores):
             owner_unref(<Owner*> self.stores[i])
+            owner_unref(<Owner*> self.store_schemas[i])
         self.n_stores = 0
 
     cdef int set_build_schema(self, CSchema* schema, list key_columns) except -1:
-        cdef bint same = True
-        mutex_lock(&self.mutex)
-        if self.build_schema == NULL:
-            self.build_schema = <CSchema*> owner_ref(<Owner*> schema)
-            self.key_columns = key_columns
-        else:
-            same = schema_equal(self.build_schema, schema)
-        mutex_unlock(&self.mutex)
-        if not same:
-            return raise_build_changed(self.build_schema, schema)
+        cdef CSchema* seen
+        cdef CSchema* wide
+        cdef bint done = False
+        self.key_columns = key_columns
+        while not done:
+            mutex_lock(&self.mutex)
+            seen = <CSchema*> owner_ref(<Owner*> self.build_schema)
+            mutex_unlock(&self.mutex)
+            try:
+                # Outside the lock: it may raise, which needs the GIL.
+                wide = schema if seen == NULL else schema_widen(seen, schema)
+                if seen == NULL:
+                    owner_ref(<Owner*> wide)
+                done = self.replace_build_schema(seen, wide)
+            finally:
+                owner_unref(<Owner*> seen)
         return 0
 
+    cdef bint replace_build_schema(self, CSchema* seen, CSchema* wide) noexcept nogil:
+        """Takes over the reference to `wide`; False: another driver changed the schema since it was `seen`."""
+        cdef CSchema* dropped = wide
+        cdef bint replaced
+        mutex_lock(&self.mutex)
+        replaced = self.build_schema == seen
+        if replaced:
+            dropped = seen
+            self.build_schema = wide
+            self.n_build_schemas += wide != seen
+        mutex_unlock(&self.mutex)
+        owner_unref(<Owner*> dropped)
+        return replaced
+
     cdef int deliver(
-        self, RowStore* store, bint null_key_seen, const int32_t* key_columns, int32_t n_keys, MemoryAccount* account,
+        self, RowStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
+        Account memory,
     ) except -1 nogil:
         cdef bint last
         mutex_lock(&self.mutex)
@@ -108,19 +121,33 @@ cdef class JoinBridge:
             owner_unref(<Owner*> store)
             return 0
         self.stores[self.n_stores] = store
+        self.store_schemas[self.n_stores] = <CSchema*> owner_ref(<Owner*> schema)
         self.n_stores += 1
         self.null_key_seen = self.null_key_seen or null_key_seen
         last = self.n_stores == self.n_build_drivers
         mutex_unlock(&self.mutex)
         if last:
             # Every other build driver is done: the stores are this one's alone.
-            self.publish(key_columns, n_keys, account)
+            self.publish(key_columns, n_keys, memory)
         return 0
 
-    cdef int publish(self, const int32_t* key_columns, int32_t n_keys, MemoryAccount* account) except -1 nogil:
+    cdef int widen_stores(self, Account memory) except -1 nogil:
+        """Put all stores under the table's schema, which one driver's rows may have widened after another's came."""
+        cdef RowStore* wider
+        cdef int64_t i
+        for i in range(self.n_stores):
+            if self.store_schemas[i] != NULL and not schema_equal(self.store_schemas[i], self.build_schema):
+                wider = row_store_widened(self.stores[i], self.store_schemas[i], self.build_schema, memory)
+                owner_unref(<Owner*> self.stores[i])
+                self.stores[i] = wider
+        return 0
+
+    cdef int publish(self, const int32_t* key_columns, int32_t n_keys, Account memory) except -1 nogil:
+        cdef MemoryAccount* account = memory.account
         cdef RowStore* rows
         cdef JoinTable* table
         cdef WaitList waiting
+        self.widen_stores(memory)
         rows = row_store_concat(self.stores, self.n_stores, account)
         self.drop_stores()
         try:

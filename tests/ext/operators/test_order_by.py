@@ -243,11 +243,56 @@ def test_top_n_refuses_nested_columns() -> None:
         run_chain([TopN("t", Account(), [("k", False, False)], 3)], table)
 
 
-def test_a_changed_schema_is_refused() -> None:
-    batches = [pa.record_batch({"k": pa.array([1], pa.int32())}), pa.record_batch({"k": pa.array([1], pa.int64())})]
+def widening_batches() -> tuple[list[pa.RecordBatch], pa.Table]:
+    """Batches of more than a vector whose key widens twice and that get a column; and all under the widest schema."""
+    types = (pa.int16(), pa.int64(), pa.decimal128(24, 2), pa.int32())
+    batches = []
+    for seed, type in enumerate(types):
+        keys = np.random.default_rng(seed).integers(-9000, 9000, 5000)
+        columns = {"k": pa.array(keys).cast(pa.int16()).cast(type), "row": pa.array(np.arange(5000) + 5000 * seed)}
+        batches.append(pa.record_batch(columns if seed < 2 else {"s": pa.array([f"text of row {i}" for i in keys]), **columns}))
+    wide = pa.schema([("k", pa.decimal128(24, 2)), ("row", pa.int64()), ("s", pa.string())])
+    return batches, pa.concat_tables(
+        [pa.Table.from_batches([batch]).cast(pa.schema([wide.field(name) for name in batch.schema.names])) for batch in batches],
+        promote_options="default",
+    ).select(wide.names)
+
+
+def test_rows_held_are_widened() -> None:
+    """SPEC D6: kept rows get the types and columns of those that follow; pyarrow's casts are the oracle."""
+    batches, wide = widening_batches()
+    keys = [("k", True, False), ("row", False, False)]
+    for operator, want in (
+        (OrderBy("o", Account(), keys), expected(wide, keys)),
+        (TopN("t", Account(), keys, 6000, 10), expected(wide, keys).slice(10, 6000)),
+    ):
+        got = pa.Table.from_batches(run_chain([operator], batches))
+        assert got.schema == wide.schema
+        assert_same_rows(got, want, ordered=True)
+
+
+def test_drivers_that_saw_different_schemas_are_merged() -> None:
+    """SPEC D6: runs of other types and of another column order come under one schema."""
+    batches, wide = widening_batches()
+    keys = [("k", False, False), ("row", False, False)]
+    for shares in ((batches[:1], batches[1:]), (batches[2:], batches[:2]), (batches[:2], batches[2:])):
+        state = SortState(3)
+        assert run_chain([OrderBy("o", Account(), keys, state)], []) == []
+        assert run_chain([OrderBy("o", Account(), keys, state)], shares[0]) == []
+        got = pa.Table.from_batches(run_chain([OrderBy("o", Account(), keys, state)], shares[1]))
+        assert_same_rows(got.select(wide.column_names), expected(wide, keys), ordered=True)
+
+
+def test_types_in_conflict_are_refused() -> None:
+    """SPEC D6: between the batches of one driver, and between drivers."""
+    number, text = pa.record_batch({"k": [1]}), pa.record_batch({"k": ["a"]})
     for operator in (OrderBy("o", Account(), [("k", False, False)]), TopN("t", Account(), [("k", False, False)], 3)):
-        with pytest.raises(SchemaChangeError):
-            run_chain([operator], batches)
+        with pytest.raises(SchemaChangeError, match="'k' changed from int64 to string"):
+            run_chain([operator], [number, text])
+    state = SortState(2)
+    run_chain([OrderBy("o", Account(), [("k", False, False)], state)], [number])
+    with pytest.raises(SchemaChangeError, match=r"OrderBy \(node o\): column 'k' changed from int64 to string"):
+        run_chain([OrderBy("o", Account(), [("k", False, False)], state)], [text])
 
 
 @pytest.mark.parametrize("kib", [20, 100, 600, 2000])

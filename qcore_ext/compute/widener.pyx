@@ -1,0 +1,201 @@
+"""Batches of a narrower schema made into batches of a wider one. Floor E2. SPEC D6."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from qcore_ext.compute.evaluator cimport Evaluator
+from qcore_ext.compute.program cimport Program
+from qcore_ext.data.batch cimport Batch, batch_compact, batch_new, batch_select, batch_unref
+from qcore_ext.data.column cimport (
+    VECTOR_ROWS, Vector, VectorScratch, column_constant_null, column_load, column_ref,
+)
+from qcore_ext.data.schema cimport (
+    PHYS_I64, PHYS_U64, TYPE_FLOAT64, TYPE_NULL, CSchema, DataType, Schema, schema_copy_field, schema_equal, schema_new,
+    type_equal, type_name,
+)
+from qcore_ext.data.widening cimport schema_counterpart
+from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+)
+
+from qcore_ext.ground.status import ExecutionError, SchemaChangeError
+
+cdef int64_t EXACT_MAX = 1 << 53    # float64 holds every integer up to here
+
+
+cdef int64_t first_inexact(const Vector* vector, int64_t n) noexcept nogil:
+    """The first of n 64-bit integers that float64 does not hold exactly, or -1."""
+    cdef const int64_t* values = <const int64_t*> vector.values
+    cdef const uint64_t* unsigned = <const uint64_t*> vector.values
+    cdef int64_t i
+    cdef bint exact
+    for i in range(n):
+        if vector.phys == PHYS_U64:
+            exact = unsigned[i] <= <uint64_t> EXACT_MAX
+        else:
+            exact = -EXACT_MAX <= values[i] <= EXACT_MAX
+        if not exact and is_valid(vector.validity, i):
+            return i
+    return -1
+
+
+cdef class Widener:
+    """See the .pxd.
+
+    Parameters
+    ----------
+    account : Account
+        Pays for converted columns.
+    """
+
+    def __init__(self, Account account):
+        self.account = account
+
+    def __dealloc__(self):
+        self.clear()
+
+    cdef void clear(self) noexcept nogil:
+        owner_unref(<Owner*> self.source)
+        owner_unref(<Owner*> self.target)
+        struct_free(self.columns)
+        struct_free(self.converted)
+        struct_free(self.checked)
+        self.source = NULL
+        self.target = NULL
+        self.columns = NULL
+        self.converted = NULL
+        self.checked = NULL
+
+    cdef int aim(self, CSchema* source, CSchema* target) except -1 nogil:
+        if self.source != NULL and schema_equal(self.source, source) and schema_equal(self.target, target):
+            return 0
+        with gil:
+            self.prepare(source, target)
+        return 0
+
+    cdef int prepare(self, CSchema* source, CSchema* target) except -1:
+        cdef const DataType* given
+        cdef const DataType* wanted
+        cdef int32_t i
+        if self.evaluator is not None:
+            self.evaluator.close()
+            self.evaluator = None
+        self.clear()
+        self.n_converted = 0
+        self.columns = <int32_t*> struct_new((target.n_fields + 1) * sizeof(int32_t))
+        self.converted = <int32_t*> struct_new((target.n_fields + 1) * sizeof(int32_t))
+        self.checked = <uint8_t*> struct_new(target.n_fields + 1)
+        for i in range(target.n_fields):
+            self.columns[i] = schema_counterpart(source, target, i)
+            self.converted[i] = -1
+            if self.columns[i] < 0:
+                continue
+            given = &source.fields[self.columns[i]].type
+            wanted = &target.fields[i].type
+            if given.id == TYPE_NULL:
+                self.columns[i] = -1
+            elif not type_equal(given, wanted):
+                self.converted[i] = self.n_converted
+                self.n_converted += 1
+                self.checked[i] = wanted.id == TYPE_FLOAT64 and given.phys in (PHYS_I64, PHYS_U64)
+        self.source = <CSchema*> owner_ref(<Owner*> source)
+        self.target = <CSchema*> owner_ref(<Owner*> target)
+        if self.n_converted > 0:
+            try:
+                self.compile()
+            except BaseException:
+                self.clear()
+                raise
+        return 0
+
+    cdef int compile(self) except -1:
+        """A program of one conversion for each column that needs it."""
+        cdef CSchema* types = schema_new(2 * self.n_converted)
+        cdef CSchema* outputs = NULL
+        cdef int32_t i
+        cdef int32_t at = 0
+        steps = []
+        try:
+            outputs = schema_new(self.n_converted)
+            for i in range(self.target.n_fields):
+                if self.converted[i] < 0:
+                    continue
+                schema_copy_field(types, 2 * at, &self.source.fields[self.columns[i]], NULL)
+                schema_copy_field(types, 2 * at + 1, &self.target.fields[i], NULL)
+                schema_copy_field(outputs, at, &self.target.fields[i], NULL)
+                steps.append(("load", (), {"column": self.columns[i]}))
+                steps.append(("cast", (2 * at,), {"label": "widen"}))
+                at += 1
+            program = Program(
+                Schema.wrap(self.source), Schema.wrap(outputs), steps, Schema.wrap(types), list(range(1, 2 * at, 2))
+            )
+        finally:
+            owner_unref(<Owner*> types)
+            owner_unref(<Owner*> outputs)
+        self.evaluator = Evaluator(program, self.account)
+        return 0
+
+    cdef Batch* widened(self, Batch* batch) except NULL nogil:
+        cdef Batch* rows
+        cdef Batch* conversions = NULL
+        cdef int32_t i
+        if self.n_converted == 0:
+            return self.assembled(batch, NULL)
+        rows = batch_compact(batch, self.account.account)
+        try:
+            for i in range(self.target.n_fields):
+                if self.checked[i]:
+                    self.check_exact(rows, i)
+            self.evaluator.project(rows, &conversions)
+            return self.assembled(rows, conversions)
+        finally:
+            batch_unref(rows)
+            batch_unref(conversions)
+
+    cdef Batch* assembled(self, Batch* batch, Batch* conversions) except NULL nogil:
+        cdef Batch* out = batch_new(self.target, batch.n_rows)
+        cdef bint done = False
+        cdef int32_t i
+        try:
+            for i in range(out.n_columns):
+                if self.columns[i] < 0:
+                    out.columns[i] = column_constant_null(&self.target.fields[i].type, batch.n_rows)
+                elif self.converted[i] >= 0:
+                    out.columns[i] = column_ref(conversions.columns[self.converted[i]])
+                else:
+                    out.columns[i] = column_ref(batch.columns[self.columns[i]])
+            batch_select(out, batch.selection, batch.n_selected, batch.selection_owner)
+            done = True
+        finally:
+            if not done:
+                batch_unref(out)
+        return out
+
+    cdef int check_exact(self, Batch* batch, int32_t i) except -1 nogil:
+        """SchemaChangeError for a value of 64 bits that the float64 it is to become would round."""
+        cdef Buffer* room = buffer_new(self.account.account, sizeof(VectorScratch))
+        cdef Vector vector
+        cdef int64_t start = 0
+        cdef int64_t n, found
+        try:
+            while start < batch.n_rows:
+                n = min(<int64_t> VECTOR_ROWS, batch.n_rows - start)
+                column_load(batch.columns[self.columns[i]], start, NULL, n, <VectorScratch*> room.data, &vector)
+                found = first_inexact(&vector, n)
+                if found >= 0:
+                    with gil:
+                        if vector.phys == PHYS_U64:
+                            self.raise_inexact(i, (<const uint64_t*> vector.values)[found])
+                        self.raise_inexact(i, (<const int64_t*> vector.values)[found])
+                start += n
+        finally:
+            buffer_unref(room)
+        return 0
+
+    cdef int raise_inexact(self, int32_t i, object value) except -1:
+        cdef const DataType* given = &self.source.fields[self.columns[i]].type
+        raise SchemaChangeError(
+            f"column {self.target.fields[i].name.decode()!r} is {type_name(given)} here and "
+            f"{type_name(&self.target.fields[i].type)} elsewhere, which does not hold its value {value} exactly; cast "
+            "it to one type at its source"
+        )

@@ -1,0 +1,3 @@
+from qcore_ext.data.schema import Schema
+
+def widened(first: Schema, second: Schema) -> Schema: ...

@@ -1,0 +1,390 @@
+"""Schemas that change in mid-stream, through every operator: carried as declared below, or refused (SPEC D6, D4, D5, D7).
+
+The oracle casts every batch up front to the widest schema and lets DuckDB compute. Where the source declares the widest
+schema, every operator must agree with it. Where it declares the first one only, REFUSED says which operators answer
+with a SchemaChangeError; all others must agree with the oracle all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import assert_same_rows
+
+import qcore
+from qcore import PlanBuilder, PollPull, SchemaChangeError, col
+from qcore import plan as p
+from qcore.functions import aggregate_type
+from qcore.plan_builder import agg
+from qcore.schema import aggregate_schema
+
+ROWS = 300
+BASE = pa.schema([("i", pa.int64()), ("k", pa.int32()), ("v", pa.int32()), ("s", pa.string())])
+OTHER = pa.table({"o": pa.array([0, 1, 2, 2, 30, None], pa.int32()), "w": pa.array([5, 1, 2, 3, 4, 6], pa.int32())})
+
+
+def changed(name: str, first: pa.DataType, second: pa.DataType) -> tuple[pa.Schema, pa.Schema, pa.Schema]:
+    """First schema, second, and the widest, when one column's type changes."""
+    at = BASE.get_field_index(name)
+    one, two = BASE.set(at, pa.field(name, first)), BASE.set(at, pa.field(name, second))
+    return one, two, two
+
+
+def without(name: str) -> pa.Schema:
+    return BASE.remove(BASE.get_field_index(name))
+
+
+EXTRA = BASE.append(pa.field("extra", pa.int16()))
+CHANGES: dict[str, tuple[pa.Schema, pa.Schema, pa.Schema]] = {
+    "add a column": (BASE, EXTRA, EXTRA),
+    "drop a column": (BASE, without("s"), BASE),
+    "reorder": (BASE, pa.schema([BASE.field(n) for n in ("s", "v", "i", "k")]), BASE),
+    "widen an int": changed("v", pa.int16(), pa.int64()),
+    "widen a key": changed("k", pa.int32(), pa.int64()),
+    "widen a float": changed("v", pa.float32(), pa.float64()),
+    "int to decimal": changed("v", pa.int32(), pa.decimal128(12, 2)),
+    "key to decimal": changed("k", pa.int32(), pa.decimal128(12, 2)),
+    "wider decimal": changed("v", pa.decimal128(9, 2), pa.decimal128(20, 4)),
+    "null to int": changed("v", pa.null(), pa.int64()),
+    "null to a key": changed("k", pa.null(), pa.int32()),
+    "large string": changed("s", pa.string(), pa.large_string()),
+    "string view": changed("s", pa.string(), pa.string_view()),
+    "dictionary": changed("s", pa.string(), pa.dictionary(pa.int8(), pa.string())),
+}
+CONFLICT = changed("v", pa.int32(), pa.string())
+# The type of the column that changed, before and after, as errors say it.
+TYPES = {
+    "widen an int": ("v", "int16", "int64"),
+    "widen a key": ("k", "int32", "int64"),
+    "widen a float": ("v", "float", "double"),
+    "int to decimal": ("v", "int32", r"decimal128\(12, 2\)"),
+    "key to decimal": ("k", "int32", r"decimal128\(12, 2\)"),
+    "wider decimal": ("v", r"decimal128\(9, 2\)", r"decimal128\(20, 4\)"),
+    "null to int": ("v", "null", "int64"),
+    "null to a key": ("k", "null", "int32"),
+}
+
+
+def rows_of(schema: pa.Schema, seed: int, n_rows: int = ROWS) -> pa.RecordBatch:
+    """Rows that any of the types above holds exactly."""
+    random = np.random.default_rng(seed)
+    null = random.random(n_rows) < 0.1
+    columns = {
+        "i": pa.array(np.arange(n_rows) + seed * ROWS),
+        "k": pa.array(random.integers(0, 12, n_rows), mask=null),
+        "v": pa.array(random.integers(-40, 40, n_rows), mask=random.random(n_rows) < 0.1),
+        "s": pa.array([("short", "a rather long string")[i % 2] + str(i % 7) for i in range(n_rows)]),
+        "extra": pa.array(random.integers(0, 9, n_rows)),
+    }
+    arrays = []
+    for field in schema:
+        if pa.types.is_null(field.type):
+            arrays.append(pa.nulls(n_rows))
+        elif pa.types.is_dictionary(field.type):
+            arrays.append(columns[field.name].dictionary_encode().cast(field.type))
+        elif pa.types.is_string_view(field.type):
+            arrays.append(pa.array(columns[field.name].to_pylist(), field.type))
+        elif pa.types.is_string(field.type) and field.name != "s":
+            arrays.append(columns[field.name].cast(pa.int64()).cast(field.type))
+        elif pa.types.is_decimal(field.type):
+            arrays.append(columns[field.name].cast(pa.int8()).cast(field.type))
+        else:
+            arrays.append(columns[field.name].cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class Changing(qcore.SourceOperator):
+    """Gives each partition batches of the first schema, the second and the first again."""
+
+    def __init__(self, declared: pa.Schema, first: pa.Schema, second: pa.Schema, partitions: int, n_rows: int = ROWS):
+        self.declared = declared
+        self.partitions = partitions
+        empty = [rows_of(schema, 0, 0) for schema in (second, first)]
+        self.batches = [
+            [
+                rows_of(first, 3 * part, n_rows),
+                rows_of(second, 3 * part + 1, n_rows),
+                *empty,
+                rows_of(first, 3 * part + 2, n_rows),
+            ]
+            for part in range(partitions)
+        ]
+
+    def output_schema(self, schema: None) -> pa.Schema:
+        return self.declared
+
+    def init_local_state(self, cx: Any, global_state: Any) -> Any:
+        return iter(self.batches[cx.partition])
+
+    def poll_pull(self, cx: Any, local: Any, global_state: Any, partition: int) -> PollPull:
+        batch = next(local, None)
+        return PollPull.EXHAUSTED if batch is None else PollPull.batch(batch)
+
+    def up_front(self, widest: pa.Schema) -> pa.Table:
+        """The oracle's table: every batch cast to the widest schema."""
+        tables = []
+        for batch in (batch for part in self.batches for batch in part):
+            columns = []
+            for field in widest:
+                at = batch.schema.get_field_index(field.name)
+                type = pa.string() if field.name == "s" else field.type
+                columns.append(pa.nulls(len(batch), type) if at < 0 else plain(batch.column(at)).cast(type))
+            tables.append(pa.table(columns, names=widest.names))
+        return pa.concat_tables(tables)
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Text as string, whatever its layout; pyarrow casts few layouts into each other."""
+    is_text = pa.types.is_dictionary(column.type) or pa.types.is_string_view(column.type)
+    return pa.array(column.to_pylist(), pa.string()) if is_text else column
+
+
+class Passing(qcore.Operator):
+    """V5: hands batches on."""
+
+    held: Any = None
+
+    def needs_input(self) -> bool:
+        return self.held is None and not self.is_finishing()
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self.held = batch
+
+    def get_output(self) -> pa.RecordBatch | None:
+        given, self.held = self.held, None
+        return given
+
+
+class Same(qcore.StatelessOperator):
+    """G4: hands batches on."""
+
+    def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+
+class Iterating(qcore.BatchIterator):
+    """D2: hands batches on."""
+
+    def next(self) -> Any:
+        outcome = self.child.next()
+        self.batch = self.child.batch
+        return outcome
+
+
+Build = Callable[[PlanBuilder], PlanBuilder | p.PlanNode]
+AGGREGATES = {"n": ("count",), "c": ("count", "v"), "t": ("sum", "v"), "lo": ("min", "v"), "hi": ("max", "v")}
+AGGREGATED = "count(*) n, count(v) c, sum(v) t, min(v) lo, max(v) hi"
+
+
+def grouping_sets(rows: PlanBuilder) -> p.PlanNode:
+    child = rows.build()
+    keys = (("k", col("k")), ("s", col("s")))
+    calls = (p.AggregateCall("n", "count"), p.AggregateCall("hi", "max", (col("s"),)))
+    return p.Aggregate("sets", aggregate_schema(keys, calls, child.schema), child, keys, calls, ((0,), (1,), ()))
+
+
+def windowed(*calls: tuple[str, str, str | None, pa.DataType | None]) -> Build:
+    """A window over k by i, with these calls: name, function, argument, type (None: the argument's)."""
+
+    def build(rows: PlanBuilder) -> p.PlanNode:
+        child = rows.build()
+        schema = child.schema
+        made = []
+        for name, function, argument, type in calls:
+            if type is None:
+                assert argument is not None
+                type = child.schema.field(argument).type
+            elif function == "sum":
+                type = aggregate_type("sum", [child.schema.field("v").type])
+            schema = schema.append(pa.field(name, type))
+            frame = p.WindowFrame("rows", None, 0)
+            made.append(p.WindowCall(name, function, argument, 1, frame))
+        return p.Window("window", schema, child, ("k",), (p.SortKey("i"),), tuple(made))
+
+    return build
+
+
+def other() -> PlanBuilder:
+    return PlanBuilder().values(OTHER)
+
+
+def probing(how: str, **more: Any) -> Build:
+    return lambda rows: rows.hash_join(other(), left_on=["k"], right_on=["o"], how=how, **more)
+
+
+def building(how: str, **more: Any) -> Build:
+    return lambda rows: other().hash_join(rows, left_on=["o"], right_on=["k"], how=how, **more)
+
+
+SIDES = "t.*, o.*"
+PROBES = {
+    "inner": f"select {SIDES} from t join o on k = o",
+    "left": f"select {SIDES} from t left join o on k = o",
+    "right": f"select {SIDES} from t right join o on k = o",
+    "full": f"select {SIDES} from t full join o on k = o",
+    "left_semi": "select t.* from t where k in (select o from o)",
+    "left_anti": "select t.* from t where not exists (select 1 from o where o = k)",
+}
+BUILDS = {
+    "inner": f"select {SIDES} from o join t on k = o",
+    "left": f"select {SIDES} from o left join t on k = o",
+    "right": f"select {SIDES} from o right join t on k = o",
+    "full": f"select {SIDES} from o full join t on k = o",
+    "left_semi": "select o, w from o where o in (select k from t)",
+    "left_anti": "select o, w from o where not exists (select 1 from t where o = k)",
+}
+# By operator: the plan over the changing source, and the SQL of the same over the table `t` cast up front.
+OPERATORS: dict[str, tuple[Build, str]] = {
+    "source": (lambda rows: rows, "select * from t"),
+    "Filter": (lambda rows: rows.filter(col("v") > 3), "select * from t where v > 3"),
+    "Project": (lambda rows: rows.project({"v": col("v"), "i": col("i")}), "select v, i from t"),
+    "computing Project": (lambda rows: rows.project({"i": col("i"), "x": col("v") * 2}), "select i, v * 2 x from t"),
+    "Limit": (lambda rows: rows.limit(10**9), "select * from t"),
+    "LocalPartition, hash": (lambda rows: rows.local_partition(["k"]), "select * from t"),
+    "LocalPartition, round robin": (lambda rows: rows.local_partition(kind="round_robin"), "select * from t"),
+    "LocalPartition, gather": (lambda rows: rows.local_partition(kind="gather"), "select * from t"),
+    "UnionAll": (lambda rows: rows.union_all(rows), "select * from t union all select * from t"),
+    "Aggregation": (
+        lambda rows: rows.aggregate(keys=["k"], aggs=AGGREGATES),
+        f"select k, {AGGREGATED} from t group by k",
+    ),
+    "Aggregation of all rows": (lambda rows: rows.aggregate(aggs=AGGREGATES), f"select {AGGREGATED} from t"),
+    "distinct Aggregation": (
+        lambda rows: rows.aggregate(keys=["k"], aggs={"d": agg("count", "v", distinct=True)}),
+        "select k, count(distinct v) d from t group by k",
+    ),
+    "GroupingSets": (
+        grouping_sets,
+        "select k, s, count(*) n, max(s) hi from t group by grouping sets (k, s, ())",
+    ),
+    "OrderBy": (lambda rows: rows.order_by(["k desc", "i"]), "select * from t order by k desc nulls last, i"),
+    "OrderBy of v": (lambda rows: rows.order_by(["v", "i"]), "select * from t order by v nulls last, i"),
+    "TopN": (lambda rows: rows.top_n(["v desc", "i"], 700), "select * from t order by v desc nulls last, i limit 700"),
+    "Window": (
+        windowed(("r", "row_number", None, pa.int64()), ("l", "lag", "v", None)),
+        "select *, row_number() over p r, lag(v) over p l from t window p as (partition by k order by i)",
+    ),
+    "Window with a sum": (
+        windowed(("q", "sum", "v", pa.int64())),
+        "select *, sum(v) over (partition by k order by i) q from t",
+    ),
+    "NestedLoopJoin, probe": (
+        lambda rows: rows.nested_loop_join(other(), condition=col("v") < col("w"), how="left"),
+        f"select {SIDES} from t left join o on v < w",
+    ),
+    "NestedLoopJoin, build": (
+        lambda rows: other().nested_loop_join(rows, condition=col("v") < col("w"), how="left"),
+        f"select {SIDES} from o left join t on v < w",
+    ),
+    "HashProbe, condition": (
+        probing("left", condition=col("v") < col("w")),
+        f"select {SIDES} from t left join o on k = o and v < w",
+    ),
+    "Operator in Python": (lambda rows: rows.operator(Passing), "select * from t"),
+    "StatelessOperator in Python": (lambda rows: rows.operator(Same), "select * from t"),
+    "BatchIterator in Python": (lambda rows: rows.operator(Iterating), "select * from t"),
+    **{f"HashProbe, {how}": (probing(how), sql) for how, sql in PROBES.items()},
+    **{f"HashBuild, {how}": (building(how), sql) for how, sql in BUILDS.items()},
+}  # fmt: skip
+
+V_CHANGES = {"widen an int", "widen a float", "int to decimal", "wider decimal", "null to int"}
+K_CHANGES = {"widen a key", "key to decimal", "null to a key"}
+HASHED = ("LocalPartition", {"key to decimal"})
+# Where the source declares the first schema only: by operator the changes it refuses, and its name in the error.
+REFUSED: dict[str, tuple[str, set[str]]] = {
+    # What is computed from a value may depend on its type, once it is more than an integer.
+    "computing Project": ("Project", {"widen a float", "int to decimal", "wider decimal"}),
+    # Groups and states are of the types declared.
+    "Aggregation": ("HashAggregation", V_CHANGES | K_CHANGES),
+    "Aggregation of all rows": ("HashAggregation", V_CHANGES),
+    "distinct Aggregation": ("HashAggregation|Project", V_CHANGES | K_CHANGES),
+    "GroupingSets": ("Project", K_CHANGES),
+    "Window with a sum": ("Window", V_CHANGES),
+    # The other side's keys are of the type declared.
+    **{name: ("HashProbe", {"widen a key", "key to decimal"}) for name in OPERATORS if name.startswith("Hash")},
+}
+# With several drivers rows of both types would have to meet, and a decimal's hash is not the integer's.
+REFUSED_APART = {"LocalPartition, hash": HASHED, "Window": HASHED}
+
+
+def run(plan: PlanBuilder | p.PlanNode, drivers: int) -> pa.Table:
+    """What a task gives, under the last batch's schema: columns that came later are null before."""
+    node = plan.build() if isinstance(plan, PlanBuilder) else plan
+    batches = list(qcore.Task(node, drivers=drivers, batch_rows=1000).batches(timeout=60))
+    tables = [pa.Table.from_batches([batch]) for batch in batches] or [node.schema.empty_table()]
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def duckdb_session() -> Iterator[None]:
+    """One DuckDB for all: opening it takes longer than what it is asked."""
+    global connection
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("o", OTHER)
+        yield
+
+
+connection: duckdb.DuckDBPyConnection
+
+
+def oracle(sql: str, rows: pa.Table) -> pa.Table:
+    connection.register("t", rows)
+    return connection.sql(sql).to_arrow_table()
+
+
+def check(operator: str, source: Changing, widest: pa.Schema, drivers: int) -> None:
+    build, sql = OPERATORS[operator]
+    plan = build(PlanBuilder().source(source, on_schema_change="evolve"))
+    expected = oracle(sql, source.up_front(widest))
+    if operator.startswith(("Hash", "NestedLoop")):
+        # A join gives the columns that its plan names, which a column added past them is not.
+        expected = expected.select([name for name in expected.column_names if name in (*source.declared.names, "o", "w")])
+    actual = run(plan, drivers)
+    assert set(actual.column_names) == set(expected.column_names)
+    is_sorted = drivers == 1 and ("OrderBy" in operator or operator == "TopN")
+    assert_same_rows(actual.select(expected.column_names), expected, ordered=is_sorted)
+
+
+# Drivers in turn, so that each operator meets each kind of change with one driver or with several.
+CASES = [(operator, change, 1 + 2 * ((i + j) % 2)) for i, operator in enumerate(OPERATORS) for j, change in enumerate(CHANGES)]
+
+
+@pytest.mark.parametrize(
+    ("operator", "change", "drivers"), CASES[: len(CHANGES)] + CASES[len(CHANGES) :: 5]
+)
+def test_what_the_source_declares_is_carried(operator: str, change: str, drivers: int) -> None:
+    """D6: rows of narrower schemas than declared are widened at the source; no operator sees a change."""
+    first, second, widest = CHANGES[change]
+    check(operator, Changing(widest, first, second, 4 - drivers), widest, 4 - drivers)
+
+
+@pytest.mark.parametrize(("operator", "change", "drivers"), CASES)
+def test_what_goes_past_the_declared_schema(operator: str, change: str, drivers: int) -> None:
+    """D6: a schema that widens in mid-stream comes out of every operator right, or is refused as REFUSED says."""
+    first, second, widest = CHANGES[change]
+    source = Changing(first, first, second, drivers)
+    name, refused = REFUSED.get(operator, ("", set()))
+    if drivers > 1 and operator in REFUSED_APART:
+        name, refused = REFUSED_APART[operator]
+    if change not in refused:
+        check(operator, source, widest, drivers)
+        return
+    column, old, new = TYPES[change]
+    message = rf"({name}) \(node \w+\): (?=[\s\S]*'{column}')(?=[\s\S]*{old})(?=[\s\S]*{new})"
+    with pytest.raises(SchemaChangeError, match=message):
+        check(operator, source, widest, drivers)
+
+
+@pytest.mark.parametrize("drivers", [1, 3])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_types_in_conflict_are_refused(operator: str, drivers: int) -> None:
+    """D6: no type holds integers and text."""
+    first, second, _ = CONFLICT
+    plan = OPERATORS[operator][0](PlanBuilder().source(Changing(first, first, second, drivers), on_schema_change="evolve"))
+    with pytest.raises(SchemaChangeError, match=r"Changing \(node \d+\): column 'v' changed from int32 to string"):
+        run(plan, drivers)
