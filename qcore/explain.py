@@ -22,6 +22,7 @@ from qcore.plan import (
     Project,
     RecursiveUnion,
     Scan,
+    SharedRead,
     SortKey,
     TopN,
     Unnest,
@@ -41,9 +42,7 @@ Estimates = Callable[[PlanNode], float]
 _CALLS = ("add_input", "get_output", "finish", "is_blocked")
 
 
-def explain_plan(
-    plan: PlanNode, estimates: Estimates | None = None, stats: Mapping[str, Any] | None = None
-) -> str:
+def explain_plan(plan: PlanNode, estimates: Estimates | None = None, stats: Mapping[str, Any] | None = None) -> str:
     """The plan as an aligned tree, one line a node.
 
     Parameters
@@ -262,6 +261,7 @@ _DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
     TopN: _top_n,
     Limit: lambda node: _rows(node.count, node.offset),
     LocalPartition: _partition,
+    SharedRead: lambda node: f"of {node.of} [{', '.join(node.columns)}]",
     RecursiveUnion: lambda node: f"{node.key}{' distinct' if node.distinct else ''}",
     WorkingTable: lambda node: node.key,
     Unnest: _unnest,

@@ -7,7 +7,8 @@ each step makes one operator for one driver, so that every driver gets instances
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,10 +44,13 @@ from qcore_ext.operators.project import Project
 from qcore_ext.operators.python_operator import PythonOperator
 from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.operators.scan import TableScan
+from qcore_ext.operators.spool_read import SpoolRead
+from qcore_ext.operators.spool_write import SpoolWrite
 from qcore_ext.operators.top_n import TopN
 from qcore_ext.operators.unnest import Unnest
 from qcore_ext.operators.window import Window
 from qcore_ext.structures.batch_queue import BatchQueue
+from qcore_ext.structures.batch_spool import BatchSpool
 from qcore_ext.structures.join_bridge import JoinBridge
 from qcore_ext.structures.output_buffer import OutputBuffer
 from qcore_ext.structures.sort_state import SortState
@@ -129,6 +133,9 @@ class Lowering:
         self.memory = Account(None, settings.memory_limit or 0)
         self.closed: list[Pipeline] = []
         self.split_queues: dict[str, SplitQueue] = {}
+        self._shared: dict[str, p.Shared] = {}
+        self._n_reads: Counter[str] = Counter()
+        self._spools: dict[str, tuple[BatchSpool, Iterator[int]]] = {}
         self.output: OutputBuffer | None = None
         self._methods: dict[type[p.PlanNode], Callable[[Any], Pipeline]] = {
             p.Scan: self.scan,
@@ -148,6 +155,8 @@ class Lowering:
             p.UnionAll: self.union_all,
             p.RecursiveUnion: self.recursive_union,
             p.LocalPartition: self.local_partition,
+            p.Shared: self.shared,
+            p.SharedRead: self.shared,
             p.CallbackSink: self.callback_sink,
             p.PartitionedOutput: self.partitioned_output,
             p.UserSource: self.user_source,
@@ -164,6 +173,7 @@ class Lowering:
 
     def finish(self, root: p.PlanNode) -> Lowered:
         """Lower the whole plan; its rows go to the queue `results`, unless it ends in a sink of its own."""
+        self._note_shared(root)
         pipeline = self.lower(root)
         results = None
         if not isinstance(root, p.Sink):
@@ -286,6 +296,38 @@ class Lowering:
         above = Pipeline(drivers)
         above.add(node.id, lambda driver: LocalExchange(node.id, self.memory, queues[driver], engine_schema))
         return above
+
+    # --- subplans computed once ---
+
+    def _note_shared(self, root: p.PlanNode) -> None:
+        """Note the shared subplans and how many places read each."""
+        for node in root.walk():
+            if isinstance(node, p.Shared):
+                self._shared[node.id] = node
+                self._n_reads[node.id] += 1
+            elif isinstance(node, p.SharedRead):
+                self._n_reads[node.of] += 1
+
+    def shared(self, node: p.Shared | p.SharedRead) -> Pipeline:
+        """A pipeline that reads a spool; what fills it is lowered with the first place that reads it."""
+        name, columns = (node.id, tuple(node.schema.names)) if isinstance(node, p.Shared) else (node.of, node.columns)
+        if name not in self._shared:
+            raise PlanError(f"node {node.id} reads the shared subplan {name!r}, which the plan does not have")
+        child = self._shared[name].child
+        if name not in self._spools:
+            below = self.lower(child)
+            made = BatchSpool(below.drivers, [self.settings.threads] * self._n_reads[name])
+            below.add(name, lambda driver: SpoolWrite(name, self.memory, made))
+            self.closed.append(below)
+            self._spools[name] = made, iter(range(self._n_reads[name]))
+        spool, readers = self._spools[name]
+        reader, schema = next(readers), Schema(child.schema)
+        pipeline = Pipeline(self.settings.threads)
+        pipeline.add(node.id, lambda driver: SpoolRead(node.id, self.memory, spool, reader, schema))
+        if [*columns] != child.schema.names or [*columns] != node.schema.names:
+            pairs = zip(node.schema.names, columns, strict=True)
+            self._project(pipeline, node.id, [(new, col(held)) for new, held in pairs])
+        return pipeline
 
     # --- aggregation ---
 
@@ -476,9 +518,7 @@ class Lowering:
     def user_sink(self, node: p.UserSink) -> Pipeline:
         return self._user_step(self.lower(node.child), node, "sink")
 
-    def _user_step(
-        self, pipeline: Pipeline, node: p.UserSource | p.UserOperator | p.UserSink, role: str
-    ) -> Pipeline:
+    def _user_step(self, pipeline: Pipeline, node: p.UserSource | p.UserOperator | p.UserSink, role: str) -> Pipeline:
         schema = Schema(node.schema)
         name = operator_name(node.factory)
         make = operator_maker(node.factory, self.settings, pipeline.drivers, role != "source")

@@ -266,6 +266,24 @@ class RecursiveUnion(PlanNode):
 
 
 @dataclass(frozen=True, eq=False)
+class Shared(Unary):
+    """A subplan computed once, for this place and for every SharedRead of it; its id is its name. `schema` has those of
+    the child's columns that are wanted here.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class SharedRead(PlanNode):
+    """The rows of the Shared node with the id `of`, under names of its own: `columns` are those of the subplan's
+    columns. `like` is a node that gives as many rows, for estimates.
+    """
+
+    of: str
+    columns: tuple[str, ...]
+    like: PlanNode
+
+
+@dataclass(frozen=True, eq=False)
 class LocalPartition(Unary):
     """Redistribute rows among drivers: `kind` hash (by `keys`), round_robin or gather. `drivers` above it, None:
     default.

@@ -15,7 +15,18 @@ import pyarrow.compute as pc
 import qcore
 from oracle import assert_same_rows, comparable_rows
 from qcore import IterOutcome, PlanBuilder, agg, col, lit
-from qcore.plan import Aggregate, EnforceSingleRow, SortKey, Window, WindowCall, WindowFrame
+from qcore.plan import (
+    Aggregate,
+    EnforceSingleRow,
+    HashJoin,
+    Shared,
+    SharedRead,
+    SortKey,
+    UnionAll,
+    Window,
+    WindowCall,
+    WindowFrame,
+)
 
 LEFT = pa.schema([("a", pa.int64()), ("b", pa.int32()), ("s", pa.string()), ("v", pa.int64())])
 RIGHT = pa.schema([("k", pa.int64()), ("w", pa.int32()), ("t", pa.string())])
@@ -283,6 +294,32 @@ CASES = {
         "select a, sum(v * 4) from l join r on a = k group by a",
     ),
 }
+
+
+def shared_twice(one: PlanBuilder, two: PlanBuilder, how: str) -> PlanBuilder:
+    """Sums of l joined with themselves: what the build side waits for, the probe side reads too."""
+    sums = one.aggregate(["a"], {"x": ("sum", "v")}).build()
+    made = Shared("shared", sums.schema, sums)
+    read = SharedRead("read", pa.schema([("a2", pa.int64()), ("x2", pa.int64())]), "shared", ("a", "x"), sums)
+    keys = (("a",), ("a2",))
+    if how == "one side is empty":
+        nobody = two.filter(col("k") > 1000).project({"k": col("k")}).build()
+        empty = HashJoin("empty", made.schema, made, nobody, "left_semi", ("a",), ("k",))
+        inputs = (empty, SharedRead("read", sums.schema, "shared", ("a", "x"), sums))
+        return continued(two, UnionAll("union", sums.schema, inputs))
+    schema = pa.schema([*made.schema, *read.schema])
+    return continued(one, HashJoin("self", schema, made, read, "inner", *keys, build=how))
+
+
+SUMS = "(select a, sum(v) as x from l group by a)"
+for side in ("left", "right"):
+    CASES[f"a subplan read twice, built on the {side}"] = Case(
+        lambda one, two, side=side: shared_twice(one, two, side),
+        f"select * from {SUMS} one join {SUMS} two on one.a = two.a",
+    )
+CASES["a subplan read twice, once in vain"] = Case(
+    lambda one, two: shared_twice(one, two, "one side is empty"), f"select * from {SUMS}"
+)
 
 
 def join_cases() -> dict[str, Case]:

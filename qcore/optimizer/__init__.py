@@ -17,6 +17,7 @@ from qcore.optimizer.nodes import renumbered
 from qcore.optimizer.projections import merge_projections
 from qcore.optimizer.scan_filters import give_filters_to_scans
 from qcore.optimizer.semi_joins import push_semi_joins
+from qcore.optimizer.shared_plans import share_subplans
 from qcore.optimizer.simplify import simplify_plan
 from qcore.plan import PlanNode, Scan
 
@@ -37,6 +38,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("filters", lambda node, context: push_filters(node, context.ids)),
     ("limits", lambda node, context: push_limits(node, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
+    ("shared_plans", lambda node, context: share_subplans(node)),
     ("aggregate_reduction", lambda node, context: reduce_aggregates(node, context.ids, context.estimator)),
     ("semi_joins", lambda node, context: push_semi_joins(node, context.estimator)),
     ("join_order", lambda node, context: order_joins(node, context.ids, context.estimator)),

@@ -25,6 +25,7 @@ from qcore.plan import (
     Project,
     RecursiveUnion,
     Scan,
+    SharedRead,
     TopN,
     UnionAll,
     Unnest,
@@ -123,6 +124,8 @@ class Estimator:
             return LIST_LENGTH * self.rows(node.child)
         if isinstance(node, EnforceSingleRow):
             return 1.0
+        if isinstance(node, SharedRead):
+            return self.rows(node.like)
         return self.rows(node.children[0]) if node.children else ROWS_UNKNOWN
 
     def _groups(self, node: Aggregate) -> float:
@@ -197,6 +200,8 @@ class Estimator:
                 if name in side.schema.names:
                     return self.column(side, name)
             return ColumnEstimate(2.0, self.rows(node))
+        if isinstance(node, SharedRead):
+            return self.column(node.like, node.columns[node.schema.names.index(name)])
         is_added = isinstance(node, (Window, Unnest)) and name not in node.child.schema.names
         is_added = is_added or (isinstance(node, Unnest) and name in dict(node.lists).values())
         if isinstance(node, (UnionAll, RecursiveUnion, UserOperator)) or not node.children or is_added:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from qcore.expression import Expr, column_names
 from qcore.naming import NodeIds
-from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, window_over
+from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, transformed, window_over
 from qcore.plan import (
     Aggregate,
     AggregateCall,
@@ -24,6 +24,8 @@ from qcore.plan import (
     Project,
     RecursiveUnion,
     Scan,
+    Shared,
+    SharedRead,
     Sink,
     TopN,
     UnionAll,
@@ -38,12 +40,15 @@ from qcore.plan import (
 
 def prune_columns(plan: PlanNode, output: Sequence[str], ids: NodeIds) -> PlanNode:
     """The plan without columns that nothing uses; its output are the columns `output`, in this order."""
-    return picked(_Pruner(ids).prune(plan, set(output)), output, ids)
+    pruner = _Pruner(ids)
+    return picked(pruner.prune_shared(pruner.prune(plan, set(output))), output, ids)
 
 
 class _Pruner:
     def __init__(self, ids: NodeIds) -> None:
         self.ids = ids
+        # Columns wanted of each shared subplan, by the places that were pruned so far.
+        self.wanted: dict[str, set[str]] = {}
 
     def prune(self, node: PlanNode, wanted: set[str]) -> PlanNode:
         """A node with at least the `wanted` columns of `node`; others only where leaving them out costs something."""
@@ -75,6 +80,8 @@ class _Pruner:
             return self._union(node, wanted)
         if isinstance(node, (UserSource, WorkingTable)):
             return node
+        if isinstance(node, (Shared, SharedRead)):
+            return self._shared(node, wanted)
         if isinstance(node, RecursiveUnion):
             return rebuilt(node, [self.exact(child, child.schema.names) for child in node.inputs])
         assert isinstance(node, (EnforceSingleRow, UserOperator, Sink))
@@ -157,6 +164,38 @@ class _Pruner:
         if left is node.left and right is node.right:
             return node
         return replace(node, left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
+
+    def _shared(self, node: Shared | SharedRead, wanted: set[str]) -> PlanNode:
+        """A place that reads a shared subplan; the subplan itself waits until all its places are known."""
+        kept = [i for i, name in enumerate(node.schema.names) if name in wanted] or [0]
+        schema = pa.schema([node.schema.field(i) for i in kept])
+        if isinstance(node, Shared):
+            self.wanted.setdefault(node.id, set()).update(schema.names)
+            return replace(node, schema=schema)
+        columns = tuple(node.columns[i] for i in kept)
+        self.wanted.setdefault(node.of, set()).update(columns)
+        return replace(node, schema=schema, columns=columns)
+
+    def prune_shared(self, plan: PlanNode) -> PlanNode:
+        """The plan with its shared subplans pruned to what all their places want."""
+        waiting = {node.id: node for node in plan.walk() if isinstance(node, Shared)}
+        while waiting:
+            reads = [
+                below.id if isinstance(below, Shared) else below.of
+                for node in waiting.values()
+                for below in node.child.walk()
+                if isinstance(below, (Shared, SharedRead))
+            ]
+            ready = next(name for name in waiting if name not in reads)
+            plan = self._with_subplan(plan, ready, self.narrow(waiting.pop(ready).child, self.wanted[ready]))
+            waiting = {node.id: node for node in plan.walk() if isinstance(node, Shared) and node.id in waiting}
+        return plan
+
+    def _with_subplan(self, plan: PlanNode, shared: str, child: PlanNode) -> PlanNode:
+        def rule(node: PlanNode) -> PlanNode:
+            return replace(node, child=child) if isinstance(node, Shared) and node.id == shared else node
+
+        return transformed(plan, rule, self.ids)
 
     def _union(self, node: UnionAll, wanted: set[str]) -> PlanNode:
         # A union keeps a column where only the number of rows counts.

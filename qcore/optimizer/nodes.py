@@ -18,6 +18,7 @@ from qcore.plan import (
     Project,
     RecursiveUnion,
     Scan,
+    Shared,
     Sink,
     Unary,
     UnionAll,
@@ -43,7 +44,7 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
     if isinstance(node, (HashJoin, NestedLoopJoin)):
         left, right = children
         return replace(node, left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
-    if isinstance(node, (Project, Aggregate)):
+    if isinstance(node, (Project, Aggregate, Shared)):
         return node.with_children(*children)
     if isinstance(node, Window):
         return window_over(node, children[0])

@@ -1,0 +1,235 @@
+"""Rule: subplans that occur several times are computed once. Floor P3.
+
+A common table expression that a query names twice is planned twice, each copy with the columns its place needs.
+Aggregates, windows and top-ns of the same rows become one Shared node and SharedReads of it: their results are small
+next to their inputs. Scans and joins are left alone, since each copy may be joined in an order, and read columns, of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from qcore.expression import Column, Expr, Literal, col
+from qcore.optimizer.nodes import rebuilt
+from qcore.plan import (
+    Aggregate,
+    Filter,
+    HashJoin,
+    Limit,
+    NestedLoopJoin,
+    PlanNode,
+    Project,
+    RecursiveUnion,
+    Scan,
+    Shared,
+    SharedRead,
+    TopN,
+    UnionAll,
+    Window,
+)
+
+_RESULTS = (Aggregate, Window, TopN)
+# Parameters that decide which rows a node gives, by its type.
+_ROW_PARAMETERS: dict[type[PlanNode], tuple[str, ...]] = {
+    Scan: ("table", "filter"),
+    Filter: ("predicate",),
+    Project: (),
+    Window: (),
+    Aggregate: ("keys", "grouping_sets"),
+    HashJoin: ("kind", "left_keys", "right_keys", "condition"),
+    NestedLoopJoin: ("kind", "condition"),
+    TopN: ("keys", "count", "offset"),
+    Limit: ("count", "offset"),
+    UnionAll: (),
+}
+# Fields that hold words of their own, never names of columns.
+_WORDS = frozenset({"function", "mode", "kind", "table"})
+
+
+def share_subplans(plan: PlanNode) -> PlanNode:
+    """The plan with subplans of the same rows computed once."""
+    rule = _Sharing({node.id for node in plan.walk()})
+    rule.find(plan, frozenset())
+    rule.choose()
+    return rule.shared(plan) if rule.widest else plan
+
+
+@dataclass(frozen=True)
+class _Meaning:
+    """What a node gives, whatever its columns are called: equal numbers mean equal rows, and equal columns of them."""
+
+    rows: int
+    columns: dict[str, int]
+
+
+@dataclass
+class _Made:
+    """A shared subplan, what its columns mean, and whether a place has it already: others only read it."""
+
+    node: Shared
+    columns: dict[str, int]
+    is_read: bool = False
+
+
+class _Sharing:
+    def __init__(self, ids: set[str]) -> None:
+        # Nodes that give the same rows, none of them inside another's repetition.
+        self._places: dict[int, list[PlanNode]] = {}
+        # Of those, the one whose columns all others, or enough of them, find what they need among.
+        self.widest: dict[int, PlanNode] = {}
+        self._ids = ids
+        self._numbers: dict[Hashable, int] = {}
+        self._meanings: dict[PlanNode, _Meaning | None] = {}
+        self._made: dict[int, _Made] = {}
+
+    def find(self, node: PlanNode, above: frozenset[int]) -> None:
+        """Find where subplans repeat; those inside a repeated one count once, for its first place."""
+        if isinstance(node, RecursiveUnion):
+            # What is below runs in tasks of its own, round after round.
+            return
+        meaning = self.meaning(node) if _is_result(node) else None
+        if meaning is not None and meaning.rows not in above:
+            places = self._places.setdefault(meaning.rows, [])
+            places.append(node)
+            if len(places) > 1:
+                return
+            above |= {meaning.rows}
+        for child in node.children:
+            self.find(child, above)
+
+    def choose(self) -> None:
+        """Choose the places whose subplans are computed for others too."""
+        for rows, places in self._places.items():
+            sets = [set(meaning.columns.values()) for place in places if (meaning := self.meaning(place)) is not None]
+            most = max(range(len(sets)), key=lambda i: len(sets[i]))
+            if sum(columns <= sets[most] for columns in sets) > 1:
+                self.widest[rows] = places[most]
+
+    def shared(self, node: PlanNode) -> PlanNode:
+        """The node with what repeats in it made once."""
+        if isinstance(node, RecursiveUnion):
+            return node
+        meaning = self.meaning(node) if _is_result(node) else None
+        if meaning is None or meaning.rows not in self.widest:
+            return self._with_shared_inputs(node)
+        made = self._made.get(meaning.rows) or self._make(meaning.rows)
+        names = {number: name for name, number in reversed(made.columns.items())}
+        if not names.keys() >= set(meaning.columns.values()):
+            return self._with_shared_inputs(node)
+        columns = tuple(names[meaning.columns[name]] for name in node.schema.names)
+        if made.is_read:
+            return SharedRead(node.id, node.schema, made.node.id, columns, made.node)
+        made.is_read = True
+        if list(columns) == node.schema.names == made.node.schema.names:
+            return made.node
+        return Project(node.id, node.schema, made.node, tuple(map(col, columns)))
+
+    def _make(self, rows: int) -> _Made:
+        node = self.widest[rows]
+        meaning = self.meaning(node)
+        assert meaning is not None
+        made = Shared(self._new_id(), node.schema, self._with_shared_inputs(node, rows))
+        return self._made.setdefault(rows, _Made(made, meaning.columns))
+
+    def _with_shared_inputs(self, node: PlanNode, rows: int | None = None) -> PlanNode:
+        """The node with what repeats below it shared, except for inputs that are of the same `rows` as it."""
+        children = []
+        for child in node.children:
+            meaning = self.meaning(child)
+            same = rows is not None and meaning is not None and meaning.rows == rows
+            children.append(self._with_shared_inputs(child, rows) if same else self.shared(child))
+        return rebuilt(node, children) if children else node
+
+    def _new_id(self) -> str:
+        number = 1
+        while f"shared{number}" in self._ids:
+            number += 1
+        self._ids.add(f"shared{number}")
+        return f"shared{number}"
+
+    # --- meaning ---
+
+    def meaning(self, node: PlanNode) -> _Meaning | None:
+        """What a node gives; None where that is not known to be the same each time."""
+        if node not in self._meanings:
+            self._meanings[node] = self._meaning(node)
+        return self._meanings[node]
+
+    def _meaning(self, node: PlanNode) -> _Meaning | None:
+        below = [self.meaning(child) for child in node.children]
+        known = [one for one in below if one is not None]
+        if type(node) not in _ROW_PARAMETERS or len(known) < len(below):
+            return None
+        if isinstance(node, Scan):
+            if node.source is None:
+                return None
+            columns = {name: self._number("scan", of) for name, of in zip(node.schema.names, node.columns, strict=True)}
+            return _Meaning(self._rows(node, (id(node.source),), columns), columns)
+        # Columns of the left and of the right input are told apart; those of one input keep their numbers.
+        inputs: dict[str, int] = {}
+        for side, one in enumerate(known):
+            inputs |= {name: self._number(side, number) if side else number for name, number in one.columns.items()}
+        rows = tuple(one.rows for one in known)
+        if not isinstance(node, (Project, Window)):
+            rows = (self._rows(node, rows, inputs),)
+        columns = dict(self._columns(node, inputs, known))
+        return _Meaning(rows[0], {name: columns[name] for name in node.schema.names})
+
+    def _rows(self, node: PlanNode, below: tuple[int, ...], inputs: Mapping[str, int]) -> int:
+        parameters = [(name, _parts(getattr(node, name), inputs, name)) for name in _ROW_PARAMETERS[type(node)]]
+        return self._number(type(node).__name__, below, *parameters)
+
+    def _columns(self, node: PlanNode, inputs: dict[str, int], below: list[_Meaning]) -> Iterator[tuple[str, int]]:
+        """(name, number) of each output column."""
+        if isinstance(node, Project):
+            for name, expr in zip(node.schema.names, node.expressions, strict=True):
+                yield name, inputs[expr.name] if isinstance(expr, Column) else self._number(_parts(expr, inputs))
+        elif isinstance(node, Aggregate):
+            for name, expr in node.keys:
+                yield name, self._number("key", _parts(expr, inputs))
+            for call in node.aggregates:
+                yield call.name, self._number(_parts(call, inputs))
+            if node.grouping_id is not None:
+                yield node.grouping_id, self._number("grouping id")
+        elif isinstance(node, UnionAll):
+            positions = zip(*(one.columns.values() for one in below), strict=True)
+            for name, numbers in zip(node.schema.names, positions, strict=True):
+                yield name, self._number("union", numbers)
+        else:
+            yield from inputs.items()
+            if isinstance(node, Window):
+                of = _parts((node.partition_by, node.order_by), inputs)
+                for window_call in node.calls:
+                    yield window_call.name, self._number("window", of, _parts(window_call, inputs))
+            elif isinstance(node, HashJoin) and node.kind == "mark":
+                yield node.schema.names[-1], self._number("mark")
+
+    def _number(self, *key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _is_result(node: PlanNode) -> bool:
+    while isinstance(node, Filter):
+        node = node.child
+    return isinstance(node, _RESULTS)
+
+
+def _parts(value: Any, columns: Mapping[str, int], field: str = "") -> Hashable:
+    """A parameter of a node, with the numbers of columns for their names, and without names it gives itself."""
+    if isinstance(value, Column):
+        return "column", columns[value.name]
+    if isinstance(value, Literal):
+        return "literal", str(value.type), type(value.value), repr(value.value)
+    if isinstance(value, (list, tuple)):
+        if field == "keys" and len(value) == 2 and isinstance(value[0], str):
+            return _parts(value[1], columns)
+        return tuple(_parts(part, columns, field) for part in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        named = [part.name for part in fields(value) if part.name != "name" or isinstance(value, Expr)]
+        return type(value), tuple(_parts(getattr(value, name), columns, name) for name in named)
+    if isinstance(value, str) and field not in _WORDS and value in columns:
+        return "column", columns[value]
+    return type(value), repr(value)

@@ -1,0 +1,12 @@
+from typing_extensions import disjoint_base
+
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.operators.operator import Operator
+from qcore_ext.structures.batch_spool import BatchSpool
+
+@disjoint_base
+class SpoolRead(Operator):
+    def __init__(
+        self, node_id: str, query_memory: Account, spool: BatchSpool, reader: int, schema: Schema
+    ) -> None: ...

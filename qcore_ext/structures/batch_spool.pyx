@@ -1,0 +1,154 @@
+"""Batches made once and read several times. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
+from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.memory cimport struct_free, struct_new
+from qcore_ext.ground.wait_token cimport (
+    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
+)
+from qcore_ext.structures.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, QueueAnswer
+
+
+cdef class BatchSpool:
+    """Batches that several readers get, each all of them.
+
+    Parameters
+    ----------
+    n_producers : int
+        Operators that push; each says once that it is done.
+    drivers : list of int
+        For each reader, how many drivers share its batches; each says once that it is gone.
+    """
+
+    def __init__(self, int64_t n_producers, list drivers):
+        cdef int64_t i
+        if n_producers < 1 or not drivers or min(drivers) < 1:
+            raise ValueError("a spool needs at least one producer and one reader, and a driver for each reader")
+        self.n_producers = n_producers
+        self.n_readers = len(drivers)
+        self.n_reading = self.n_readers
+        self.next_of = <int64_t*> struct_new(self.n_readers * sizeof(int64_t))
+        self.drivers_of = <int64_t*> struct_new(self.n_readers * sizeof(int64_t))
+        for i in range(self.n_readers):
+            self.drivers_of[i] = drivers[i]
+
+    def __cinit__(self):
+        mutex_init(&self.mutex)
+
+    def __dealloc__(self):
+        cdef int64_t i
+        for i in range(self.n_batches):
+            batch_unref(self.batches[i])
+        struct_free(self.batches)
+        struct_free(self.left_of)
+        struct_free(self.next_of)
+        struct_free(self.drivers_of)
+        wait_list_clear(&self.waiting)
+        mutex_destroy(&self.mutex)
+
+    cdef int reserve(self) except -1 nogil:
+        """Room for one more batch."""
+        cdef int64_t capacity
+        cdef Batch** batches
+        cdef int32_t* left_of
+        if self.n_batches < self.capacity:
+            return 0
+        capacity = max(<int64_t> 16, self.capacity * 2)
+        # Should the second one fail, the first is only longer than it need be.
+        left_of = <int32_t*> struct_new(capacity * sizeof(int32_t))
+        if self.n_batches > 0:
+            memcpy(left_of, self.left_of, self.n_batches * sizeof(int32_t))
+        struct_free(self.left_of)
+        self.left_of = left_of
+        batches = <Batch**> struct_new(capacity * sizeof(Batch*))
+        if self.n_batches > 0:
+            memcpy(batches, self.batches, self.n_batches * sizeof(Batch*))
+        struct_free(self.batches)
+        self.batches = batches
+        self.capacity = capacity
+        return 0
+
+    cdef int push(self, Batch* batch) except -1 nogil:
+        cdef WaitList taken
+        cdef bint kept = False
+        taken.n_tokens = 0
+        mutex_lock(&self.mutex)
+        try:
+            if self.n_reading > 0:
+                self.reserve()
+                self.batches[self.n_batches] = batch
+                self.left_of[self.n_batches] = <int32_t> self.n_reading
+                self.n_batches += 1
+                kept = True
+                if self.waiting.n_tokens > 0:
+                    wait_list_take(&self.waiting, &taken)
+        finally:
+            mutex_unlock(&self.mutex)
+        if not kept:
+            batch_unref(batch)
+        if taken.n_tokens > 0:
+            wait_list_fire(&taken)
+        return 0
+
+    cdef Batch* had(self, int64_t position) noexcept nogil:
+        """A reader has had the batch: a reference for it, the spool's own with the last reader."""
+        cdef Batch* batch = self.batches[position]
+        self.left_of[position] -= 1
+        if self.left_of[position] > 0:
+            return batch_ref(batch)
+        self.batches[position] = NULL
+        return batch
+
+    cdef QueueAnswer next(self, int64_t reader, Batch** out, WaitToken* token) except <QueueAnswer> -1 nogil:
+        cdef QueueAnswer answer = QUEUE_DONE
+        mutex_lock(&self.mutex)
+        try:
+            if self.next_of[reader] < self.n_batches:
+                out[0] = self.had(self.next_of[reader])
+                self.next_of[reader] += 1
+            elif self.n_producers == 0:
+                answer = QUEUE_CLOSED
+            else:
+                wait_list_add(&self.waiting, token)
+                answer = QUEUE_WAIT
+        finally:
+            mutex_unlock(&self.mutex)
+        return answer
+
+    cdef void producer_done(self) noexcept nogil:
+        cdef WaitList taken
+        taken.n_tokens = 0
+        mutex_lock(&self.mutex)
+        self.n_producers -= 1
+        if self.n_producers == 0:
+            wait_list_take(&self.waiting, &taken)
+        mutex_unlock(&self.mutex)
+        if taken.n_tokens > 0:
+            wait_list_fire(&taken)
+
+    cdef void reader_gone(self, int64_t reader) noexcept nogil:
+        cdef Batch* batch
+        cdef int64_t position, end
+        mutex_lock(&self.mutex)
+        self.drivers_of[reader] -= 1
+        position = self.next_of[reader]
+        end = position
+        if self.drivers_of[reader] == 0:
+            # Batches pushed from now on are not for this reader.
+            self.n_reading -= 1
+            end = self.n_batches
+        mutex_unlock(&self.mutex)
+        # Never dropped under the lock.
+        while position < end:
+            mutex_lock(&self.mutex)
+            batch = self.had(position)
+            mutex_unlock(&self.mutex)
+            batch_unref(batch)
+            position += 1
+
+    cdef bint has_readers(self) noexcept nogil:
+        return qc_load(&self.n_reading) > 0

@@ -1,0 +1,95 @@
+"""Subplans that occur several times are computed once; what they give is DuckDB's (SPEC Q2, V8)."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import qcore
+from oracle import assert_same_rows
+from qcore import plan as p
+
+SALES = pa.table({
+    "shop": [i * i % 7 for i in range(5000)],
+    "day": [i % 30 for i in range(5000)],
+    "price": [float(i % 100) for i in range(5000)],
+})  # fmt: skip
+
+SUMS = "with sums as (select shop, day, sum(price) as total, count(*) as n from sales group by shop, day) "
+# Query, how many subplans it has that are read more than once, and how often they are read besides.
+QUERIES = {
+    "self join": (SUMS + "select a.shop, a.total, b.total from sums a join sums b on a.shop = b.shop", 1, 1),
+    "self join, other columns used": (
+        SUMS + "select a.shop, a.day, a.total from sums a join sums b on a.day = b.day + 1 and a.total > b.total",
+        1, 1,
+    ),
+    "compared with its own average": (SUMS + "select * from sums where total > (select avg(total) from sums)", 1, 1),
+    "three times": (
+        SUMS + "select a.total from sums a, sums b, sums c where a.shop = b.shop and b.day = c.day and a.day = c.day",
+        1, 2,
+    ),
+    "shared within shared": (
+        SUMS + ", best as (select shop, max(total) as best from sums group by shop) "
+        "select s.shop, s.day, a.best from sums s join best a on s.shop = a.shop join best b on a.best <= b.best",
+        2, 2,
+    ),
+    "union": (SUMS + "select shop, total from sums union all select day, total from sums", 1, 1),
+    "only rows counted": (SUMS + "select count(*) from sums a cross join sums b", 1, 1),
+    "limit": (SUMS + "select a.shop from sums a join sums b on a.shop = b.shop order by 1 limit 3", 1, 1),
+    "windows": (
+        "with w as (select shop, day, row_number() over (partition by shop order by day, price) as r from sales) "
+        "select a.shop, a.day, b.day from w a join w b on a.shop = b.shop and a.r = b.r + 1 where a.shop < 10",
+        1, 1,
+    ),
+    "other filters": (SUMS + "select * from sums a join sums b on a.day = b.day where a.shop = 1 and b.shop = 2", 0, 0),
+    "other constants": (
+        "select * from (select shop, sum(price * 2) as s from sales group by shop) a "
+        "join (select shop, sum(price * 3) as s from sales group by shop) b on a.shop = b.shop",
+        0, 0,
+    ),
+    "other keys": (
+        "select * from (select shop, sum(price) as s from sales group by shop) a "
+        "join (select day, sum(price) as s from sales group by day) b on a.shop = b.day",
+        0, 0,
+    ),
+    "other functions": (
+        "select * from (select shop, min(price) as s from sales group by shop) a "
+        "join (select shop, max(price) as s from sales group by shop) b on a.shop = b.shop",
+        0, 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", QUERIES)
+def test_answers_and_places(name: str, threads: int, duck: duckdb.DuckDBPyConnection) -> None:
+    """Q2: equal subplans, and only they, are computed once; each place gets all rows under its own names."""
+    text, n_shared, n_reads = QUERIES[name]
+    result = qcore.sql(text, {"sales": SALES}, threads=threads, timeout=30)
+    shown = str(result.explain())
+    assert (shown.count("Shared "), shown.count("SharedRead ")) == (n_shared, n_reads), shown
+    duck.register("sales", SALES)
+    assert_same_rows(result.to_arrow(), duck.sql(text).to_arrow_table())
+
+
+def test_a_read_without_its_subplan_is_refused() -> None:
+    schema = pa.schema([("a", pa.int64())])
+    like = p.Values("0", schema, pa.table({"a": [1]}))
+    with pytest.raises(qcore.PlanError, match="node read reads the shared subplan 'gone'"):
+        qcore.Task(p.SharedRead("read", schema, "gone", ("a",), like)).wait()
+
+
+def test_an_error_in_a_subplan_surfaces_once() -> None:
+    """D9: both sides of the join wait for the subplan that fails."""
+    text = "with s as (select day, sum(cast(word as bigint)) as x from t group by day) "
+    text += "select * from s a join s b using (day)"
+    table = pa.table({"day": [1, 2], "word": ["1", "no number"]})
+    with pytest.raises(qcore.ExecutionError, match="no number"):
+        qcore.sql(text, {"t": table}, threads=3, timeout=30).to_arrow()
+
+
+def test_what_nobody_reads_any_more_is_not_computed() -> None:
+    """V8: the join's other side is empty, so the subplan's last reader leaves early."""
+    text = SUMS + "select * from sums a join sums b on a.shop = b.shop where a.total > 1000000000 limit 0"
+    assert qcore.sql(text, {"sales": SALES}, threads=2, timeout=30).to_arrow().num_rows == 0
