@@ -180,7 +180,9 @@ def _named(expressions: Iterable[tuple[str, Expr]]) -> str:
 
 
 def _call(call: AggregateCall) -> str:
-    arguments = ", ".join(map(_bare, call.arguments)) or ("*" if call.function == "count" else "")
+    arguments = ", ".join(map(_bare, call.values)) or ("*" if call.function == "count" else "")
+    if call.order:
+        arguments += f" order by {', '.join(map(_bare, call.order_keys))}"
     distinct = "distinct " if call.distinct else ""
     where = f" filter {_bare(call.filter)}" if call.filter is not None else ""
     return f"{call.name} = {call.function}({distinct}{arguments}){where}"

@@ -333,8 +333,31 @@ def _average(types: Types) -> pa.DataType:
     return FLOAT64
 
 
+def _pairs(types: Types) -> pa.DataType:
+    _average(types)
+    return INT64
+
+
 def _truth(types: Types) -> pa.DataType:
     return _boolean(types).result
+
+
+def _bits(types: Types) -> pa.DataType:
+    if not pa.types.is_integer(types[0]):
+        raise TypeMismatch("it takes integers")
+    return types[0]
+
+
+def _text(types: Types) -> pa.DataType:
+    if any(pa.types.is_nested(type_) for type_ in types):
+        raise TypeMismatch("it takes text")
+    return STRING
+
+
+def _quantile_of(types: Types) -> pa.DataType:
+    if len(types) > 1 and not is_numeric(types[1]):
+        raise TypeMismatch("the fraction is a number from 0 to 1")
+    return types[0]
 
 
 _AGGREGATES: dict[str, tuple[int, int, Callable[[Types], pa.DataType]]] = {
@@ -347,9 +370,26 @@ _AGGREGATES: dict[str, tuple[int, int, Callable[[Types], pa.DataType]]] = {
     "last": (1, 1, lambda types: types[0]),
     "bool_and": (1, 1, _truth),
     "bool_or": (1, 1, _truth),
+    "bit_and": (1, 1, _bits),
+    "bit_or": (1, 1, _bits),
+    "bit_xor": (1, 1, _bits),
+    "string_agg": (1, 2, _text),
+    "array_agg": (1, 1, lambda types: pa.list_(types[0])),
+    "median": (1, 1, _average),
+    "quantile_cont": (2, 2, _average),
+    "quantile_disc": (2, 2, _quantile_of),
 }
 for _name in ("avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop"):
     _AGGREGATES[_name] = (1, 1, _average)
+# Aggregates that need all values of a group at once, and so have no frames.
+KEEP_VALUES = frozenset({"string_agg", "array_agg", "median", "quantile_cont", "quantile_disc"})
+# Aggregates of pairs (y, x) of numbers.
+PAIRS = frozenset({
+    "covar_pop", "covar_samp", "corr", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy",
+    "regr_slope", "regr_intercept", "regr_r2",
+})  # fmt: skip
+for _name in PAIRS:
+    _AGGREGATES[_name] = (2, 2, _pairs if _name == "regr_count" else _average)
 
 
 def is_known(name: str) -> bool:

@@ -61,7 +61,11 @@ def _over_columns(call: AggregateCall, column: object) -> AggregateCall:
     if is_row_count and not call.distinct:
         arguments: tuple[Expr, ...] = (col(_ROW),)
     else:
-        arguments = tuple(map(column, call.arguments))
+        # A constant such as string_agg's separator is none of the rows' values.
+        arguments = tuple(
+            argument if i > 0 and isinstance(argument, Literal) else column(argument)
+            for i, argument in enumerate(call.arguments)
+        )
     return replace(call, arguments=arguments, filter=None if call.filter is None else column(call.filter))
 
 

@@ -353,7 +353,7 @@ class Lowering:
         kind = "hash" if steps.key_names else "gather"
         if pipeline.drivers == 1:
             self._aggregation(pipeline, node, steps, "single", steps.inputs)
-        elif steps.has_distinct:
+        elif steps.needs_all_rows:
             # The rows of a group must meet before repeats can be told from firsts.
             self._project(pipeline, node.id, steps.inputs, node.child.schema, pinned=True)
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema)
@@ -393,7 +393,13 @@ class Lowering:
             kind, drivers = ("hash", self.settings.threads) if keys else ("gather", 1)
             pipeline = self.exchange(pipeline, node.id, kind, keys, drivers, node.child.schema)
         calls = [
-            (call.function, call.argument, call.number, (call.frame.mode, call.frame.start, call.frame.end))
+            (
+                call.function,
+                call.argument,
+                call.number,
+                (call.frame.mode, call.frame.start, call.frame.end),
+                (call.second, call.distinct, call.ignore_nulls),
+            )
             for call in node.calls
         ]
         schema = Schema(node.schema)

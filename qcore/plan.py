@@ -103,13 +103,27 @@ class Project(Unary):
 
 @dataclass(frozen=True, eq=False)
 class AggregateCall:
-    """One aggregate: count (no argument: rows), sum, avg, min, max …"""
+    """One aggregate: count (no argument: rows), sum, avg, min, max …
+
+    The last len(order) arguments are what its rows are ordered by, each as (descending, nulls first).
+    """
 
     name: str
     function: str
     arguments: tuple[Expr, ...] = ()
     distinct: bool = False
     filter: Expr | None = None
+    order: tuple[tuple[bool, bool], ...] = ()
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """The function's own arguments."""
+        return self.arguments[: len(self.arguments) - len(self.order)]
+
+    @property
+    def order_keys(self) -> tuple[Expr, ...]:
+        """What rows are ordered by."""
+        return self.arguments[len(self.arguments) - len(self.order) :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +167,8 @@ class WindowCall:
 
     `function` is an aggregate, or row_number, rank, dense_rank, percent_rank, cume_dist, ntile, partition_rows (how
     many rows the partition has), lag, lead, first_value, last_value or nth_value; `number` says how far, which or how
-    many.
+    many. Of an aggregate, `second` is its second argument and `distinct` takes each value once a frame; `ignore_nulls`
+    lets functions of another row's value pass over nulls.
     """
 
     name: str
@@ -161,6 +176,9 @@ class WindowCall:
     argument: str | None = None
     number: int = 1
     frame: WindowFrame = WindowFrame()
+    second: str | None = None
+    distinct: bool = False
+    ignore_nulls: bool = False
 
 
 @dataclass(frozen=True, eq=False)

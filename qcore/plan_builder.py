@@ -64,9 +64,16 @@ class Agg:
     arguments: tuple[Expression, ...] = ()
     distinct: bool = False
     filter: Expression | None = None
+    order_by: tuple[str, ...] = ()
 
 
-def agg(function: str, *arguments: Expression, distinct: bool = False, filter: Expression | None = None) -> Agg:
+def agg(
+    function: str,
+    *arguments: Any,
+    distinct: bool = False,
+    filter: Expression | None = None,
+    order_by: Sequence[str] | str = (),
+) -> Agg:
     """An aggregate with everything it can have.
 
     Parameters
@@ -74,18 +81,20 @@ def agg(function: str, *arguments: Expression, distinct: bool = False, filter: E
     function : str
         count, sum, avg, min, max, …
     arguments : Expr or str
-        Columns or expressions; none for count of rows.
+        Columns or expressions; none for count of rows. Constants such as a separator are lit(…), or numbers.
     distinct : bool
         Each value once.
     filter : Expr or str, optional
         Only rows for which this is true.
+    order_by : list of str, optional
+        Columns that order a group's rows, for functions to which that matters: ["day desc", "id"].
 
     Examples
     --------
     >>> agg("sum", "x", filter=col("y") > 1).function
     'sum'
     """
-    return Agg(function, arguments, distinct, filter)
+    return Agg(function, arguments, distinct, filter, tuple(_listed(order_by)))  # type: ignore[arg-type]
 
 
 class PlanBuilder(SetSteps, UserSteps, SinkSteps):
@@ -507,7 +516,10 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         kept = None if spec.filter is None else self._expression(spec.filter, schema, f"{where}, filter")
         if kept is not None:
             _check_boolean(kept, schema, f"{where}, filter")
-        call = AggregateCall(name, spec.function, arguments, spec.distinct, kept)
+        keys = self._sort_keys(spec.order_by, schema, where) if spec.order_by else ()
+        order = tuple((key.descending, key.nulls_first) for key in keys)
+        arguments += tuple(col(key.column) for key in keys)
+        call = AggregateCall(name, spec.function, arguments, spec.distinct, kept, order)
         _where(where, lambda: aggregate_schema((), (call,), schema))
         return call
 

@@ -70,7 +70,9 @@ def aggregate_schema(
     """Schema of an Aggregate: keys, then aggregates."""
     fields = [pa.field(name, expr_type(expr, child)) for name, expr in keys]
     for aggregate in aggregates:
-        types = [expr_type(argument, child) for argument in aggregate.arguments]
+        for key in aggregate.order_keys:
+            expr_type(key, child)
+        types = [expr_type(argument, child) for argument in aggregate.values]
         fields.append(pa.field(aggregate.name, aggregate_type(aggregate.function, types)))
     return pa.schema(fields)
 

@@ -62,7 +62,7 @@ def parse_aggregate(text: str, name: str, schema: pa.Schema, where: str) -> Aggr
     if not isinstance(plan, Aggregate) or not isinstance(plan.child, Scan) or len(plan.aggregates) != 1 or plan.keys:
         raise PlanError(f"{where}: {text!r} must be one aggregate, such as sum(x); project() can compute with it")
     call = plan.aggregates[0]
-    return AggregateCall(name, call.function, call.arguments, call.distinct, call.filter)
+    return AggregateCall(name, call.function, call.arguments, call.distinct, call.filter, call.order)
 
 
 def _plan(text: str, schema: pa.Schema, where: str) -> PlanNode:

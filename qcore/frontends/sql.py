@@ -19,8 +19,10 @@ import pyarrow as pa
 from qcore.data_types import common_type, plain
 from qcore.frontends.pushed_filters import filters_one_row_aggregate
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
+from qcore.frontends.sql_windows import mark_windows
 from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
 from qcore.frontends.substrait.relations import GROUPING_SET, NULL_AWARE
+from qcore.frontends.substrait.windows import MARKER
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode, RecursiveUnion, WorkingTable
 from qcore.schema import same_type, unknown
@@ -82,7 +84,7 @@ class _Planner:
                 self._add_recursion(part)
             else:
                 self._add_set_operation(part)
-        return _checked_message(text, self.tables)
+        return _checked_message(mark_windows(text), self.tables)
 
     def _read(self, message: Any, naming: tuple[NodeIds, ColumnNames]) -> PlanResult:
         return read_plan_message(message, self.tables, self.parts, naming)
@@ -342,8 +344,6 @@ def _refuse_unknown_marks(frame: Any, shown: str) -> None:
         )
 
 
-# What a window function loses on its way into Substrait.
-_LOST_IN_WINDOWS = {"FILTER (WHERE": "FILTER", "(DISTINCT ": "DISTINCT", "IGNORE NULLS": "IGNORE NULLS"}
 _BOUND = r"(CURRENT ROW|.+? (?:PRECEDING|FOLLOWING))"
 _FRAME = re.compile(rf"(?:ROWS|RANGE|GROUPS) BETWEEN {_BOUND} AND {_BOUND}")
 
@@ -354,9 +354,8 @@ def _refuse_lost_windows(message: Any, shown: str) -> None:
     Distances that are no whole numbers become unbounded: then the plan's text has a frame that no message has.
     """
     lines = [line for line in shown.splitlines() if "WindowAggr: windowExpr=" in line]
-    for text, construct in _LOST_IN_WINDOWS.items():
-        if any(text in line for line in lines):
-            raise PlanError(f"{construct} in a window function is not supported yet")
+    if any("FILTER (WHERE" in line for line in lines):
+        raise PlanError("FILTER of a window function that is no aggregate, or of array_agg, is not supported yet")
     if not lines:
         return
     written = {tuple(map(_bound_text, frame)) for line in lines for frame in _FRAME.findall(line)}
@@ -454,10 +453,15 @@ _TYPED_CONSTANT = re.compile(
 )
 
 
+# What sql_windows put there.
+_WINDOW_MARK = re.compile(rf'[^\[,]* = Utf8(?:View)?\("{re.escape(MARKER)} [^"]*"\)(?:, )?')
+
+
 def _shown_name(name: str) -> str:
     """A result column's name: for one the query gave no name, its expression as one would write it."""
     if re.fullmatch(r"[\w. ]*", name):
         return name
+    name = _WINDOW_MARK.sub("", name).replace("PARTITION BY [] ", "")
     return _TYPED_CONSTANT.sub(r"\1", _QUALIFIER.sub("", name))
 
 

@@ -5,12 +5,13 @@ from typing_extensions import disjoint_base
 from qcore_ext.data.schema import Schema
 
 FUNCTIONS: dict[str, tuple[int, tuple[int, ...]]]
+COLLECTED: dict[str, int]
 INDIFFERENT_TO_REPEATS: set[str]
 
 @disjoint_base
 class AggregateCalls:
     def __init__(self, calls: list[Any]) -> None: ...
     @property
-    def has_distinct(self) -> bool: ...
+    def needs_all_rows(self) -> bool: ...
 
 def partial_schema(inputs: Schema, n_keys: int, calls: list[Any], results: Schema) -> Schema: ...

@@ -4,14 +4,19 @@ from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
+from qcore_ext.compute.aggregate_comoments cimport (
+    CORR, COVAR_POP, COVAR_SAMP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX,
+    REGR_SXY, REGR_SYY, comoments_result,
+)
 from qcore_ext.compute.aggregate_state cimport (
-    REP_F64, REP_VIEW, STATE_COUNT, STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM,
-    AggregateState, Moments, state_column, state_column_type, state_n_columns, state_rep,
+    REP_F64, REP_I64, REP_U64, REP_VIEW, STATE_BIT_AND, STATE_BIT_OR, STATE_BIT_XOR, STATE_COMOMENTS, STATE_COUNT,
+    STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM, AggregateState, Comoments, Moments,
+    state_column, state_column_type, state_n_columns, state_rep,
 )
 from qcore_ext.data.column cimport Column, column_new_flat, column_unref
 from qcore_ext.data.schema cimport (
-    PHYS_F64, PHYS_I128, PHYS_U64, TYPE_BOOL, TYPE_DECIMAL, CSchema, DataType, Schema, schema_copy_field,
-    schema_new, schema_set_field, type_name,
+    PHYS_F64, PHYS_I128, PHYS_INTERVAL, PHYS_U64, PHYS_VIEW, TYPE_BOOL, TYPE_DECIMAL, TYPE_NESTED, CSchema, DataType,
+    Schema, schema_copy_field, schema_new, schema_set_field, type_name,
 )
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, owner_unref, struct_free, struct_new
@@ -37,7 +42,33 @@ FUNCTIONS = {
     "var_pop": (RESULT_VAR_POP, (STATE_MOMENTS,)),
     "stddev_samp": (RESULT_STDDEV_SAMP, (STATE_MOMENTS,)),
     "stddev_pop": (RESULT_STDDEV_POP, (STATE_MOMENTS,)),
+    "bit_and": (RESULT_STATE, (STATE_BIT_AND,)),
+    "bit_or": (RESULT_STATE, (STATE_BIT_OR,)),
+    "bit_xor": (RESULT_STATE, (STATE_BIT_XOR,)),
+    "covar_pop": (RESULT_COMOMENT + COVAR_POP, (STATE_COMOMENTS,)),
+    "covar_samp": (RESULT_COMOMENT + COVAR_SAMP, (STATE_COMOMENTS,)),
+    "corr": (RESULT_COMOMENT + CORR, (STATE_COMOMENTS,)),
+    "regr_count": (RESULT_COMOMENT + REGR_COUNT, (STATE_COMOMENTS,)),
+    "regr_avgx": (RESULT_COMOMENT + REGR_AVGX, (STATE_COMOMENTS,)),
+    "regr_avgy": (RESULT_COMOMENT + REGR_AVGY, (STATE_COMOMENTS,)),
+    "regr_sxx": (RESULT_COMOMENT + REGR_SXX, (STATE_COMOMENTS,)),
+    "regr_syy": (RESULT_COMOMENT + REGR_SYY, (STATE_COMOMENTS,)),
+    "regr_sxy": (RESULT_COMOMENT + REGR_SXY, (STATE_COMOMENTS,)),
+    "regr_slope": (RESULT_COMOMENT + REGR_SLOPE, (STATE_COMOMENTS,)),
+    "regr_intercept": (RESULT_COMOMENT + REGR_INTERCEPT, (STATE_COMOMENTS,)),
+    "regr_r2": (RESULT_COMOMENT + REGR_R2, (STATE_COMOMENTS,)),
 }
+# Functions of values that are all kept until the last has come: the first argument, in the order of the others.
+COLLECTED = {
+    "string_agg": COLLECT_TEXT,
+    "array_agg": COLLECT_LIST,
+    "first_ordered": COLLECT_FIRST,
+    "last_ordered": COLLECT_LAST,
+    "quantile_cont": COLLECT_BETWEEN,
+    "quantile_disc": COLLECT_NEAREST,
+}
+# A null value is one of these functions' values.
+KEEPS_NULLS = {"array_agg", "first_ordered", "last_ordered"}
 # Taking each value once changes nothing.
 INDIFFERENT_TO_REPEATS = {"min", "max", "bool_and", "bool_or", "first", "any_value", "last"}
 
@@ -47,34 +78,51 @@ cdef class AggregateCalls:
 
     Parameters
     ----------
-    calls : list of (str, int, int, bool)
-        Function, position of the argument or -1, position of the filter or -1, distinct.
+    calls : list of tuples
+        Function, position of the argument (a tuple of several; none: -1), position of the filter or -1, distinct.
+        Functions of COLLECTED have a fifth part: (descending, nulls first) of each argument but the first, and the
+        separator (str) or the fraction (float).
     """
 
     def __init__(self, list calls):
         cdef int32_t i, j
         inputs = {}
         states = {}
+        collections = {}
         results = []
         self.functions = [call[0] for call in calls]
-        for function, argument, filter, distinct in calls:
-            if function not in FUNCTIONS:
-                raise PlanError(f"unknown aggregate function {function!r}; there are {', '.join(sorted(FUNCTIONS))}")
-            if argument < 0 and function != "count":
+        for function, argument, filter, distinct, *more in calls:
+            if function not in FUNCTIONS and function not in COLLECTED:
+                known = ", ".join(sorted([*FUNCTIONS, *COLLECTED]))
+                raise PlanError(f"unknown aggregate function {function!r}; there are {known}")
+            arguments = argument if isinstance(argument, tuple) else (argument,) if argument >= 0 else ()
+            if not arguments and function != "count":
                 raise PlanError(f"the aggregate function {function!r} needs an argument")
-            how, kinds = FUNCTIONS[function]
-            repeats = bool(distinct) and function not in INDIFFERENT_TO_REPEATS and argument >= 0
-            wanted = (argument, filter, repeats, function == "count_null")
+            if len(arguments) > ARGUMENTS_MAX:
+                raise PlanError(f"{function} takes up to {ARGUMENTS_MAX} arguments and keys, not {len(arguments)}")
+            repeats = bool(distinct) and function not in INDIFFERENT_TO_REPEATS and len(arguments) > 0
+            n_required = len(arguments) if function in FUNCTIONS else 0 if function in KEEPS_NULLS else 1
+            wanted = (arguments, n_required, filter, repeats, function == "count_null")
             at = inputs.setdefault(wanted, len(inputs))
-            results.append((how, [states.setdefault((kind, at), len(states)) for kind in kinds]))
-        self.n_inputs = len(inputs)
-        self.n_states = len(states)
-        self.n_results = len(results)
+            if function in COLLECTED:
+                order, parameter = more[0]
+                wanted = (at, COLLECTED[function], tuple(order), parameter)
+                results.append((RESULT_COLLECTED, [collections.setdefault(wanted, len(collections))]))
+            else:
+                how, kinds = FUNCTIONS[function]
+                results.append((how, [states.setdefault((kind, at), len(states)) for kind in kinds]))
+        self.n_inputs = <int32_t> len(inputs)
+        self.n_states = <int32_t> len(states)
+        self.n_results = <int32_t> len(results)
         self.inputs = <CallInput*> struct_new(max(self.n_inputs, 1) * sizeof(CallInput))
         self.states = <CallState*> struct_new(max(self.n_states, 1) * sizeof(CallState))
         self.results = <CallResult*> struct_new(max(self.n_results, 1) * sizeof(CallResult))
-        for i, (argument, filter, distinct, nulls) in enumerate(inputs):
-            self.inputs[i].argument = argument
+        for i, (arguments, n_required, filter, distinct, nulls) in enumerate(inputs):
+            self.inputs[i].argument = arguments[0] if arguments else -1
+            self.inputs[i].n_arguments = <int32_t> len(arguments)
+            for j in range(self.inputs[i].n_arguments):
+                self.inputs[i].arguments[j] = arguments[j]
+            self.inputs[i].n_required = n_required
             self.inputs[i].filter = filter
             self.inputs[i].distinct = distinct
             self.inputs[i].nulls = nulls
@@ -87,22 +135,46 @@ cdef class AggregateCalls:
             self.results[i].how = how
             for j in range(<int32_t> len(used)):
                 self.results[i].states[j] = used[j]
+        self.keep_collections(list(collections))
+
+    cdef int keep_collections(self, list collections) except -1:
+        cdef int32_t i, k
+        cdef bytes separator
+        self.kept = []
+        self.n_collections = <int32_t> len(collections)
+        self.collections = <CallCollection*> struct_new(max(self.n_collections, 1) * sizeof(CallCollection))
+        for i, (at, kind, order, parameter) in enumerate(collections):
+            self.collections[i].input = at
+            self.collections[i].kind = kind
+            for k, (descending, nulls_first) in enumerate(order):
+                self.collections[i].descending[k] = descending
+                self.collections[i].nulls_first[k] = nulls_first
+            if isinstance(parameter, str):
+                separator = parameter.encode()
+                self.kept.append(separator)
+                self.collections[i].separator = separator
+                self.collections[i].separator_bytes = len(separator)
+            elif parameter is not None:
+                self.collections[i].fraction = parameter
+        return 0
 
     def __dealloc__(self):
         struct_free(self.inputs)
         struct_free(self.states)
         struct_free(self.results)
+        struct_free(self.collections)
 
     @property
-    def has_distinct(self):
-        """Whether some call takes each value once: then states cannot meet, and step must be 'single'."""
-        return any(self.inputs[i].distinct for i in range(self.n_inputs))
+    def needs_all_rows(self):
+        """Whether a group's rows must meet in one driver: some call takes each value once, or keeps them all."""
+        return self.n_collections > 0 or any(self.inputs[i].distinct for i in range(self.n_inputs))
 
     cdef int check_types(self, const DataType* types, int32_t n_types) except -1:
-        cdef int32_t i, argument, last
-        cdef int rep
+        cdef int32_t i, k, argument, last
         for i in range(self.n_inputs):
-            last = max(self.inputs[i].argument, self.inputs[i].filter)
+            last = self.inputs[i].filter
+            for k in range(self.inputs[i].n_arguments):
+                last = max(last, self.inputs[i].arguments[k])
             if last >= n_types:
                 raise PlanError(f"an aggregate reads input {last} of {n_types}")
             if self.inputs[i].filter >= 0 and types[self.inputs[i].filter].id != TYPE_BOOL:
@@ -111,13 +183,42 @@ cdef class AggregateCalls:
             argument = self.inputs[self.states[i].input].argument
             if argument < 0 or self.states[i].kind == STATE_COUNT:
                 continue
-            rep = state_rep(&types[argument])
-            if rep < 0 or (rep == REP_VIEW and self.states[i].kind in (STATE_SUM, STATE_MOMENTS)):
-                names = ", ".join(sorted(set(self.functions)))
-                raise PlanError(
-                    f"one of {names} cannot take input {argument}, a {type_name(&types[argument])}; cast it first"
-                )
+            if not can_take(self.states[i].kind, &types[argument]):
+                self.refuse(argument, &types[argument])
+            if self.states[i].kind == STATE_COMOMENTS:
+                argument = self.inputs[self.states[i].input].arguments[1]
+                if not can_take(STATE_COMOMENTS, &types[argument]):
+                    self.refuse(argument, &types[argument])
+        for i in range(self.n_collections):
+            argument = self.inputs[self.collections[i].input].argument
+            if not can_collect(self.collections[i].kind, &types[argument]):
+                self.refuse(argument, &types[argument])
+            for k in range(1, self.inputs[self.collections[i].input].n_arguments):
+                argument = self.inputs[self.collections[i].input].arguments[k]
+                if types[argument].id == TYPE_NESTED or types[argument].phys == PHYS_INTERVAL:
+                    raise PlanError(f"an aggregate cannot order by input {argument}, a {type_name(&types[argument])}")
         return 0
+
+    cdef int refuse(self, int32_t argument, const DataType* type) except -1:
+        names = ", ".join(sorted(set(self.functions)))
+        raise PlanError(f"one of {names} cannot take input {argument}, a {type_name(type)}; cast it first")
+
+
+cdef bint can_take(int kind, const DataType* type) noexcept nogil:
+    cdef int rep = state_rep(type)
+    if kind == STATE_COMOMENTS:
+        return type.phys == PHYS_F64
+    if STATE_BIT_AND <= kind <= STATE_BIT_XOR:
+        return rep == REP_I64 or rep == REP_U64
+    return rep >= 0 and not (rep == REP_VIEW and (kind == STATE_SUM or kind == STATE_MOMENTS))
+
+
+cdef bint can_collect(int kind, const DataType* type) noexcept nogil:
+    if kind == COLLECT_TEXT:
+        return type.phys == PHYS_VIEW
+    if kind == COLLECT_BETWEEN:
+        return type.phys == PHYS_F64
+    return type.id != TYPE_NESTED
 
 
 def partial_schema(Schema inputs, int n_keys, list calls, Schema results):
@@ -255,7 +356,11 @@ cdef Column* computed_column(
     cdef bint done = False
     cdef Column* out = column_new_flat(type, n, True, account, &values, &validity)
     try:
-        if n > 0 and result.how >= RESULT_VAR_SAMP:
+        if n > 0 and result.how >= RESULT_COMOMENT:
+            comoments_result(
+                (<Comoments*> state.values.data) + start, result.how - RESULT_COMOMENT, n, values.data, validity
+            )
+        elif n > 0 and result.how >= RESULT_VAR_SAMP:
             variances((<Moments*> state.values.data) + start, result.how, n, <double*> values.data, validity)
         elif n > 0:
             if result.how == RESULT_AVG:

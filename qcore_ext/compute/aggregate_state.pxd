@@ -12,6 +12,7 @@ from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount
 
 cdef enum:
+    STATE_COLUMNS_MAX = 6
     # up to here kernels keep several copies of the sums, so that rows do not wait for one another
     FEW_GROUPS = 64
 
@@ -23,6 +24,10 @@ cpdef enum StateKind:
     STATE_FIRST = 4             # the first value that is not null
     STATE_LAST = 5
     STATE_MOMENTS = 6           # count, mean and sum of squared distances from it
+    STATE_COMOMENTS = 7         # of two arguments: moments of both, and the sum of the products of their distances
+    STATE_BIT_AND = 8           # int64 or uint64
+    STATE_BIT_OR = 9
+    STATE_BIT_XOR = 10
 
 cpdef enum StateRep:
     # What values are widened to before they meet a kernel, and how they lie in the state.
@@ -37,6 +42,15 @@ ctypedef struct Moments:
     double count
     double mean
     double m2
+
+
+ctypedef struct Comoments:
+    double count
+    double mean_y               # of the first argument, as in covar_pop(y, x)
+    double mean_x
+    double m2_y
+    double m2_x
+    double products
 
 
 ctypedef struct AggregateState:
@@ -62,8 +76,8 @@ cdef int state_rep(const DataType* type) noexcept nogil            # -1: no aggr
 cdef void state_widen(const Vector* vector, int64_t n, char* room, Vector* out) noexcept nogil
 
 # n <= VECTOR_ROWS rows: groups[i] < n_groups is the group of row i, NULL: all are of group 0. `argument` is widened
-# (NULL for COUNT of rows); its own validity is not looked at: bit i of `mask` says whether row i takes part, NULL: all
-# do.
+# (NULL for COUNT of rows; two vectors of doubles for COMOMENTS); its own validity is not looked at: bit i of `mask`
+# says whether row i takes part, NULL: all do.
 cdef int state_update(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
     const uint8_t* mask,
@@ -76,7 +90,7 @@ cdef int state_merge(
 # Give groups up to n_groups an (empty) state.
 cdef int state_extend(AggregateState* state, int64_t n_groups) except -1 nogil
 
-cdef int state_n_columns(int kind) noexcept nogil                  # 3 for moments, else 1
+cdef int state_n_columns(int kind) noexcept nogil                  # 3 for moments, 6 for comoments, else 1
 # Type of column `column` of such a state over values of `type`.
 cdef void state_column_type(int kind, const DataType* type, int32_t column, DataType* out) noexcept nogil
 # Column `column` of the state of the n groups from start.

@@ -3,6 +3,8 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from qcore_ext.compute.aggregate_bits cimport bits_update
+from qcore_ext.compute.aggregate_comoments cimport comoments_merge, comoments_out, comoments_update
 from qcore_ext.compute.aggregate_extreme cimport (
     extreme_fill, extreme_update, pick_strings, pick_update, string_update,
 )
@@ -56,10 +58,16 @@ cdef int state_rep(const DataType* type) noexcept nogil:
     return -1
 
 
+cdef inline bint is_bitwise(int kind) noexcept nogil:
+    return STATE_BIT_AND <= kind <= STATE_BIT_XOR
+
+
 cdef int value_width(const AggregateState* state) noexcept nogil:
     if state.kind == STATE_MOMENTS:
         return sizeof(Moments)
-    if state.kind == STATE_COUNT:
+    if state.kind == STATE_COMOMENTS:
+        return sizeof(Comoments)
+    if state.kind == STATE_COUNT or is_bitwise(state.kind):
         return 8
     if state.kind == STATE_SUM:
         return 8 if state.rep == REP_F64 else 16
@@ -75,7 +83,7 @@ cdef bint asks_seen(const AggregateState* state) noexcept nogil:
 
 cdef bint counts_only(const AggregateState* state) noexcept nogil:
     """Whether a group without a value has a state all the same: nothing was counted."""
-    return state.kind == STATE_COUNT or state.kind == STATE_MOMENTS
+    return state.kind == STATE_COUNT or state.kind == STATE_MOMENTS or state.kind == STATE_COMOMENTS
 
 
 cdef int state_init(AggregateState* state, MemoryAccount* account, int kind, const DataType* type) except -1 nogil:
@@ -116,6 +124,7 @@ cdef int grow(AggregateState* state, int64_t n_groups) except -1 nogil:
     """Room for n_groups; those that are new get an empty state, but `seen` is left as it is."""
     cdef int width = value_width(state)
     cdef int64_t capacity = max(state.capacity, <int64_t> GROUPS_MIN)
+    cdef int fill
     if n_groups > state.capacity:
         while capacity < n_groups:
             capacity *= 2
@@ -127,7 +136,8 @@ cdef int grow(AggregateState* state, int64_t n_groups) except -1 nogil:
     if (state.kind == STATE_MIN or state.kind == STATE_MAX) and state.rep != REP_VIEW:
         extreme_fill(state.rep, state.kind == STATE_MAX, state.values.data, state.n_groups, n_groups)
     else:
-        memset(state.values.data + state.n_groups * width, 0, (n_groups - state.n_groups) * width)
+        fill = 0xFF if state.kind == STATE_BIT_AND else 0
+        memset(state.values.data + state.n_groups * width, fill, (n_groups - state.n_groups) * width)
     return 0
 
 
@@ -208,7 +218,7 @@ cdef int update_value(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
     const uint8_t* mask,
 ) except -1 nogil:
-    """SUM, MIN, MAX, FIRST, LAST."""
+    """SUM, MIN, MAX, FIRST, LAST, BIT_AND, BIT_OR, BIT_XOR."""
     cdef int128 wide[VECTOR_ROWS]
     cdef char* values = state.values.data
     cdef uint8_t* seen = <uint8_t*> state.seen.data if state.seen != NULL else NULL
@@ -225,6 +235,8 @@ cdef int update_value(
                 1 if state.kind == STATE_MAX else -1, <StringView*> values, seen, state.arena, groups, n, argument, mask
             )
         extreme_update(state.rep, state.kind == STATE_MAX, values, groups, n, argument, mask)
+    elif is_bitwise(state.kind):
+        bits_update(state.kind, <uint64_t*> values, groups, n, <const uint64_t*> argument.values, mask)
     else:
         if state.rep == REP_VIEW:
             return pick_strings(
@@ -253,6 +265,12 @@ cdef int state_update(
             <Moments*> state.values.data, groups, n, argument, <double> wide_power_of_ten(state.type.scale), mask
         )
         return 0
+    if state.kind == STATE_COMOMENTS:
+        comoments_update(
+            <Comoments*> state.values.data, groups, n, <const double*> argument[0].values,
+            <const double*> argument[1].values, mask,
+        )
+        return 0
     return update_value(state, n_groups, groups, n, argument, mask)
 
 
@@ -270,17 +288,22 @@ cdef int state_merge(
             <const double*> arguments[1].values, <const double*> arguments[2].values,
         )
         return 0
+    if state.kind == STATE_COMOMENTS:
+        comoments_merge(<Comoments*> state.values.data, groups, n, arguments)
+        return 0
     return update_value(state, n_groups, groups, n, arguments, mask)
 
 
 # --- reading out ---
 
 cdef int state_n_columns(int kind) noexcept nogil:
+    if kind == STATE_COMOMENTS:
+        return 6
     return 3 if kind == STATE_MOMENTS else 1
 
 
 cdef void state_column_type(int kind, const DataType* type, int32_t column, DataType* out) noexcept nogil:
-    if kind != STATE_SUM and kind != STATE_COUNT and kind != STATE_MOMENTS:
+    if kind != STATE_SUM and kind != STATE_COUNT and kind != STATE_MOMENTS and kind != STATE_COMOMENTS:
         out[0] = type[0]
         return
     memset(out, 0, sizeof(DataType))
@@ -351,6 +374,8 @@ cdef Column* state_column(
         return out
     if state.kind == STATE_MOMENTS:
         moments_out(<const Moments*> source, column, n, values.data)
+    elif state.kind == STATE_COMOMENTS:
+        comoments_out(<const Comoments*> source, column, n, values.data)
     elif type.phys == PHYS_I128:
         # Sums mostly fit 64 bits: half the memory to move, and the reader need not look again.
         if simd_kernels().narrow(<const int64_t*> source, n, <int64_t*> values.data) == 0:

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport AggregateCalls
+from qcore_ext.compute.aggregate_calls cimport AggregateCalls, CallResult
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
@@ -27,7 +27,7 @@ cdef class HashAggregation(Operator):
     cdef int32_t n_inputs           # of calls; kept here for when calls is gone
     cdef int32_t n_states
     cdef int32_t n_loaded           # vectors a load gives
-    cdef bint has_distinct
+    cdef bint needs_all_rows
     cdef int64_t partial_groups_max
     cdef int64_t radix_groups_min
     cdef DataType* types            # owned; of the vectors, then of what each state is made for
@@ -70,5 +70,6 @@ cdef class HashAggregation(Operator):
     cdef Batch* emit(self) except NULL nogil
     cdef int append_part(self, RowStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil
     cdef Batch* emit_parts(self) except NULL nogil
+    cdef bint counts(self, const CallResult* result) noexcept nogil
     cdef Batch* emit_nothing_read(self) except NULL nogil
     cdef void release(self) noexcept nogil

@@ -8,7 +8,10 @@ a while. Partial output: keys, then state columns (compute.aggregate_calls).
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport AggregateCalls, result_column
+from qcore_ext.compute.aggregate_calls cimport (
+    RESULT_COLLECTED, RESULT_COMOMENT, RESULT_STATE, AggregateCalls, CallResult, result_column,
+)
+from qcore_ext.compute.aggregate_comoments cimport REGR_COUNT
 from qcore_ext.compute.aggregate_state cimport STATE_COUNT, state_column, state_n_columns
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
@@ -17,7 +20,7 @@ from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_load_narrow, column_new_flat,
     column_unref,
 )
-from qcore_ext.data.schema cimport TYPE_INT64, TYPE_NESTED, CSchema, DataType, Schema, type_equal
+from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
@@ -25,6 +28,7 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.structures.aggregate_input cimport AggregateInput, aggregate_input_free, aggregate_input_init
+from qcore_ext.structures.collected_values cimport collected_column
 from qcore_ext.structures.group_set cimport (
     GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_update,
 )
@@ -69,10 +73,11 @@ cdef class HashAggregation(Operator):
     n_keys : int
         How many of the program's first outputs are keys.
     aggregates : list of (str, int, int, bool)
-        Function; positions of its argument and of its filter among the program's outputs, or -1; distinct. In step
-        'final' only the functions and the distinctness of positions count: it reads what partial_schema says.
+        As AggregateCalls takes them, with positions among the program's outputs. In step 'final' only the functions
+        and the distinctness of positions count: it reads what partial_schema says.
     step : {'single', 'partial', 'final'}
-        Distinct aggregates need 'single', below which rows of one group must meet in one driver.
+        Aggregates that are distinct or keep their values need 'single', below which rows of one group must meet in one
+        driver.
     output_schema : Schema
         Keys, then a column an aggregate; for 'partial', what partial_schema gives.
     partial_groups_max : int
@@ -104,12 +109,15 @@ cdef class HashAggregation(Operator):
         self.n_keys = n_keys
         self.declared = input_schema
         self.calls = AggregateCalls(aggregates)
-        self.has_distinct = self.calls.has_distinct
+        self.needs_all_rows = self.calls.needs_all_rows
         self.n_inputs = self.calls.n_inputs
         self.n_states = self.calls.n_states
         self.step = STEPS[step]
-        if self.step != SINGLE and self.calls.has_distinct:
-            raise PlanError(f"a distinct aggregate cannot be computed in steps; node {node_id} must use step 'single'")
+        if self.step != SINGLE and self.needs_all_rows:
+            raise PlanError(
+                f"an aggregate that is distinct or keeps its values cannot be computed in steps; node {node_id} must "
+                "use step 'single'"
+            )
         self.radix_groups_min = radix_groups_min
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
         wanted = n_keys + (self.calls.n_state_columns if self.step == PARTIAL else self.calls.n_results)
@@ -192,10 +200,7 @@ cdef class HashAggregation(Operator):
         self.inputs = <AggregateInput*> struct_new(max(self.n_inputs, 1) * sizeof(AggregateInput))
         for i in range(self.n_inputs):
             if self.step != FINAL:
-                argument = self.calls.inputs[i].argument
-                aggregate_input_init(
-                    &self.inputs[i], self.account, &self.calls.inputs[i], &types[argument] if argument >= 0 else NULL
-                )
+                aggregate_input_init(&self.inputs[i], self.account, &self.calls.inputs[i], types)
         for i in range(self.n_states):
             argument = self.calls.inputs[self.calls.states[i].input].argument
             if self.step == FINAL:
@@ -207,6 +212,8 @@ cdef class HashAggregation(Operator):
         self.plan.n_keys = self.n_keys
         self.plan.n_inputs = self.n_inputs
         self.plan.n_states = self.n_states
+        self.plan.n_collections = self.calls.n_collections
+        self.plan.collections = self.calls.collections
         self.plan.types = types
         self.plan.state_types = state_types
         self.plan.states = self.calls.states
@@ -264,7 +271,7 @@ cdef class HashAggregation(Operator):
     cdef int start_radix(self) except -1 nogil:
         """Go over to a partitioned table, if there is memory for its buffers and no reason against it."""
         cdef int64_t rows_each = 0
-        if not self.has_distinct:
+        if not self.needs_all_rows:
             rows_each = radix_groups_rows_each(&self.plan)
         if rows_each == 0:
             self.radix_groups_min *= 2          # until later
@@ -415,6 +422,12 @@ cdef class HashAggregation(Operator):
                     into[j] = state_column(&groups.states[i], j, start, n, self.account)
         else:
             for i in range(self.calls.n_results):
+                if self.calls.results[i].how == RESULT_COLLECTED:
+                    columns[i] = collected_column(
+                        &groups.collected[self.calls.results[i].states[0]], self.output_schema, self.n_keys + i, start,
+                        n, self.account,
+                    )
+                    continue
                 columns[i] = result_column(
                     &self.calls.results[i], groups.states, &self.output_schema.fields[self.n_keys + i].type, start, n,
                     self.account,
@@ -488,6 +501,12 @@ cdef class HashAggregation(Operator):
                 batch_unref(out)
         return out
 
+    cdef bint counts(self, const CallResult* result) noexcept nogil:
+        """Whether of no rows it is 0, not null."""
+        if result.how == RESULT_STATE:
+            return self.calls.states[result.states[0]].kind == STATE_COUNT
+        return result.how == RESULT_COMOMENT + REGR_COUNT
+
     cdef Batch* emit_nothing_read(self) except NULL nogil:
         """The one row of an aggregation without keys that never saw a batch: counts are 0, all else is null."""
         cdef Batch* out = batch_new(self.output_schema, 1)
@@ -499,7 +518,7 @@ cdef class HashAggregation(Operator):
         try:
             for i in range(self.calls.n_results):
                 type = &self.output_schema.fields[i].type
-                if type.id == TYPE_INT64 and self.calls.states[self.calls.results[i].states[0]].kind == STATE_COUNT:
+                if self.counts(&self.calls.results[i]):
                     out.columns[i] = column_new_flat(type, 1, False, self.account, &values, &validity)
                     (<int64_t*> values.data)[0] = 0
                 else:

@@ -15,6 +15,6 @@ class Window(Operator):
         query_memory: Account,
         partition_keys: list[str],
         order: list[tuple[str, bool, bool]],
-        calls: list[tuple[str, str | None, int, tuple[str, int | None, int | None]]],
+        calls: list[tuple[str, str | None, int, tuple[str, int | None, int | None], tuple[str | None, bool, bool]]],
         schema: Schema,
     ) -> None: ...

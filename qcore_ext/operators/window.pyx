@@ -4,7 +4,7 @@ All rows of a partition come to one driver. Rows go out in their order, the call
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.aggregate_calls cimport AggregateCalls, CallResult, CallState, result_column
 from qcore_ext.compute.aggregate_state cimport AggregateState, state_free
@@ -17,12 +17,14 @@ from qcore_ext.data.schema cimport (
     schema_new, type_equal,
 )
 from qcore_ext.data.widening cimport raise_types_differ
+from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.structures.frame_aggregates cimport frame_state
+from qcore_ext.structures.previous_places cimport previous_places
 from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_column, row_store_new
 from qcore_ext.structures.sort_order cimport SortOrder
 from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
@@ -30,6 +32,7 @@ from qcore_ext.structures.window_frames cimport FRAME_GROUPS, FRAME_RANGE, FRAME
 from qcore_ext.structures.widened_rows cimport row_store_widened
 from qcore_ext.structures.window_rows cimport WindowRows, window_rows_free, window_rows_init
 
+from qcore_ext.compute.aggregate_calls import COLLECTED, INDIFFERENT_TO_REPEATS
 from qcore_ext.ground.status import PlanError
 
 cdef enum:
@@ -71,6 +74,9 @@ MODES = {"rows": FRAME_ROWS, "range": FRAME_RANGE, "groups": FRAME_GROUPS}
 ctypedef struct WindowCall:
     int kind
     int32_t argument            # column, or -1
+    int32_t second              # column, or -1
+    bint distinct
+    bint ignores_nulls
     int64_t number              # of lag, lead, ntile, nth_value
     Frame frame
     const CallState* states     # of an aggregate, borrowed
@@ -90,9 +96,11 @@ cdef class Window(Operator):
     partition_keys : list of str
     order : list of (str, bool, bool)
         Column, descending, nulls first.
-    calls : list of (str, str or None, int, (str, int or None, int or None))
+    calls : list of (str, str or None, int, (str, int or None, int or None), (str or None, bool, bool))
         Function, argument column, number (distance of lag and lead, which of nth_value, how many of ntile), and the
-        frame: 'rows', 'range' or 'groups', its start and end from the current row on, None for the partition's.
+        frame: 'rows', 'range' or 'groups', its start and end from the current row on, None for the partition's. Then
+        an aggregate's second argument and whether it takes each value once, and whether a function of another row's
+        value passes over nulls.
     schema : Schema
         Of the output: the input's columns, then one a call.
     """
@@ -119,7 +127,9 @@ cdef class Window(Operator):
         self.descriptions = list(calls)
         self.n_calls = <int32_t> len(calls)
         self.calls = <WindowCall*> struct_new((self.n_calls + 1) * sizeof(WindowCall))
-        for i, (function, _, number, (mode, start, end)) in enumerate(calls):
+        for i, (function, _, number, (mode, start, end), (_, distinct, ignores_nulls)) in enumerate(calls):
+            self.calls[i].distinct = distinct and function not in INDIFFERENT_TO_REPEATS
+            self.calls[i].ignores_nulls = ignores_nulls
             self.calls[i].kind = KINDS.get(function, AGGREGATE)
             self.calls[i].number = number
             self.calls[i].frame.mode = MODES[mode]
@@ -194,15 +204,16 @@ cdef class Window(Operator):
         try:
             for i in range(schema.n_fields):
                 types[i] = schema.fields[i].type
-            for i, (function, argument, _, _) in enumerate(self.descriptions):
-                self.calls[i].argument = -1
-                if argument is not None:
-                    name = argument.encode()
-                    self.calls[i].argument = schema_index(schema, name)
-                    if self.calls[i].argument < 0:
-                        raise PlanError(f"Window of node {self.node_id}: there is no column {argument!r}")
+            for i, (function, argument, _, _, (second, _, _)) in enumerate(self.descriptions):
+                self.calls[i].argument = self.position(schema, argument)
+                self.calls[i].second = self.position(schema, second)
                 if self.calls[i].kind == AGGREGATE:
-                    calls = AggregateCalls([(function, self.calls[i].argument, -1, False)])
+                    taken = self.calls[i].argument
+                    if second is not None:
+                        taken = (taken, self.calls[i].second)
+                    if function in COLLECTED:
+                        raise PlanError(f"Window of node {self.node_id}: {function} has no frames; group instead")
+                    calls = AggregateCalls([(function, taken, -1, False)])
                     calls.check_types(types, schema.n_fields)
                     self.aggregates.append(calls)
                     self.calls[i].states = calls.states
@@ -211,6 +222,17 @@ cdef class Window(Operator):
         finally:
             struct_free(types)
         return 0
+
+    cdef int32_t position(self, CSchema* schema, object column) except -2:
+        """A column's place; -1 for none."""
+        cdef int32_t found
+        if column is None:
+            return -1
+        name = column.encode()
+        found = schema_index(schema, name)
+        if found < 0:
+            raise PlanError(f"Window of node {self.node_id}: there is no column {column!r}")
+        return found
 
     cdef int prepare(self, CSchema* schema) except -1 nogil:
         cdef DataType* types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
@@ -345,6 +367,8 @@ cdef class Window(Operator):
         call.indices = buffer_new(self.account, n * sizeof(uint32_t))
         indices = <uint32_t*> call.indices.data
         call.base = row_store_column(run.rows, call.argument)
+        if call.ignores_nulls and call.base.validity != NULL:
+            return self.take_values_that_are(call, run)
         if call.kind == LAG or call.kind == LEAD:
             for i in range(n):
                 at = i - call.number if call.kind == LAG else i + call.number
@@ -365,6 +389,54 @@ cdef class Window(Operator):
                 at = lo[i] + call.number - 1 if call.number > 0 else -1
             indices[i] = window.perm[at] if at >= lo[i] and at < hi[i] else <uint32_t> NO_ROW
         buffer_unref(frames)
+        return 0
+
+    cdef int take_values_that_are(self, WindowCall* call, SortRun* run) except -1 nogil:
+        """The same, passing over nulls."""
+        cdef const WindowRows* window = &self.window
+        cdef uint32_t* indices = <uint32_t*> call.indices.data
+        cdef Buffer* frames = NULL
+        cdef Buffer* buffer = NULL
+        cdef const uint32_t* lo
+        cdef const uint32_t* hi
+        cdef uint32_t* before           # values that are no nulls before a position
+        cdef uint32_t* places           # their positions
+        cdef int64_t i, wanted
+        cdef int64_t n = window.n
+        try:
+            frames = self.find_frames(call, run)
+            lo = window.part_begin if call.kind <= LEAD else <const uint32_t*> frames.data
+            hi = window.part_end if call.kind <= LEAD else <const uint32_t*> frames.data + n
+            buffer = buffer_new(self.account, (2 * n + 1) * sizeof(uint32_t))
+            before = <uint32_t*> buffer.data
+            places = before + n + 1
+            before[0] = 0
+            for i in range(n):
+                places[before[i]] = <uint32_t> i
+                before[i + 1] = before[i] + bit_get(call.base.validity, window.perm[i])
+            for i in range(n):
+                if call.kind == LAG or call.kind == LEAD:
+                    wanted = call.number if call.kind == LEAD else -call.number
+                    if wanted > 0:
+                        wanted += <int64_t> before[i + 1] - 1
+                    elif wanted < 0:
+                        wanted += before[i]
+                    else:
+                        indices[i] = window.perm[i]
+                        continue
+                elif call.kind == LAST_VALUE:
+                    wanted = <int64_t> before[hi[i]] - 1
+                else:
+                    wanted = <int64_t> before[lo[i]] + (call.number - 1 if call.kind == NTH_VALUE else 0)
+                    if call.kind == NTH_VALUE and call.number < 1:
+                        wanted = -1
+                if <int64_t> before[lo[i]] <= wanted < <int64_t> before[hi[i]]:
+                    indices[i] = window.perm[places[wanted]]
+                else:
+                    indices[i] = NO_ROW
+        finally:
+            buffer_unref(frames)
+            buffer_unref(buffer)
         return 0
 
     cdef int aggregate(self, int32_t number, SortRun* run) except -1 nogil:
@@ -394,28 +466,80 @@ cdef class Window(Operator):
 
     cdef int aggregate_frames(self, int32_t number, uint32_t* lo, uint32_t* hi, int64_t n_frames) except -1 nogil:
         cdef WindowCall* call = &self.calls[number]
+        cdef const WindowRows* window = &self.window
+        cdef const uint32_t* perm = window.perm
+        cdef const uint32_t* previous = NULL
+        cdef Buffer* places = NULL
+        cdef Buffer* firsts = NULL
+        cdef int64_t n = window.n
+        try:
+            if call.distinct:
+                places = previous_places(
+                    self.columns[call.argument], perm, window.part_begin, n, self.account
+                )
+                previous = <const uint32_t*> places.data
+                if call.frame.from_first:
+                    # Frames that all begin with the partition: only the first of equal values ever counts.
+                    firsts = self.keep_firsts(previous, lo, hi, n_frames, &n)
+                    perm = <const uint32_t*> firsts.data
+                    previous = NULL
+            self.states_of_frames(number, perm, n, previous, lo, hi, n_frames)
+        finally:
+            buffer_unref(places)
+            buffer_unref(firsts)
+        return 0
+
+    cdef Buffer* keep_firsts(
+        self, const uint32_t* previous, uint32_t* lo, uint32_t* hi, int64_t n_frames, int64_t* n_kept,
+    ) except NULL nogil:
+        """The rows whose value does not stand before them in their partition; lo and hi become positions among
+        them.
+        """
+        cdef const WindowRows* window = &self.window
+        cdef Buffer* buffer = buffer_new(self.account, (2 * window.n + 1) * sizeof(uint32_t))
+        cdef uint32_t* kept = <uint32_t*> buffer.data
+        cdef uint32_t* before = kept + window.n
+        cdef int64_t i
+        before[0] = 0
+        for i in range(window.n):
+            kept[before[i]] = window.perm[i]
+            before[i + 1] = before[i] + (previous[i] == 0)
+        for i in range(n_frames):
+            lo[i] = before[lo[i]]
+            hi[i] = before[hi[i]]
+        n_kept[0] = before[window.n]
+        return buffer
+
+    cdef int states_of_frames(
+        self, int32_t number, const uint32_t* perm, int64_t n, const uint32_t* previous, const uint32_t* lo,
+        const uint32_t* hi, int64_t n_frames,
+    ) except -1 nogil:
+        cdef WindowCall* call = &self.calls[number]
         cdef const DataType* type = &self.result_schema.fields[self.n_columns + number].type
         cdef AggregateState[2] states
         cdef DataType none
-        cdef Column* column = NULL
+        cdef Column* columns[2]
+        cdef int32_t n_columns = 0
         cdef Buffer* copy = NULL
         cdef uint32_t* bounds
-        cdef int64_t i
         cdef int32_t s
         memset(&none, 0, sizeof(DataType))
         memset(&states[0], 0, 2 * sizeof(AggregateState))
         if call.argument >= 0:
-            column = self.columns[call.argument]
+            columns[0] = self.columns[call.argument]
+            n_columns = 1
+        if call.second >= 0:
+            columns[1] = self.columns[call.second]
+            n_columns = 2
         try:
             copy = buffer_new(self.account, 2 * n_frames * sizeof(uint32_t))
             bounds = <uint32_t*> copy.data
             for s in range(call.n_states):
-                for i in range(n_frames):
-                    bounds[i] = lo[i]
-                    bounds[n_frames + i] = hi[i]
+                memcpy(bounds, lo, n_frames * sizeof(uint32_t))
+                memcpy(bounds + n_frames, hi, n_frames * sizeof(uint32_t))
                 frame_state(
-                    &states[s], call.states[s].kind, &column.type if column != NULL else &none, column,
-                    self.window.perm, self.window.n, bounds, bounds + n_frames, n_frames, self.account,
+                    &states[s], call.states[s].kind, &columns[0].type if n_columns > 0 else &none, columns, n_columns,
+                    perm, n, previous, bounds, bounds + n_frames, n_frames, self.account,
                 )
             call.base = result_column(call.result, states, type, 0, n_frames, self.account)
         finally:

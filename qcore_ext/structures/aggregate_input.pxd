@@ -1,6 +1,6 @@
-"""What an aggregate reads of one vector: its argument, widened, and which rows take part. Floor E3."""
+"""What an aggregate reads of one vector: its arguments, widened, and which rows take part. Floor E3."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.compute.aggregate_calls cimport CallInput
 from qcore_ext.data.column cimport Vector
@@ -11,17 +11,18 @@ from qcore_ext.structures.group_table cimport GroupTable
 
 ctypedef struct AggregateInput:
     CallInput call
-    GroupTable* pairs           # owned; distinct: the (group, value) pairs met so far
+    GroupTable* pairs           # owned; distinct: the (group, values) met so far
+    int32_t n_compared          # distinct: arguments that make up the values
     Buffer* room                # owned
     # Of the vector last loaded:
-    Vector vector
+    Vector[2] vectors           # the first two arguments, widened
     const uint8_t* mask         # NULL: every row takes part
     bint nothing                # no row takes part
 
 
-# `type` of the argument; NULL when there is none.
+# `types` of all that is loaded.
 cdef int aggregate_input_init(
-    AggregateInput* input, MemoryAccount* account, const CallInput* call, const DataType* type,
+    AggregateInput* input, MemoryAccount* account, const CallInput* call, const DataType* types,
 ) except -1 nogil
 cdef void aggregate_input_free(AggregateInput* input) noexcept nogil
 # `loaded`: the vectors of all inputs; `groups` NULL: all rows are of group 0.

@@ -1,12 +1,13 @@
-"""What an aggregate reads of one vector: its argument, widened, and which rows take part. Floor E3."""
+"""What an aggregate reads of one vector: its arguments, widened, and which rows take part. Floor E3."""
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from qcore_ext.compute.aggregate_calls cimport ARGUMENTS_MAX
 from qcore_ext.compute.aggregate_state cimport state_widen
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, DataType, phys_width
-from qcore_ext.ground.bitmap cimport bit_get, bit_set
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.structures.group_table cimport group_table_assign, group_table_free, group_table_new
@@ -23,29 +24,38 @@ ctypedef fused Word:
     uint64_t
     Wide
 
+ctypedef struct Gathered:
+    # Distinct: an argument of the rows that take part.
+    char values[VECTOR_ROWS * 16]
+    uint8_t validity[VECTOR_BITMAP_BYTES]
+
 ctypedef struct Room:
-    char widened[VECTOR_ROWS * 8]
-    char values[VECTOR_ROWS * 16]       # distinct: of the rows that take part, gathered
+    char widened[2][16384]              # VECTOR_ROWS numbers of eight bytes
     uint8_t mask[VECTOR_BITMAP_BYTES]
     uint32_t rows[VECTOR_ROWS]
     uint32_t groups[VECTOR_ROWS]
     uint32_t pairs[VECTOR_ROWS]
     uint8_t met[VECTOR_ROWS]
+    Gathered gathered[1]                # n_compared
 
 
 cdef int aggregate_input_init(
-    AggregateInput* input, MemoryAccount* account, const CallInput* call, const DataType* type,
+    AggregateInput* input, MemoryAccount* account, const CallInput* call, const DataType* types,
 ) except -1 nogil:
-    cdef DataType[2] types
+    cdef DataType[ARGUMENTS_MAX + 1] compared
+    cdef int32_t k
     memset(input, 0, sizeof(AggregateInput))
     input.call = call[0]
-    input.room = buffer_new(account, sizeof(Room))
     if call.distinct:
-        memset(&types[0], 0, sizeof(DataType))
-        types[0].id = TYPE_UINT32
-        types[0].phys = PHYS_U32
-        types[1] = type[0]
-        input.pairs = group_table_new(account, types, 2, NULL)
+        input.n_compared = max(call.n_required, <int32_t> 1)
+    input.room = buffer_new(account, sizeof(Room) + input.n_compared * sizeof(Gathered))
+    if call.distinct:
+        memset(&compared[0], 0, sizeof(DataType))
+        compared[0].id = TYPE_UINT32
+        compared[0].phys = PHYS_U32
+        for k in range(input.n_compared):
+            compared[k + 1] = types[call.arguments[k]]
+        input.pairs = group_table_new(account, compared, input.n_compared + 1, NULL)
     return 0
 
 
@@ -75,27 +85,42 @@ cdef void gather_vector(const Vector* vector, const uint32_t* rows, int64_t n, c
         gather[uint8_t](<const uint8_t*> vector.values, rows, n, <uint8_t*> out)
 
 
+cdef void gather_validity(const uint8_t* validity, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
+    cdef int64_t i
+    memset(out, 0xFF, VECTOR_BITMAP_BYTES)
+    for i in range(n):
+        if not bit_get(validity, rows[i]):
+            bit_clear(out, i)
+
+
 cdef int keep_first_of_pairs(
-    AggregateInput* input, const Vector* vector, const uint32_t* groups, int64_t n,
+    AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
 ) except -1 nogil:
-    """Narrow the mask to rows whose (group, value) was not met before."""
+    """Narrow the mask to rows whose (group, values) were not met before."""
     cdef Room* room = <Room*> input.room.data
-    cdef Vector[2] keys
+    cdef Vector[ARGUMENTS_MAX + 1] keys
+    cdef const Vector* vector
     cdef int64_t before = input.pairs.n_groups
     cdef int64_t count = 0
     cdef int64_t i, fresh
+    cdef int32_t k
     for i in range(n):
         if input.mask == NULL or bit_get(input.mask, i):
             room.rows[count] = <uint32_t> i
             room.groups[count] = groups[i] if groups != NULL else 0
             count += 1
-    gather_vector(vector, room.rows, count, room.values)
     keys[0].phys = PHYS_U32
     keys[0].values = room.groups
     keys[0].validity = NULL
-    keys[1].phys = vector.phys
-    keys[1].values = room.values
-    keys[1].validity = NULL
+    for k in range(input.n_compared):
+        vector = &loaded[input.call.arguments[k]]
+        gather_vector(vector, room.rows, count, room.gathered[k].values)
+        keys[k + 1].phys = vector.phys
+        keys[k + 1].values = room.gathered[k].values
+        keys[k + 1].validity = NULL
+        if vector.validity != NULL:
+            gather_validity(vector.validity, room.rows, count, room.gathered[k].validity)
+            keys[k + 1].validity = room.gathered[k].validity
     group_table_assign(input.pairs, keys, count, room.pairs)
     memset(room.mask, 0, VECTOR_BITMAP_BYTES)
     memset(room.met, 0, count)
@@ -131,6 +156,7 @@ cdef int aggregate_input_load(
     cdef Room* room = <Room*> input.room.data
     cdef const Vector* vector = NULL
     cdef const Vector* filter
+    cdef int32_t k
     input.mask = NULL
     input.nothing = False
     if input.call.filter >= 0:
@@ -145,9 +171,12 @@ cdef int aggregate_input_load(
     if input.call.nulls and vector.validity == NULL:
         input.nothing = True
         return 0
-    if vector.validity != NULL:
-        restrict(input, vector.validity, input.call.nulls, n)
+    for k in range(input.call.n_required):
+        vector = &loaded[input.call.arguments[k]]
+        if vector.validity != NULL:
+            restrict(input, vector.validity, input.call.nulls, n)
     if input.call.distinct:
-        keep_first_of_pairs(input, vector, groups, n)
-    state_widen(vector, n, room.widened, &input.vector)
+        keep_first_of_pairs(input, loaded, groups, n)
+    for k in range(min(input.call.n_arguments, <int32_t> 2)):
+        state_widen(&loaded[input.call.arguments[k]], n, room.widened[k], &input.vectors[k])
     return 0

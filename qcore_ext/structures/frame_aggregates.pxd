@@ -1,15 +1,16 @@
 """One aggregate's state for many stretches of rows. Floor E3."""
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.compute.aggregate_state cimport AggregateState
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport MemoryAccount
 
-# Group f of `out` (initialised here) takes the rows at positions lo[f]..hi[f] of 0..n; perm[p] is the row of `column`
-# at position p. `column` is NULL for a count of rows. Uses up lo and hi.
+# Group f of `out` (initialised here) takes the rows at positions lo[f]..hi[f] of 0..n; perm[p] is the row of the
+# `columns` at position p. There are no columns for a count of rows. `previous`, if not NULL, is one more than the
+# position before p where the same value stands, or 0: each value then counts once a stretch. Uses up lo and hi.
 cdef int frame_state(
-    AggregateState* out, int kind, const DataType* type, Column* column, const uint32_t* perm, int64_t n,
-    uint32_t* lo, uint32_t* hi, int64_t n_frames, MemoryAccount* account,
+    AggregateState* out, int kind, const DataType* type, Column** columns, int32_t n_columns, const uint32_t* perm,
+    int64_t n, const uint32_t* previous, uint32_t* lo, uint32_t* hi, int64_t n_frames, MemoryAccount* account,
 ) except -1 nogil

@@ -2,38 +2,40 @@
 
 Sixteen rows make a node, sixteen nodes one of the next level. A stretch takes at each level what does not fill a node
 of the next, so it costs at most some thirty merges a level, however long it is and however stretches overlap. Rows meet
-states by state_update and nodes by state_merge: every aggregate that has partial states has frames.
+states by state_update and nodes by state_merge: every aggregate that has partial states has frames. Distinct values
+have no nodes that could be shared: there each stretch reads its rows.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from qcore_ext.compute.aggregate_state cimport (
-    AggregateState, state_column, state_extend, state_free, state_init, state_merge, state_n_columns, state_update,
+    STATE_COLUMNS_MAX, AggregateState, state_column, state_extend, state_free, state_init, state_merge, state_n_columns,
+    state_update,
     state_widen,
 )
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, Column, Vector, VectorScratch, column_load_narrow, column_ref, column_unref,
+    VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch, column_load_narrow, column_ref, column_unref,
 )
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 
 cdef enum:
     NODE_SHIFT = 4
-    COLUMNS_MAX = 3             # of a state
 
 
 ctypedef struct Room:
-    VectorScratch scratch[3]
-    char widened[3][16384]      # VECTOR_ROWS numbers of eight bytes
+    VectorScratch scratch[STATE_COLUMNS_MAX]
+    char widened[STATE_COLUMNS_MAX][16384]      # VECTOR_ROWS numbers of eight bytes
     uint32_t groups[2048]
     uint32_t rows[2048]
+    uint8_t both[256]           # a mask: rows where neither of two arguments is null
     uint8_t all_rows[256]       # a mask; without one, a state takes every group for fed, and frames may be empty
 
 
 ctypedef struct Feed:
     # What the states of one level are read from, and the pairs (group, row) still to be fed.
-    Column* columns[3]          # owned; of rows, or of a level's states
+    Column* columns[STATE_COLUMNS_MAX]          # owned; of rows, or of a level's states
     int32_t n_columns
     bint merging
     const uint32_t* perm        # NULL: a row's number is its position
@@ -43,10 +45,11 @@ ctypedef struct Feed:
 
 cdef int feed_flush(Feed* feed, AggregateState* target, int64_t n_groups) except -1 nogil:
     cdef Room* room = feed.room
-    cdef Vector[3] loaded
-    cdef Vector[3] wide
+    cdef Vector[STATE_COLUMNS_MAX] loaded
+    cdef Vector[STATE_COLUMNS_MAX] wide
     cdef const uint8_t* mask = room.all_rows
     cdef int32_t c
+    cdef int64_t i
     if feed.n == 0:
         return 0
     account_check(target.account)
@@ -55,6 +58,10 @@ cdef int feed_flush(Feed* feed, AggregateState* target, int64_t n_groups) except
         state_widen(&loaded[c], feed.n, room.widened[c], &wide[c])
         if c == 0 and loaded[0].validity != NULL:
             mask = loaded[0].validity
+        elif c > 0 and not feed.merging and loaded[c].validity != NULL:
+            for i in range(VECTOR_BITMAP_BYTES):
+                room.both[i] = mask[i] & loaded[c].validity[i]
+            mask = room.both
     if feed.merging:
         state_merge(target, n_groups, room.groups, feed.n, wide, mask)
     else:
@@ -103,6 +110,18 @@ cdef int feed_level(
     return feed_flush(feed, out, n_frames)
 
 
+cdef int feed_distinct(
+    Feed* feed, AggregateState* out, const uint32_t* previous, const uint32_t* lo, const uint32_t* hi, int64_t n_frames,
+) except -1 nogil:
+    """Give each stretch the rows whose value does not stand before them within it."""
+    cdef int64_t f, at
+    for f in range(n_frames):
+        for at in range(lo[f], hi[f]):
+            if previous[at] <= lo[f]:
+                feed_stretch(feed, out, n_frames, <uint32_t> f, at, at + 1)
+    return feed_flush(feed, out, n_frames)
+
+
 cdef int feed_climb(Feed* feed, AggregateState* level, int64_t n, MemoryAccount* account) except -1 nogil:
     """Make the next level's states of the n rows or nodes of this one, and read from them from now on."""
     cdef int64_t n_nodes = (n + (1 << NODE_SHIFT) - 1) >> NODE_SHIFT
@@ -131,9 +150,10 @@ cdef void feed_release(Feed* feed) noexcept nogil:
 
 
 cdef int frame_state(
-    AggregateState* out, int kind, const DataType* type, Column* column, const uint32_t* perm, int64_t n,
-    uint32_t* lo, uint32_t* hi, int64_t n_frames, MemoryAccount* account,
+    AggregateState* out, int kind, const DataType* type, Column** columns, int32_t n_columns, const uint32_t* perm,
+    int64_t n, const uint32_t* previous, uint32_t* lo, uint32_t* hi, int64_t n_frames, MemoryAccount* account,
 ) except -1 nogil:
+    cdef int32_t c
     cdef AggregateState level
     cdef Feed feed
     cdef Buffer* room = NULL
@@ -146,10 +166,12 @@ cdef int frame_state(
         feed.room = <Room*> room.data
         memset(feed.room.all_rows, 0xFF, sizeof(feed.room.all_rows))
         feed.perm = perm
-        if column != NULL:
-            feed.columns[0] = column_ref(column)
-            feed.n_columns = 1
-        while True:
+        for c in range(n_columns):
+            feed.columns[c] = column_ref(columns[c])
+            feed.n_columns += 1
+        if previous != NULL:
+            feed_distinct(&feed, out, previous, lo, hi, n_frames)
+        while previous == NULL:
             feed_level(&feed, out, lo, hi, n_frames, &more)
             if not more:
                 break

@@ -2,12 +2,13 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport CallState
+from qcore_ext.compute.aggregate_calls cimport CallCollection, CallState
 from qcore_ext.compute.aggregate_state cimport AggregateState
 from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.structures.aggregate_input cimport AggregateInput
+from qcore_ext.structures.collected_values cimport CollectedValues
 from qcore_ext.structures.group_table cimport GroupTable
 
 
@@ -18,6 +19,8 @@ ctypedef struct GroupPlan:
     int32_t n_keys
     int32_t n_inputs
     int32_t n_states
+    int32_t n_collections
+    const CallCollection* collections
     const DataType* types       # of the vectors
     const DataType* state_types     # what each state was made for
     const CallState* states
@@ -29,6 +32,7 @@ ctypedef struct GroupSet:
     const GroupPlan* plan       # borrowed
     GroupTable* table           # owned
     AggregateState* states      # owned; plan.n_states, behind the struct
+    CollectedValues* collected  # owned; plan.n_collections, behind the states
 
 
 # `scratch` as group_table_new's.

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from qcore_ext.compute.aggregate_calls cimport CallInput
 from qcore_ext.compute.aggregate_state cimport (
     AggregateState, state_clear, state_extend, state_free, state_init, state_merge, state_n_columns, state_update,
     state_widen,
@@ -9,20 +10,31 @@ from qcore_ext.compute.aggregate_state cimport (
 from qcore_ext.data.column cimport Vector, VectorScratch
 from qcore_ext.ground.memory cimport Buffer, struct_free, struct_new
 from qcore_ext.structures.aggregate_input cimport AggregateInput, aggregate_input_load
+from qcore_ext.structures.collected_values cimport (
+    CollectedValues, collected_append, collected_clear, collected_finish, collected_free, collected_init,
+)
 from qcore_ext.structures.group_table cimport (
     group_table_assign, group_table_clear, group_table_free, group_table_new,
 )
 
 
 cdef GroupSet* group_set_new(const GroupPlan* plan, Buffer* scratch) except NULL nogil:
-    cdef GroupSet* groups = <GroupSet*> struct_new(sizeof(GroupSet) + plan.n_states * sizeof(AggregateState))
+    cdef int64_t states_bytes = plan.n_states * <int64_t> sizeof(AggregateState)
+    cdef GroupSet* groups = <GroupSet*> struct_new(
+        sizeof(GroupSet) + states_bytes + plan.n_collections * <int64_t> sizeof(CollectedValues)
+    )
+    cdef const CallInput* input
     cdef int32_t i
     cdef bint done = False
     groups.plan = plan
     groups.states = <AggregateState*> (groups + 1)
+    groups.collected = <CollectedValues*> (groups.states + plan.n_states)
     try:
         for i in range(plan.n_states):
             state_init(&groups.states[i], plan.account, plan.states[i].kind, &plan.state_types[i])
+        for i in range(plan.n_collections):
+            input = &plan.inputs[plan.collections[i].input].call
+            collected_init(&groups.collected[i], plan.account, &plan.collections[i], input, plan.types)
         groups.table = group_table_new(plan.account, plan.types, plan.n_keys, scratch)
         done = True
     finally:
@@ -37,6 +49,8 @@ cdef void group_set_free(GroupSet* groups) noexcept nogil:
         return
     for i in range(groups.plan.n_states):
         state_free(&groups.states[i])
+    for i in range(groups.plan.n_collections):
+        collected_free(&groups.collected[i])
     group_table_free(groups.table)
     struct_free(groups)
 
@@ -45,6 +59,8 @@ cdef int group_set_clear(GroupSet* groups) except -1 nogil:
     cdef int32_t i
     for i in range(groups.plan.n_states):
         state_clear(&groups.states[i])
+    for i in range(groups.plan.n_collections):
+        collected_clear(&groups.collected[i])
     return group_table_clear(groups.table)
 
 
@@ -75,7 +91,10 @@ cdef int group_set_update(
     for i in range(plan.n_states):
         input = &plan.inputs[plan.states[i].input]
         if not input.nothing:
-            state_update(&groups.states[i], n_groups, numbers, n, &input.vector, input.mask)
+            state_update(&groups.states[i], n_groups, numbers, n, input.vectors, input.mask)
+    for i in range(plan.n_collections):
+        input = &plan.inputs[plan.collections[i].input]
+        collected_append(&groups.collected[i], vectors, numbers, n, input.mask)
     return 0
 
 
@@ -99,4 +118,6 @@ cdef int group_set_complete(GroupSet* groups, int64_t n_groups) except -1 nogil:
     cdef int32_t i
     for i in range(groups.plan.n_states):
         state_extend(&groups.states[i], n_groups)
+    for i in range(groups.plan.n_collections):
+        collected_finish(&groups.collected[i], n_groups)
     return 0

@@ -33,6 +33,8 @@ cdef class SortOrder:
     cdef int resolve(self, CSchema* schema) except -1
 
 
+# Share a prefix's bits among keys of these physical types; gives first_open.
+cdef int32_t sort_prefix_layout(SortKey* parts, const uint8_t* phys, int32_t n_keys) noexcept nogil
 # keys[k]: the values of key k's column; any number of rows.
 cdef void sort_prefixes(
     const SortKey* parts, int32_t n_keys, const Vector* keys, int64_t n, uint64_t* prefixes,

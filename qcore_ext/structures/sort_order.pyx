@@ -90,11 +90,9 @@ cdef class SortOrder:
 
     cdef int resolve(self, CSchema* schema) except -1:
         cdef int32_t k, column
-        cdef int bits
-        cdef int room = 64
         cdef SortKey* part
         cdef uint8_t phys
-        self.first_open = self.n_keys
+        cdef bytes kinds = b""
         for k, (name, descending, nulls_first) in enumerate(self.keys):
             text = name.encode()
             column = schema_index(schema, text)
@@ -109,16 +107,27 @@ cdef class SortOrder:
             part.column = column
             part.descending = descending
             part.nulls_first = nulls_first
-            bits = value_bits(phys)
-            part.bits = <uint8_t> max(min(bits, room - 1), 0)
-            room = max(room - 1 - part.bits, 0)
-            part.shift = <uint8_t> room
-            if self.first_open == self.n_keys:
-                if part.bits < bits or phys == PHYS_VIEW or phys == PHYS_I128:
-                    self.first_open = k
-                elif room == 0:
-                    self.first_open = k + 1
+            kinds += bytes([phys])
+        self.first_open = sort_prefix_layout(self.parts, <const uint8_t*> <const char*> kinds, self.n_keys)
         return 0
+
+
+cdef int32_t sort_prefix_layout(SortKey* parts, const uint8_t* phys, int32_t n_keys) noexcept nogil:
+    cdef int32_t first_open = n_keys
+    cdef int room = 64
+    cdef int bits
+    cdef int32_t k
+    for k in range(n_keys):
+        bits = value_bits(phys[k])
+        parts[k].bits = <uint8_t> max(min(bits, room - 1), 0)
+        room = max(room - 1 - parts[k].bits, 0)
+        parts[k].shift = <uint8_t> room
+        if first_open == n_keys:
+            if parts[k].bits < bits or phys[k] == PHYS_VIEW or phys[k] == PHYS_I128:
+                first_open = k
+            elif room == 0:
+                first_open = k + 1
+    return first_open
 
 
 # --- prefixes: every value as an unsigned number of value_bits(phys) bits ---

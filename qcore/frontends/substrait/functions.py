@@ -46,6 +46,12 @@ _SAME_AGGREGATE = {
     "first_value": "first",
     "last_value": "last",
     "every": "bool_and",
+    "covar": "covar_samp",
+    "percentile_cont": "quantile_cont",
+    "percentile_disc": "quantile_disc",
+    "approx_percentile_cont": "quantile_cont",
+    "approx_median": "median",
+    "listagg": "string_agg",
 }
 # The column, made by readers of aggregates, of which GROUPING() takes bits.
 GROUPING_ID = "$grouping_id"

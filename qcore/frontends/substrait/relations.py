@@ -306,31 +306,36 @@ class RelationReader:
     def _measure(self, message: Any, scope: Scope) -> AggregateCall:
         function = message.measure
         written = self.expressions.function_name(function.function_reference)
-        name = aggregate_name(written)
-        if function.sorts:
-            raise PlanError(f"ORDER BY inside {written}() is not supported yet")
+        # An exact answer is as good as the best approximate one.
+        is_count = written == "approx_distinct"
+        name = "count" if is_count else aggregate_name(written)
         if function.phase not in (0, 3):
             raise PlanError("aggregates in partial phases cannot be read; give the plan before it is made distributed")
         arguments = self.expressions.arguments(function.arguments, scope)
-        distinct = function.invocation == _DISTINCT
+        distinct = is_count or function.invocation == _DISTINCT
         if name == "count" and not distinct:
             arguments = tuple(a for a in arguments if not (isinstance(a, Literal) and a.value is not None))
         if name in ("sum", "avg"):
             arguments = tuple(_unwidened(a, scope.schema) for a in arguments)
         where = self.expressions.read(message.filter, scope) if message.HasField("filter") else None
         wish = _name_of(arguments[0]) if arguments else "rows"
-        return AggregateCall(self.names.new(f"{name}_{wish}"), name, arguments, distinct, where)
+        keys, order = self._order(function.sorts, scope)
+        return AggregateCall(self.names.new(f"{name}_{wish}"), name, (*arguments, *keys), distinct, where, order)
+
+    def _order(self, sorts: Any, scope: Scope) -> tuple[tuple[Expr, ...], tuple[tuple[bool, bool], ...]]:
+        """Expressions to order by, and (descending, nulls first) of each."""
+        for sort in sorts:
+            if sort.direction not in DIRECTIONS:
+                raise PlanError("clustered or custom sort orders are not supported")
+        keys = tuple(self.expressions.read(sort.expr, scope) for sort in sorts)
+        return keys, tuple(DIRECTIONS[sort.direction] for sort in sorts)
 
     def _sort(self, message: Any) -> Relation:
         child = self.read(message.input)
         scope = child.scope()
         keys: list[SortKey] = []
         computed: dict[str, Expr] = {}
-        for sort in message.sorts:
-            if sort.direction not in DIRECTIONS:
-                raise PlanError("clustered or custom sort orders are not supported")
-            descending, nulls_first = DIRECTIONS[sort.direction]
-            expr = self.expressions.read(sort.expr, scope)
+        for expr, (descending, nulls_first) in zip(*self._order(message.sorts, scope), strict=True):
             if isinstance(expr, Column):
                 name = expr.name
             else:

@@ -6,15 +6,15 @@ Calls over the same partitions and order share a node. What they take that is no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Case, Cast, Column, Expr, Literal, call, col
+from qcore.expression import Case, Cast, Column, Expr, Literal, call, col, walk
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.functions import aggregate_name
-from qcore.functions import aggregate_type, expr_type, is_aggregate
+from qcore.functions import KEEP_VALUES, PAIRS, aggregate_type, expr_type, is_aggregate
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
 from qcore.schema import project_schema, same_type
@@ -28,6 +28,9 @@ _NUMBERS = frozenset({"row_number", "rank", "dense_rank", "ntile", "partition_ro
 _FRACTIONS = frozenset({"percent_rank", "cume_dist"})
 _NUMBERED = frozenset({"lag", "lead", "nth_value"})
 _VALUES = _NUMBERED | {"first_value", "last_value"}
+# The first word of a text constant among the partitions; the second is a number, the others say what the message has no
+# place for.
+MARKER = "$window"
 _WHOLE = WindowFrame("rows", None, None)
 _NEXT_IS = {"lag": -1, "lead": 1}
 
@@ -56,22 +59,30 @@ class WindowReader:
     def read(self, position: int, message: Any) -> None:
         """Take in the window function at this position of the projection."""
         name = self.expressions.function_name(message.function_reference)
-        if message.invocation == _DISTINCT:
-            raise PlanError(f"{name}(DISTINCT …) OVER is not supported yet")
         order = tuple(self._sort_key(sort) for sort in message.sorts)
-        group = self._group(tuple(self._column(part) for part in message.partitions), order)
+        partitions = [self.expressions.read(part, self.scope) for part in message.partitions]
+        flags = {flag for part in partitions for flag in _flags(part)}
+        if message.invocation == _DISTINCT:
+            flags.add("distinct")
+        group = self._group(tuple(self._named(part) for part in partitions if not _flags(part)), order)
         arguments = self.expressions.arguments(message.arguments, self.scope)
         frame = self._frame(message, order)
+        if "groups" in flags:
+            frame = replace(frame, mode="groups")
         if name not in _NUMBERS | _FRACTIONS | _VALUES:
             if not is_aggregate(aggregate_name(name)):
                 raise PlanError(f"the window function {name} is not supported yet")
             name = aggregate_name(name)
+            if name in KEEP_VALUES:
+                raise PlanError(f"{name} has no frames; use it with GROUP BY")
             literal = len(arguments) == 1 and isinstance(arguments[0], Literal) and arguments[0].value is not None
             if name == "count" and literal:
                 arguments = ()
-        if len(arguments) > (3 if name in _NEXT_IS else 2 if name in _VALUES else 1):
+        if len(arguments) > (3 if name in _NEXT_IS else 2 if name in _VALUES | PAIRS else 1):
             raise PlanError(f"the window function {name} with {len(arguments)} arguments is not supported yet")
-        self.values[position] = self._value(group, name, arguments, frame)
+        if name in PAIRS:
+            arguments = tuple(self._floats(argument) for argument in arguments)
+        self.values[position] = self._value(group, name, arguments, frame, flags)
 
     def node(self) -> PlanNode:
         """The input with a column for every call, and for what they take."""
@@ -86,7 +97,13 @@ class WindowReader:
             node = Window(self.ids.new(), schema, node, group.partition_by, group.order_by, tuple(group.calls))
         return node
 
-    def _value(self, group: _Group, name: str, arguments: Sequence[Expr], frame: WindowFrame) -> Expr:
+    def _floats(self, expr: Expr) -> Expr:
+        return expr if expr_type(expr, self.scope.schema) == pa.float64() else Cast(expr, pa.float64())
+
+    def _value(
+        self, group: _Group, name: str, arguments: Sequence[Expr], frame: WindowFrame, flags: set[str]
+    ) -> Expr:
+        ignore_nulls = "ignore_nulls" in flags
         if name == "ntile":
             number = self._number(name, arguments, 0)
             if number < 1:
@@ -98,9 +115,10 @@ class WindowReader:
             return Literal(None, expr_type(arguments[0], self.scope.schema))
         argument = self._named(arguments[0]) if arguments else None
         if name not in _NUMBERED:
-            return self._call(group, name, argument, 1, frame)
+            second = self._named(arguments[1]) if len(arguments) > 1 else None
+            return self._call(group, name, argument, 1, frame, second, "distinct" in flags, ignore_nulls)
         number = self._number(name, arguments, 1)
-        value = self._call(group, name, argument, number, frame)
+        value = self._call(group, name, argument, number, frame, ignore_nulls=ignore_nulls)
         if len(arguments) < 3 or (isinstance(arguments[2], Literal) and arguments[2].value is None):
             return value
         place = call("add", self._call(group, "row_number", None, 1, _WHOLE), number * _NEXT_IS[name])
@@ -109,10 +127,22 @@ class WindowReader:
         default, type_ = arguments[2], expr_type(arguments[0], self.scope.schema)
         if not same_type(expr_type(default, self.scope.schema), type_):
             default = Cast(default, type_)
+        if ignore_nulls:
+            return call("coalesce", value, default)
         return Case(((exists, value),), default)
 
-    def _call(self, group: _Group, name: str, argument: str | None, number: int, frame: WindowFrame) -> Column:
-        made = WindowCall(self.names.new(name), name, argument, number, frame)
+    def _call(
+        self,
+        group: _Group,
+        name: str,
+        argument: str | None,
+        number: int,
+        frame: WindowFrame,
+        second: str | None = None,
+        distinct: bool = False,
+        ignore_nulls: bool = False,
+    ) -> Column:
+        made = WindowCall(self.names.new(name), name, argument, number, frame, second, distinct, ignore_nulls)
         group.calls.append(made)
         return Column(made.name)
 
@@ -121,7 +151,7 @@ class WindowReader:
             return pa.int64()
         if made.function in _FRACTIONS:
             return pa.float64()
-        types = [] if made.argument is None else [schema.field(made.argument).type]
+        types = [schema.field(name).type for name in (made.argument, made.second) if name is not None]
         return types[0] if made.function in _VALUES else aggregate_type(made.function, types)
 
     def _number(self, name: str, arguments: Sequence[Expr], place: int) -> int:
@@ -168,6 +198,14 @@ class WindowReader:
             raise PlanError(f"a RANGE frame with a distance over {type_} is not supported yet; order by a number")
         unit = 10**type_.scale if pa.types.is_decimal(type_) else 1
         return WindowFrame("range", start and start * unit, end and end * unit)
+
+
+def _flags(partition: Expr) -> list[str]:
+    """What a comparison that sql_windows put among the partitions says."""
+    for part in walk(partition):
+        if isinstance(part, Literal) and isinstance(part.value, str) and part.value.startswith(f"{MARKER} "):
+            return part.value.split(" ")[2:]
+    return []
 
 
 def _bound(message: Any) -> int | None:

@@ -1,0 +1,35 @@
+"""Moments of pairs by group: covariance, correlation and regression without cancellation. Floor E2."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from qcore_ext.compute.aggregate_state cimport Comoments
+from qcore_ext.data.column cimport Vector
+
+cpdef enum ComomentResult:
+    COVAR_POP = 0
+    COVAR_SAMP = 1
+    CORR = 2
+    REGR_COUNT = 3
+    REGR_AVGX = 4
+    REGR_AVGY = 5
+    REGR_SXX = 6
+    REGR_SYY = 7
+    REGR_SXY = 8
+    REGR_SLOPE = 9
+    REGR_INTERCEPT = 10
+    REGR_R2 = 11
+
+# groups NULL: every row is of group 0. mask NULL: every row takes part.
+cdef void comoments_update(
+    Comoments* moments, const uint32_t* groups, int64_t n, const double* ys, const double* xs, const uint8_t* mask,
+) noexcept nogil
+# The same for rows that are states: vectors of the six columns comoments_out gives.
+cdef void comoments_merge(
+    Comoments* moments, const uint32_t* groups, int64_t n, const Vector* columns,
+) noexcept nogil
+# Column `column` of n states: the count as int64, all others as doubles.
+cdef void comoments_out(const Comoments* moments, int32_t column, int64_t n, char* out) noexcept nogil
+# One result of n groups: REGR_COUNT as int64, all others as doubles; null where it is not defined.
+cdef void comoments_result(
+    const Comoments* moments, int result, int64_t n, char* out, uint8_t* validity,
+) noexcept nogil

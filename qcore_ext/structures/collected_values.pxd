@@ -1,0 +1,42 @@
+"""Values of every group kept until the last row has come: for aggregates of lists, of text and of ranks. Floor E3.
+
+Rows are (group, order keys, value) in growing columns; once all are there, one sort puts each group's values side by
+side and in their order.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from qcore_ext.compute.aggregate_calls cimport CallCollection, CallInput
+from qcore_ext.data.column cimport Column, Vector
+from qcore_ext.data.schema cimport CSchema, DataType
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount
+from qcore_ext.structures.stored_keys cimport StoredKeys
+
+
+ctypedef struct CollectedValues:
+    # Zero-initialised, then collected_init. Belongs to one operator.
+    MemoryAccount* account      # borrowed
+    const CallCollection* call  # borrowed
+    const CallInput* input      # borrowed
+    StoredKeys* rows            # owned; group, keys, value
+    Buffer* order               # owned; uint32 a row: rows by group, in their order; once finished
+    Buffer* begins              # owned; int64 a group and one more: where its rows begin
+
+
+# `types` of all that is loaded.
+cdef int collected_init(
+    CollectedValues* self, MemoryAccount* account, const CallCollection* call, const CallInput* input,
+    const DataType* types,
+) except -1 nogil
+cdef void collected_free(CollectedValues* self) noexcept nogil
+cdef int collected_clear(CollectedValues* self) except -1 nogil
+# n <= VECTOR_ROWS rows of all loaded vectors; groups NULL: all are of group 0; mask NULL: every row takes part.
+cdef int collected_append(
+    CollectedValues* self, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* mask,
+) except -1 nogil
+# No more rows come: sort them.
+cdef int collected_finish(CollectedValues* self, int64_t n_groups) except -1 nogil
+# The results of n groups from start: field `field` of `schema`.
+cdef Column* collected_column(
+    CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil

@@ -1,0 +1,314 @@
+"""Values of every group kept until the last row has come: for aggregates of lists, of text and of ranks. Floor E3."""
+
+from libc.math cimport ceil, floor
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.aggregate_calls cimport (
+    ARGUMENTS_MAX, COLLECT_BETWEEN, COLLECT_FIRST, COLLECT_LAST, COLLECT_LIST, COLLECT_TEXT,
+)
+from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
+from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.column cimport (
+    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, column_new_flat, column_ref, column_take, column_unref,
+    view_data,
+)
+from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, Schema
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.ground.memory cimport (
+    Arena, Owner, arena_new, arena_take, buffer_new, buffer_unref, owner_ref, owner_unref,
+)
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.structures.sort_order cimport SortKey, sort_prefix_layout
+from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
+from qcore_ext.structures.stored_keys cimport (
+    stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
+)
+
+cdef enum:
+    NO_ROW = 0xFFFFFFFF         # as an index: a null row
+
+
+cdef int collected_init(
+    CollectedValues* self, MemoryAccount* account, const CallCollection* call, const CallInput* input,
+    const DataType* types,
+) except -1 nogil:
+    cdef DataType[ARGUMENTS_MAX + 1] columns
+    cdef int32_t k
+    self.account = account
+    self.call = call
+    self.input = input
+    memset(&columns[0], 0, sizeof(DataType))
+    columns[0].id = TYPE_UINT32
+    columns[0].phys = PHYS_U32
+    for k in range(1, input.n_arguments):
+        columns[k] = types[input.arguments[k]]
+    columns[input.n_arguments] = types[input.argument]
+    self.rows = stored_keys_new(account, columns, input.n_arguments + 1)
+    return 0
+
+
+cdef void collected_free(CollectedValues* self) noexcept nogil:
+    stored_keys_free(self.rows)
+    buffer_unref(self.order)
+    buffer_unref(self.begins)
+    self.rows = NULL
+    self.order = NULL
+    self.begins = NULL
+
+
+cdef int collected_clear(CollectedValues* self) except -1 nogil:
+    cdef StoredKeys* rows
+    cdef DataType[ARGUMENTS_MAX + 1] columns
+    cdef int32_t k
+    for k in range(self.rows.n_columns):
+        columns[k] = self.rows.columns[k].type
+    rows = stored_keys_new(self.account, columns, self.rows.n_columns)
+    collected_free(self)
+    self.rows = rows
+    return 0
+
+
+cdef int collected_append(
+    CollectedValues* self, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* mask,
+) except -1 nogil:
+    cdef Vector[ARGUMENTS_MAX + 1] columns
+    cdef uint32_t zeros[VECTOR_ROWS]
+    cdef uint32_t chosen[VECTOR_ROWS]
+    cdef int64_t count = 0
+    cdef int64_t i
+    cdef int32_t k
+    for i in range(n):
+        chosen[count] = <uint32_t> i
+        count += mask == NULL or bit_get(mask, i)
+    if groups == NULL:
+        memset(zeros, 0, n * sizeof(uint32_t))
+    columns[0].phys = PHYS_U32
+    columns[0].values = groups if groups != NULL else zeros
+    columns[0].validity = NULL
+    for k in range(1, self.input.n_arguments):
+        columns[k] = loaded[self.input.arguments[k]]
+    columns[self.input.n_arguments] = loaded[self.input.argument]
+    stored_keys_reserve(self.rows, self.rows.n_rows + count)
+    return stored_keys_append(self.rows, columns, chosen, count)
+
+
+cdef int collected_finish(CollectedValues* self, int64_t n_groups) except -1 nogil:
+    cdef int64_t n = self.rows.n_rows
+    cdef int32_t n_keys = self.input.n_arguments
+    cdef SortKey[ARGUMENTS_MAX + 1] parts
+    cdef Vector[ARGUMENTS_MAX + 1] keys
+    cdef uint8_t[ARGUMENTS_MAX + 1] phys
+    cdef Buffer* validity = NULL
+    cdef Buffer* entries = NULL
+    cdef const SortEntry* entry
+    cdef const uint32_t* groups
+    cdef uint32_t* order
+    cdef int64_t* begins
+    cdef int64_t i
+    cdef int32_t k, first_open
+    self.order = buffer_new(self.account, (n + 1) * sizeof(uint32_t))
+    self.begins = buffer_new(self.account, (n_groups + 1) * sizeof(int64_t))
+    begins = <int64_t*> self.begins.data
+    memset(begins, 0, (n_groups + 1) * sizeof(int64_t))
+    if n == 0:
+        return 0
+    try:
+        validity = buffer_new(self.account, n_keys * (bitmap_bytes(n) + 64))
+        for k in range(n_keys):
+            stored_keys_vector(
+                self.rows, k, 0, n, <uint8_t*> validity.data + k * (bitmap_bytes(n) + 64), &keys[k]
+            )
+            phys[k] = keys[k].phys
+            parts[k].column = k
+            parts[k].descending = k > 0 and self.call.descending[k - 1]
+            parts[k].nulls_first = k > 0 and self.call.nulls_first[k - 1]
+        first_open = sort_prefix_layout(parts, phys, n_keys)
+        entries = sort_columns(keys, n, parts, first_open, n_keys, self.account)
+        entry = <const SortEntry*> entries.data
+        order = <uint32_t*> self.order.data
+        groups = <const uint32_t*> self.rows.columns[0].values.data
+        for i in range(n):
+            order[i] = entry[i].row
+            begins[groups[i] + 1] += 1
+        for i in range(n_groups):
+            begins[i + 1] += begins[i]
+    finally:
+        buffer_unref(validity)
+        buffer_unref(entries)
+    return 0
+
+
+# --- results ---
+
+cdef Column* collected_column(
+    CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil:
+    cdef uint8_t kind = self.call.kind
+    if kind == COLLECT_TEXT:
+        return text_column(self, &schema.fields[field].type, start, n, account)
+    if kind == COLLECT_BETWEEN:
+        return between_column(self, &schema.fields[field].type, start, n, account)
+    if kind == COLLECT_LIST:
+        return list_column(self, schema, field, start, n, account)
+    return picked_column(self, start, n, account)
+
+
+cdef Column* picked_column(CollectedValues* self, int64_t start, int64_t n, MemoryAccount* account) except NULL nogil:
+    """One of the values of each group; null where there is none."""
+    cdef const int64_t* begins = <const int64_t*> self.begins.data + start
+    cdef const uint32_t* order = <const uint32_t*> self.order.data
+    cdef Column* values = NULL
+    cdef Buffer* indices = NULL
+    cdef uint32_t* rows
+    cdef int64_t i, at, count
+    try:
+        values = stored_keys_column(self.rows, self.rows.n_columns - 1, 0, self.rows.n_rows, account)
+        indices = buffer_new(account, (n + 1) * sizeof(uint32_t))
+        rows = <uint32_t*> indices.data
+        for i in range(n):
+            count = begins[i + 1] - begins[i]
+            if count == 0:
+                rows[i] = NO_ROW
+                continue
+            if self.call.kind == COLLECT_FIRST:
+                at = 0
+            elif self.call.kind == COLLECT_LAST:
+                at = count - 1
+            else:
+                at = max(<int64_t> ceil(self.call.fraction * count) - 1, <int64_t> 0)
+            rows[i] = order[begins[i] + at]
+        return column_take(values, rows, n, <Owner*> indices, account)
+    finally:
+        column_unref(values)
+        buffer_unref(indices)
+
+
+cdef Column* between_column(
+    CollectedValues* self, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil:
+    """A point between two neighbours among each group's numbers."""
+    cdef const int64_t* begins = <const int64_t*> self.begins.data + start
+    cdef const uint32_t* order = <const uint32_t*> self.order.data
+    cdef const double* numbers = NULL
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef double place, low, high
+    cdef int64_t i, at, count
+    cdef Column* out = column_new_flat(type, n, True, account, &values, &validity)
+    if self.rows.n_rows > 0:
+        numbers = <const double*> self.rows.columns[self.rows.n_columns - 1].values.data
+    for i in range(n):
+        count = begins[i + 1] - begins[i]
+        if count == 0:
+            (<double*> values.data)[i] = 0
+            bit_clear(validity, i)
+            continue
+        place = self.call.fraction * (count - 1)
+        at = begins[i] + <int64_t> floor(place)
+        low = numbers[order[at]]
+        if place > floor(place):
+            high = numbers[order[at + 1]]
+            # Equal infinities have no difference.
+            low = low if low == high else low + (high - low) * (place - floor(place))
+        (<double*> values.data)[i] = low
+    return out
+
+
+cdef Column* text_column(
+    CollectedValues* self, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil:
+    """Each group's strings with the separator between them."""
+    cdef const int64_t* begins = <const int64_t*> self.begins.data + start
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef Arena* arena = arena_new(account)
+    cdef Column* out = NULL
+    cdef int64_t i
+    cdef bint done = False
+    try:
+        out = column_new_flat(type, n, True, account, &values, &validity)
+        for i in range(n):
+            memset(values.data + i * sizeof(StringView), 0, sizeof(StringView))
+            if begins[i + 1] == begins[i]:
+                bit_clear(validity, i)
+            else:
+                put_together(self, begins[i], begins[i + 1], arena, (<StringView*> values.data) + i)
+        out.heap_owner = owner_ref(<Owner*> arena)
+        done = True
+    finally:
+        owner_unref(<Owner*> arena)
+        if not done:
+            column_unref(out)
+    return out
+
+
+cdef int put_together(
+    CollectedValues* self, int64_t begin, int64_t end, Arena* arena, StringView* out,
+) except -1 nogil:
+    cdef const uint32_t* order = <const uint32_t*> self.order.data
+    cdef const StringView* views = <const StringView*> self.rows.columns[self.rows.n_columns - 1].values.data
+    cdef int64_t size = (end - begin - 1) * self.call.separator_bytes
+    cdef char* place
+    cdef int64_t i
+    for i in range(begin, end):
+        size += views[order[i]].length
+    if size > 0x7FFFFFFF:
+        return raise_execution(b"string_agg made a string of more than 2 GB; group by more, or aggregate into a list")
+    place = <char*> out + 4 if size <= VIEW_INLINE_BYTES else <char*> arena_take(arena, size)
+    out.length = <uint32_t> size
+    if size > VIEW_INLINE_BYTES:
+        out.pointer = place
+    for i in range(begin, end):
+        if i > begin and self.call.separator_bytes > 0:
+            memcpy(place, self.call.separator, self.call.separator_bytes)
+            place += self.call.separator_bytes
+        memcpy(place, view_data(&views[order[i]]), views[order[i]].length)
+        place += views[order[i]].length
+    if size > VIEW_INLINE_BYTES:
+        memcpy(out.prefix, out.pointer, 4)
+    return 0
+
+
+cdef Column* list_column(
+    CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil:
+    with gil:
+        return made_list(self, schema, field, start, n, account)
+
+
+cdef Column* made_list(
+    CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL:
+    """Each group's values as a list: put together by pyarrow, as nested columns are only carried here."""
+    import pyarrow
+
+    cdef const int64_t* begins = <const int64_t*> self.begins.data + start
+    cdef const uint32_t* order = <const uint32_t*> self.order.data
+    cdef int64_t count = begins[n] - begins[0]
+    cdef Column* values = NULL
+    cdef Buffer* indices = NULL
+    cdef Batch* batch = NULL
+    cdef PyBatch lists
+    cdef int64_t i
+    list_type = pyarrow.schema(Schema.wrap(schema)).field(field).type
+    flat = pyarrow.schema([pyarrow.field("value", list_type.value_type)])
+    cdef Schema value_schema = Schema(flat)
+    try:
+        indices = buffer_new(account, (count + 1) * sizeof(uint32_t))
+        memcpy(indices.data, order + begins[0], count * sizeof(uint32_t))
+        values = stored_keys_column(self.rows, self.rows.n_columns - 1, 0, self.rows.n_rows, account)
+        batch = batch_new(value_schema.schema, count)
+        batch.columns[0] = column_take(values, <uint32_t*> indices.data, count, <Owner*> indices, account)
+        taken = pyarrow.record_batch(PyBatch.wrap(batch)).column(0)
+    finally:
+        column_unref(values)
+        buffer_unref(indices)
+        batch_unref(batch)
+    offsets = [begins[i] - begins[0] if begins[i + 1] > begins[i] else None for i in range(n)] + [count]
+    made = pyarrow.ListArray.from_arrays(
+        pyarrow.array(offsets, pyarrow.int32()), taken.cast(list_type.value_type), type=list_type
+    )
+    named = pyarrow.RecordBatch.from_arrays([made], names=["value"])
+    lists = PyBatch.from_arrow(named)
+    return column_ref(lists.batch.columns[0])
