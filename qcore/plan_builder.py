@@ -34,6 +34,7 @@ from qcore.schema import (
     JOIN_KINDS,
     LEFT_ONLY,
     MARK,
+    MARK_KINDS,
     aggregate_schema,
     check_column,
     check_columns,
@@ -355,8 +356,8 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
             Keys, pairwise; keys of different types are converted to their common type. `right_on` is by default as
             `left_on`.
         how : str
-            inner, left, right, full, left_semi (semi), right_semi, left_anti (anti), right_anti, null_aware_anti or
-            mark.
+            inner, left, right, full, left_semi (semi), right_semi, left_anti (anti), right_anti, null_aware_anti,
+            mark or null_aware_mark.
         condition : Expr or str, optional
             What must hold beside equal keys, over the columns of both sides.
         suffix : str, optional
@@ -600,7 +601,7 @@ def _told_apart(
     shared = [name for name in right.schema.names if name in left.schema.names]
     if not shared:
         return right, {}
-    hidden = kind in LEFT_ONLY or kind == "mark"
+    hidden = kind in LEFT_ONLY or kind in MARK_KINDS
     if suffix is None and (has_condition or not hidden):
         raise PlanError(
             f"{where}: both inputs have a column {shared[0]!r}; give suffix=…, or rename one with project()"

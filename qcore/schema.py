@@ -16,7 +16,9 @@ from qcore_ext.ground.status import PlanError
 # Joins whose output is one side only.
 LEFT_ONLY = frozenset({"left_semi", "left_anti", "null_aware_anti"})
 RIGHT_ONLY = frozenset({"right_semi", "right_anti"})
-JOIN_KINDS = ("inner", "left", "right", "full", *sorted(LEFT_ONLY), *sorted(RIGHT_ONLY), "mark")
+# Joins whose output is the left side and whether a row has a match; null-aware: or whether that is unknown, as of IN.
+MARK_KINDS = frozenset({"mark", "null_aware_mark"})
+JOIN_KINDS = ("inner", "left", "right", "full", *sorted(LEFT_ONLY), *sorted(RIGHT_ONLY), *sorted(MARK_KINDS))
 # The name of a mark join's boolean column, unless the reader gives another.
 MARK = "mark"
 
@@ -83,7 +85,7 @@ def join_schema(kind: str, left: pa.Schema, right: pa.Schema, mark: str = MARK) 
         return left
     if kind in RIGHT_ONLY:
         return right
-    if kind == "mark":
+    if kind in MARK_KINDS:
         return left.append(pa.field(mark, pa.bool_()))
     return pa.schema(list(left) + list(right))
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from qcore.data_types import common_type, plain
 from qcore.frontends.pushed_filters import filters_one_row_aggregate
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
+from qcore.frontends.sql_subqueries import without_in_subqueries
 from qcore.frontends.sql_windows import mark_windows
 from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
 from qcore.frontends.substrait.relations import GROUPING_SET, NULL_AWARE
@@ -39,7 +40,11 @@ CONTEXTS_MAX = 16
 # A rule of DataFusion's optimizer, and what it says of one that fails.
 PUSH_FILTERS = "push_down_filter"
 _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")
-LEFT_ANTI = 6
+# … and one that takes IN (subquery) for never unknown.
+SIMPLIFY = "simplify_expressions"
+LEFT_ANTI, LEFT_MARK = 6, 11
+
+_OUTER = "outer_ref("
 
 _contexts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 _contexts_lock = threading.Lock()
@@ -164,9 +169,22 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
     """
     _refuse_misread(text)
     context, frame, logical = _optimized(text, tables)
-    message = _substrait_message(logical, context, tables)
     shown = logical.display_indent()
-    _refuse_unknown_marks(frame, shown)
+    written = frame.logical_plan().display_indent()
+    comes_from_in = False
+    if "IN (<subquery>)" in written and _loses_unknown(written, shown):
+        if _OUTER not in written:
+            # Nothing must be decorrelated: the plan as written will do.
+            logical, shown = frame.logical_plan(), written
+        elif "EXISTS (<subquery>)" in written:
+            return _rewritten_message(text, tables)
+        else:
+            comes_from_in = True
+            context, frame, logical = _optimized(text, tables, (SIMPLIFY,))
+            shown = logical.display_indent()
+    message = _substrait_message(logical, context, tables)
+    if comes_from_in:
+        _mark_marks(message)
     _mark_single_grouping_sets(message, shown)
     _refuse_lost_windows(message, shown)
     if " null_aware" in shown:
@@ -174,14 +192,15 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
     return message
 
 
-def _optimized(text: str, tables: Mapping[str, pa.Schema]) -> tuple[Any, Any, Any]:
+def _optimized(
+    text: str, tables: Mapping[str, pa.Schema], without: tuple[str, ...] = ()
+) -> tuple[Any, Any, Any]:
     """The context that knows the query's names, the query in it, and its optimized plan, made without the rules of
     DataFusion's that would go wrong: they only save work, and most of that qcore's optimizer does too.
     """
-    context, frame = _resolved(text, tables)
-    without: tuple[str, ...] = ()
+    context, frame = _resolved(text, tables, without)
     if filters_one_row_aggregate(frame.logical_plan().display_indent()):
-        without = (PUSH_FILTERS,)
+        without = (*without, PUSH_FILTERS)
         context, frame = _resolved(text, tables, without)
     while True:
         try:
@@ -328,20 +347,32 @@ _MARK_READ = re.compile(
 _IN_FOLDED = re.compile(r"IN \(<subquery>\)\)? IS|(?:coalesce|nullif|CASE)\b.*IN \(<subquery>\)", re.IGNORECASE)
 
 
-def _refuse_unknown_marks(frame: Any, shown: str) -> None:
-    """PlanError where it matters that IN (subquery) is unknown, not false, among nulls: its mark has but two values.
+def _rewritten_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
+    """The plan with IN (subquery) in terms of EXISTS."""
+    try:
+        return _checked_message(without_in_subqueries(text), tables)
+    except PlanError as error:
+        raise PlanError(
+            "IN (correlated subquery) beside EXISTS, or inside an expression that tells null from false, is not "
+            f"supported: {error}; use EXISTS or a join"
+        ) from None
+
+
+def _loses_unknown(written: str, shown: str) -> bool:
+    """Whether it matters somewhere that IN (subquery) is unknown, not false, among nulls, and the optimized plan's
+    marks have but two values.
 
     EXISTS, which is never unknown, makes marks of the same look; only the query as written tells them apart.
     """
-    written = frame.logical_plan().display_indent()
-    if "IN (<subquery>)" not in written:
-        return
     marked = "LeftMark Join" in shown and any(map(_MARK_READ.search, shown.splitlines()))
-    if marked or any(map(_IN_FOLDED.search, written.splitlines())):
-        raise PlanError(
-            "NOT IN (subquery) beside OR, or inside another expression, is not supported yet; use NOT EXISTS, or make "
-            "it a condition of its own"
-        )
+    return marked or any(map(_IN_FOLDED.search, written.splitlines()))
+
+
+def _mark_marks(message: Any) -> None:
+    """Put into the hints of all mark joins that they come from IN."""
+    for join in _relations(message.relations[0].root.input, "join"):
+        if join.type == LEFT_MARK:
+            join.common.hint.alias = NULL_AWARE
 
 
 _BOUND = r"(CURRENT ROW|.+? (?:PRECEDING|FOLLOWING))"

@@ -16,7 +16,7 @@ from qcore.naming import ColumnNames, NodeIds
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import rebuilt, renames, transformed
 from qcore.plan import Aggregate, Filter, HashJoin, PlanNode, Project, Scan
-from qcore.schema import same_type
+from qcore.schema import MARK_KINDS, same_type
 
 # Part of the groups left, at most; and the copied scan's rows, as part of those of the largest input below, at most.
 GROUPS_MAX = 0.2
@@ -113,7 +113,7 @@ def _sources(node: PlanNode, name: str) -> Iterator[Source]:
 
 def _sources_of_join(node: HashJoin, name: str) -> Iterator[Source]:
     in_left = name in node.left.schema.names
-    if in_left and node.kind in ("inner", "left", "left_semi", "left_anti", "null_aware_anti", "mark"):
+    if in_left and node.kind in ("inner", "left", "left_semi", "left_anti", "null_aware_anti", *MARK_KINDS):
         yield from _sources(node.left, name)
     if not in_left and node.kind in ("inner", "right", "right_semi", "right_anti"):
         yield from _sources(node.right, name)

@@ -34,6 +34,7 @@ from qcore.plan import (
     Window,
     WorkingTable,
 )
+from qcore.schema import MARK_KINDS
 
 # Statistics of a scan: qcore.connectors.base.TableStatistics or None.
 StatisticsOf = Callable[[Scan], Any]
@@ -153,7 +154,7 @@ class Estimator:
             return left * OTHER_FRACTION
         elif node.kind in ("right_semi", "right_anti"):
             return right * OTHER_FRACTION
-        if node.kind == "mark":
+        if node.kind in MARK_KINDS:
             return left
         if node.condition is not None:
             # Expressions of both sides' columns ask how many rows the join has: so many, but for the condition.

@@ -36,6 +36,7 @@ from qcore.plan import (
     Window,
     WorkingTable,
 )
+from qcore.schema import LEFT_ONLY, MARK_KINDS
 
 
 def prune_columns(plan: PlanNode, output: Sequence[str], ids: NodeIds) -> PlanNode:
@@ -155,7 +156,7 @@ class _Pruner:
         if isinstance(node, HashJoin):
             left_used |= set(node.left_keys)
             right_used |= set(node.right_keys)
-        if node.kind in ("left_semi", "left_anti", "null_aware_anti", "mark"):
+        if node.kind in LEFT_ONLY or node.kind in MARK_KINDS:
             right_used -= wanted - _condition_names(node) - _right_keys(node)
         if node.kind in ("right_semi", "right_anti"):
             left_used -= wanted - _condition_names(node) - _left_keys(node)

@@ -34,11 +34,12 @@ from qcore.plan import (
     UnionAll,
     Unnest,
 )
+from qcore.schema import MARK_KINDS
 
 Join = HashJoin | NestedLoopJoin
 Predicates = list[Expr]
 
-_KEEPS_LEFT = frozenset({"inner", "left", "left_semi", "left_anti", "null_aware_anti", "mark"})
+_KEEPS_LEFT = frozenset({"inner", "left", "left_semi", "left_anti", "null_aware_anti", *MARK_KINDS})
 _KEEPS_RIGHT = frozenset({"inner", "right", "right_semi", "right_anti"})
 # Kinds whose condition may be applied to the left (right) input first.
 _CONDITION_ON_LEFT = frozenset({"inner", "right", "left_semi", "right_semi", "right_anti"})
@@ -169,7 +170,7 @@ class _Pusher:
             condition = conjunction(inside)
             node = node if _same_condition(node.condition, condition) else replace(node, condition=condition)
             return rebuilt(node, [left, right], self.ids)
-        mark = node.schema.names[-1] if node.kind == "mark" else ""
+        mark = node.schema.names[-1] if node.kind in MARK_KINDS else ""
         joined = join_on_keys(self.ids, node.kind, left, right, [*keys, *new], rest, mark, node.id)
         assert isinstance(joined, HashJoin)
         return replace(joined, build=node.build)

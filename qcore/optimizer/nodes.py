@@ -26,7 +26,7 @@ from qcore.plan import (
     UserOperator,
     Window,
 )
-from qcore.schema import join_schema, project_schema, unnest_schema
+from qcore.schema import MARK_KINDS, join_schema, project_schema, unnest_schema
 
 
 def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = None) -> PlanNode:
@@ -65,7 +65,7 @@ def window_over(node: Window, child: PlanNode) -> Window:
 
 def schema_of_join(node: HashJoin | NestedLoopJoin, left: pa.Schema, right: pa.Schema) -> pa.Schema:
     """Schema of a join over other inputs, a mark column keeping its name."""
-    return join_schema(node.kind, left, right, node.schema.names[-1] if node.kind == "mark" else "")
+    return join_schema(node.kind, left, right, node.schema.names[-1] if node.kind in MARK_KINDS else "")
 
 
 def picked(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> PlanNode:

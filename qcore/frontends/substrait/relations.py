@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Call, Cast, Column, Expr, Literal, col, conjuncts, same
+from qcore.expression import Call, Case, Cast, Column, Expr, Literal, col, column_names, conjuncts, same, substitute
 from qcore.frontends.substrait.dropped import (
     FETCH_COUNT,
     FETCH_OFFSET,
@@ -72,6 +72,7 @@ _SET_KINDS = {
     8: ("intersect_all", None),
 }
 _DISTINCT = 2
+_EXISTS = 1
 
 
 @dataclass
@@ -235,8 +236,6 @@ class RelationReader:
         kind = _JOIN_KINDS.get(message.type)
         if kind is None:
             raise PlanError(f"{_JOIN_NAMES.get(message.type, f'type {message.type}')} joins are not supported yet")
-        if message.common.hint.alias == NULL_AWARE and kind == "left_anti":
-            kind = "null_aware_anti"
         both = Scope(self._cross_scope(left, right), left.columns + right.columns)
         scope_node = both.node
         conditions: list[Expr] = []
@@ -245,16 +244,66 @@ class RelationReader:
                 if name == "post_join_filter" and kind != "inner":
                     raise PlanError("a filter after an outer or semi join, inside the join, is not supported yet")
                 conditions += conjuncts(self.expressions.read(getattr(message, name), both))
+        left_node = left.node
         if both.node is not scope_node:
-            raise PlanError("a scalar subquery inside a join condition is not supported yet; put it into WHERE")
+            left_node = self._with_values(left.node, both.node, scope_node)
         conditions = [part for part in conditions if not _is_true(part)]
+        if message.common.hint.alias == NULL_AWARE:
+            return self._null_aware(message, kind, Relation(left_node, left.columns), right, conditions)
         mark = self.names.new("mark") if kind == "mark" else ""
-        node = make_join(self.ids, kind, left.node, right.node, conditions, mark)
-        if kind in ("left_semi", "left_anti", "null_aware_anti"):
+        node = make_join(self.ids, kind, left_node, right.node, conditions, mark)
+        if kind in ("left_semi", "left_anti"):
             return Relation(node, left.columns)
         if kind in ("right_semi", "right_anti"):
             return Relation(node, right.columns)
         return Relation(node, left.columns + ([mark] if kind == "mark" else right.columns))
+
+    def _null_aware(
+        self, message: Any, kind: str, left: Relation, right: Relation, conditions: Sequence[Expr]
+    ) -> Relation:
+        """An anti or mark join made of NOT IN or IN: its first condition is that of IN, whose unknown counts; others
+        tell which rows of the right input a row of the left is compared with.
+        """
+        found, *others = conditions or [Literal(True, pa.bool_())]
+        is_in = isinstance(found, Call) and found.function == "equal" and right.columns[0] in column_names(found)
+        if not is_in or right.columns[0] in set().union(*map(column_names, others)):
+            raise PlanError("IN (subquery) over nullable columns cannot be planned here; use EXISTS")
+        assert isinstance(found, Call)
+        unknown = Call("or", tuple(Call("is_null", (side,)) for side in found.arguments))
+        mark = self.names.new("mark")
+        if kind == "left_anti" and not others:
+            return Relation(make_join(self.ids, "null_aware_anti", left.node, right.node, [found]), left.columns)
+        if kind == "left_anti":
+            either = [*others, Call("or", (found, *unknown.arguments))]
+            return Relation(make_join(self.ids, kind, left.node, right.node, either), left.columns)
+        if not others:
+            node = make_join(self.ids, "null_aware_mark", left.node, right.node, [found], mark)
+            return Relation(node, [*left.columns, mark])
+        node = make_join(self.ids, "mark", left.node, right.node, conditions, mark)
+        # The second mark has the right input anew, under names of its own.
+        again = self.read(message.right)
+        names: dict[str, Expr] = {a: col(b) for a, b in zip(right.columns, again.columns, strict=True)}
+        unknown_mark, value = self.names.new("mark"), self.names.new("mark")
+        compared = [substitute(part, names) for part in (*others, unknown)]
+        node = make_join(self.ids, "mark", node, again.node, compared, unknown_mark)
+        truth = Case(
+            ((col(mark), Literal(True, pa.bool_())), (col(unknown_mark), Literal(None, pa.bool_()))),
+            Literal(False, pa.bool_()),
+        )
+        kept = left.node.schema.names
+        return Relation(self._project_node(node, [*kept, value], [*map(col, kept), truth]), [*left.columns, value])
+
+    def _with_values(self, left: PlanNode, above: PlanNode, joined: PlanNode) -> PlanNode:
+        """The left input with the values of a join condition's subqueries beside each row, `above` being what reading
+        them made of the `joined` inputs.
+        """
+        if above is joined:
+            return left
+        if not isinstance(above, NestedLoopJoin):
+            raise PlanError("IN (subquery) inside a join condition is not supported yet; put it into WHERE")
+        left = self._with_values(left, above.left, joined)
+        schema = join_schema("inner", left.schema, above.right.schema)
+        return replace(above, left=left, schema=schema)
 
     def _cross(self, message: Any) -> Relation:
         left, right = self.read(message.left), self.read(message.right)
@@ -358,7 +407,8 @@ class RelationReader:
                 value = self.expressions.read(getattr(message, name), scope)
                 if not isinstance(value, Literal):
                     raise PlanError("LIMIT and OFFSET take constants only")
-                limits[name] = value.value
+                # -1 means all rows; and offset and count together may have been more than an integer holds.
+                limits[name] = value.value if value.value is None or value.value >= 0 else None
         for name, number in (("offset_expr", FETCH_OFFSET), ("count_expr", FETCH_COUNT)):
             for dropped in [] if message.HasField(name) else dropped_fields(message, number):
                 # -1, all rows, is a large number where the field is unknown.
@@ -401,19 +451,59 @@ class RelationReader:
 
     def _subquery(self, message: Any, scope: Scope) -> Expr:
         kind = message.WhichOneof("subquery_type")
-        if kind != "scalar":
-            text = {"in_predicate": "IN (subquery)", "set_predicate": "EXISTS"}.get(kind, "a subquery comparison")
-            raise PlanError(f"{text} as a value is not supported yet; use it as a condition in WHERE")
-        value = self.read(message.scalar.input)
+        if kind == "scalar":
+            return self._scalar_subquery(message.scalar, scope)
+        if kind == "in_predicate":
+            return self._in_subquery(message.in_predicate, scope)
+        if kind == "set_predicate":
+            return self._set_predicate(message.set_predicate, scope)
+        raise PlanError("a comparison with ANY or ALL of a subquery is not supported yet; use min, max or EXISTS")
+
+    def _scalar_subquery(self, message: Any, scope: Scope) -> Expr:
+        value = self.read(message.input)
         if len(value.columns) != 1:
             raise PlanError(f"a scalar subquery must give one column, not {len(value.columns)}")
         node = self.exact(value)
         if not _gives_one_row(node):
             node = EnforceSingleRow(self.ids.new(), node.schema, node)
+        return self._beside(node, scope)
+
+    def _beside(self, node: PlanNode, scope: Scope) -> Expr:
+        """The one column of the one row of a node, put beside every row."""
         scope.node = NestedLoopJoin(
             self.ids.new(), join_schema("inner", scope.node.schema, node.schema), scope.node, node, "inner"
         )
         return Column(node.schema.names[0])
+
+    def _in_subquery(self, message: Any, scope: Scope) -> Expr:
+        """IN as a value: true, false, or unknown among nulls."""
+        if len(message.needles) != 1:
+            raise PlanError(f"({len(message.needles)} columns) IN (subquery) is not supported yet; use EXISTS")
+        values = self.read(message.haystack)
+        if len(values.columns) != 1:
+            raise PlanError(f"the subquery of IN must give one column, not {len(values.columns)}")
+        node = self.exact(values)
+        needle = self.expressions.read(message.needles[0], scope)
+        if not isinstance(needle, Column):
+            name, kept = self.names.new("needle"), scope.node.schema.names
+            scope.node = self._project_node(scope.node, [*kept, name], [*map(col, kept), needle])
+            needle = Column(name)
+        mark = self.names.new("mark")
+        found = Call("equal", (needle, col(node.schema.names[0])))
+        scope.node = make_join(self.ids, "null_aware_mark", scope.node, node, [found], mark)
+        return Column(mark)
+
+    def _set_predicate(self, message: Any, scope: Scope) -> Expr:
+        """EXISTS and UNIQUE as values."""
+        node = self.exact(self.read(message.tuples))
+        if message.predicate_op != _EXISTS:
+            raise PlanError("UNIQUE (subquery) is not supported yet; compare count(*) with count(distinct …)")
+        first = Limit(self.ids.new(), node.schema, node, 1)
+        name = self.names.new("count")
+        counted = AggregateCall(name, "count")
+        schema = aggregate_schema((), (counted,), first.schema)
+        count = Aggregate(self.ids.new(), schema, first, (), (counted,))
+        return Call("greater", (self._beside(count, scope), Literal(0, pa.int64())))
 
     def _cross_scope(self, left: Relation, right: Relation) -> PlanNode:
         schema = join_schema("inner", left.node.schema, right.node.schema)
