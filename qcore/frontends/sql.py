@@ -21,7 +21,7 @@ from qcore.frontends.pushed_filters import filters_one_row_aggregate
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import without_in_subqueries
 from qcore.frontends.sql_windows import mark_windows
-from qcore.frontends.substrait.plan import PlanResult, parse_plan, read_plan_message
+from qcore.frontends.substrait.plan import PlanResult, messages_within, parse_plan, read_plan_message
 from qcore.frontends.substrait.relations import GROUPING_SET, NULL_AWARE
 from qcore.frontends.substrait.windows import MARKER
 from qcore.naming import ColumnNames, NodeIds
@@ -392,7 +392,7 @@ def _refuse_lost_windows(message: Any, shown: str) -> None:
     written = {tuple(map(_bound_text, frame)) for line in lines for frame in _FRAME.findall(line)}
     read = {
         (_bound_of(function.lower_bound, "PRECEDING"), _bound_of(function.upper_bound, "FOLLOWING"))
-        for function in _messages(message.relations[0].root, "WindowFunction")
+        for function in messages_within(message.relations[0].root, "WindowFunction")
     }
     if not written <= read:
         raise PlanError("a window frame by distances that are no whole numbers is not supported yet")
@@ -408,17 +408,6 @@ def _bound_of(bound: Any, outwards: str) -> str:
     if kind in ("preceding", "following"):
         return _bound_text(f"{getattr(bound, kind).offset} {kind.upper()}")
     return "CURRENT ROW" if kind == "current_row" else f"UNBOUNDED {outwards}"
-
-
-def _messages(message: Any, name: str) -> Iterator[Any]:
-    """All messages of this type within `message`."""
-    for field, value in message.ListFields():
-        if field.message_type is None or field.message_type.GetOptions().map_entry:
-            continue
-        for part in value if field.is_repeated else [value]:
-            if field.message_type.name == name:
-                yield part
-            yield from _messages(part, name)
 
 
 def _mark_null_aware(message: Any, shown: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.frontends.substrait.relations import Parts, RelationReader
-from qcore.frontends.substrait.types import NULL_TYPE, top_level_names
+from qcore.frontends.substrait.types import OWN_TYPES, top_level_names
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode
 from qcore_ext.ground.status import PlanError
@@ -63,6 +63,7 @@ def parse_plan(plan_bytes: bytes) -> Any:
         message.ParseFromString(plan_bytes)
     except Exception as error:
         raise PlanError(f"the bytes are no Substrait plan: {error}") from None
+    _replace_own_types(message)
     return message
 
 
@@ -82,10 +83,6 @@ def read_plan_message(
         if extension.WhichOneof("mapping_type") == "extension_function":
             function = extension.extension_function
             functions[function.function_anchor] = function.name.partition(":")[0]
-        elif extension.WhichOneof("mapping_type") == "extension_type":
-            name = extension.extension_type.name
-            if name != NULL_TYPE:
-                raise PlanError(f"the Substrait plan has a type of its own, {name}, which cannot be read")
     by_datafusion = message.version.producer == "datafusion"
     reader = RelationReader(functions, schemas, by_datafusion, parts, naming)
     relation = message.relations[0]
@@ -97,3 +94,25 @@ def read_plan_message(
     if len(names) != len(read.schema):
         names = top_level_names(names, read.schema.types)
     return PlanResult(read if naming else reader.renamed(read, names), names, reader.files)
+
+
+def messages_within(message: Any, name: str) -> Iterator[Any]:
+    """All messages of this type within `message`."""
+    for described, value in message.ListFields():
+        if described.message_type is None or described.message_type.GetOptions().map_entry:
+            continue
+        for part in value if described.is_repeated else [value]:
+            if described.message_type.name == name:
+                yield part
+            yield from messages_within(part, name)
+
+
+def _replace_own_types(message: Any) -> None:
+    """Give the types that the plan declares itself, if they are known, numbers that read_type() knows."""
+    declared = [part.extension_type for part in message.extensions if part.HasField("extension_type")]
+    numbers = {part.type_anchor: OWN_TYPES[part.name][0] for part in declared if part.name in OWN_TYPES}
+    if not declared:
+        return
+    for type_ in list(messages_within(message, "Type")):
+        if type_.WhichOneof("kind") == "user_defined":
+            type_.user_defined.type_reference = numbers.get(type_.user_defined.type_reference, 0)

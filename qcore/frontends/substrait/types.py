@@ -33,8 +33,10 @@ _PLAIN = {
     "interval_day": pa.month_day_nano_interval(),
     "interval_compound": pa.month_day_nano_interval(),
 }
-# What DataFusion's producer calls the type of bare nulls, for which Substrait has none.
-NULL_TYPE = "null"
+# Types that DataFusion's producer declares, since Substrait has none: the number by which they are known here, and what
+# they are to the engine. 0 stays for all other types that a plan declares.
+OWN_TYPES = {"null": (1, pa.null()), "fp16": (2, pa.float32())}
+_BY_NUMBER = dict(OWN_TYPES.values())
 UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 
 
@@ -64,9 +66,8 @@ def read_type(message: Any) -> pa.DataType:
         return pa.map_(read_type(message.map.key), read_type(message.map.value))
     if kind == "struct":
         return pa.struct([(f"c{i}", read_type(part)) for i, part in enumerate(message.struct.types)])
-    if kind == "user_defined":
-        # Only a plan whose one type of its own is NULL_TYPE is read.
-        return pa.null()
+    if kind == "user_defined" and message.user_defined.type_reference in _BY_NUMBER:
+        return _BY_NUMBER[message.user_defined.type_reference]
     raise PlanError(f"the Substrait type {kind or 'without a kind'} cannot be read")
 
 

@@ -240,3 +240,14 @@ def test_metadata_and_nullability_make_no_other_tables() -> None:
     plan = plan_sql("select a from m", {"m": pa.schema([field], metadata={"x": "y"})}).plan
     assert plan.schema == pa.schema([("a", pa.int64())])
     assert not plan.schema.metadata and not plan.schema.field("a").metadata
+
+
+def test_types_that_substrait_has_not() -> None:
+    """Q3: DataFusion declares null and fp16 itself, and numbers them as they come."""
+    schemas = {"t": pa.schema([("h", pa.float16()), ("c", pa.null())])}
+    for query, types in (
+        ("select h, c from t where false", [pa.float32(), pa.null()]),
+        ("select c, h from t where false", [pa.null(), pa.float32()]),
+        ("select cast(null as double) as x, null as y from t", [pa.float64(), pa.null()]),
+    ):
+        assert plan_sql(query, schemas).plan.schema.types == types
