@@ -73,6 +73,10 @@ FOUND = {
         "select cast(sum(distinct d) as double) as o from t group by cast(c as decimal(15, 2)), c",
         {"t": pa.table({"c": pa.array([1, 1, None], pa.decimal128(5, 2)), "d": pa.array([1, 1, 2], pa.float32())})},
     ),
+    "sets of two keys of one origin": (
+        "select a, b, max(c) as m from (select id as a, id as b, c from t) as d group by rollup(a, b)",
+        {"t": pa.table({"id": [1, 1, None], "c": [1, 2, 3]})},
+    ),
     # The planner compares with the first day of the year, which Python has no date for.
     "the year -1": (
         "select c from t where cast(extract(year from c) as bigint) not in (-1)",

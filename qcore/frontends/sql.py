@@ -489,7 +489,7 @@ def _shown_name(name: str) -> str:
 
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Invalid or Unsupported Configuration: |"
-    r"This feature is not implemented: |External error: |Execution error: |ParserError\(|TokenizerError\()+"
+    r"This feature is not implemented: |External error: |Execution error: |Internal error: |ParserError\(|TokenizerError\()+"
 )
 _NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
 _NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
@@ -526,8 +526,8 @@ def _unsupported(text: str) -> str:
 
 
 def _cleaned(text: str) -> str:
-    """DataFusion's message without its wrapping."""
-    text = text.strip().removeprefix("Exception: ")
+    """DataFusion's message without its wrapping: the last cause of those it lists."""
+    text = text.strip().removeprefix("Exception: ").rpartition("\ncaused by\n")[2]
     short = _PREFIXES.sub("", text)
     if short != text and short.endswith('")'):
         short = short[:-2]

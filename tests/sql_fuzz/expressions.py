@@ -117,7 +117,13 @@ class Expressions:
     def column(self, kind: Kind, fits: Callable[[Facts], bool] = lambda facts: True) -> Value | None:
         """A column of a kind, if there is one that fits."""
         found = [column for column in self.columns if column.facts.kind == kind and fits(column.facts)]
-        return self.rng.choice(found).value() if found else None
+        if not found:
+            return None
+        value = self.rng.choice(found).value()
+        if kind == TIMESTAMP and value.facts.narrow:
+            # DataFusion rounds a constant to the unit of what it is compared with.
+            return made(Facts(TIMESTAMP), "cast(", value.tree, " as timestamp)")
+        return value
 
     def leaf(self, kind: Kind) -> Value:
         """A column, else a literal."""
@@ -133,7 +139,8 @@ class Expressions:
             return made(Facts(INT, 16), str(rng.randint(-3, 12)))
         if kind == FLOAT:
             # Without the cast it is a decimal.
-            return made(Facts(FLOAT, 16), f"cast({rng.choice(EIGHTHS)} as double)")
+            # 0 is left out, as DataFusion takes constants 0.0 and -0.0 for different.
+            return made(Facts(FLOAT, 16), f"cast({rng.choice(EIGHTHS) or 0.5} as double)")
         if kind == TEXT:
             return made(Facts(TEXT), quoted(rng.choice(WORDS)))
         if kind == DATE:
@@ -149,6 +156,12 @@ class Expressions:
             number = f"{unscaled / 10**kind.scale:.{kind.scale}f}"
             return made(Facts(kind, 1001), f"cast({number} as {kind})")
         return self.null(kind)
+
+    def firm_literal(self, kind: Kind) -> Value:
+        """A constant that is not null."""
+        while (found := self.literal(kind)).tree.sql("qcore").find("null") >= 0:
+            pass
+        return found
 
     def null(self, kind: Kind) -> Value:
         """A null of the kind."""
@@ -185,28 +198,29 @@ class Expressions:
         rng = self.rng
         shape = rng.random()
         if shape < 0.1:
-            kind = self._present_kind()
+            kind = self.present_kind()
             test = rng.choice(["is null", "is not null"])
             return made(Facts(BOOL), "(", self.value(kind, depth - 1).tree, f" {test})")
         if shape < 0.22:
             word = rng.choice(["like", "not like", "ilike"])
             text = self.value(TEXT, depth - 1)
             return made(Facts(BOOL), "(", text.tree, f" {word} {quoted(rng.choice(PATTERNS))})")
-        kind = self._present_kind(COMPARABLE)
-        left = self._firm(kind, depth)
+        kind = self.present_kind(COMPARABLE)
+        left = self.exact_value(kind, depth)
         if shape < 0.4:
             word = rng.choice(["in", "not in"])
-            values = [self.literal(kind).tree for _ in range(rng.randint(1, 5))]
+            value = self.literal if rng.random() < 0.8 else self.leaf_exact
+            values = [value(kind).tree for _ in range(rng.randint(1, 5))]
             return made(Facts(BOOL), "(", left.tree, f" {word} ", Listed(values, before="(", after=")"), ")")
         if shape < 0.5:
             word = rng.choice(["between", "not between"])
-            low, high = self._firm(kind, depth - 1), self._firm(kind, depth - 1)
+            low, high = self.exact_value(kind, depth - 1), self.exact_value(kind, depth - 1)
             return made(Facts(BOOL), "(", left.tree, f" {word} ", low.tree, " and ", high.tree, ")")
         operators = ["=", "=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from"]
-        right = self._firm(self._beside(kind), depth)
+        right = self.exact_value(self._beside(kind), depth)
         return made(Facts(BOOL), "(", left.tree, f" {rng.choice(operators)} ", right.tree, ")")
 
-    def _firm(self, kind: Kind, depth: int) -> Value:
+    def exact_value(self, kind: Kind, depth: int) -> Value:
         """A value that may be compared: the same in both engines to the last bit."""
         for _ in range(4):
             found = self.value(kind, depth - 1)
@@ -228,7 +242,7 @@ class Expressions:
         others = {INT: (FLOAT, DECIMALS[0]), FLOAT: (INT,), DECIMALS[0]: (INT,), DATE: (TIMESTAMP,)}.get(kind, (kind,))
         return self.rng.choice(others)
 
-    def _present_kind(self, among: Sequence[Kind] | None = None) -> Kind:
+    def present_kind(self, among: Sequence[Kind] | None = None) -> Kind:
         """The kind of some column."""
         kinds = [column.facts.kind for column in self.columns if among is None or column.facts.kind in among]
         return self.rng.choice(kinds) if kinds else INT
@@ -242,19 +256,29 @@ class Expressions:
         if shape < 0.5:
             values = [self.value(kind, depth) for _ in range(rng.choice([2, 2, 3]))]
             branches = [Tree("", "when ", self.condition(depth - 1).tree, " then ", value.tree) for value in values[1:]]
-            otherwise = optional_else(values[0].tree if rng.random() < 0.7 else None)
-            return Value(Tree(str(kind), "(case ", Listed(branches, " "), otherwise, " end)"), _widest(values))
+            otherwise = else_clause(values[0].tree if rng.random() < 0.7 else None)
+            if rng.random() < 0.25:
+                tested = self.present_kind(COMPARABLE)
+                subject = self.exact_value(tested, depth).tree
+                branches = [
+                    Tree("", "when ", self.exact_value(tested, 0).tree, " then ", value.tree) for value in values[1:]
+                ]
+                return Value(
+                    Tree(str(kind), "(case ", subject, " ", Listed(branches, " "), otherwise, " end)"),
+                    merged_facts(values),
+                )
+            return Value(Tree(str(kind), "(case ", Listed(branches, " "), otherwise, " end)"), merged_facts(values))
         if shape < 0.75:
             values = [self.value(kind, depth) for _ in range(rng.choice([2, 3]))]
             return Value(
-                Tree(str(kind), Listed([v.tree for v in values], before="coalesce(", after=")")), _widest(values)
+                Tree(str(kind), Listed([v.tree for v in values], before="coalesce(", after=")")), merged_facts(values)
             )
-        first, second = self._firm(kind, depth), self._firm(kind, depth)
+        first, second = self.exact_value(kind, depth), self.exact_value(kind, depth)
         if shape < 0.9 or kind in (BOOL, UBIG):
             # nullif has the type of its first argument in one engine, of both in the other.
-            return Value(Tree(str(kind), "nullif(", first.tree, ", ", second.tree, ")"), _widest([first, second]))
+            return Value(Tree(str(kind), "nullif(", first.tree, ", ", second.tree, ")"), merged_facts([first, second]))
         name = rng.choice(["greatest", "least"])
-        return Value(Tree(str(kind), f"{name}(", first.tree, ", ", second.tree, ")"), _widest([first, second]))
+        return Value(Tree(str(kind), f"{name}(", first.tree, ", ", second.tree, ")"), merged_facts([first, second]))
 
     # --- numbers ---
 
@@ -290,7 +314,12 @@ class Expressions:
             when = self.value(rng.choice([DATE, TIMESTAMP]), depth)
             parts = PARTS if when.kind == TIMESTAMP else [part for part in PARTS if part not in ("hour", "minute")]
             return made(Facts(INT, 3000), f"cast(extract({rng.choice(parts)} from ", when.tree, ") as bigint)")
-        if shape < 0.95:
+        if shape < 0.92:
+            a, b = self.value(DATE, depth), self.value(DATE, depth)
+            return made(Facts(INT, 10**6), "(", a.tree, " - ", b.tree, ")")
+        if shape < 0.94:
+            return made(Facts(INT, INT_MAX), "try_cast(", self.value(TEXT, depth).tree, " as bigint)")
+        if shape < 0.96:
             return made(
                 Facts(INT, 100),
                 "strpos(",
@@ -407,9 +436,15 @@ class Expressions:
         if shape < 0.7:
             unit = rng.choice(["year", "quarter", "month", "week", "day"])
             return made(Facts(DATE), f"cast(date_trunc('{unit}', ", self.leaf(DATE).tree, ") as date)")
-        if shape < 0.85:
+        if shape < 0.8:
             return made(Facts(DATE), "cast(", self.value(TIMESTAMP, depth).tree, " as date)")
+        if shape < 0.9:
+            return made(Facts(DATE), "try_cast(", self.column_or_literal(TEXT).tree, " as date)")
         return self.leaf(DATE)
+
+    def column_or_literal(self, kind: Kind) -> Value:
+        """A leaf; of texts with years in other notations the engines read different ones."""
+        return self.column(kind) or self.literal(kind)
 
     def _timestamp(self, kind: Kind, depth: int) -> Value:
         rng = self.rng
@@ -426,12 +461,12 @@ class Expressions:
         return self.leaf(TIMESTAMP)
 
 
-def optional_else(tree: Tree | None) -> Listed:
+def else_clause(tree: Tree | None) -> Listed:
     """ELSE, or nothing."""
     return Listed([] if tree is None else [tree], minimum=0, before=" else ")
 
 
-def _widest(values: Sequence[Value]) -> Facts:
+def merged_facts(values: Sequence[Value]) -> Facts:
     """Facts that hold for any of the values."""
     return merged([value.facts for value in values])
 

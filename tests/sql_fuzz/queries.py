@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sql_fuzz.expressions import COMPARABLE, ROWS_MAX, Column, Expressions, Value, made, merged
-from sql_fuzz.tables import BLOB, BOOL, DATE, DECIMALS, FLOAT, INT, TEXT, TIMESTAMP, Facts, Kind, TableData
+from sql_fuzz.tables import BLOB, BOOL, DATE, DECIMALS, FLOAT, INT, TEXT, TIME, TIMESTAMP, Facts, Kind, TableData
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, Tree, optional
 
 # Rows of a join at most, as far as can be foreseen.
 JOIN_ROWS_MAX = 50_000
 SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS[:4])
-HASHABLE = (*COMPARABLE, BLOB)
+# A constant of a time of day has another unit than the columns have, which DataFusion does not compare.
+HASHABLE = (*COMPARABLE, BLOB, TIME)
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ class Queries:
             if columns and rng.random() < 0.7:
                 keys.append(rng.choice(columns).value())
             else:
-                keys.append(make._firm(rng.choice(SELECTABLE), 2))
+                keys.append(make.exact_value(rng.choice(SELECTABLE), 2))
         # A constant key is a position to one engine and a value to the other.
         keys = [key for key in keys if any(column.name in key.tree.sql("duckdb") for column in relation.columns)]
         sets = len(keys) > 0 and rng.random() < 0.25
@@ -224,6 +225,8 @@ class Queries:
             keys = list({key.tree.sql("qcore"): key for key in keys}.values())
         calls = [self.call(make, relation.rows) for _ in range(rng.randint(0 if keys else 1, 4))]
         items = [*keys, *calls]
+        if not sets and calls and rng.random() < 0.15:
+            items.append(self.window_over_groups(keys, calls))
         if sets and rng.random() < 0.4:
             items.append(made(Facts(INT, 2), "cast(grouping(", Fixed(keys[0].tree), ") as bigint)"))
         listed, columns = self.select_list(items)
@@ -235,11 +238,23 @@ class Queries:
                    for call in calls) and calls:  # fmt: skip
                 having = optional(condition.condition(1).tree, before=" having ")
         by: Tree = Listed([Tree("", key.tree) for key in keys], minimum=0, before=" group by ")
+        if keys and rng.random() < 0.15:
+            by = Fixed(f" group by {', '.join(str(place + 1) for place in range(len(keys)))}")
         if sets:
             by = Fixed(" group by ", self.grouping_sets([key.tree for key in keys]))
         tree = Tree("query", "select ", listed, " from ", relation.tree, self.where(make), by, having)
         unique = tuple(column.name for column in columns[: len(keys)]) if not sets else None
         return Query(tree, columns, unique if keys else (), relation.rows if keys else 1)
+
+    def window_over_groups(self, keys: Sequence[Value], calls: Sequence[Value]) -> Value:
+        """A window function over what was aggregated."""
+        rng = self.rng
+        exact = [value for value in (*keys, *calls) if value.facts.exact] or [made(Facts(INT), "count(*)")]
+        parts = [value.tree for value in keys[:1] if rng.random() < 0.5]
+        by = Listed(parts, minimum=0, before="partition by ", after=" ")
+        order = Tree("", "order by ", rng.choice(exact).tree, rng.choice([" nulls first", " desc nulls last"]))
+        name = rng.choice(["rank()", "dense_rank()", "count(*)"])
+        return made(Facts(INT, ROWS_MAX), f"{name} over (", by, order, ")")
 
     def grouping_sets(self, keys: Sequence[Tree]) -> Tree:
         """ROLLUP, CUBE or GROUPING SETS over the keys."""
@@ -270,12 +285,12 @@ class Queries:
             kinds = [column.facts.kind for column in make.columns if column.facts.exact]
             kind = rng.choice([*(kind for kind in kinds if kind in HASHABLE), INT])
             distinct = "distinct " if " " in name else ""
-            return made(counted, f"count({distinct}", make._firm(kind, 1).tree, ")", where)
+            return made(counted, f"count({distinct}", make.exact_value(kind, 1).tree, ")", where)
         if name in ("bool_and", "bool_or"):
             return made(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
         if name in ("min", "max"):
-            kind = make._present_kind(COMPARABLE) if rng.random() < 0.7 else rng.choice(SELECTABLE)
-            value = make._firm(kind, 1)
+            kind = make.present_kind(COMPARABLE) if rng.random() < 0.7 else rng.choice(SELECTABLE)
+            value = make.exact_value(kind, 1)
             return made(value.facts, f"{name}(", value.tree, ")", where)
         return self.sum_of(make, name, where)
 
@@ -283,7 +298,7 @@ class Queries:
         """sum, avg and the like, of values whose sums are exact in any order."""
         rng = self.rng
         kind = rng.choice([INT, INT, FLOAT, rng.choice(DECIMALS)])
-        value = make._firm(kind, 2)
+        value = make.exact_value(kind, 2)
         if kind == INT and value.facts.limit > 2**38:
             value = make.literal(INT)
         if kind == FLOAT and (value.facts.limit > 2**20 or (not value.facts.finite and name not in ("sum", "avg"))):
@@ -325,10 +340,12 @@ class Queries:
         sortable = [column for column in relation.columns if column.facts.exact and column.facts.kind in COMPARABLE]
         parts = rng.sample(sortable, min(len(sortable), rng.choice([0, 1, 1, 2])))
         order = rng.sample(sortable, min(len(sortable), rng.choice([0, 1, 1, 2])))
-        total = relation.unique is not None and rng.random() < 0.6
+        unique = [column for column in relation.columns if column.name in (relation.unique or ())]
+        # DataFusion has no frames over times of day.
+        total = bool(unique) and all(c.facts.kind in COMPARABLE for c in unique) and rng.random() < 0.6
         if total:
             names = [column.name for column in order]
-            order += [c for c in relation.columns if c.name in (relation.unique or ()) and c.name not in names]
+            order += [column for column in unique if column.name not in names]
         keys = [
             f"{column.name}{rng.choice(['', ' asc', ' desc'])}{rng.choice([' nulls first', ' nulls last'])}"
             for column in order
@@ -362,10 +379,10 @@ class Queries:
             return made(Facts(INT, ROWS_MAX), "count(*)")
         kind = rng.choice([INT, INT, FLOAT, DECIMALS[0], DECIMALS[2]]) if name in ("sum", "avg") else None
         if kind is None:
-            kind = make._present_kind(COMPARABLE)
-            value = make._firm(kind, 1)
+            kind = make.present_kind(COMPARABLE)
+            value = make.exact_value(kind, 1)
             return made(Facts(INT, ROWS_MAX) if name == "count" else value.facts, f"{name}(", value.tree, ")")
-        value = make._firm(kind, 1)
+        value = make.exact_value(kind, 1)
         if value.facts.limit > 2**30:
             value = make.literal(kind)
         if name == "avg":
@@ -383,9 +400,11 @@ class Queries:
             return made(Facts(INT, ROWS_MAX), "row_number() over (", by, sort, ")")
         if shape < 0.4:
             return made(Facts(INT, ROWS_MAX), f"ntile({rng.randint(1, 5)}) over (", by, sort, ")")
-        value = make.leaf(make._present_kind(COMPARABLE))
+        value = make.leaf(make.present_kind(COMPARABLE))
         if shape < 0.7:
             distance = rng.choice(["", ", 1", ", 2", ", 0"])
+            if rng.random() < 0.3:
+                distance = f", 1, {make.firm_literal(value.kind).tree.sql('qcore')}"
             return made(
                 value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, f"{distance}) over (", by, sort, ")"
             )
@@ -412,7 +431,25 @@ class Queries:
             return self.join(depth)
         if shape < 0.6 and depth > 0:
             return self.derived(self.query(depth))
+        if shape < 0.64:
+            return self.values()
         return self.table()
+
+    def values(self) -> Relation:
+        """Literal rows."""
+        rng = self.rng
+        kinds = [rng.choice([INT, TEXT, FLOAT, BOOL, DATE]) for _ in range(rng.randint(1, 3))]
+        make = Expressions(rng, ())
+        alias = self.name("v")
+        n_rows = rng.randint(1, 5)
+        # The first row says which types the columns have.
+        rows = [[make.firm_literal(kind) for kind in kinds]]
+        rows += [[make.literal(kind) for kind in kinds] for _ in range(n_rows - 1)]
+        trees = [Tree("", "(", Fixed(", ".join(value.tree.sql("qcore") for value in row)), ")") for row in rows]
+        names = [f"c{place}" for place in range(len(kinds))]
+        tree = Tree("relation", "(values ", Listed(trees), f") as {alias}({', '.join(names)})")
+        columns = tuple(Column(f"{alias}.{name}", Facts(kind, 16)) for name, kind in zip(names, kinds, strict=True))
+        return Relation(tree, columns, None, n_rows)
 
     def table(self) -> Relation:
         """A table or a common table expression, under a name of its own."""
@@ -466,6 +503,10 @@ class Queries:
             kind = Dialects(f"{kind} join", f"left {kind} join")
         picked = rng.sample(pairs, min(len(pairs), rng.choice([1, 1, 2]))) if equal else []
         parts = [self._pair(a, b) for a, b in picked]
+        if equal and rng.random() < 0.2 and left.rows * right.rows <= JOIN_ROWS_MAX:
+            kind_of_key = rng.choice([INT, TEXT, DATE])
+            sides = [Expressions(rng, side.columns).exact_value(kind_of_key, 2) for side in (left, right)]
+            parts.append(Tree("bool", "(", sides[0].tree, " = ", sides[1].tree, ")"))
         if equal and not isinstance(kind, Dialects):
             rows = max(left.rows, right.rows) * 4
         if rng.random() < 0.35 or not parts:
@@ -484,19 +525,25 @@ class Queries:
     def scalar_subquery(self, kind: Kind, outer: Sequence[Column]) -> Value | None:
         """(select aggregate …), of one row; perhaps correlated by equality."""
         rng = self.rng
-        inner = self.table()
+        inner = self.table() if rng.random() < 0.8 else self.join(0)
+        if kind not in COMPARABLE or inner.rows > 200:
+            return None
         make = Expressions(rng, inner.columns)
         value = make.leaf_exact(kind)
-        if kind not in COMPARABLE:
-            return None
         name = rng.choice(["min", "max"])
+        if kind == INT and rng.random() < 0.5:
+            # Of no rows it is 0, not null, also where decorrelation makes a join of it.
+            value = made(Facts(INT, ROWS_MAX), rng.choice(["1", value.tree.sql("qcore")]))
+            name = "count"
         where = self._correlated(inner, outer) if rng.random() < 0.5 else self.where(make)
         return made(value.facts, f"(select {name}(", value.tree, ") from ", inner.tree, where, ")")
 
     def condition_subquery(self, outer: Sequence[Column], depth: int) -> Tree | None:
         """IN, NOT IN, EXISTS, NOT EXISTS."""
         rng = self.rng
-        inner = self.table()
+        inner = self.table() if rng.random() < 0.8 else self.join(0)
+        if inner.rows > 500:
+            return None
         make = Expressions(rng, inner.columns)
         if rng.random() < 0.5:
             return Tree(

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet
 
 from oracle import assert_same_rows

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 DAY = datetime.date
 WORDS = (
@@ -26,9 +27,13 @@ TIMES = tuple(
         DATES, [(0, 0, 0, 0), (23, 59, 59, 999_999), (0, 0, 0, 1), (12, 34, 56, 789_000)] * 3, strict=False
     )
 )
-SMALL = tuple(range(-3, 13))
+CLOCKS = tuple(datetime.time(*parts) for parts in ((0, 0), (0, 0, 0, 1), (12, 34, 56, 789_000), (23, 59, 59, 999_999)))
 EIGHTHS = tuple(eighths / 8 for eighths in (-80, -17, -8, -1, 0, 1, 3, 8, 12, 16, 24, 100))
 ODD_FLOATS = (math.nan, math.inf, -math.inf, -0.0, 0.0)
+TEXT_LAYOUTS = (
+    pa.string(), pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()),
+    pa.run_end_encoded(pa.int32(), pa.string()),
+)  # fmt: skip
 SIZES = (0, 1, 2, 3, 5, 8, 8, 13, 13, 20, 20, 30, 40)
 # Past the vectors of 2,048 rows.
 BIG = 2500
@@ -48,6 +53,7 @@ class Kind:
 
 INT, UBIG, FLOAT, TEXT, BOOL = Kind("int"), Kind("ubig"), Kind("float"), Kind("text"), Kind("bool")
 DATE, TIMESTAMP, NULL, BLOB = Kind("date"), Kind("timestamp"), Kind("null"), Kind("blob")
+TIME = Kind("time")
 DECIMALS = tuple(Kind("decimal", *digits) for digits in ((5, 2), (9, 0), (15, 2), (18, 4), (20, 4), (38, 10)))
 
 
@@ -104,7 +110,7 @@ def _random_column(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
     """A type, the values to draw from, and what is known of them."""
     family = rng.choice(
         ["int"] * 6 + ["float"] * 3 + ["text"] * 4 + ["decimal"] * 3 + ["date", "date", "timestamp", "bool", "bool"]
-        + ["ubig", "null", "blob"]
+        + ["ubig", "null", "blob", "time"]
     )  # fmt: skip
     few = rng.random() < 0.7
     if family == "int":
@@ -117,24 +123,25 @@ def _random_column(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
         pool = _some(rng, EIGHTHS, few) + ([] if finite else list(ODD_FLOATS))
         return type_, pool, Facts(FLOAT, 16, finite=finite, narrow=type_ == pa.float32())
     if family == "text":
-        layouts = [
-            pa.string(),
-            pa.string(),
-            pa.large_string(),
-            pa.string_view(),
-            pa.dictionary(pa.int32(), pa.string()),
-        ]
-        return rng.choice(layouts), _some(rng, WORDS, few), Facts(TEXT)
+        return rng.choice(TEXT_LAYOUTS), _some(rng, WORDS, few), Facts(TEXT)
     if family == "decimal":
         return _decimals(rng, few)
     if family == "date":
         return pa.date32(), _some(rng, DATES, few), Facts(DATE)
     if family == "timestamp":
-        return pa.timestamp("us"), _some(rng, TIMES, few), Facts(TIMESTAMP)
+        # Parquet has no seconds, and DuckDB no nanoseconds that reach the year 1700.
+        unit = rng.choice(["us", "us", "us", "ms"])
+        return pa.timestamp(unit), _some(rng, _in_unit(unit), few), Facts(TIMESTAMP, narrow=unit != "us")
+    if family == "time":
+        return pa.time64("us"), list(CLOCKS), Facts(TIME)
     if family == "bool":
         return pa.bool_(), [True, False], Facts(BOOL)
     if family == "blob":
-        return pa.binary(), [b"", b"\0", b"\xff\xfe", b"a longer run of bytes"], Facts(BLOB)
+        return (
+            rng.choice([pa.binary(), pa.binary_view()]),
+            [b"", b"\0", b"\xff\xfe", b"a longer run of bytes"],
+            Facts(BLOB),
+        )
     return pa.null(), [None], Facts(NULL)
 
 
@@ -148,6 +155,9 @@ def _integers(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
     type_ = rng.choice(signed)
     narrow = type_ != pa.int64()
     shape = rng.random()
+    if shape < 0.15:
+        layout = rng.choice([pa.dictionary(pa.int32(), type_), pa.run_end_encoded(pa.int32(), type_)])
+        return layout, [0, 1, 2, 5], Facts(INT, 16, narrow=narrow)
     if shape < 0.7:
         low = rng.choice([-3, 0, 5])
         return type_, list(range(low, low + rng.choice([2, 4, 8]))), Facts(INT, 16, narrow=narrow)
@@ -172,6 +182,12 @@ def _decimals(rng: random.Random, few: bool) -> tuple[pa.DataType, list[Any], Fa
     return pa.decimal128(kind.precision, kind.scale), values, Facts(kind, bound)
 
 
+def _in_unit(unit: str) -> list[datetime.datetime]:
+    """TIMES without what the unit cannot hold."""
+    step = 1 if unit == "us" else 1000
+    return sorted({time.replace(microsecond=time.microsecond // step * step) for time in TIMES})
+
+
 def _some(rng: random.Random, pool: Any, few: bool) -> list[Any]:
     return rng.sample(list(pool), min(len(pool), 4)) if few else list(pool)
 
@@ -180,8 +196,10 @@ def _array(rng: random.Random, n_rows: int, type_: pa.DataType, pool: list[Any],
     values = [None if rng.random() < null_share else rng.choice(pool) for _ in range(n_rows)]
     if pa.types.is_dictionary(type_):
         return pa.array(values, type_.value_type).dictionary_encode()
-    if pa.types.is_string_view(type_):
-        return pa.array(values, pa.string()).cast(type_)
+    if pa.types.is_run_end_encoded(type_):
+        return pc.run_end_encode(pa.array(values, type_.value_type), run_end_type=type_.run_end_type)
+    if type_ in (pa.string_view(), pa.binary_view()):
+        return pa.array(values, pa.string() if type_ == pa.string_view() else pa.binary()).cast(type_)
     return pa.array(values, type_, from_pandas=False)
 
 

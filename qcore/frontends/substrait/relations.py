@@ -312,22 +312,29 @@ class RelationReader:
     def _aggregate(self, message: Any) -> Relation:
         child = self.read(message.input)
         scope = child.scope()
-        key_exprs, sets = self._groupings(message, scope)
+        written, sets = self._groupings(message)
+        has_sets = len(sets) > 1 or message.common.hint.alias == GROUPING_SET
         keys: list[tuple[str, Expr]] = []
         place: list[int] = []
-        for expr in key_exprs:
+        messages: list[Any] = []
+        for part in written:
+            expr = self.expressions.read(part, scope)
             # One expression may stand in several sets, each time listed anew.
             known = [i for i, (_, key) in enumerate(keys) if same(key, expr)]
+            if has_sets and self.by_datafusion:
+                # Two columns of one origin are two keys to it.
+                known = [i for i, other in enumerate(messages) if other == part]
             if not known:
                 known = [len(keys)]
-                name = expr.name if isinstance(expr, Column) else _name_of(expr)
-                keys.append((name if isinstance(expr, Column) else self.names.new(name), expr))
+                messages.append(part)
+                is_free = isinstance(expr, Column) and all(expr.name != name for name, _ in keys)
+                keys.append((_name_of(expr) if is_free else self.names.new(_name_of(expr)), expr))
             place.append(known[0])
         calls = [self._measure(measure, scope) for measure in message.measures]
         key_names = [name for name, _ in keys]
         columns = [key_names[i] for i in place]
         grouping_sets, grouping_id = None, None
-        if len(sets) > 1 or message.common.hint.alias == GROUPING_SET:
+        if has_sets:
             grouping_sets = tuple(tuple(dict.fromkeys(place[i] for i in part)) for part in sets)
             if self.by_datafusion:
                 # Its columns are the distinct keys, then an internal grouping id, which nothing but GROUPING() reads.
@@ -339,8 +346,8 @@ class RelationReader:
         node = Aggregate(self.ids.new(), schema, scope.node, tuple(keys), tuple(calls), grouping_sets, grouping_id)
         return Relation(node, columns + [call.name for call in calls])
 
-    def _groupings(self, message: Any, scope: Scope) -> tuple[list[Expr], list[list[int]]]:
-        """Key expressions, and the positions of each set's keys among them."""
+    def _groupings(self, message: Any) -> tuple[list[Any], list[list[int]]]:
+        """Messages of key expressions, and the positions of each set's keys among them."""
         from substrait.algebra_pb2 import Expression
 
         written = list(message.grouping_expressions)
@@ -350,7 +357,7 @@ class RelationReader:
             for dropped in [] if sets[i] else dropped_fields(grouping, GROUPING_EXPRESSIONS):
                 sets[i].append(len(written))
                 written.append(as_message(dropped, Expression))
-        return [self.expressions.read(part, scope) for part in written], sets
+        return written, sets
 
     def _measure(self, message: Any, scope: Scope) -> AggregateCall:
         function = message.measure
