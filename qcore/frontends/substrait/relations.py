@@ -314,22 +314,20 @@ class RelationReader:
         scope = child.scope()
         written, sets = self._groupings(message)
         has_sets = len(sets) > 1 or message.common.hint.alias == GROUPING_SET
-        keys: list[tuple[str, Expr]] = []
-        place: list[int] = []
-        messages: list[Any] = []
-        for part in written:
-            expr = self.expressions.read(part, scope)
+        expressions = [self.expressions.read(part, scope) for part in written]
+        if has_sets and self.by_datafusion:
+            place = _places_by_message(written, sets)
+        else:
             # One expression may stand in several sets, each time listed anew.
-            known = [i for i, (_, key) in enumerate(keys) if same(key, expr)]
-            if has_sets and self.by_datafusion:
-                # Two columns of one origin are two keys to it.
-                known = [i for i, other in enumerate(messages) if other == part]
-            if not known:
-                known = [len(keys)]
-                messages.append(part)
+            place = [next(i for i, b in enumerate(expressions) if same(a, b)) for a in expressions]
+        keys: list[tuple[str, Expr]] = []
+        numbers: dict[int, int] = {}
+        for first, expr in enumerate(expressions):
+            if place[first] == first:
+                numbers[first] = len(keys)
                 is_free = isinstance(expr, Column) and all(expr.name != name for name, _ in keys)
                 keys.append((_name_of(expr) if is_free else self.names.new(_name_of(expr)), expr))
-            place.append(known[0])
+        place = [numbers[first] for first in place]
         calls = [self._measure(measure, scope) for measure in message.measures]
         key_names = [name for name, _ in keys]
         columns = [key_names[i] for i in place]
@@ -531,6 +529,25 @@ class RelationReader:
 
 def _is_true(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is True
+
+
+def _places_by_message(written: Sequence[Any], sets: Sequence[Sequence[int]]) -> list[int]:
+    """For each key of DataFusion's grouping sets, the first of those that are the same key.
+
+    Two columns of one origin are two keys to it, and so are two expressions that it has simplified to one, which a set
+    then lists twice.
+    """
+    place = list(range(len(written)))
+    for part in sets:
+        taken: set[int] = set()
+        for position in part:
+            equal = [i for i in range(position) if place[i] == i and written[i] == written[position]]
+            free = [i for i in equal if i not in taken]
+            if len(equal) > 1 or (equal and not free and len(sets) > 1):
+                raise PlanError("grouping sets of two keys that are the same expression are not supported yet")
+            place[position] = free[0] if free else position
+            taken.add(place[position])
+    return place
 
 
 def _name_of(expr: Expr) -> str:
