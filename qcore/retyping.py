@@ -84,8 +84,8 @@ def check_retyping(
         for name in sorted(_type_dependent(expr)):
             if name in changed and not _same_everywhere(*changed[name]):
                 raise SchemaChangeError(
-                    f"{described({name: changed[name]})}: {expr!r} was computed for rows of the first type and may mean "
-                    "something else for the second; declare the wider type at the source"
+                    f"{described({name: changed[name]})}: {expr!r} was computed for rows of the first type and may "
+                    "mean something else for the second; declare the wider type at the source"
                 )
 
 

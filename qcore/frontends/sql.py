@@ -489,7 +489,8 @@ def _shown_name(name: str) -> str:
 
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Invalid or Unsupported Configuration: |"
-    r"This feature is not implemented: |External error: |Execution error: |Internal error: |ParserError\(|TokenizerError\()+"
+    r"This feature is not implemented: |External error: |Execution error: |Internal error: |ParserError\(|"
+    r"TokenizerError\()+"
 )
 _NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
 _NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")

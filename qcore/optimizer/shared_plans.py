@@ -2,8 +2,7 @@
 
 A common table expression that a query names twice is planned twice, each copy with the columns its place needs.
 Aggregates, windows and top-ns of the same rows become one Shared node and SharedReads of it: their results are small
-next to their inputs. Scans and joins are left alone, since each copy may be joined in an order, and read columns, of its
-own.
+next to their inputs. Scans and joins are left alone: each copy may be joined in an order, and read columns, of its own.
 """
 
 from __future__ import annotations
