@@ -3,6 +3,7 @@
 `qcore.sql(text, tables={...})` runs SQL; `PlanBuilder` and `Task` run plans of one's own.
 """
 
+from qcore.aggregate_steps import agg
 from qcore.config import VERSION as __version__
 from qcore.connectors.base import FileSplit, Split
 from qcore.errors import (
@@ -17,7 +18,7 @@ from qcore.errors import (
 from qcore.expression import Expr, col, lit
 from qcore.output_buffers import OutputBufferManager, OutputBuffers, Pages
 from qcore.partition_files import PartitionManifest
-from qcore.plan_builder import PlanBuilder, agg
+from qcore.plan_builder import PlanBuilder
 from qcore.polled_query import NativeOperator, PolledQuery, polled
 from qcore.protocols import (
     BatchIterator,
@@ -33,6 +34,7 @@ from qcore.protocols import (
 from qcore.result import Result
 from qcore.session import Session, sql
 from qcore.task import Task
+from qcore.window_steps import window
 
 __all__ = [
     "BatchIterator",
@@ -70,4 +72,5 @@ __all__ = [
     "lit",
     "polled",
     "sql",
+    "window",
 ]

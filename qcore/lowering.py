@@ -326,7 +326,7 @@ class Lowering:
         pipeline.add(node.id, lambda driver: SpoolRead(node.id, self.memory, spool, reader, schema))
         if [*columns] != child.schema.names or [*columns] != node.schema.names:
             pairs = zip(node.schema.names, columns, strict=True)
-            self._project(pipeline, node.id, [(new, col(held)) for new, held in pairs])
+            self._project(pipeline, node.id, [(new, col(held)) for new, held in pairs], child.schema)
         return pipeline
 
     # --- aggregation ---
@@ -487,7 +487,7 @@ class Lowering:
 
     def unnest(self, node: p.Unnest) -> Pipeline:
         pipeline = self.lower(node.child)
-        compile = once_per_schema(lambda schema: compile_unnest(node, schema))
+        compile = once_per_schema(lambda schema: compile_unnest(node, schema), [], node.child.schema)
         pipeline.add(node.id, lambda driver: Unnest(node.id, self.memory, compile, node.outer))
         return pipeline
 

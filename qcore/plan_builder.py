@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from qcore.aggregate_steps import AggregateSteps
 from qcore.connectors.base import check_policy
-from qcore.expression import Alias, Column, Expr, children, col, conjuncts, lit, rebuild, substitute
-from qcore.functions import expr_type
+from qcore.expression import Expr, col, conjuncts, substitute
 from qcore.joins import join_on_keys
 from qcore.naming import ColumnNames, NodeIds, fresh_ids, with_ids
 from qcore.plan import (
-    Aggregate,
-    AggregateCall,
+    EnforceSingleRow,
     Filter,
     Limit,
     LocalPartition,
@@ -30,14 +27,13 @@ from qcore.plan import (
     Unnest,
     Values,
 )
+from qcore.plan_steps import Expression, check_boolean, in_step, listed
 from qcore.schema import (
     JOIN_KINDS,
     LEFT_ONLY,
     MARK,
     MARK_KINDS,
-    aggregate_schema,
     check_column,
-    check_columns,
     check_unique,
     join_schema,
     project_schema,
@@ -48,57 +44,15 @@ from qcore.schema import (
 from qcore.set_steps import SetSteps
 from qcore.sink_steps import STEP_OF, SinkSteps
 from qcore.user_steps import UserSteps
+from qcore.window_steps import WindowSteps
 from qcore_ext.ground.status import PlanError
 
-Expression = Expr | str
 # Lists unnested side by side.
 UNNESTED_MAX = 16
 _HOW = {"semi": "left_semi", "anti": "left_anti", "outer": "full", "cross": "inner"}
-_SORT = re.compile(r"^(?P<column>.+?)(?:\s+(?P<order>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Agg:
-    """An aggregate of aggregate(); made by agg()."""
-
-    function: str
-    arguments: tuple[Expression, ...] = ()
-    distinct: bool = False
-    filter: Expression | None = None
-    order_by: tuple[str, ...] = ()
-
-
-def agg(
-    function: str,
-    *arguments: Any,
-    distinct: bool = False,
-    filter: Expression | None = None,
-    order_by: Sequence[str] | str = (),
-) -> Agg:
-    """An aggregate with everything it can have.
-
-    Parameters
-    ----------
-    function : str
-        count, sum, avg, min, max, …
-    arguments : Expr or str
-        Columns or expressions; none for count of rows. Constants such as a separator are lit(…), or numbers.
-    distinct : bool
-        Each value once.
-    filter : Expr or str, optional
-        Only rows for which this is true.
-    order_by : list of str, optional
-        Columns that order a group's rows, for functions to which that matters: ["day desc", "id"].
-
-    Examples
-    --------
-    >>> agg("sum", "x", filter=col("y") > 1).function
-    'sum'
-    """
-    return Agg(function, arguments, distinct, filter, tuple(_listed(order_by)))  # type: ignore[arg-type]
-
-
-class PlanBuilder(SetSteps, UserSteps, SinkSteps):
+class PlanBuilder(AggregateSteps, WindowSteps, SetSteps, UserSteps, SinkSteps):
     """Builds a plan; every step gives a new builder, so that one may be continued in several ways.
 
     Expressions are col() and lit() combined with operators, a column's name, or SQL text (which needs the `sql` extra).
@@ -212,7 +166,7 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         node = self._input("filter")
         where = "filter()"
         expr = self._expression(predicate, node.schema, where)
-        _check_boolean(expr, node.schema, where)
+        check_boolean(expr, node.schema, where)
         return self._continued(Filter(id or self._new_id(), node.schema, node, expr))
 
     def project(
@@ -236,34 +190,13 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         names = [name for name, _ in named]
         check_unique(names, "project()")
         expressions = tuple(expr for _, expr in named)
-        schema = _where("project()", lambda: project_schema(names, expressions, node.schema))
+        schema = in_step("project()", lambda: project_schema(names, expressions, node.schema))
         return self._continued(Project(id or self._new_id(), schema, node, expressions))
 
-    def aggregate(
-        self,
-        keys: Sequence[Expression] = (),
-        aggs: Mapping[str, Agg | str | tuple[Any, ...]] | None = None,
-        id: str | None = None,
-    ) -> PlanBuilder:
-        """One row a group; without keys, one row.
-
-        Parameters
-        ----------
-        keys : list of Expr or str
-            What to group by: columns, aliased expressions, or text such as "year(d) as y".
-        aggs : dict
-            Output name → ("sum", "x"), ("count",), agg(…), or text such as "sum(x * 2)".
-        """
-        node = self._input("aggregate")
-        if isinstance(keys, (str, Expr)):
-            keys = [keys]
-        named = tuple(self._named(key, node.schema, f"aggregate(), key {i + 1}") for i, key in enumerate(keys))
-        calls = tuple(self._call(name, spec, node.schema) for name, spec in (aggs or {}).items())
-        if not named and not calls:
-            raise PlanError("aggregate() needs keys or aggs")
-        check_unique([name for name, _ in named] + [call.name for call in calls], "aggregate()")
-        schema = _where("aggregate()", lambda: aggregate_schema(named, calls, node.schema))
-        return self._continued(Aggregate(id or self._new_id(), schema, node, named, calls))
+    def enforce_single_row(self, id: str | None = None) -> PlanBuilder:
+        """What a scalar subquery gives: the one row, nulls when there is none, an error when there are more."""
+        node = self._input("enforce_single_row")
+        return self._continued(EnforceSingleRow(id or self._new_id(), node.schema, node))
 
     def unnest(
         self,
@@ -293,7 +226,7 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         for name in listed:
             check_column(name, node.schema, where)
         check_unique(listed, where)
-        schema = _where(where, lambda: unnest_schema(node.schema, pairs, ordinality))
+        schema = in_step(where, lambda: unnest_schema(node.schema, pairs, ordinality))
         check_unique(schema.names, where)
         return self._continued(Unnest(id or self._new_id(), schema, node, pairs, outer, ordinality))
 
@@ -365,8 +298,8 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         """
         left, right, free = self._both("hash_join", other)
         kind = _kind(how, "hash_join()")
-        left_keys = _listed(left_on)
-        right_keys = left_keys if right_on is None else _listed(right_on)
+        left_keys = listed(left_on)
+        right_keys = left_keys if right_on is None else listed(right_on)
         if len(left_keys) != len(right_keys):
             raise PlanError(f"hash_join() has {len(left_keys)} left keys and {len(right_keys)} right keys")
         if not left_keys:
@@ -458,7 +391,7 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
         if id is not None and not ids.take(id):
             raise PlanError(f"two nodes of the plan have the id {id!r}; give one another id")
         wanted = join_schema(kind, left.schema, right.schema, mark)
-        node: PlanNode = _where("join()", lambda: join_on_keys(ids, kind, left, right, pairs, rest, mark, id))
+        node: PlanNode = in_step("join()", lambda: join_on_keys(ids, kind, left, right, pairs, rest, mark, id))
         if node.schema.names != wanted.names:
             # Converted keys were added below.
             picked = tuple(col(name) for name in wanted.names)
@@ -472,89 +405,8 @@ class PlanBuilder(SetSteps, UserSteps, SinkSteps):
             return []
         both = join_schema("inner", left.schema, right.schema)
         expr = self._expression(condition, both, f"{where}, condition")
-        _check_boolean(expr, both, f"{where}, condition")
+        check_boolean(expr, both, f"{where}, condition")
         return conjuncts(expr)
-
-    def _expression(self, value: Expression, schema: pa.Schema, where: str) -> Expr:
-        if isinstance(value, str):
-            from qcore.frontends.expression_text import parse_expression
-
-            expr = parse_expression(value, schema, where)
-        elif isinstance(value, Expr):
-            expr = _without_aliases(value)
-        else:
-            expr = lit(value)
-        check_columns(expr, schema, where)
-        _where(where, lambda: expr_type(expr, schema))
-        return expr
-
-    def _named(self, value: Expression, schema: pa.Schema, where: str) -> tuple[str, Expr]:
-        """Name and expression of a column, an aliased expression, or text with `as`."""
-        if isinstance(value, str):
-            if value in schema.names:
-                return value, Column(value)
-            from qcore.frontends.expression_text import split_alias
-
-            text, name = split_alias(value)
-            return name if name is not None else value, self._expression(text, schema, where)
-        if isinstance(value, Alias):
-            return value.name, self._expression(value.argument, schema, where)
-        if isinstance(value, Column):
-            return value.name, self._expression(value, schema, where)
-        raise PlanError(f"{where}: the expression {value!r} needs a name: .alias(…), or give a mapping")
-
-    def _call(self, name: str, spec: Agg | str | tuple[Any, ...], schema: pa.Schema) -> AggregateCall:
-        where = f"aggregate(), {name!r}"
-        if isinstance(spec, str):
-            from qcore.frontends.expression_text import parse_aggregate
-
-            return parse_aggregate(spec, name, schema, where)
-        if isinstance(spec, tuple) and spec and isinstance(spec[0], str):
-            spec = Agg(spec[0], tuple(spec[1:]))
-        if not isinstance(spec, Agg):
-            raise PlanError(f'{where}: give ("sum", "x"), agg("sum", "x") or "sum(x)", not {spec!r}')
-        arguments = tuple(self._expression(argument, schema, where) for argument in spec.arguments)
-        kept = None if spec.filter is None else self._expression(spec.filter, schema, f"{where}, filter")
-        if kept is not None:
-            _check_boolean(kept, schema, f"{where}, filter")
-        keys = self._sort_keys(spec.order_by, schema, where) if spec.order_by else ()
-        order = tuple((key.descending, key.nulls_first) for key in keys)
-        arguments += tuple(col(key.column) for key in keys)
-        call = AggregateCall(name, spec.function, arguments, spec.distinct, kept, order)
-        _where(where, lambda: aggregate_schema((), (call,), schema))
-        return call
-
-    def _sort_keys(
-        self, keys: Sequence[str | SortKey] | str | SortKey, schema: pa.Schema, where: str
-    ) -> tuple[SortKey, ...]:
-        listed = [keys] if isinstance(keys, (str, SortKey)) else list(keys)
-        if not listed:
-            raise PlanError(f"{where} needs a key")
-        result = []
-        for key in listed:
-            if isinstance(key, str):
-                key = _sort_key(key, schema)
-            elif isinstance(key, Column):
-                key = SortKey(key.name)
-            if not isinstance(key, SortKey):
-                raise PlanError(f'{where}: give "x desc" or SortKey("x", descending=True), not {key!r}')
-            check_column(key.column, schema, where)
-            result.append(key)
-        return tuple(result)
-
-
-def _sort_key(text: str, schema: pa.Schema) -> SortKey:
-    if text in schema.names:
-        return SortKey(text)
-    found = _SORT.match(text.strip())
-    assert found is not None
-    descending = (found["order"] or "").lower() == "desc"
-    return SortKey(found["column"].strip('"'), descending, (found["nulls"] or "").lower() == "first")
-
-
-def _listed(keys: Sequence[Expression] | Expression) -> list[Expression]:
-    return [keys] if isinstance(keys, (str, Expr)) else list(keys)
-
 
 def _kind(how: str, where: str) -> str:
     kind = _HOW.get(how, how)
@@ -563,31 +415,10 @@ def _kind(how: str, where: str) -> str:
     return kind
 
 
-def _check_boolean(expr: Expr, schema: pa.Schema, where: str) -> None:
-    type_ = expr_type(expr, schema)
-    if not pa.types.is_boolean(type_) and not pa.types.is_null(type_):
-        raise PlanError(f"{where}: {expr!r} is of type {type_}, not boolean")
-
-
 def _check_count(where: str, count: int | None, offset: int) -> None:
     for name, value in (("count", count), ("offset", offset)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             raise PlanError(f"{where}: {name} must be a whole number of 0 or more, not {value!r}")
-
-
-def _where(where: str, compute: Callable[[], Any]) -> Any:
-    """The result of `compute`; its PlanError says where it happened."""
-    try:
-        return compute()
-    except PlanError as error:
-        raise PlanError(f"{where}: {error}") from None
-
-
-def _without_aliases(expr: Expr) -> Expr:
-    if isinstance(expr, Alias):
-        return _without_aliases(expr.argument)
-    parts = children(expr)
-    return rebuild(expr, tuple(map(_without_aliases, parts))) if parts else expr
 
 
 def _renamed_columns(expr: Expr, names: Mapping[str, str]) -> Expr:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode, UnionAll
+from qcore.plan_steps import PlanSteps
 from qcore.schema import same_type
 from qcore.set_operations import make_set_operation
 from qcore_ext.ground.status import PlanError
 
 
-class SetSteps:
+class SetSteps(PlanSteps):
     """The part of PlanBuilder for unions, intersections and differences."""
-
-    if TYPE_CHECKING:
-
-        def _input(self, step: str) -> PlanNode: ...
-        def _new_id(self, nodes: Sequence[PlanNode] = ()) -> str: ...
-        def _continued(self, node: PlanNode) -> Any: ...
-        def _with(self, node: PlanNode, free_ids: frozenset[str]) -> Any: ...
-        def _both(
-            self, step: str, other: Any, nodes: Sequence[PlanNode] = ()
-        ) -> tuple[PlanNode, PlanNode, frozenset[str]]: ...
 
     def union_all(self, *others: Any, id: str | None = None) -> Self:
         """All rows of this and the other inputs; columns go by position, names are this one's."""

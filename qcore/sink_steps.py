@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pyarrow as pa
 
 from qcore.file_sets import local_path
-from qcore.plan import CallbackSink, PartitionedOutput, PlanNode, UserSink
+from qcore.plan import CallbackSink, PartitionedOutput, UserSink
+from qcore.plan_steps import PlanSteps
 from qcore.protocols import SinkOperator
 from qcore.schema import check_column, unknown
 from qcore.user_steps import user_factory
@@ -21,14 +22,8 @@ PARTITIONS_MAX = 4096
 BUFFER_BYTES = 1 << 25
 
 
-class SinkSteps:
+class SinkSteps(PlanSteps):
     """The part of PlanBuilder for sinks."""
-
-    if TYPE_CHECKING:
-
-        def _input(self, step: str) -> PlanNode: ...
-        def _new_id(self, nodes: Sequence[PlanNode] = ()) -> str: ...
-        def _continued(self, node: PlanNode) -> Any: ...
 
     def callback(self, function: Callable[[pa.RecordBatch], Any], id: str | None = None) -> Self:
         """End the plan in a function that gets each batch; it may return qcore.Blocked(reason, future) (SPEC V12)."""

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pyarrow as pa
 
 from qcore.connectors.base import check_policy
-from qcore.plan import PlanNode, UserOperator, UserSource
+from qcore.plan import UserOperator, UserSource
+from qcore.plan_steps import PlanSteps
 from qcore.protocols import BatchIterator, Operator, SinkOperator, SourceOperator, StatelessOperator
 from qcore.schema import check_unique, without_metadata
 from qcore_ext.ground.status import PlanError
 
 
-class UserSteps:
+class UserSteps(PlanSteps):
     """The part of PlanBuilder for operators written in Python."""
-
-    if TYPE_CHECKING:
-
-        def _input(self, step: str) -> PlanNode: ...
-        def _expect_no_input(self, step: str) -> None: ...
-        def _new_id(self, nodes: Sequence[PlanNode] = ()) -> str: ...
-        def _continued(self, node: PlanNode) -> Any: ...
 
     def source(
         self,

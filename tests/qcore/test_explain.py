@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from qcore.aggregate_steps import agg
 from qcore.explain import describe, explain_plan
 from qcore.expression import col
-from qcore.plan_builder import PlanBuilder, agg
+from qcore.plan_builder import PlanBuilder
 
 T = pa.schema([("k", pa.string()), ("x", pa.int64()), ("y", pa.int64())])
 

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 from qcore import plan as p
+from qcore.aggregate_steps import agg
 from qcore.errors import PlanError
 from qcore.expression import col, lit
-from qcore.plan_builder import PlanBuilder, agg
+from qcore.plan_builder import PlanBuilder
 
 LINES = pa.schema([("ok", pa.int64()), ("qty", pa.decimal128(15, 2)), ("day", pa.date32()), ("tag", pa.string())])
 ORDERS = pa.schema([("o_ok", pa.int32()), ("o_day", pa.date32()), ("tag", pa.string())])

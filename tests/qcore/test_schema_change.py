@@ -14,13 +14,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import assert_same_rows
 
 import qcore
+from oracle import assert_same_rows
 from qcore import PlanBuilder, PollPull, SchemaChangeError, col
 from qcore import plan as p
+from qcore.aggregate_steps import agg
 from qcore.functions import aggregate_type
-from qcore.plan_builder import agg
 from qcore.schema import aggregate_schema
 
 ROWS = 300

@@ -13,9 +13,9 @@ import pyarrow.csv as pacsv
 import pyarrow.orc as paorc
 import pyarrow.parquet as pq
 import pytest
-from oracle import assert_same_rows
 
 import qcore
+from oracle import assert_same_rows
 from qcore import FileSplit, IterOutcome, PlanBuilder, PollPull, SchemaChangeError, col
 
 FIRST = pa.table({"a": pa.array([1, 2, None], pa.int32()), "s": ["x", "y", None]})

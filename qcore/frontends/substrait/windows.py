@@ -14,20 +14,17 @@ import pyarrow as pa
 from qcore.expression import Case, Cast, Column, Expr, Literal, call, col, walk
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.functions import aggregate_name
-from qcore.functions import KEEP_VALUES, PAIRS, aggregate_type, expr_type, is_aggregate
+from qcore.functions import KEEP_VALUES, PAIRS, expr_type, is_aggregate
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
 from qcore.schema import project_schema, same_type
+from qcore.window_plan import FRACTIONS, NUMBERED, PLACES, VALUES, range_unit, window_type
 from qcore_ext.ground.status import PlanError
 
 # (descending, nulls first) by SortDirection.
 DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}
 _DISTINCT = 2
 _ROWS, _RANGE = 1, 2
-_NUMBERS = frozenset({"row_number", "rank", "dense_rank", "ntile", "partition_rows"})
-_FRACTIONS = frozenset({"percent_rank", "cume_dist"})
-_NUMBERED = frozenset({"lag", "lead", "nth_value"})
-_VALUES = _NUMBERED | {"first_value", "last_value"}
 # The first word of a text constant among the partitions; the second is a number, the others say what the message has no
 # place for.
 MARKER = "$window"
@@ -69,7 +66,7 @@ class WindowReader:
         frame = self._frame(message, order)
         if "groups" in flags:
             frame = replace(frame, mode="groups")
-        if name not in _NUMBERS | _FRACTIONS | _VALUES:
+        if name not in PLACES | FRACTIONS | VALUES:
             if not is_aggregate(aggregate_name(name)):
                 raise PlanError(f"the window function {name} is not supported yet")
             name = aggregate_name(name)
@@ -78,7 +75,7 @@ class WindowReader:
             literal = len(arguments) == 1 and isinstance(arguments[0], Literal) and arguments[0].value is not None
             if name == "count" and literal:
                 arguments = ()
-        if len(arguments) > (3 if name in _NEXT_IS else 2 if name in _VALUES | PAIRS else 1):
+        if len(arguments) > (3 if name in _NEXT_IS else 2 if name in VALUES | PAIRS else 1):
             raise PlanError(f"the window function {name} with {len(arguments)} arguments is not supported yet")
         if name in PAIRS:
             arguments = tuple(self._floats(argument) for argument in arguments)
@@ -92,7 +89,7 @@ class WindowReader:
             expressions = (*map(col, node.schema.names), *self._computed.values())
             node = Project(self.ids.new(), project_schema(names, expressions, node.schema), node, expressions)
         for group in self._groups:
-            added = [pa.field(call.name, self._type(call, node.schema)) for call in group.calls]
+            added = [pa.field(call.name, window_type(call, node.schema)) for call in group.calls]
             schema = pa.schema([*node.schema, *added])
             node = Window(self.ids.new(), schema, node, group.partition_by, group.order_by, tuple(group.calls))
         return node
@@ -109,12 +106,12 @@ class WindowReader:
             if number < 1:
                 raise PlanError(f"ntile({number}): the number of tiles must be positive")
             return self._call(group, name, None, number, _WHOLE)
-        if name in _NUMBERS or name in _FRACTIONS:
+        if name in PLACES or name in FRACTIONS:
             return self._call(group, name, None, 1, _WHOLE)
         if name == "nth_value" and isinstance(arguments[1], Literal) and arguments[1].value is None:
             return Literal(None, expr_type(arguments[0], self.scope.schema))
         argument = self._named(arguments[0]) if arguments else None
-        if name not in _NUMBERED:
+        if name not in NUMBERED:
             second = self._named(arguments[1]) if len(arguments) > 1 else None
             return self._call(group, name, argument, 1, frame, second, "distinct" in flags, ignore_nulls)
         number = self._number(name, arguments, 1)
@@ -145,14 +142,6 @@ class WindowReader:
         made = WindowCall(self.names.new(name), name, argument, number, frame, second, distinct, ignore_nulls)
         group.calls.append(made)
         return Column(made.name)
-
-    def _type(self, made: WindowCall, schema: pa.Schema) -> pa.DataType:
-        if made.function in _NUMBERS:
-            return pa.int64()
-        if made.function in _FRACTIONS:
-            return pa.float64()
-        types = [schema.field(name).type for name in (made.argument, made.second) if name is not None]
-        return types[0] if made.function in _VALUES else aggregate_type(made.function, types)
 
     def _number(self, name: str, arguments: Sequence[Expr], place: int) -> int:
         if len(arguments) <= place:
@@ -194,9 +183,7 @@ class WindowReader:
         if message.bounds_type != _RANGE or len(order) != 1:
             raise PlanError("a RANGE frame with a distance needs exactly one column to order by")
         type_ = expr_type(self._computed.get(order[0].column, col(order[0].column)), self.scope.schema)
-        if not (pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
-            raise PlanError(f"a RANGE frame with a distance over {type_} is not supported yet; order by a number")
-        unit = 10**type_.scale if pa.types.is_decimal(type_) else 1
+        unit = range_unit(type_)
         return WindowFrame("range", start and start * unit, end and end * unit)
 
 
