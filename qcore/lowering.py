@@ -25,6 +25,7 @@ from qcore.partition_files import PartitionFiles
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore.retyping import once_per_schema
 from qcore.schema import element_type, same_type, unnest_schema
+from qcore.table_write import TableCommit, TableWrite, TableWriteState
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -152,6 +153,7 @@ class Lowering:
             p.Limit: self.limit,
             p.EnforceSingleRow: self.enforce_single_row,
             p.Unnest: self.unnest,
+            p.TableWrite: self.table_write,
             p.UnionAll: self.union_all,
             p.RecursiveUnion: self.recursive_union,
             p.LocalPartition: self.local_partition,
@@ -489,6 +491,30 @@ class Lowering:
         pipeline = self.lower(node.child)
         compile = once_per_schema(lambda schema: compile_unnest(node, schema), [], node.child.schema)
         pipeline.add(node.id, lambda driver: Unnest(node.id, self.memory, compile, node.outer))
+        return pipeline
+
+    def table_write(self, node: p.TableWrite) -> Pipeline:
+        if not node.single:
+            check_absent(node.path, f"write_parquet (node {node.id})")
+        pipeline = self.lower(node.child)
+        if node.single:
+            pipeline = self.gather(pipeline, node, node.child.schema)
+        rows = pa.schema(Schema(node.child.schema))
+        state = TableWriteState(node.path, rows, node.single, node.compression, node.row_group_rows)
+        schema = Schema(node.schema)
+        pipeline.add(
+            node.id,
+            lambda driver: PythonOperator(
+                "TableWrite", node.id, self.memory, lambda: TableWrite(state, driver), "operator", schema, self.report
+            ),
+        )
+        pipeline = self.gather(pipeline, node, node.schema)
+        pipeline.add(
+            node.id,
+            lambda driver: PythonOperator(
+                "TableCommit", node.id, self.memory, lambda: TableCommit(state), "operator", schema, self.report
+            ),
+        )
         return pipeline
 
     def callback_sink(self, node: p.CallbackSink) -> Pipeline:

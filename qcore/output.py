@@ -12,8 +12,8 @@ from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
+from qcore.table_write import ParquetRows
 from qcore.text_table import cell, python_values
 
 FORMATS = ("table", "csv", "json", "arrow", "parquet")
@@ -112,11 +112,11 @@ def _seekable(sink: IO[bytes]) -> bool:
 
 
 def write_parquet(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
-    """Parquet, one row group a batch or more."""
-    with pyarrow.parquet.ParquetWriter(sink, schema) as writer:
-        for batch in batches:
-            if batch.num_rows:
-                writer.write_batch(batch)
+    """Parquet, in row groups of 131,072 rows."""
+    file = ParquetRows(sink, schema, "snappy")
+    for batch in batches:
+        file.write(batch)
+    file.close()
 
 
 WRITERS: dict[str, Callable[[Batches, pa.Schema, IO[bytes]], None]] = {

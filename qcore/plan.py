@@ -345,6 +345,19 @@ class UserOperator(Unary):
 
 
 @dataclass(frozen=True, eq=False)
+class TableWrite(Unary):
+    """Write the rows to Parquet: to the file `path`, or, unless `single`, to a file a driver in the folder `path`.
+
+    Output: a row a file, of its path, rows and bytes.
+    """
+
+    path: str
+    single: bool
+    compression: str
+    row_group_rows: int
+
+
+@dataclass(frozen=True, eq=False)
 class Sink(Unary):
     """Ends a plan: takes its rows, gives none."""
 

@@ -65,6 +65,8 @@ class Session:
     def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
         """Plan a query over the session's tables and `tables`; it runs when the result is read.
 
+        COPY (query) TO 'file.parquet' writes the query's rows; its result is a row of the path, rows and bytes.
+
         Raises
         ------
         PlanError

@@ -1,4 +1,4 @@
-"""Steps that end a plan: functions, operators in Python, and output for other tasks. Floor P3. SPEC V11, V12, H3."""
+"""Steps that give rows away: to functions, operators in Python, other tasks, files. Floor P3. SPEC V11, V12, Q2, H3."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, Self
 import pyarrow as pa
 
 from qcore.file_sets import local_path
-from qcore.plan import CallbackSink, PartitionedOutput, UserSink
+from qcore.plan import CallbackSink, PartitionedOutput, TableWrite, UserSink
 from qcore.plan_steps import PlanSteps
 from qcore.protocols import SinkOperator
 from qcore.schema import check_column, unknown
+from qcore.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 from qcore.user_steps import user_factory
 from qcore_ext.ground.status import PlanError
 
@@ -39,6 +40,37 @@ class SinkSteps(PlanSteps):
         node = self._input("sink")
         factory = user_factory(factory, SinkOperator, "sink()")
         return self._continued(UserSink(id or self._new_id(), node.schema, node, factory))
+
+    def write_parquet(
+        self,
+        path: Any,
+        single: bool | None = None,
+        compression: str = "snappy",
+        row_group_rows: int = ROW_GROUP_ROWS,
+        id: str | None = None,
+    ) -> Self:
+        """Write the rows to Parquet; the plan's rows are then the files: path, rows, bytes (SPEC Q2).
+
+        Nothing appears under `path` before all is written, and nothing at all when the query fails.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file, which is replaced if it is there; or a folder that is not there yet, for a file a driver.
+        single : bool, optional
+            One file, in the order of the rows; by default when `path` ends in .parquet.
+        compression : str
+            none, snappy, gzip, brotli, lz4 or zstd.
+        row_group_rows : int
+            Rows of a row group.
+        """
+        node = self._input("write_parquet")
+        where = "write_parquet()"
+        check_options(compression, row_group_rows, where)
+        target = local_path(path, where)
+        single = target.endswith(".parquet") if single is None else single
+        made = TableWrite(id or self._new_id(), WRITTEN, node, target, single, compression, row_group_rows)
+        return self._continued(made)
 
     def partitioned_output(
         self,

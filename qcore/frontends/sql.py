@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from qcore.data_types import common_type, plain
 from qcore.frontends.pushed_filters import filters_one_row_aggregate
+from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import without_in_subqueries
 from qcore.frontends.sql_windows import mark_windows
@@ -51,7 +52,7 @@ _contexts_lock = threading.Lock()
 
 
 def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
-    """Plan one SELECT statement over tables of these schemas.
+    """Plan one SELECT statement, or COPY of one to a file, over tables of these schemas.
 
     Parameters
     ----------
@@ -65,8 +66,10 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
     PlanError
         A syntax error, an unknown table, column or function, or a construct the engine cannot run.
     """
-    planned = _Planner(tables).plan(text)
-    return replace(planned, output_names=list(map(_shown_name, planned.output_names)))
+    copy = read_copy(text)
+    planned = _Planner(tables).plan(text if copy is None else copy.query)
+    names = list(map(_shown_name, planned.output_names))
+    return replace(planned, output_names=names) if copy is None else copy_plan(copy, planned, names)
 
 
 class _Planner:
@@ -495,6 +498,7 @@ _PREFIXES = re.compile(
 _NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
 _NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
 _NOT_SUBSTRAIT = re.compile(r'NotImplemented\("(.*)', re.DOTALL)
+_STATEMENT = re.compile(r"(?:DDL|DML|Statement) not supported: ([\w ]+)")
 _PLAN_TYPE = re.compile(r"Unsupported plan type: (\w+)")
 
 
@@ -510,6 +514,13 @@ def _plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
         if name in columns:
             return PlanError(f"column {missing.group(1)!r} cannot be used at that place in the query")
         return unknown("column", name, columns, "the query")
+    statement = _STATEMENT.search(text)
+    if statement:
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", statement.group(1).replace("Memory", "")).upper()
+        return PlanError(
+            f"{words} is not supported: qcore runs queries. COPY (…) TO 'file.parquet' writes one, Session.register() "
+            "makes a table of a file, of Arrow data or of a result"
+        )
     unsupported = _NOT_SUBSTRAIT.match(text)
     if unsupported:
         return PlanError(_unsupported(unsupported.group(1)))

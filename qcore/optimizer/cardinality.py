@@ -26,6 +26,7 @@ from qcore.plan import (
     RecursiveUnion,
     Scan,
     SharedRead,
+    TableWrite,
     TopN,
     UnionAll,
     Unnest,
@@ -123,7 +124,7 @@ class Estimator:
             return WORKING_ROWS
         if isinstance(node, Unnest):
             return LIST_LENGTH * self.rows(node.child)
-        if isinstance(node, EnforceSingleRow):
+        if isinstance(node, (EnforceSingleRow, TableWrite)):
             return 1.0
         if isinstance(node, SharedRead):
             return self.rows(node.like)
@@ -205,7 +206,7 @@ class Estimator:
             return self.column(node.like, node.columns[node.schema.names.index(name)])
         is_added = isinstance(node, (Window, Unnest)) and name not in node.child.schema.names
         is_added = is_added or (isinstance(node, Unnest) and name in dict(node.lists).values())
-        if isinstance(node, (UnionAll, RecursiveUnion, UserOperator)) or not node.children or is_added:
+        if isinstance(node, (UnionAll, RecursiveUnion, UserOperator, TableWrite)) or not node.children or is_added:
             return self._unknown(node, node.schema.field(name).type)
         return self.column(node.children[0], name)
 

@@ -27,6 +27,7 @@ from qcore.plan import (
     Shared,
     SharedRead,
     Sink,
+    TableWrite,
     TopN,
     UnionAll,
     Unnest,
@@ -85,7 +86,7 @@ class _Pruner:
             return self._shared(node, wanted)
         if isinstance(node, RecursiveUnion):
             return rebuilt(node, [self.exact(child, child.schema.names) for child in node.inputs])
-        assert isinstance(node, (EnforceSingleRow, UserOperator, Sink))
+        assert isinstance(node, (EnforceSingleRow, UserOperator, TableWrite, Sink))
         return rebuilt(node, [self.exact(node.child, node.child.schema.names)])
 
     def narrow(self, node: PlanNode, wanted: set[str]) -> PlanNode:

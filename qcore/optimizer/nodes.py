@@ -20,6 +20,7 @@ from qcore.plan import (
     Scan,
     Shared,
     Sink,
+    TableWrite,
     Unary,
     UnionAll,
     Unnest,
@@ -38,7 +39,7 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
     old = node.children
     if all(a is b for a, b in zip(old, children, strict=True)):
         return node
-    if isinstance(node, (UnionAll, RecursiveUnion, UserOperator, Sink)):
+    if isinstance(node, (UnionAll, RecursiveUnion, UserOperator, TableWrite, Sink)):
         ordered = [picked(new, was.schema.names, ids) for was, new in zip(old, children, strict=True)]
         return node.with_children(*ordered)
     if isinstance(node, (HashJoin, NestedLoopJoin)):

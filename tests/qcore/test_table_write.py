@@ -1,0 +1,219 @@
+"""Writing a query's rows to Parquet files (SPEC Q2)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import qcore
+from oracle import assert_same_rows
+from qcore import PlanBuilder, col
+from random_tables import ALL_TYPES, plain, random_table
+
+TABLE = random_table(3, 30_000, {"k": pa.int64(), "s": pa.string(), "d": pa.decimal128(12, 2)}, n_distinct={"k": 50})
+
+
+def run(builder: PlanBuilder, threads: int = 1) -> list[dict[str, Any]]:
+    return qcore.Session(threads=threads).execute(builder.build()).to_arrow().to_pylist()
+
+
+class Failing(qcore.Operator):
+    """Passes batches on, then fails."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.held: Any = None
+
+    def needs_input(self) -> bool:
+        return self.held is None
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self.n += 1
+        if self.n == 4:
+            raise ValueError("broken on purpose")
+        self.held = batch
+
+    def get_output(self) -> Any:
+        held, self.held = self.held, None
+        return held
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_one_file(threads: int, tmp_path: Path) -> None:
+    """Q2: whole, in the order of the rows, replacing what was there."""
+    path = tmp_path / "out.parquet"
+    path.write_text("old")
+    builder = PlanBuilder().values(TABLE).local_partition().order_by(["k", "s", "d"])
+    (file,) = run(builder.write_parquet(path), threads)
+    assert file == {"path": str(path), "rows": TABLE.num_rows, "bytes": path.stat().st_size}
+    found = pq.read_table(path)
+    assert_same_rows(found, TABLE)
+    assert found["k"].to_pylist() == sorted(TABLE["k"].to_pylist(), key=lambda k: (k is None, k))
+    assert os.listdir(tmp_path) == ["out.parquet"]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_file_a_driver(threads: int, tmp_path: Path) -> None:
+    """Q2: drivers write side by side; the folder is a table again."""
+    builder = PlanBuilder().values(TABLE).local_partition(["k"])
+    files = run(builder.write_parquet(tmp_path / "out"), threads)
+    assert len(files) == threads
+    assert sorted(file["path"] for file in files) == sorted(map(str, (tmp_path / "out").iterdir()))
+    for file in files:
+        assert pq.ParquetFile(file["path"]).metadata.num_rows == file["rows"]
+        assert os.path.getsize(file["path"]) == file["bytes"]
+    assert os.listdir(tmp_path) == ["out"]
+    again = PlanBuilder().scan("t", source=str(tmp_path / "out" / "*.parquet"))
+    assert_same_rows(qcore.Session(threads=2).execute(again.build()).to_arrow(), TABLE)
+    with pytest.raises(qcore.PlanError, match="out is there already; remove it, or write elsewhere"):
+        run(builder.write_parquet(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
+def test_types(type_: pa.DataType, tmp_path: Path) -> None:
+    """Q3: what Parquet can hold comes back; what it cannot is an error with the path, and no file."""
+    table = random_table(1, 500, [type_])
+    builder = PlanBuilder().values(table).write_parquet(tmp_path / "out.parquet")
+    if type_ == pa.month_day_nano_interval():
+        with pytest.raises(qcore.ExecutionError, match=r"TableWrite \(node 0\).*cannot write .*out.parquet: "):
+            run(builder)
+        assert os.listdir(tmp_path) == []
+        return
+    run(builder)
+    assert_same_rows(pq.read_table(tmp_path / "out.parquet"), plain(table))
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_no_rows(single: bool, tmp_path: Path) -> None:
+    """A file says what columns there are."""
+    builder = PlanBuilder().values(TABLE).local_partition().filter(col("s") == "no such text")
+    (file,) = run(builder.write_parquet(tmp_path / "out", single=single), 2)
+    assert file["rows"] == 0
+    assert pq.read_table(file["path"]).schema.names == TABLE.column_names
+
+
+def test_row_groups_and_compression(tmp_path: Path) -> None:
+    """Small batches become row groups of the size asked for."""
+    builder = (
+        PlanBuilder().values(TABLE).write_parquet(tmp_path / "out.parquet", compression="zstd", row_group_rows=10_000)
+    )
+    list(qcore.Task(builder.build(), drivers=1, batch_rows=1000).batches())
+    metadata = pq.ParquetFile(tmp_path / "out.parquet").metadata
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [10_000] * 3
+    assert metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_query_that_fails_leaves_nothing(single: bool, threads: int, tmp_path: Path) -> None:
+    """D9: no file, and what was there stays."""
+    if single:
+        (tmp_path / "out").write_text("old")
+    builder = PlanBuilder().values(TABLE).local_partition().operator(Failing)
+    task = qcore.Task(builder.write_parquet(tmp_path / "out", single=single).build(), drivers=threads, batch_rows=500)
+    with pytest.raises(qcore.ExecutionError, match="broken on purpose"):
+        list(task.batches())
+    assert os.listdir(tmp_path) == (["out"] if single else [])
+    assert not single or (tmp_path / "out").read_text() == "old"
+
+
+def test_a_query_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+    """D9."""
+
+    class Endless(qcore.SourceOperator):
+        def output_schema(self, schema: Any) -> pa.Schema:
+            return pa.schema({"k": pa.int64()})
+
+        def poll_pull(self, cx: Any, local: Any, shared: Any, partition: int) -> Any:
+            if os.listdir(tmp_path):
+                task.cancel()
+            return qcore.PollPull.batch(pa.record_batch({"k": range(1000)}))
+
+    task = qcore.Task(PlanBuilder().source(Endless()).write_parquet(tmp_path / "out").build(), drivers=1)
+    with pytest.raises(qcore.Cancelled):
+        list(task.batches())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """Bad input: the path is named."""
+    (tmp_path / "file").write_text("x")
+    for path, message in (("file/out.parquet", "make it first"), ("missing/out", "make it first")):
+        with pytest.raises(qcore.PlanError, match=message):
+            PlanBuilder().values(TABLE).write_parquet(tmp_path / path)
+    (tmp_path / "out.parquet").mkdir()
+    with pytest.raises(qcore.ExecutionError, match=r"TableCommit \(node 0\).*cannot write .*out\.parquet"):
+        run(PlanBuilder().values(TABLE).write_parquet(tmp_path / "out.parquet"))
+    assert sorted(os.listdir(tmp_path)) == ["file", "out.parquet"]
+
+
+def test_wrong_use_is_refused(tmp_path: Path) -> None:
+    builder = PlanBuilder().values(TABLE)
+    for message, options in {
+        "compression is one of none, snappy": {"compression": "rar"},
+        "row_group_rows must be 1 or more, not 0": {"row_group_rows": 0},
+    }.items():
+        with pytest.raises(qcore.PlanError, match=message):
+            builder.write_parquet(tmp_path / "x.parquet", **options)  # type: ignore[arg-type]
+    with pytest.raises(qcore.PlanError, match="this machine's file system"):
+        builder.write_parquet("s3://bucket/x.parquet")
+
+
+def test_copy(tmp_path: Path) -> None:
+    """Q2: COPY in SQL; names are the query's own."""
+    path = tmp_path / "it's.parquet"
+    quoted = str(path).replace("'", "''")
+    session = qcore.Session(threads=2)
+    session.register("t", TABLE)
+    (file,) = (
+        session.sql(f"copy (select k as \"Key\", count(*) as n from t group by k) to '{quoted}';")
+        .to_arrow()
+        .to_pylist()
+    )
+    assert file["path"] == str(path) and file["rows"] == len(set(TABLE["k"].to_pylist()))
+    assert pq.read_table(path).schema.names == ["Key", "n"]
+    other = tmp_path / "out"
+    session.sql(
+        f"COPY t TO '{other}' (FORMAT parquet, PER_THREAD_OUTPUT true, COMPRESSION gzip, ROW_GROUP_SIZE 1000)"
+    ).to_arrow()
+    assert_same_rows(pq.read_table(other), TABLE)
+    (name,) = os.listdir(other)
+    metadata = pq.ParquetFile(other / name).metadata
+    assert metadata.num_row_groups == 30 and metadata.row_group(0).column(0).compression == "GZIP"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("copy t to 'x.csv'", "COPY writes Parquet, not 'csv'"),
+        ("copy t to 'x.parquet' (format json)", "COPY writes Parquet, not 'json'"),
+        ("copy t to 'x.parquet' (header true)", "COPY has no option HEADER"),
+        ("copy t to 'x.parquet' (row_group_size many)", "ROW_GROUP_SIZE is a number of rows, not 'many'"),
+        ("copy t to 'x.parquet' (compression rar)", "compression is one of none"),
+        ("copy t from 'x.parquet'", "COPY cannot be read"),
+        ("copy t to 'x.parquet' please", "COPY cannot be read after its path"),
+        ("copy (select a.k, b.k from t a join t b on a.k = b.k) to 'x.parquet'", "two columns are named 'k'"),
+        ("copy (select z from t) to 'x.parquet'", "unknown column 'z'"),
+        ("create table u as select * from t", "CREATE TABLE is not supported: qcore runs queries"),
+        ("insert into t values (1, 'a', 2)", "INSERT INTO is not supported"),
+    ],
+)
+def test_statements_that_are_refused(statement: str, message: str) -> None:
+    with pytest.raises(qcore.PlanError, match=message):
+        qcore.sql(statement, {"t": TABLE})
+    assert not os.path.exists("x.parquet")
+
+
+def test_explain(tmp_path: Path) -> None:
+    """G7."""
+    text = (
+        qcore.Session(threads=1)
+        .execute(PlanBuilder().values(TABLE).write_parquet(tmp_path / "x.parquet").build())
+        .explain()
+    )
+    assert f"TableWrite file {tmp_path / 'x.parquet'}" in text
