@@ -232,9 +232,7 @@ def test_a_schema_that_changes() -> None:
         {"id": 2, "l": 3},
     ]
     text = pa.record_batch({"id": [1], "l": [["a"]]})
-    with pytest.raises(
-        qcore.SchemaChangeError, match=r"Unnest \(node 1\): column 'l' was a list of int64 and is list<"
-    ):
+    with pytest.raises(qcore.SchemaChangeError, match=r"Unnest \(node 1\): column 'l'"):
         run_chain([Unnest("1", Account(), compile)], [first, text])
     with pytest.raises(qcore.SchemaChangeError, match=r"column 'id' of type int64 is missing"):
         run_chain([Unnest("1", Account(), compile)], [first, pa.record_batch({"l": [[1]]})])

@@ -192,7 +192,7 @@ ERRORS = {
     "select a from t where s like 'a!%' escape '!'": "ESCAPE",
     "drop table t": "DROP TABLE is not supported",
     "create table x as select 1": "CREATE TABLE is not supported",
-    "insert into t select * from t": "DML",
+    "insert into t select * from t": "INSERT INTO is not supported",
     "select 1; select 2": "cannot be planned",
     "": "cannot be planned",
 }
