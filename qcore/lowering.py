@@ -567,9 +567,6 @@ class Lowering:
 def compile_unnest(node: p.Unnest, schema: pa.Schema) -> tuple[Schema, list[int], list[int]]:
     """What the Unnest operator wants to know of an input of this schema."""
     names = dict(node.lists)
-    for name in (*names, *(name for name in node.child.schema.names if name not in names)):
-        if name not in schema.names:
-            raise SchemaChangeError(f"column {name!r} of type {node.child.schema.field(name).type} is missing")
     for name, of in names.items():
         wanted, found = node.schema.field(of).type, element_type(schema.field(name).type)
         if found is None or not same_type(wanted, found):
