@@ -30,6 +30,9 @@ from qcore_ext.structures.sort_order cimport SortOrder
 from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
 from qcore_ext.structures.window_frames cimport FRAME_GROUPS, FRAME_RANGE, FRAME_ROWS, Frame, frames_find
 from qcore_ext.structures.widened_rows cimport row_store_widened
+from qcore_ext.structures.window_places cimport (
+    CUME_DIST, DENSE_RANK, NTILE, PARTITION_ROWS, PERCENT_RANK, RANK, ROW_NUMBER, place_fractions, place_numbers,
+)
 from qcore_ext.structures.window_rows cimport WindowRows, window_rows_free, window_rows_init
 
 from qcore_ext.compute.aggregate_calls import COLLECTED, INDIFFERENT_TO_REPEATS
@@ -38,14 +41,6 @@ from qcore_ext.ground.status import PlanError
 cdef enum:
     OUTPUT_ROWS = 65536
     NO_ROW = 0xFFFFFFFF         # as an index: a null row
-    # Numbers of a row among others
-    ROW_NUMBER = 0
-    RANK = 1
-    DENSE_RANK = 2
-    PERCENT_RANK = 3
-    CUME_DIST = 4
-    NTILE = 5
-    PARTITION_ROWS = 6
     # Values of another row
     LAG = 10
     LEAD = 11
@@ -298,38 +293,17 @@ cdef class Window(Operator):
             elif self.calls[i].kind >= LAG:
                 self.take_values(i, run)
             else:
-                self.count_rows(&self.calls[i], &self.result_schema.fields[self.n_columns + i].type)
+                self.number_rows(&self.calls[i], &self.result_schema.fields[self.n_columns + i].type)
         return 0
 
-    cdef int count_rows(self, WindowCall* call, const DataType* type) except -1 nogil:
-        """Numbers that come of a row's place in its partition."""
-        cdef const WindowRows* window = &self.window
+    cdef int number_rows(self, WindowCall* call, const DataType* type) except -1 nogil:
         cdef Buffer* values
         cdef uint8_t* validity
-        cdef int64_t i, at, size
-        cdef int64_t* wholes
-        cdef double* doubles
-        call.base = column_new_flat(type, window.n, False, self.account, &values, &validity)
-        wholes = <int64_t*> values.data
-        doubles = <double*> values.data
-        for i in range(window.n):
-            at = i - window.part_begin[i]
-            size = <int64_t> window.part_end[i] - window.part_begin[i]
-            if call.kind == ROW_NUMBER:
-                wholes[i] = at + 1
-            elif call.kind == RANK:
-                wholes[i] = <int64_t> window.peer_begin[i] - window.part_begin[i] + 1
-            elif call.kind == DENSE_RANK:
-                wholes[i] = <int64_t> window.group[i] - window.group[window.part_begin[i]] + 1
-            elif call.kind == PARTITION_ROWS:
-                wholes[i] = size
-            elif call.kind == NTILE:
-                wholes[i] = tile(at, size, call.number)
-            elif call.kind == CUME_DIST:
-                doubles[i] = <double> (<int64_t> window.peer_end[i] - window.part_begin[i]) / size
-            else:
-                at = <int64_t> window.peer_begin[i] - window.part_begin[i]
-                doubles[i] = <double> at / (size - 1) if size > 1 else 0.0
+        call.base = column_new_flat(type, self.window.n, False, self.account, &values, &validity)
+        if call.kind in (PERCENT_RANK, CUME_DIST):
+            place_fractions(&self.window, call.kind, <double*> values.data)
+        else:
+            place_numbers(&self.window, call.kind, call.number, <int64_t*> values.data)
         return 0
 
     cdef Buffer* find_frames(self, const WindowCall* call, SortRun* run) except NULL nogil:
@@ -608,12 +582,3 @@ cdef class Window(Operator):
         owner_unref(<Owner*> self.rows)
         self.scratch = NULL
         self.rows = NULL
-
-
-cdef inline int64_t tile(int64_t at, int64_t size, int64_t n_tiles) noexcept nogil:
-    """Which of n_tiles tiles, the larger ones first, holds row `at` of `size`."""
-    cdef int64_t small = size / n_tiles
-    cdef int64_t n_large = size % n_tiles
-    if at < n_large * (small + 1):
-        return at / (small + 1) + 1
-    return n_large + (at - n_large * (small + 1)) / max(small, <int64_t> 1) + 1

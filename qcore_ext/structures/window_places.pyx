@@ -1,0 +1,42 @@
+"""Numbers that come of a row's place in its partition: row_number, rank and the like. Floor E3."""
+
+from libc.stdint cimport int64_t
+
+from qcore_ext.structures.window_rows cimport WindowRows
+
+
+cdef void place_numbers(const WindowRows* rows, int kind, int64_t tiles, int64_t* out) noexcept nogil:
+    cdef int64_t i, at
+    for i in range(rows.n):
+        at = i - rows.part_begin[i]
+        if kind == ROW_NUMBER:
+            out[i] = at + 1
+        elif kind == RANK:
+            out[i] = <int64_t> rows.peer_begin[i] - rows.part_begin[i] + 1
+        elif kind == DENSE_RANK:
+            out[i] = <int64_t> rows.group[i] - rows.group[rows.part_begin[i]] + 1
+        elif kind == NTILE:
+            out[i] = tile(at, <int64_t> rows.part_end[i] - rows.part_begin[i], tiles)
+        else:
+            out[i] = <int64_t> rows.part_end[i] - rows.part_begin[i]
+
+
+cdef void place_fractions(const WindowRows* rows, int kind, double* out) noexcept nogil:
+    cdef int64_t i, size
+    for i in range(rows.n):
+        size = <int64_t> rows.part_end[i] - rows.part_begin[i]
+        if kind == CUME_DIST:
+            out[i] = <double> (<int64_t> rows.peer_end[i] - rows.part_begin[i]) / size
+        elif size > 1:
+            out[i] = <double> (<int64_t> rows.peer_begin[i] - rows.part_begin[i]) / (size - 1)
+        else:
+            out[i] = 0.0
+
+
+cdef inline int64_t tile(int64_t at, int64_t size, int64_t n_tiles) noexcept nogil:
+    """Which of n_tiles tiles, the larger ones first, holds row `at` of `size`."""
+    cdef int64_t small = size / n_tiles
+    cdef int64_t n_large = size % n_tiles
+    if at < n_large * (small + 1):
+        return at / (small + 1) + 1
+    return n_large + (at - n_large * (small + 1)) / max(small, <int64_t> 1) + 1
