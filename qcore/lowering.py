@@ -252,7 +252,7 @@ class Lowering:
         declared: pa.Schema,
         pinned: bool = False,
     ) -> None:
-        """Append a projection of rows known to the plan as `declared`; `pinned`: the output's types must not change."""
+        """Append a projection of rows that the plan knows as `declared`; `pinned`: its types must not change."""
         compile = _projection(expressions, declared, pinned)
         pipeline.add(node_id, lambda driver: Project(node_id, self.memory, compile))
 

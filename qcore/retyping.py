@@ -76,9 +76,7 @@ def described(changed: dict[str, tuple[pa.DataType, pa.DataType]]) -> str:
     return ", ".join(f"column {name!r} changed from {old} to {new}" for name, (old, new) in changed.items())
 
 
-def check_retyping(
-    expressions: Iterable[Expr], changed: dict[str, tuple[pa.DataType, pa.DataType]]
-) -> None:
+def check_retyping(expressions: Iterable[Expr], changed: dict[str, tuple[pa.DataType, pa.DataType]]) -> None:
     """SchemaChangeError for a column whose new type would change what an expression means."""
     for expr in expressions if changed else ():
         for name in sorted(_type_dependent(expr)):
@@ -95,8 +93,8 @@ def check_pinned(expressions: Iterable[Expr], changed: dict[str, tuple[pa.DataTy
         for name in sorted(column_names(expr)):
             if name in changed:
                 raise SchemaChangeError(
-                    f"{described({name: changed[name]})}: groups are made for the first type; declare the wider one at "
-                    "the source"
+                    f"{described({name: changed[name]})}: groups are made for the first type; declare the wider one "
+                    "at the source"
                 )
 
 

@@ -235,7 +235,11 @@ class Alignment:
             return
         raise SchemaChangeError(
             f"column {field.name!r} of {self._where} is {actual}, the scan declares {declared}: "
-            + ("declare a type that holds both" if self._on_schema_change == "evolve" else "on_schema_change is error")
+            + (
+                "declare a type that holds both"
+                if self._on_schema_change == "evolve"
+                else "on_schema_change is 'error'"
+            )
         )
 
     def _plan_decimal(self, viewed: pa.DataType, field: pa.Field) -> tuple[pa.DataType, Convert]:

@@ -6,8 +6,8 @@ from libc.string cimport memcpy
 from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, StringView, Vector, view_data
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_U8, PHYS_U16,
-    PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8, TYPE_NULL, TYPE_UINT64, DataType,
-    type_equal,
+    PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8, TYPE_NULL, TYPE_UINT64,
+    DataType, type_equal,
 )
 from qcore_ext.ground.bitmap cimport bit_get
 

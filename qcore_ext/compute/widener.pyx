@@ -18,7 +18,7 @@ from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 
-from qcore_ext.ground.status import ExecutionError, SchemaChangeError
+from qcore_ext.ground.status import SchemaChangeError
 
 cdef int64_t EXACT_MAX = 1 << 53    # float64 holds every integer up to here
 

@@ -219,7 +219,7 @@ cdef class Driver:
         return at
 
     cdef int meet_schema(self, int at) except -1 nogil:
-        """The pending batch of operator `at` has another schema than was bound: bind a wider one, or widen the batch, or
+        """The pending batch of operator `at` has another schema than was bound: bind a wider one, widen the batch, or
         both (SPEC D6). An operator sees schemas only grow.
         """
         cdef Seat* seat = &self.seats[at]

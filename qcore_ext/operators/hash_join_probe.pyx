@@ -155,8 +155,8 @@ cdef class HashProbe(Operator):
                 changed = changed or given not in zip(declared.names, declared.types)
         raise (SchemaChangeError if changed else PlanError)(
             f"the keys of join {self.node_id} differ in type: {self.key_names[k]!r} is {type_name(here)} on "
-            f"the probe side, {build_names[self.bridge.key_columns[k]]!r} is {type_name(there)} on the build side; cast one "
-            "of them in a projection ahead"
+            f"the probe side, {build_names[self.bridge.key_columns[k]]!r} is {type_name(there)} on the build side; "
+            "cast one of them in a projection ahead"
         )
 
     cdef int bind(self, CSchema* schema) except -1 nogil:

@@ -5,8 +5,8 @@ What drivers share lives in the structures of floor E3.
 
 The driver's side of the contract:
 - `open` once, before anything else; then `bind` before the first batch, and before every batch whose schema does not go
-  into the last one bound. Schemas only grow (data.widening): a new one has the last one's columns in their places, of the
-  same or wider types, and new ones behind them; batches of narrower schemas are widened first (SPEC D6).
+  into the last one bound. Schemas only grow (data.widening): a new one has the last one's columns in their places, of
+  the same or wider types, and new ones behind them; batches of narrower schemas are widened first (SPEC D6).
 - `add_input` only after `needs_input` answered true; never on a source. A refused batch is offered again, unchanged.
 - `get_output` of an operator only while the one downstream needs input; never after it answered FINISHED.
 - `finish` once, when upstream is finished. `abandon` once instead, when the operator or the query stops early: the

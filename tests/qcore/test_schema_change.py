@@ -1,4 +1,4 @@
-"""Schemas that change in mid-stream, through every operator: carried as declared below, or refused (SPEC D6, D4, D5, D7).
+"""Schemas that change in mid-stream, through every operator: carried as declared below, or refused (SPEC D6).
 
 The oracle casts every batch up front to the widest schema and lets DuckDB compute. Where the source declares the widest
 schema, every operator must agree with it. Where it declares the first one only, REFUSED says which operators answer
@@ -343,7 +343,9 @@ def check(operator: str, source: Changing, widest: pa.Schema, drivers: int) -> N
     expected = oracle(sql, source.up_front(widest))
     if operator.startswith(("Hash", "NestedLoop")):
         # A join gives the columns that its plan names, which a column added past them is not.
-        expected = expected.select([name for name in expected.column_names if name in (*source.declared.names, "o", "w")])
+        expected = expected.select(
+            [name for name in expected.column_names if name in (*source.declared.names, "o", "w")]
+        )
     actual = run(plan, drivers)
     assert set(actual.column_names) == set(expected.column_names)
     is_sorted = drivers == 1 and ("OrderBy" in operator or operator == "TopN")
@@ -351,12 +353,14 @@ def check(operator: str, source: Changing, widest: pa.Schema, drivers: int) -> N
 
 
 # Drivers in turn, so that each operator meets each kind of change with one driver or with several.
-CASES = [(operator, change, 1 + 2 * ((i + j) % 2)) for i, operator in enumerate(OPERATORS) for j, change in enumerate(CHANGES)]
+CASES = [
+    (operator, change, 1 + 2 * ((i + j) % 2))
+    for i, operator in enumerate(OPERATORS)
+    for j, change in enumerate(CHANGES)
+]
 
 
-@pytest.mark.parametrize(
-    ("operator", "change", "drivers"), CASES[: len(CHANGES)] + CASES[len(CHANGES) :: 5]
-)
+@pytest.mark.parametrize(("operator", "change", "drivers"), CASES[: len(CHANGES)] + CASES[len(CHANGES) :: 5])
 def test_what_the_source_declares_is_carried(operator: str, change: str, drivers: int) -> None:
     """D6: rows of narrower schemas than declared are widened at the source; no operator sees a change."""
     first, second, widest = CHANGES[change]
@@ -385,6 +389,8 @@ def test_what_goes_past_the_declared_schema(operator: str, change: str, drivers:
 def test_types_in_conflict_are_refused(operator: str, drivers: int) -> None:
     """D6: no type holds integers and text."""
     first, second, _ = CONFLICT
-    plan = OPERATORS[operator][0](PlanBuilder().source(Changing(first, first, second, drivers), on_schema_change="evolve"))
+    plan = OPERATORS[operator][0](
+        PlanBuilder().source(Changing(first, first, second, drivers), on_schema_change="evolve")
+    )
     with pytest.raises(SchemaChangeError, match=r"Changing \(node \d+\): column 'v' changed from int32 to string"):
         run(plan, drivers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
@@ -45,7 +45,9 @@ def up_front(*tables: pa.Table) -> pa.Table:
         parts = []
         for i, table in enumerate(tables):
             connection.register(f"t{i}", table)
-            casts = [f"cast({field.name} as {sql_type(UNION.field(field.name).type)}) {field.name}" for field in table.schema]
+            casts = [
+                f"cast({field.name} as {sql_type(UNION.field(field.name).type)}) {field.name}" for field in table.schema
+            ]
             parts.append(f"select {', '.join(casts)} from t{i}")
         return connection.sql(" union all by name ".join(parts)).to_arrow_table()
 
@@ -201,7 +203,9 @@ def changing(*tables: pa.Table, schema: pa.Schema = FIRST.schema) -> PlanBuilder
 def test_a_source_must_keep_what_it_declares(table: pa.Table, message: str) -> None:
     """D6: unless it says on_schema_change="evolve", as the error does."""
     plan = PlanBuilder().source(Changing([batch(FIRST), batch(table)])).build()
-    with pytest.raises(SchemaChangeError, match=rf"Changing \(node 0\): {message}.*on_schema_change='evolve'") as raised:
+    with pytest.raises(
+        SchemaChangeError, match=rf"Changing \(node 0\): {message}.*on_schema_change='evolve'"
+    ) as raised:
         list(qcore.Task(plan, drivers=1).batches(timeout=30))
     assert isinstance(raised.value, qcore.ExecutionError)
     assert (raised.value.operator, raised.value.node_id) == ("Changing", "0")
@@ -213,7 +217,9 @@ def outcomes(plan: PlanBuilder) -> list[tuple[IterOutcome, list[str], int | None
     seen: list[tuple[IterOutcome, list[str], int | None]] = []
     while len(seen) < 2 or seen[-2][0] not in (IterOutcome.NONE, IterOutcome.STOP):
         outcome = it.next()
-        seen.append((outcome, [str(field.type) for field in it.schema], None if it.batch is None else it.batch.num_rows))
+        seen.append(
+            (outcome, [str(field.type) for field in it.schema], None if it.batch is None else it.batch.num_rows)
+        )
     it.close()
     return seen
 
@@ -283,7 +289,7 @@ def test_sinks_see_schemas_grow() -> None:
     assert given[2].to_pylist() == [{**row, "b": None} for row in FIRST.to_pylist()]
 
     class Collecting(qcore.SinkOperator):
-        bound: list[pa.Schema] = []
+        bound: ClassVar[list[pa.Schema]] = []
 
         def bind(self, schema: pa.Schema) -> None:
             self.bound.append(schema)
@@ -330,7 +336,9 @@ def test_lists_beside_a_column_that_widens() -> None:
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert rows == list(reversed(first.to_pylist() + second.to_pylist()))
     late = changing(first.select(["k"]), second, schema=first.select(["k"]).schema).order_by(["k"])
-    with pytest.raises(SchemaChangeError, match=r"OrderBy \(node 1\): column 'l' changed from null to nested.*rows are kept"):
+    with pytest.raises(
+        SchemaChangeError, match=r"OrderBy \(node 1\): column 'l' changed from null to nested.*rows are kept"
+    ):
         list(qcore.Task(late.build(), drivers=1).batches(timeout=30))
 
 

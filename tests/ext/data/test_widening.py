@@ -75,7 +75,9 @@ def test_types_that_widen(a: pa.DataType, b: pa.DataType, wide: pa.DataType) -> 
 def test_types_in_conflict(a: pa.DataType, b: pa.DataType) -> None:
     """D6: the error names the column and both types."""
     for one, other in ((a, b), (b, a)):
-        with pytest.raises(SchemaChangeError, match=r"column 'x' changed from \S[\s\S]* to \S[\s\S]*: they do not widen"):
+        with pytest.raises(
+            SchemaChangeError, match=r"column 'x' changed from \S[\s\S]* to \S[\s\S]*: they do not widen"
+        ):
             join(column(one), column(other))
 
 
@@ -126,7 +128,9 @@ def test_an_integer_that_a_float_would_round(type: pa.DataType) -> None:
     exact = pa.record_batch({"x": pa.array([2**53, None], type)})
     assert run_chain(chain(), [floats, exact])[1].column(0).to_pylist() == [2.0**53, None]
     rounded = pa.record_batch({"x": pa.array([1, 2**53 + 1], type)})
-    with pytest.raises(SchemaChangeError, match=rf"Limit \(node limit\): column 'x' is {type} .* double .*9007199254740993"):
+    with pytest.raises(
+        SchemaChangeError, match=rf"Limit \(node limit\): column 'x' is {type} .* double .*9007199254740993"
+    ):
         run_chain(chain(), [floats, rounded])
 
 

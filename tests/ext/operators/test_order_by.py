@@ -250,10 +250,15 @@ def widening_batches() -> tuple[list[pa.RecordBatch], pa.Table]:
     for seed, type in enumerate(types):
         keys = np.random.default_rng(seed).integers(-9000, 9000, 5000)
         columns = {"k": pa.array(keys).cast(pa.int16()).cast(type), "row": pa.array(np.arange(5000) + 5000 * seed)}
-        batches.append(pa.record_batch(columns if seed < 2 else {"s": pa.array([f"text of row {i}" for i in keys]), **columns}))
+        batches.append(
+            pa.record_batch(columns if seed < 2 else {"s": pa.array([f"text of row {i}" for i in keys]), **columns})
+        )
     wide = pa.schema([("k", pa.decimal128(24, 2)), ("row", pa.int64()), ("s", pa.string())])
     return batches, pa.concat_tables(
-        [pa.Table.from_batches([batch]).cast(pa.schema([wide.field(name) for name in batch.schema.names])) for batch in batches],
+        [
+            pa.Table.from_batches([batch]).cast(pa.schema([wide.field(name) for name in batch.schema.names]))
+            for batch in batches
+        ],
         promote_options="default",
     ).select(wide.names)
 
