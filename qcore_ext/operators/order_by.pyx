@@ -174,6 +174,7 @@ cdef class OrderBy(Operator):
                     )
                     sort_run_free(runs[i])
                     runs[i] = run
+            self.set_output_schema(wide)
         finally:
             owner_unref(<Owner*> wide)
         return 0
