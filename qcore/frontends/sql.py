@@ -22,8 +22,9 @@ from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import without_in_subqueries
 from qcore.frontends.sql_windows import mark_windows
+from qcore.frontends.substrait.join_relations import NULL_AWARE
 from qcore.frontends.substrait.plan import PlanResult, messages_within, parse_plan, read_plan_message
-from qcore.frontends.substrait.relations import GROUPING_SET, NULL_AWARE
+from qcore.frontends.substrait.relations import GROUPING_SET
 from qcore.frontends.substrait.windows import MARKER
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode, RecursiveUnion, WorkingTable

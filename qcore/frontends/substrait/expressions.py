@@ -61,6 +61,7 @@ class ExpressionReader:
             "if_then": self._if_then,
             "switch_expression": self._switch,
             "singular_or_list": self._in,
+            "multi_or_list": self._in_rows,
             "subquery": self._read_subquery,
         }
 
@@ -85,6 +86,10 @@ class ExpressionReader:
         field = selection.direct_reference.struct_field
         return None if field.HasField("child") else field.field
 
+    def field(self, message: Any, scope: Scope) -> Expr:
+        """The column of a FieldReference message."""
+        return self._selection(message, scope)
+
     def _selection(self, message: Any, scope: Scope) -> Expr:
         if message.HasField("outer_reference"):
             raise PlanError("a correlated subquery is left in the plan; rewrite it as a join")
@@ -94,7 +99,7 @@ class ExpressionReader:
         if segment.WhichOneof("reference_type") != "struct_field" or segment.struct_field.HasField("child"):
             raise PlanError("parts of nested columns (struct fields, list elements, map values) are not supported yet")
         position = segment.struct_field.field
-        if position >= len(scope.columns):
+        if not 0 <= position < len(scope.columns):
             raise PlanError(f"field {position} is referred to, but the input has {len(scope.columns)} columns")
         return Column(scope.columns[position])
 
@@ -168,6 +173,20 @@ class ExpressionReader:
         if all(isinstance(option, Literal) for option in options):
             return In(value, options)
         return Call("or", tuple(Call("equal", (value, option)) for option in options))
+
+
+    def _in_rows(self, message: Any, scope: Scope) -> Expr:
+        """Several values that equal those of one of the options, pairwise."""
+        values = [self.read(value, scope) for value in message.value]
+        rows = [[self.read(part, scope) for part in option.fields] for option in message.options]
+        if not values or any(len(row) != len(values) for row in rows):
+            raise PlanError(f"a list of rows must have rows of as many values as are looked for, {len(values)}")
+        if not rows:
+            return Literal(False, pa.bool_())
+        found = [
+            Call("and", tuple(Call("equal", pair) for pair in zip(values, row, strict=True))) for row in rows
+        ]
+        return found[0] if len(found) == 1 else Call("or", tuple(found))
 
 
 def _without_coercions(made: Call, schema: pa.Schema) -> Call:

@@ -49,7 +49,16 @@ def read_substrait(plan_bytes: bytes, schemas: Mapping[str, pa.Schema] | None = 
     PlanError
         The bytes are no plan, need the `sql` extra that is not installed, or ask for what the engine has not.
     """
-    return read_plan_message(parse_plan(plan_bytes), schemas)
+    message = parse_plan(plan_bytes)
+    try:
+        return read_plan_message(message, schemas)
+    except PlanError:
+        raise
+    except RecursionError:
+        raise PlanError("the Substrait plan is nested too deeply") from None
+    except Exception as error:
+        # Values that the message's types allow and no plan has: a time out of range, a decimal of 200 digits.
+        raise PlanError(f"the Substrait plan is broken: {type(error).__name__}: {error}") from None
 
 
 def parse_plan(plan_bytes: bytes) -> Any:
@@ -76,8 +85,9 @@ def read_plan_message(
     """Read a Plan message. `parts` and `naming` are as RelationReader's: with them it becomes a part of another plan,
     and columns keep the names they got.
     """
-    if len(message.relations) != 1:
-        raise PlanError(f"the Substrait plan has {len(message.relations)} root relations; 1 can be run")
+    roots = [part for part in message.relations if part.WhichOneof("rel_type") == "root"]
+    if len(roots) != 1 and len(message.relations) != 1:
+        raise PlanError(f"the Substrait plan has {len(roots)} root relations; 1 can be run")
     functions = {}
     for extension in message.extensions:
         if extension.WhichOneof("mapping_type") == "extension_function":
@@ -85,7 +95,10 @@ def read_plan_message(
             functions[function.function_anchor] = function.name.partition(":")[0]
     by_datafusion = message.version.producer == "datafusion"
     reader = RelationReader(functions, schemas, by_datafusion, parts, naming)
-    relation = message.relations[0]
+    reader.subtrees = [
+        part.rel if part.WhichOneof("rel_type") == "rel" else None for part in message.relations
+    ]
+    relation = roots[0] if roots else message.relations[0]
     if relation.WhichOneof("rel_type") == "rel":
         root = reader.exact(reader.read(relation.rel))
         return PlanResult(root, list(root.schema.names), reader.files)

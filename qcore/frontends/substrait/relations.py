@@ -7,12 +7,12 @@ joins never clash; a projection that only picks and reorders columns becomes no 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Call, Case, Cast, Column, Expr, Literal, col, column_names, conjuncts, same, substitute
+from qcore.expression import Call, Cast, Column, Expr, Literal, col, conjuncts, lit, same
 from qcore.frontends.substrait.dropped import (
     FETCH_COUNT,
     FETCH_OFFSET,
@@ -22,7 +22,9 @@ from qcore.frontends.substrait.dropped import (
 )
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name
+from qcore.frontends.substrait.join_relations import JoinRelations
 from qcore.frontends.substrait.reads import TableRead, read_positions, read_table
+from qcore.frontends.substrait.relation import Relation
 from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader
 from qcore.functions import expr_type
 from qcore.joins import conjunction, make_join
@@ -33,6 +35,7 @@ from qcore.plan import (
     EnforceSingleRow,
     Filter,
     Limit,
+    LocalPartition,
     NestedLoopJoin,
     OrderBy,
     PlanNode,
@@ -44,23 +47,9 @@ from qcore.schema import aggregate_schema, join_schema, project_schema
 from qcore.set_operations import distinct, make_set_operation, union_all, with_common_types
 from qcore_ext.ground.status import PlanError
 
-# What sql.py writes into the hint of an anti join that Substrait cannot tell from NOT EXISTS.
-NULL_AWARE = "null_aware"
-# … and of an aggregate whose one grouping set Substrait cannot tell from a plain GROUP BY.
+# What sql.py writes into the hint of an aggregate whose one grouping set Substrait cannot tell from a plain GROUP BY.
 GROUPING_SET = "grouping_set"
 
-_JOIN_KINDS = {
-    1: "inner",
-    2: "full",
-    3: "left",
-    4: "right",
-    5: "left_semi",
-    6: "left_anti",
-    8: "right_semi",
-    9: "right_anti",
-    11: "mark",
-}
-_JOIN_NAMES = {7: "left single", 10: "right single", 12: "right mark"}
 _UNION_DISTINCT, _UNION_ALL = 5, 6
 # What is done with the first input, and how the further ones come together before that; None: one after the other.
 _SET_KINDS = {
@@ -75,23 +64,11 @@ _DISTINCT = 2
 _EXISTS = 1
 
 
-@dataclass
-class Relation:
-    """A relation as read: `columns` name its columns, in order, within `node`'s schema; the node may have more."""
-
-    node: PlanNode
-    columns: list[str]
-
-    def scope(self) -> Scope:
-        """For the expressions over this relation."""
-        return Scope(self.node, self.columns)
-
-
 # Plans that stand for tables, by name: made anew wherever one is read, with names and ids of its own.
 Parts = Mapping[str, Callable[[NodeIds, ColumnNames], PlanNode]]
 
 
-class RelationReader:
+class RelationReader(JoinRelations):
     """Reads the relations of one plan.
 
     `functions` are names by anchor, `schemas` the tables there are, `parts` plans that stand for some of them. Plans
@@ -122,18 +99,42 @@ class RelationReader:
             "sort": self._sort,
             "fetch": self._fetch,
             "set": self._set,
+            "hash_join": self._physical_join,
+            "merge_join": self._physical_join,
+            "nested_loop_join": self._nested_loop_join,
+            "exchange": self._exchange,
+            "window": self._window,
+            "top_n": self._top_n,
+            "reference": self._reference,
         }
+        self._path: list[str] = []
+        # Relations that others refer to by position.
+        self.subtrees: Sequence[Any] = ()
 
     def read(self, message: Any) -> Relation:
-        """The relation of a Rel message."""
-        kind = message.WhichOneof("rel_type")
+        """The relation of a Rel message. PlanError says where in the plan it is about."""
+        kind = message.WhichOneof("rel_type") or "relation without a kind"
+        self._path.append(kind)
+        try:
+            return self._read_rel(message, kind)
+        except PlanError as error:
+            # What DataFusion made of a query tells its author nothing.
+            if self.by_datafusion or " (at " in str(error):
+                raise
+            raise PlanError(f"{error} (at {' > '.join(self._path)})") from None
+        finally:
+            self._path.pop()
+
+    def _read_rel(self, message: Any, kind: str) -> Relation:
         reader = self._readers.get(kind)
         if reader is None:
-            raise PlanError(f"the Substrait relation {kind or 'without a kind'} is not supported yet")
+            raise PlanError(f"the Substrait relation {kind} is not supported yet")
         body = getattr(message, kind)
         relation = reader(body)
-        if kind != "project" and body.common.HasField("emit"):
+        if kind not in ("project", "reference") and body.common.HasField("emit"):
             mapping = body.common.emit.output_mapping
+            if any(not 0 <= position < len(relation.columns) for position in mapping):
+                raise PlanError(f"columns {list(mapping)} are emitted of {len(relation.columns)}")
             return Relation(relation.node, [relation.columns[position] for position in mapping])
         return relation
 
@@ -221,7 +222,8 @@ class RelationReader:
         windows = WindowReader(self.expressions, self.ids, self.names, scope)
         for position, expression in enumerate(expressions, n_inputs):
             if position in wanted and expression.WhichOneof("rex_type") == "window_function":
-                windows.read(position, expression.window_function)
+                function = expression.window_function
+                windows.read(position, function, function.partitions, function.sorts)
         scope.node = windows.node()
         return windows
 
@@ -230,84 +232,6 @@ class RelationReader:
         scope = child.scope()
         predicate = self.expressions.read(message.condition, scope)
         return Relation(self._filter_node(scope.node, predicate), child.columns)
-
-    def _join(self, message: Any) -> Relation:
-        left, right = self.read(message.left), self.read(message.right)
-        kind = _JOIN_KINDS.get(message.type)
-        if kind is None:
-            raise PlanError(f"{_JOIN_NAMES.get(message.type, f'type {message.type}')} joins are not supported yet")
-        both = Scope(self._cross_scope(left, right), left.columns + right.columns)
-        scope_node = both.node
-        conditions: list[Expr] = []
-        for name in ("expression", "post_join_filter"):
-            if message.HasField(name):
-                if name == "post_join_filter" and kind != "inner":
-                    raise PlanError("a filter after an outer or semi join, inside the join, is not supported yet")
-                conditions += conjuncts(self.expressions.read(getattr(message, name), both))
-        left_node = left.node
-        if both.node is not scope_node:
-            left_node = self._with_values(left.node, both.node, scope_node)
-        conditions = [part for part in conditions if not _is_true(part)]
-        if message.common.hint.alias == NULL_AWARE:
-            return self._null_aware(message, kind, Relation(left_node, left.columns), right, conditions)
-        mark = self.names.new("mark") if kind == "mark" else ""
-        node = make_join(self.ids, kind, left_node, right.node, conditions, mark)
-        if kind in ("left_semi", "left_anti"):
-            return Relation(node, left.columns)
-        if kind in ("right_semi", "right_anti"):
-            return Relation(node, right.columns)
-        return Relation(node, left.columns + ([mark] if kind == "mark" else right.columns))
-
-    def _null_aware(
-        self, message: Any, kind: str, left: Relation, right: Relation, conditions: Sequence[Expr]
-    ) -> Relation:
-        """An anti or mark join made of NOT IN or IN: its first condition is that of IN, whose unknown counts; others
-        tell which rows of the right input a row of the left is compared with.
-        """
-        found, *others = conditions or [Literal(True, pa.bool_())]
-        is_in = isinstance(found, Call) and found.function == "equal" and right.columns[0] in column_names(found)
-        if not is_in or right.columns[0] in set().union(*map(column_names, others)):
-            raise PlanError("IN (subquery) over nullable columns cannot be planned here; use EXISTS")
-        assert isinstance(found, Call)
-        unknown = Call("or", tuple(Call("is_null", (side,)) for side in found.arguments))
-        mark = self.names.new("mark")
-        if kind == "left_anti" and not others:
-            return Relation(make_join(self.ids, "null_aware_anti", left.node, right.node, [found]), left.columns)
-        if kind == "left_anti":
-            either = [*others, Call("or", (found, *unknown.arguments))]
-            return Relation(make_join(self.ids, kind, left.node, right.node, either), left.columns)
-        if not others:
-            node = make_join(self.ids, "null_aware_mark", left.node, right.node, [found], mark)
-            return Relation(node, [*left.columns, mark])
-        node = make_join(self.ids, "mark", left.node, right.node, conditions, mark)
-        # The second mark has the right input anew, under names of its own.
-        again = self.read(message.right)
-        names: dict[str, Expr] = {a: col(b) for a, b in zip(right.columns, again.columns, strict=True)}
-        unknown_mark, value = self.names.new("mark"), self.names.new("mark")
-        compared = [substitute(part, names) for part in (*others, unknown)]
-        node = make_join(self.ids, "mark", node, again.node, compared, unknown_mark)
-        truth = Case(
-            ((col(mark), Literal(True, pa.bool_())), (col(unknown_mark), Literal(None, pa.bool_()))),
-            Literal(False, pa.bool_()),
-        )
-        kept = left.node.schema.names
-        return Relation(self._project_node(node, [*kept, value], [*map(col, kept), truth]), [*left.columns, value])
-
-    def _with_values(self, left: PlanNode, above: PlanNode, joined: PlanNode) -> PlanNode:
-        """The left input with the values of a join condition's subqueries beside each row, `above` being what reading
-        them made of the `joined` inputs.
-        """
-        if above is joined:
-            return left
-        if not isinstance(above, NestedLoopJoin):
-            raise PlanError("IN (subquery) inside a join condition is not supported yet; put it into WHERE")
-        left = self._with_values(left, above.left, joined)
-        schema = join_schema("inner", left.schema, above.right.schema)
-        return replace(above, left=left, schema=schema)
-
-    def _cross(self, message: Any) -> Relation:
-        left, right = self.read(message.left), self.read(message.right)
-        return Relation(self._cross_scope(left, right), left.columns + right.columns)
 
     def _aggregate(self, message: Any) -> Relation:
         child = self.read(message.input)
@@ -331,18 +255,30 @@ class RelationReader:
         calls = [self._measure(measure, scope) for measure in message.measures]
         key_names = [name for name, _ in keys]
         columns = [key_names[i] for i in place]
-        grouping_sets, grouping_id = None, None
+        grouping_sets, grouping_id, set_ids = None, None, None
         if has_sets:
             grouping_sets = tuple(tuple(dict.fromkeys(place[i] for i in part)) for part in sets)
             if self.by_datafusion:
                 # Its columns are the distinct keys, then an internal grouping id, which nothing but GROUPING() reads.
                 grouping_id = self.names.new(GROUPING_ID)
                 columns = [*key_names, grouping_id]
+            elif len(sets) > 1:
+                # The standard's last column is which of the sets a row is of.
+                grouping_id, set_ids = self.names.new(GROUPING_ID), self.names.new("grouping_set")
         schema = aggregate_schema(keys, calls, scope.schema)
         if grouping_id is not None:
             schema = schema.insert(len(keys), pa.field(grouping_id, pa.int64()))
         node = Aggregate(self.ids.new(), schema, scope.node, tuple(keys), tuple(calls), grouping_sets, grouping_id)
-        return Relation(node, columns + [call.name for call in calls])
+        columns += [call.name for call in calls]
+        if set_ids is None:
+            return Relation(node, columns)
+        # The set's position is in the bits above those of the keys.
+        unit, id_ = 1 << len(keys), col(grouping_id or "")
+        position = Cast(Call("divide", (id_ - id_ % unit, lit(unit))), pa.int32())
+        kept = node.schema.names
+        return Relation(
+            self._project_node(node, [*kept, set_ids], [*map(col, kept), position]), [*columns, set_ids]
+        )
 
     def _groupings(self, message: Any) -> tuple[list[Any], list[list[int]]]:
         """Messages of key expressions, and the positions of each set's keys among them."""
@@ -409,17 +345,20 @@ class RelationReader:
         limits: dict[str, int | None] = {"offset_expr": 0, "count_expr": None}
         for name in limits:
             if message.HasField(name):
-                value = self.expressions.read(getattr(message, name), scope)
-                if not isinstance(value, Literal):
-                    raise PlanError("LIMIT and OFFSET take constants only")
-                # -1 means all rows; and offset and count together may have been more than an integer holds.
-                limits[name] = value.value if value.value is None or value.value >= 0 else None
+                limits[name] = self._limit(getattr(message, name), scope)
         for name, number in (("offset_expr", FETCH_OFFSET), ("count_expr", FETCH_COUNT)):
             for dropped in [] if message.HasField(name) else dropped_fields(message, number):
                 # -1, all rows, is a large number where the field is unknown.
                 limits[name] = dropped if 0 <= dropped < 1 << 63 else None
         node = Limit(self.ids.new(), child.node.schema, child.node, limits["count_expr"], limits["offset_expr"] or 0)
         return Relation(node, child.columns)
+
+    def _limit(self, message: Any, scope: Scope) -> int | None:
+        """A count of rows; None is all. -1 means that, and what was more than an integer holds became negative."""
+        value = self.expressions.read(message, scope)
+        if not isinstance(value, Literal) or not (value.value is None or type(value.value) is int):
+            raise PlanError("LIMIT and OFFSET take constants only")
+        return value.value if value.value is None or value.value >= 0 else None
 
     def _set(self, message: Any) -> Relation:
         inputs = [self.exact(self.read(part)) for part in message.inputs]
@@ -451,6 +390,63 @@ class RelationReader:
         for other in others:
             first = make_set_operation(self.ids, self.names, kind, first, other)
         return first
+
+    def _exchange(self, message: Any) -> Relation:
+        """Rows redistributed among drivers; where they go beyond this process is not its matter."""
+        child = self.read(message.input)
+        kind = message.WhichOneof("exchange_kind")
+        if kind == "scatter_by_fields":
+            scope = child.scope()
+            keys = [self.expressions.field(field, scope) for field in message.scatter_by_fields.fields]
+            names = tuple(dict.fromkeys(key.name for key in keys if isinstance(key, Column)))
+            if names:
+                node = LocalPartition(self.ids.new(), child.node.schema, child.node, "hash", names)
+                return Relation(node, child.columns)
+        if kind == "round_robin":
+            return Relation(
+                LocalPartition(self.ids.new(), child.node.schema, child.node, "round_robin"), child.columns
+            )
+        if kind == "broadcast":
+            raise PlanError("a broadcast exchange is not supported: this process would get every row once a target")
+        return child
+
+    def _window(self, message: Any) -> Relation:
+        child = self.read(message.input)
+        windows = WindowReader(self.expressions, self.ids, self.names, child.scope())
+        for position, function in enumerate(message.window_functions):
+            windows.read(position, function, message.partition_expressions, message.sorts)
+        node = windows.node()
+        added = [windows.values[position] for position in range(len(message.window_functions))]
+        names = [expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr)) for expr in added]
+        if not all(isinstance(expr, Column) for expr in added):
+            kept = child.columns
+            node = self._project_node(node, [*kept, *names], [*map(col, kept), *added])
+        return Relation(node, [*child.columns, *names])
+
+    def _top_n(self, message: Any) -> Relation:
+        if message.mode not in (0, 1):
+            raise PlanError("a top-n with ties is not supported yet")
+        ordered = self._sort(message)
+        limits = [
+            self._limit(getattr(message, name), ordered.scope()) if message.HasField(name) else None
+            for name in ("offset", "count")
+        ]
+        node = Limit(self.ids.new(), ordered.node.schema, ordered.node, limits[1], limits[0] or 0)
+        return Relation(node, ordered.columns)
+
+    def _reference(self, message: Any) -> Relation:
+        """A relation written once and used in several places; each gets columns of its own."""
+        ordinal = message.subtree_ordinal
+        if not 0 <= ordinal < len(self.subtrees) or self.subtrees[ordinal] is None:
+            raise PlanError(f"relation {ordinal} is referred to, but the plan has {len(self.subtrees)}")
+        name = f"reference {ordinal}"
+        if name in self._path:
+            raise PlanError(f"relation {ordinal} refers to itself")
+        self._path.append(name)
+        try:
+            return self.read(self.subtrees[ordinal])
+        finally:
+            self._path.pop()
 
     # --- parts ---
 
@@ -509,10 +505,6 @@ class RelationReader:
         schema = aggregate_schema((), (counted,), first.schema)
         count = Aggregate(self.ids.new(), schema, first, (), (counted,))
         return Call("greater", (self._beside(count, scope), Literal(0, pa.int64())))
-
-    def _cross_scope(self, left: Relation, right: Relation) -> PlanNode:
-        schema = join_schema("inner", left.node.schema, right.node.schema)
-        return NestedLoopJoin(self.ids.new(), schema, left.node, right.node, "inner")
 
     def _filter_node(self, node: PlanNode, predicate: Expr) -> PlanNode:
         kept = conjunction([part for part in conjuncts(predicate) if not _is_true(part)])

@@ -53,15 +53,15 @@ class WindowReader:
         self._computed: dict[str, Expr] = {}
         self._groups: list[_Group] = []
 
-    def read(self, position: int, message: Any) -> None:
-        """Take in the window function at this position of the projection."""
+    def read(self, position: int, message: Any, partitions: Any, sorts: Any) -> None:
+        """Take in the window function at this position of the projection, over these partitions and this order."""
         name = self.expressions.function_name(message.function_reference)
-        order = tuple(self._sort_key(sort) for sort in message.sorts)
-        partitions = [self.expressions.read(part, self.scope) for part in message.partitions]
-        flags = {flag for part in partitions for flag in _flags(part)}
+        order = tuple(self._sort_key(sort) for sort in sorts)
+        keys = [self.expressions.read(part, self.scope) for part in partitions]
+        flags = {flag for key in keys for flag in _flags(key)}
         if message.invocation == _DISTINCT:
             flags.add("distinct")
-        group = self._group(tuple(self._named(part) for part in partitions if not _flags(part)), order)
+        group = self._group(tuple(self._named(key) for key in keys if not _flags(key)), order)
         arguments = self.expressions.arguments(message.arguments, self.scope)
         frame = self._frame(message, order)
         if "groups" in flags:

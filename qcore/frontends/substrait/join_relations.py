@@ -1,0 +1,186 @@
+"""Substrait's joins, logical and physical → plan nodes. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from qcore.expression import Call, Case, Expr, Literal, col, column_names, conjuncts, substitute
+from qcore.frontends.substrait.expressions import ExpressionReader, Scope
+from qcore.frontends.substrait.relation import Relation
+from qcore.joins import make_join
+from qcore.naming import ColumnNames, NodeIds
+from qcore.plan import NestedLoopJoin, PlanNode
+from qcore.schema import join_schema
+from qcore_ext.ground.status import PlanError
+
+# What sql.py writes into the hint of a join that comes from NOT IN or IN, which Substrait cannot tell from EXISTS.
+NULL_AWARE = "null_aware"
+
+_KINDS = {
+    1: "inner",
+    2: "full",
+    3: "left",
+    4: "right",
+    5: "left_semi",
+    6: "left_anti",
+    7: "left_single",
+    8: "right_semi",
+    9: "right_anti",
+    10: "right_single",
+    11: "mark",
+    12: "right_mark",
+}
+# Physical joins number their kinds otherwise.
+_PHYSICAL_KINDS = {
+    **_KINDS,
+    6: "right_semi",
+    7: "left_anti",
+    8: "right_anti",
+    9: "left_single",
+    10: "right_single",
+}
+_COMPARISONS = {0: "equal", 1: "equal", 2: "is_not_distinct_from"}
+
+
+class JoinRelations:
+    """The part of RelationReader for joins."""
+
+    if TYPE_CHECKING:
+        ids: NodeIds
+        names: ColumnNames
+        expressions: ExpressionReader
+
+        def read(self, message: Any) -> Relation: ...
+        def _filter_node(self, node: PlanNode, predicate: Expr) -> PlanNode: ...
+        def _project_node(
+            self, node: PlanNode, names: Sequence[str], expressions: Sequence[Expr]
+        ) -> PlanNode: ...
+
+    def _join(self, message: Any) -> Relation:
+        left, right = self.read(message.left), self.read(message.right)
+        both = self._both(left, right)
+        joined = both.node
+        conditions: list[Expr] = []
+        if message.HasField("expression"):
+            conditions = self._conditions(message.expression, both)
+        left = Relation(self._with_values(left.node, both.node, joined), left.columns)
+        kind = _KINDS.get(message.type, f"type {message.type}")
+        if message.common.hint.alias == NULL_AWARE:
+            return self._null_aware(message, kind, left, right, conditions)
+        return self._after(message, self._joined(kind, left, right, conditions))
+
+    def _physical_join(self, message: Any) -> Relation:
+        """Hash and merge joins on keys, with what else must hold."""
+        left, right = self.read(message.left), self.read(message.right)
+        both = self._both(left, right)
+        joined = both.node
+        conditions: list[Expr] = []
+        for key in message.keys:
+            comparison = key.comparison.simple
+            if key.comparison.WhichOneof("inner_type") == "custom_function_reference" or (
+                comparison not in _COMPARISONS
+            ):
+                raise PlanError("join keys that are not simply equal or not distinct are not supported")
+            sides = (self.expressions.field(key.left, left.scope()), self.expressions.field(key.right, right.scope()))
+            conditions.append(Call(_COMPARISONS[comparison], sides))
+        if not conditions:
+            raise PlanError("a hash or merge join needs a key; older plans' left_keys and right_keys are not read")
+        if message.HasField("residual_expression"):
+            conditions += self._conditions(message.residual_expression, both)
+        left = Relation(self._with_values(left.node, both.node, joined), left.columns)
+        kind = _PHYSICAL_KINDS.get(message.type, f"type {message.type}")
+        return self._after(message, self._joined(kind, left, right, conditions))
+
+    def _nested_loop_join(self, message: Any) -> Relation:
+        left, right = self.read(message.left), self.read(message.right)
+        both = self._both(left, right)
+        joined = both.node
+        conditions = self._conditions(message.expression, both) if message.HasField("expression") else []
+        left = Relation(self._with_values(left.node, both.node, joined), left.columns)
+        return self._joined(_PHYSICAL_KINDS.get(message.type, f"type {message.type}"), left, right, conditions)
+
+    def _conditions(self, message: Any, both: Scope) -> list[Expr]:
+        parts = conjuncts(self.expressions.read(message, both))
+        return [part for part in parts if not (isinstance(part, Literal) and part.value is True)]
+
+    def _joined(self, kind: str, left: Relation, right: Relation, conditions: Sequence[Expr]) -> Relation:
+        if kind == "right_mark":
+            return self._joined("mark", right, left, conditions)
+        if kind not in _KINDS.values() or kind.endswith("single"):
+            raise PlanError(f"{kind.replace('_', ' ')} joins are not supported yet")
+        mark = self.names.new("mark") if kind == "mark" else ""
+        node = make_join(self.ids, kind, left.node, right.node, conditions, mark)
+        if kind in ("left_semi", "left_anti"):
+            return Relation(node, left.columns)
+        if kind in ("right_semi", "right_anti"):
+            return Relation(node, right.columns)
+        return Relation(node, left.columns + ([mark] if kind == "mark" else right.columns))
+
+    def _after(self, message: Any, joined: Relation) -> Relation:
+        """The join's rows that its post_join_filter leaves."""
+        if not message.HasField("post_join_filter"):
+            return joined
+        scope = joined.scope()
+        predicate = self.expressions.read(message.post_join_filter, scope)
+        return Relation(self._filter_node(scope.node, predicate), joined.columns)
+
+    def _null_aware(
+        self, message: Any, kind: str, left: Relation, right: Relation, conditions: Sequence[Expr]
+    ) -> Relation:
+        """An anti or mark join made of NOT IN or IN: its first condition is that of IN, whose unknown counts; others
+        tell which rows of the right input a row of the left is compared with.
+        """
+        found, *others = conditions or [Literal(True, pa.bool_())]
+        is_in = isinstance(found, Call) and found.function == "equal" and right.columns[0] in column_names(found)
+        if not is_in or right.columns[0] in set().union(*map(column_names, others)):
+            raise PlanError("IN (subquery) over nullable columns cannot be planned here; use EXISTS")
+        assert isinstance(found, Call)
+        unknown = Call("or", tuple(Call("is_null", (side,)) for side in found.arguments))
+        mark = self.names.new("mark")
+        if kind == "left_anti" and not others:
+            return Relation(make_join(self.ids, "null_aware_anti", left.node, right.node, [found]), left.columns)
+        if kind == "left_anti":
+            either = [*others, Call("or", (found, *unknown.arguments))]
+            return Relation(make_join(self.ids, kind, left.node, right.node, either), left.columns)
+        if not others:
+            node = make_join(self.ids, "null_aware_mark", left.node, right.node, [found], mark)
+            return Relation(node, [*left.columns, mark])
+        node = make_join(self.ids, "mark", left.node, right.node, conditions, mark)
+        # The second mark has the right input anew, under names of its own.
+        again = self.read(message.right)
+        names: dict[str, Expr] = {a: col(b) for a, b in zip(right.columns, again.columns, strict=True)}
+        unknown_mark, value = self.names.new("mark"), self.names.new("mark")
+        compared = [substitute(part, names) for part in (*others, unknown)]
+        node = make_join(self.ids, "mark", node, again.node, compared, unknown_mark)
+        truth = Case(
+            ((col(mark), Literal(True, pa.bool_())), (col(unknown_mark), Literal(None, pa.bool_()))),
+            Literal(False, pa.bool_()),
+        )
+        kept = left.node.schema.names
+        return Relation(self._project_node(node, [*kept, value], [*map(col, kept), truth]), [*left.columns, value])
+
+    def _with_values(self, left: PlanNode, above: PlanNode, joined: PlanNode) -> PlanNode:
+        """The left input with the values of a join condition's subqueries beside each row, `above` being what reading
+        them made of the `joined` inputs.
+        """
+        if above is joined:
+            return left
+        if not isinstance(above, NestedLoopJoin):
+            raise PlanError("IN (subquery) inside a join condition is not supported yet; put it into WHERE")
+        left = self._with_values(left, above.left, joined)
+        schema = join_schema("inner", left.schema, above.right.schema)
+        return replace(above, left=left, schema=schema)
+
+    def _cross(self, message: Any) -> Relation:
+        left, right = self.read(message.left), self.read(message.right)
+        return Relation(self._both(left, right).node, left.columns + right.columns)
+
+    def _both(self, left: Relation, right: Relation) -> Scope:
+        """The columns of both inputs, for a join's expressions."""
+        schema = join_schema("inner", left.node.schema, right.node.schema)
+        node = NestedLoopJoin(self.ids.new(), schema, left.node, right.node, "inner")
+        return Scope(node, left.columns + right.columns)

@@ -1,0 +1,20 @@
+"""A Substrait relation as read. Floor P2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qcore.frontends.substrait.expressions import Scope
+from qcore.plan import PlanNode
+
+
+@dataclass
+class Relation:
+    """A relation as read: `columns` name its columns, in order, within `node`'s schema; the node may have more."""
+
+    node: PlanNode
+    columns: list[str]
+
+    def scope(self) -> Scope:
+        """For the expressions over this relation."""
+        return Scope(self.node, self.columns)
