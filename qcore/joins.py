@@ -137,8 +137,9 @@ def _with_keys(
 def _one_type(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> KeyPair:
     a, b = pair
     type_a, type_b = expr_type(a, left), expr_type(b, right)
-    if pa.types.is_nested(type_a) or pa.types.is_nested(type_b):
-        raise PlanError(f"join keys {a!r} ({type_a}) and {b!r} ({type_b}) are nested; compare their parts")
+    nested = pa.types.is_nested(type_a) or pa.types.is_nested(type_b)
+    if nested and type_a != type_b:
+        raise PlanError(f"join keys {a!r} ({type_a}) and {b!r} ({type_b}) are of different nested types; cast one")
     if same_type(type_a, type_b):
         return pair
     mixed = pa.types.is_string(plain(type_a)) != pa.types.is_string(plain(type_b))

@@ -21,6 +21,7 @@ from qcore.config import Settings
 from qcore.expression import Expr, col, column_names
 from qcore.file_sets import check_absent
 from qcore.grouping_sets import GroupingSets, expanded
+from qcore.nested_keys import without_nested_keys
 from qcore.partition_files import PartitionFiles
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore.retyping import once_per_schema
@@ -168,6 +169,7 @@ class Lowering:
 
     def lower(self, node: p.PlanNode) -> Pipeline:
         """The open pipeline whose last step is the node."""
+        node = without_nested_keys(node) or node
         method = self._methods.get(type(node))
         if method is None:
             raise PlanError(f"the engine cannot run a {type(node).__name__} node (node {node.id})")

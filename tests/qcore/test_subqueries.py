@@ -26,7 +26,7 @@ QUERIES = [
     "select id from t where coalesce(a in (select x from s), true)",
     "select id from t where coalesce(a in (select x from s where s.k = t.k), true)",
     "select id from t where (a in (select x from s where s.k < t.k)) is null or id = 2",
-    "select id, case when a + 1 in (select x from s) then 'y' when not (a in (select x from s)) then 'n' else 'u' end x "
+    "select id, case when a + 1 in (select x from s) then 'y' when not (a in (select x from s)) then 'n' else 'u' end "
     "from t",
     "select id from t where not (a in (select x from s) and id > 2)",
     "select id from t where not (a in (select x from s where s.k = t.k) and id > 2)",
@@ -77,8 +77,11 @@ def test_limits_past_every_row(duck: duckdb.DuckDBPyConnection) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("select id from t where exists (select 1 from s where s.k = t.k) or a not in (select x from s where s.k = t.k)",
-         "correlated.*use EXISTS"),
+        (
+            "select id from t where exists (select 1 from s where s.k = t.k) or "
+            "a not in (select x from s where s.k = t.k)",
+            "correlated.*use EXISTS",
+        ),
         ("select id from t where (a, k) in (select x, k from s) or id = 1", "column"),
     ],
 )
