@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 VERSION = "0.1.0"
 
@@ -29,6 +30,8 @@ class Settings:
         Rows of a batch that sources aim at.
     timeout : float or None
         Seconds after which a query stops with Timeout; None is never.
+    change : callable or None
+        Changes settings of the session that runs the query, for its later ones; None where there is no session.
     """
 
     threads: int
@@ -36,6 +39,7 @@ class Settings:
     spill_dir: str | None = None
     batch_rows: int = 65_536
     timeout: float | None = None
+    change: Callable[..., None] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def make(

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from qcore.config import Settings
+from qcore_ext.ground.status import PlanError
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,18 @@ class Context:
         self.partition = partition
         self.partitions = partitions
         self._waker = Waker()
+
+    def change_session(self, **settings: Any) -> None:
+        """Change settings of the session that runs the query, as Session.change does; this query keeps its own.
+
+        Raises
+        ------
+        PlanError
+            The query runs without a session, or there is no such setting.
+        """
+        if self.settings.change is None:
+            raise PlanError("this query runs without a session: there are no settings to change")
+        self.settings.change(**settings)
 
     def waker(self) -> Waker:
         """The partition's waker: kept by whoever will know when a poll that answered PENDING is worth repeating."""

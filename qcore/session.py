@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -52,7 +53,31 @@ class Session:
         timeout: float | None = None,
     ) -> None:
         self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
+        self.change()
         self._tables: dict[str, Table] = {}
+
+    def change(self, **settings: Any) -> None:
+        """Run later queries with other settings, such as change(batch_rows=1000); those begun keep theirs.
+
+        Raises
+        ------
+        ValueError
+            A value makes no sense.
+        PlanError
+            There is no setting of that name.
+        """
+        names = ("threads", "memory_limit", "spill_dir", "batch_rows", "timeout")
+        for name in settings:
+            if name not in names:
+                raise PlanError(f"a session has no setting {name!r}; it has {', '.join(names)}")
+        made = Settings.make(**{name: settings.get(name, getattr(self.settings, name)) for name in names})
+        session = weakref.ref(self)
+
+        def change_session(**settings: Any) -> None:
+            if (alive := session()) is not None:
+                alive.change(**settings)
+
+        self.settings = replace(made, change=change_session)
 
     def register(self, name: str, source: Any, on_schema_change: str | None = None) -> None:
         """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session.

@@ -200,14 +200,14 @@ cdef class RandomOperator(Operator):
     cdef int wait(self, WaitToken* token) except -1:
         """Register the token; it may fire before this call answers, after, twice, or early and late."""
         cdef int how = self.random.randint(0, 4)
-        cdef int i
+        cdef int _i
         self.blocked_reason = self.random.randint(1, len(REASON_NAMES) - 1)
         self.bell.wait(token)
         if how == 0:
             self.bell.ring()
         elif how < 3:
             with nogil:
-                for i in range(how):
+                for _i in range(how):
                     wait_token_fire(token)
         return 0
 

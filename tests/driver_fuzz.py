@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import itertools
 import random
 import sys
@@ -20,7 +21,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -29,18 +30,22 @@ import pyarrow as pa
 import qcore
 import qcore.task
 from conftest import held_by_engine, settles
-from operator_plans import CASES, LEFT, RIGHT, Case, random_rows
+from operator_plans import CASES, LEFT, RIGHT, random_rows
 from polling import run_polled
-from qcore import IterOutcome, PlanBuilder, PollPull
+from qcore import IterOutcome, PlanBuilder, PollPull, PollPush
 from qcore.lowering import Lowered, Lowering
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.random_operator import Bell, RandomOperator
+from random_plans import ROWS_MAX, random_plan
 
 # A run takes milliseconds; one that is not over by then hangs.
 HANG_SECONDS = 30.0
 WAYS = ("scheduler", "caller", "polled", "iterator")
-FAULTS = ("none", "none", "error", "cancel", "early finish", "leave", "cancel from outside")
+FAULTS = (
+    "none", "none", "error", "error in Python", "cancel", "early finish", "leave", "cancel from outside", "memory",
+)  # fmt: skip
+RANDOM_PLAN = "random plan"
 
 
 class Injected(Exception):
@@ -63,28 +68,31 @@ class Scenario:
     share: float  # of the places between operators that get a random one
     step: int  # at which the fault comes
     python: bool  # operators written in Python below the plan, too
+    sink: str  # where the rows go: to the reader, or to a sink of one's own
 
-    @property
-    def case(self) -> Case:
-        return CASES[self.name]
+    memory_limit: int | None
 
 
 def scenario(seed: int) -> Scenario:
     rng = random.Random(seed)
-    size = rng.choice((0, 1, 30, 300, 1500))
+    name = RANDOM_PLAN if rng.random() < 0.4 else rng.choice(sorted(CASES))
+    size = rng.choice((0, 1, 30, ROWS_MAX) if name == RANDOM_PLAN else (0, 1, 30, 300, 1500))
+    fault = rng.choice(FAULTS)
     return Scenario(
         seed,
-        rng.choice(sorted(CASES)),
+        name,
         rng.choice((1, 1, 2, 3, 5, 8)),
         rng.choice((1, 2, 4)),
         rng.choice((32, 64, 256, 65536)),
         rng.choice(WAYS),
-        rng.choice(FAULTS),
+        fault,
         rng.randint(0, size),
         rng.randint(0, min(size, 200)),
         rng.choice((0.0, 0.3, 1.0)),
         rng.choice((1, 2, 5, 20, 60)),
         rng.random() < 0.5,
+        rng.choice(("", "", "callback", "pushed", "polled")),
+        rng.choice((1, 1000, 30_000, 10**6)) if fault == "memory" else None,
     )
 
 
@@ -94,9 +102,9 @@ class Disturbance:
 
     scenario: Scenario
     rng: random.Random
+    injected: Injected
     bell: Bell = field(default_factory=Bell)
     log: list[Any] = field(default_factory=list)
-    injected: Injected | None = None
     task: qcore.Task | None = None
     on_cancel: threading.Event = field(default_factory=threading.Event)
 
@@ -106,7 +114,6 @@ class Disturbance:
             return {}
         fault = self.scenario.fault
         if fault == "error":
-            self.injected = Injected(f"seed {self.scenario.seed}")
             return {self.scenario.step: self.injected}
         if fault == "early finish":
             return {self.scenario.step: None}
@@ -130,6 +137,7 @@ class Disturbance:
         if self.scenario.fault in ("error", "early finish", "cancel") and not chosen:
             chosen = [self.rng.choice(places)]
         faulty = self.rng.choice(chosen) if chosen else None
+        memory = lowered.memory
         for number, position in sorted(chosen, reverse=True):
             pipeline = lowered.pipelines[number]
             faulty_driver = self.rng.randrange(pipeline.drivers) if (number, position) == faulty else -1
@@ -139,7 +147,7 @@ class Disturbance:
                 number, position, faulty_driver, seed = at
                 return RandomOperator(
                     (number, driver, position),
-                    lowered.memory,
+                    memory,
                     random.Random(seed + driver),
                     self.bell,
                     self.log,
@@ -192,12 +200,7 @@ class Pushed(qcore.Operator):
     def is_blocked(self) -> qcore.Blocked | None:
         if self.rng.random() < 0.8:
             return None
-        future: Future[None] = Future()
-        if self.rng.random() < 0.5:
-            threading.Timer(self.rng.random() * 0.002, future.set_result, [None]).start()
-        else:
-            future.set_result(None)
-        return qcore.Blocked(self.rng.choice(("user", "consumer", "memory")), future)
+        return short_wait(self.rng, self.rng.choice(("user", "consumer", "memory")))
 
 
 class Iterated(qcore.BatchIterator):
@@ -209,9 +212,7 @@ class Iterated(qcore.BatchIterator):
 
     def next(self) -> IterOutcome | qcore.Blocked:
         if self.rng.random() < 0.1:
-            future: Future[None] = Future()
-            threading.Timer(self.rng.random() * 0.002, future.set_result, [None]).start()
-            return qcore.Blocked("user", future)
+            return short_wait(self.rng, "user")
         if not self.held:
             outcome: IterOutcome = self.child.next()
             if outcome not in (IterOutcome.OK, IterOutcome.OK_NEW_SCHEMA):
@@ -246,6 +247,114 @@ class Polled(qcore.SourceOperator):
             return PollPull.PENDING
         batch = next(global_state, None)
         return PollPull.EXHAUSTED if batch is None else PollPull.batch(batch)
+
+
+class Collected:
+    """Rows that sinks got, from any driver."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.lock = threading.Lock()
+        self.batches: list[pa.RecordBatch] = []
+
+    def take(self, batch: pa.RecordBatch) -> qcore.Blocked | None:
+        """As a callback: now and then it has to be waited for."""
+        with self.lock:
+            self.batches.append(batch)
+            return short_wait(self.rng, "consumer") if self.rng.random() < 0.2 else None
+
+    def end(self, kind: str, builder: PlanBuilder) -> PlanBuilder:
+        """The plan with a sink of this kind."""
+        if kind == "callback":
+            return builder.callback(self.take)
+        return builder.sink(PolledSink(self) if kind == "polled" else lambda: PushedSink(self))
+
+
+class PushedSink(qcore.Operator):
+    """Collects, and waits at times."""
+
+    def __init__(self, collected: Collected) -> None:
+        self.collected = collected
+        self.wait: qcore.Blocked | None = None
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self.wait = self.collected.take(batch)
+
+    def is_blocked(self) -> qcore.Blocked | None:
+        wait, self.wait = self.wait, None
+        return wait
+
+
+class PolledSink(qcore.SinkOperator):
+    """Collects, and is pending at times; at the end its partitions wait for one another."""
+
+    def __init__(self, collected: Collected) -> None:
+        self.collected = collected
+
+    def init_global_state(self, cx: Any) -> Any:
+        return {"left": cx.partitions, "all": Future()}
+
+    def init_local_state(self, cx: Any, global_state: Any) -> random.Random:
+        return random.Random(cx.partition)
+
+    def poll_push(self, cx: Any, local: random.Random, global_state: Any, batch: Any, partition: int) -> PollPush:
+        if local.random() < 0.3:
+            threading.Timer(local.random() * 0.002, cx.waker().wake).start()
+            return PollPush.pending(batch)
+        self.collected.take(batch)
+        return PollPush.PUSHED
+
+    def finish(self, cx: Any, local: Any, global_state: Any, partition: int) -> qcore.Blocked:
+        with self.collected.lock:
+            global_state["left"] -= 1
+            if global_state["left"] == 0:
+                global_state["all"].set_result(None)
+        return qcore.Blocked("peers", global_state["all"])
+
+
+def short_wait(rng: random.Random, reason: str) -> qcore.Blocked:
+    """For a future that is done at once or soon, by another thread."""
+    future: Future[None] = Future()
+    if rng.random() < 0.5:
+        threading.Timer(rng.random() * 0.002, future.set_result, [None]).start()
+    else:
+        future.set_result(None)
+    return qcore.Blocked(reason, future)
+
+
+class Raising:
+    """Operators that pass rows on until, all together, they got `left` batches; then one of them raises."""
+
+    def __init__(self, left: int, error: Injected) -> None:
+        self.left = itertools.count(left, -1)
+        self.error = error
+
+    def step(self) -> None:
+        if next(self.left) == 0:
+            raise self.error
+
+    def put(self, builder: PlanBuilder, rng: random.Random) -> PlanBuilder:
+        """The plan with one more operator, in one of the protocols."""
+        step = self.step
+
+        class RaisingPushed(Pushed):
+            def add_input(self, batch: pa.RecordBatch) -> None:
+                step()
+                super().add_input(batch)
+
+        class RaisingIterated(Iterated):
+            def next(self) -> IterOutcome | qcore.Blocked:
+                step()
+                return super().next()
+
+        class RaisingStateless(qcore.StatelessOperator):
+            def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
+                step()
+                return batch
+
+        seed = rng.getrandbits(32)
+        made = rng.choice((lambda: RaisingPushed(seed), lambda: RaisingIterated(seed), RaisingStateless()))
+        return builder.operator(made)
 
 
 def source(name: str, table: pa.Table, rng: random.Random, python: bool) -> PlanBuilder:
@@ -316,32 +425,71 @@ def batches_of(task: qcore.Task, plan: Scenario, rng: random.Random) -> Iterator
         yield from task.batches(timeout=HANG_SECONDS)
 
 
+@contextlib.contextmanager
+def quick_collections() -> Iterator[None]:
+    """What is loaded by now need not be looked through whenever a run has been cleaned up."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def run(seed: int) -> str:
     """Run one seed; AssertionError says what was wrong. Returns how the query ended."""
     plan = scenario(seed)
-    rng = random.Random(seed + 1)
-    left, right = random_rows(LEFT, plan.n_left, rng), random_rows(RIGHT, plan.n_right, rng)
-    expected = plan.case.expected(left, right)
-    builder = plan.case.build(source("l", left, rng, plan.python), source("r", right, rng, plan.python))
-    ended = (run_by_polls if plan.way == "polled" else run_task)(plan, builder, expected, rng)
+    ended = run_scenario(plan, random.Random(seed + 1))
     assert settles(held_by_engine), f"left behind: {held_by_engine()}"
     return ended
 
 
-def run_by_polls(plan: Scenario, builder: PlanBuilder, expected: pa.Table, rng: random.Random) -> str:
-    node = builder.build()
-    got = run_polled(node, plan.drivers, rng, HANG_SECONDS, batch_rows=plan.batch_rows)
-    plan.case.check(got, pa.schema(Schema(node.schema)), expected)
+def run_scenario(plan: Scenario, rng: random.Random) -> str:
+    left, right = random_rows(LEFT, plan.n_left, rng), random_rows(RIGHT, plan.n_right, rng)
+    injected = Injected(f"seed {plan.seed}")
+    raising = Raising(plan.step, injected) if plan.fault == "error in Python" else None
+
+    def read(name: str, table: pa.Table) -> PlanBuilder:
+        builder = source(name, table, rng, plan.python)
+        return builder if raising is None else raising.put(builder, rng)
+
+    if plan.name == RANDOM_PLAN:
+        builder, case = random_plan(plan.seed, lambda: read("l", left))
+    else:
+        case = CASES[plan.name]
+        builder = case.build(read("l", left), read("r", right))
+    schema = pa.schema(Schema(builder.build().schema))
+    collected = Collected(plan.seed)
+    if plan.sink:
+        builder = collected.end(plan.sink, builder)
+        # What several drivers bring to a sink has no order.
+        case = replace(case, ordered=False)
+    ended = (run_by_polls if plan.way == "polled" else run_task)(plan, builder, collected.batches, rng, injected)
+    if ended in ("polled", "finished") and (plan.fault != "early finish" or plan.way == "polled"):
+        case.check(collected.batches, schema, case.expected(left, right))
+    return ended
+
+
+def run_by_polls(
+    plan: Scenario, builder: PlanBuilder, got: list[pa.RecordBatch], rng: random.Random, injected: Injected
+) -> str:
+    options = {"batch_rows": plan.batch_rows, "memory_limit": plan.memory_limit}
+    try:
+        got += run_polled(builder.build(), plan.drivers, rng, HANG_SECONDS, **options)
+    except qcore.QcoreError as error:
+        return check_error(plan, injected, error)
     return "polled"
 
 
-def run_task(plan: Scenario, builder: PlanBuilder, expected: pa.Table, rng: random.Random) -> str:
-    disturbance = Disturbance(plan, rng)
+def run_task(
+    plan: Scenario, builder: PlanBuilder, got: list[pa.RecordBatch], rng: random.Random, injected: Injected
+) -> str:
+    disturbance = Disturbance(plan, rng, injected)
     with (
         mock.patch.object(qcore.task, "Lowering", lowering_with(disturbance)),
         mock.patch.object(qcore.task, "scheduler_of", return_value=scheduler_with(plan.threads)),
     ):
-        task = qcore.Task(builder.build(), drivers=plan.drivers, batch_rows=plan.batch_rows)
+        options = {"batch_rows": plan.batch_rows, "memory_limit": plan.memory_limit}
+        task = qcore.Task(builder.build(), drivers=plan.drivers, **options)
     disturbance.task = task
     watchdog = threading.Timer(HANG_SECONDS, task.cancel, ["it hangs"])
     watchdog.daemon = True
@@ -350,7 +498,7 @@ def run_task(plan: Scenario, builder: PlanBuilder, expected: pa.Table, rng: rand
     if plan.fault == "cancel from outside":
         canceller = threading.Timer(rng.random() * 0.03, task.cancel)
         canceller.start()
-    got: list[pa.RecordBatch] = []
+    n_read = 0
     try:
         with (
             ringing(disturbance.bell, random.Random(plan.seed)),
@@ -358,31 +506,34 @@ def run_task(plan: Scenario, builder: PlanBuilder, expected: pa.Table, rng: rand
         ):
             for batch in rows:
                 got.append(batch)
-                if plan.fault == "leave" and len(got) == plan.step:
+                n_read += 1
+                if plan.fault == "leave" and n_read == plan.step:
                     break
-        ended = "left" if plan.fault == "leave" and len(got) == plan.step else "finished"
+        ended = "left" if plan.fault == "leave" and n_read == plan.step else "finished"
     except qcore.QcoreError as error:
-        ended = check_error(plan, disturbance, error, task)
+        ended = check_error(plan, injected, error, task)
     finally:
         watchdog.cancel()
         if canceller is not None:
             canceller.join()
-    if ended == "finished" and plan.fault != "early finish":
-        plan.case.check(got, task.schema, expected)
     check_log(disturbance.log)
     disturbance.task = None
     return ended
 
 
-def check_error(plan: Scenario, disturbance: Disturbance, error: qcore.QcoreError, task: qcore.Task) -> str:
+def check_error(plan: Scenario, injected: Injected, error: qcore.QcoreError, task: qcore.Task | None = None) -> str:
     """Only what was put in may come out, and it names its operator once."""
+    assert task is None or "it hangs" not in str(error), f"hangs: {waiting(task)}"
     if isinstance(error, qcore.Cancelled):
-        assert "it hangs" not in str(error), f"hangs: {waiting(task)}"
         assert plan.fault in ("cancel", "cancel from outside"), f"cancelled by nobody: {error}"
         return "cancelled"
-    assert isinstance(error, qcore.ExecutionError) and plan.fault == "error", f"{type(error).__name__}: {error}"
-    assert error.__cause__ is disturbance.injected
-    assert error.operator == "RandomOperator" and str(error).count("RandomOperator") == 1
+    if plan.fault == "memory":
+        assert isinstance(error, qcore.MemoryLimitError), f"{type(error).__name__}: {error}"
+    else:
+        assert error.__cause__ is injected, f"{type(error).__name__}: {error}"
+        assert isinstance(error, qcore.ExecutionError)
+        assert (error.operator or "").startswith("Rai" if plan.fault == "error in Python" else "RandomOperator")
+    assert error.node_id is not None and str(error).count(f"(node {error.node_id})") == 1, str(error)
     return "failed"
 
 
@@ -423,9 +574,11 @@ def main() -> int:
         if not options.runs and time.monotonic() > until:
             break
         try:
-            ends[run(seed)] += 1
+            with quick_collections():
+                ends[run(seed)] += 1
         except Exception:
             failed += 1
+            gc.collect()
             sys.stdout.write(
                 f"{scenario(seed)}\n{traceback.format_exc()}\nagain: make fuzz ARGS='--seed {seed} --runs 1'\n"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -46,6 +47,12 @@ def random_rows(schema: pa.Schema, n_rows: int, rng: random.Random) -> pa.Table:
     return pa.table({field.name: pa.array([value(field) for _ in range(n_rows)], field.type) for field in schema})
 
 
+@functools.cache
+def oracle() -> duckdb.DuckDBPyConnection:
+    """One for all cases: a new one takes longer than most of them."""
+    return duckdb.connect(config={"threads": 1})
+
+
 @dataclass(frozen=True)
 class Case:
     """`build` makes the plan over builders of LEFT and RIGHT; `sql` asks DuckDB the same of tables l and r.
@@ -60,10 +67,14 @@ class Case:
 
     def expected(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """What DuckDB says."""
-        with duckdb.connect(config={"threads": 1}) as duck:
-            duck.register("l", left)
-            duck.register("r", right)
+        duck = oracle()
+        duck.register("l", left)
+        duck.register("r", right)
+        try:
             return duck.sql(self.sql).to_arrow_table()
+        finally:
+            duck.unregister("l")
+            duck.unregister("r")
 
     def check(self, actual: list[pa.RecordBatch], schema: pa.Schema, expected: pa.Table) -> None:
         """Fail unless the batches are right."""

@@ -101,13 +101,19 @@ cdef class HashProbe(Operator):
         memset(&self.pairs, 0, sizeof(Pairs))
         self.key_columns = <int32_t*> struct_new(self.n_keys * sizeof(int32_t) + 1)
         self.keys = <Column**> struct_new(self.n_keys * sizeof(Column*) + 1)
-        if bridge.declared_probe_schema is not None and bridge.build_schema != NULL:
-            self.resolve(bridge.declared_probe_schema)
 
     def __dealloc__(self):
         self.release()
         struct_free(self.key_columns)
         struct_free(self.keys)
+
+    cdef int open(self) except -1 nogil:
+        # Not in the constructor: the condition's registers are memory, and running out of it is this operator's error.
+        if self.bridge.build_schema != NULL:
+            with gil:
+                if self.bridge.declared_probe_schema is not None:
+                    self.resolve(self.bridge.declared_probe_schema)
+        return 0
 
     cdef int resolve(self, Schema probe) except -1:
         """Output columns, keys and condition for this input schema; None: it never came."""
