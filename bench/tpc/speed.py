@@ -20,12 +20,18 @@ HERE = Path(__file__).resolve().parent
 # The in-place checkout stays off the path: what is measured is what is installed (PYTHONPATH overrides).
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
 
+import duckdb
 import pyarrow as pa
 
 from answers_of import Answer, assert_answers
 from suites import SUITES, Suite
 
 Run = Callable[[str], pa.Table]
+
+HEADER = (
+    f"{'':11}{'wall ms':>18}{'':9}{'processor ms':>18}\n"
+    f"{'':11}{'qcore':>9}{'duckdb':>9}{'ratio':>9}{'qcore':>9}{'duckdb':>9}{'ratio':>9}"
+)
 
 
 @dataclass
@@ -46,6 +52,14 @@ class Case:
         """qcore's best to DuckDB's: wall, processor."""
         ours, theirs = self.best("qcore"), self.best("duckdb")
         return ours[0] / theirs[0], ours[1] / theirs[1]
+
+    def line(self) -> str:
+        """The figures as a line below HEADER."""
+        name = f"{self.suite} {self.query}"
+        if self.failure is not None:
+            return f"{name} failed: {self.failure}"
+        columns = zip(self.best("qcore"), self.best("duckdb"), self.ratios(), strict=True)
+        return f"{name:11}" + "".join(f"{a * 1e3:9.1f}{b * 1e3:9.1f}{ratio:9.2f}" for a, b, ratio in columns)
 
 
 def main() -> int:
@@ -82,10 +96,8 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def engines(suite: Suite, threads: int) -> dict[str, Run]:
-    """SQL text to a pyarrow.Table, planning included, by engine."""
-    import duckdb
-
+def engines(suite: Suite, threads: int) -> tuple[dict[str, Run], duckdb.DuckDBPyConnection]:
+    """SQL text to a pyarrow.Table, planning included, by engine; and DuckDB's connection."""
     import qcore
 
     connection = duckdb.connect(config={"threads": threads})
@@ -94,38 +106,31 @@ def engines(suite: Suite, threads: int) -> dict[str, Run]:
     session = qcore.Session(threads=threads)
     for table, path in suite.tables.items():
         session.register(table, path)
-    return {
+    runs: dict[str, Run] = {
         "qcore": lambda text: session.sql(text).to_arrow(),
         "duckdb": lambda text: connection.sql(text).to_arrow_table(),
     }
+    return runs, connection
 
 
 def measure(suite: Suite, options: argparse.Namespace) -> list[Case]:
-    """Every query once to compare answers, then in rounds; engines take turns at going first."""
-    import duckdb
-
-    runs = engines(suite, options.threads)
-    cases = [
-        Case(suite.name, query, {engine: [] for engine in runs})
-        for query in suite.queries
-        if not options.queries or query in options.queries
-    ]
-    with duckdb.connect() as oracle:
-        for table, path in suite.tables.items():
-            oracle.execute(f"create view {table} as from read_parquet('{path}')")
-        for case in cases:
-            try:
-                assert_answers(runs["qcore"](suite.queries[case.query]), Answer.of(oracle, suite.queries[case.query]))
-            except Exception as error:
-                case.failure = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    # DuckDB has run in another connection: its own has cold caches still.
-    for round_number in range(-1, options.rounds):
-        for case in cases:
-            for engine in list(runs)[:: 1 if round_number % 2 else -1]:
-                if case.failure is None:
-                    seconds = timed(runs[engine], suite.queries[case.query])
-                    if round_number >= 0:
-                        case.seconds[engine].append(seconds)
+    """Every query: answers compared once, unmeasured, then rounds in which the engines take turns at going first."""
+    runs, oracle = engines(suite, options.threads)
+    cases = []
+    print(HEADER, flush=True)
+    for query, text in suite.queries.items():
+        if options.queries and query not in options.queries:
+            continue
+        case = Case(suite.name, query, {engine: [] for engine in runs})
+        cases.append(case)
+        try:
+            assert_answers(runs["qcore"](text), Answer.of(oracle, text))
+            for round_number in range(options.rounds):
+                for engine in list(runs)[:: 1 if round_number % 2 else -1]:
+                    case.seconds[engine].append(timed(runs[engine], text))
+        except Exception as error:
+            case.failure = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        print(case.line(), flush=True)
     return cases
 
 
@@ -140,26 +145,18 @@ def timed(run: Run, text: str) -> tuple[float, float]:
 
 
 def report(cases: list[Case], n_worst: int) -> str:
-    """A line a query, the geometric means, and the worst queries."""
-    lines = [
-        "",
-        f"{'':11}{'wall ms':>18}{'':9}{'processor ms':>18}",
-        f"{'':11}{'qcore':>9}{'duckdb':>9}{'ratio':>9}{'qcore':>9}{'duckdb':>9}{'ratio':>9}",
-    ]
+    """The geometric means and the worst queries."""
     done = [case for case in cases if case.failure is None]
-    for case in done:
-        columns = zip(case.best("qcore"), case.best("duckdb"), case.ratios(), strict=True)
-        figures = "".join(f"{ours * 1e3:9.1f}{theirs * 1e3:9.1f}{ratio:9.2f}" for ours, theirs, ratio in columns)
-        lines.append(f"{case.suite + ' ' + case.query:11}{figures}")
-    lines += [f"{case.suite} {case.query} failed: {case.failure}" for case in cases if case.failure]
-    if done:
-        wall, processor = (geometric_mean(values) for values in zip(*(case.ratios() for case in done), strict=True))
-        totals = [sum(case.best(engine)[1] for case in done) for engine in ("qcore", "duckdb")]
-        lines.append(f"geometric mean of the ratios: wall {wall:.2f}, processor {processor:.2f}")
-        lines.append(f"processor seconds of all: qcore {totals[0]:.1f}, duckdb {totals[1]:.1f}")
-        named = ", ".join(f"{case.query} {case.ratios()[1]:.2f}" for case in worst(done, n_worst))
-        lines.append(f"worst by processor time: {named}")
-    return "\n".join(lines)
+    if not done:
+        return ""
+    wall, processor = (geometric_mean(values) for values in zip(*(case.ratios() for case in done), strict=True))
+    totals = [sum(case.best(engine)[1] for case in done) for engine in ("qcore", "duckdb")]
+    named = ", ".join(f"{case.query} {case.ratios()[1]:.2f}" for case in worst(done, n_worst))
+    return (
+        f"geometric mean of the ratios: wall {wall:.2f}, processor {processor:.2f}\n"
+        f"processor seconds of all: qcore {totals[0]:.1f}, duckdb {totals[1]:.1f}\n"
+        f"worst by processor time: {named}"
+    )
 
 
 def worst(cases: list[Case], n: int) -> list[Case]:
