@@ -42,6 +42,14 @@ class FakeOperator(Operator):
     def wake(self) -> None: ...
 
 @disjoint_base
+class Relay(Operator):
+    def __init__(self, memory: Account, is_sink: bool = False) -> None: ...
+
+@disjoint_base
+class Repeater(Operator):
+    def __init__(self, batch: Any, n_times: int, memory: Account) -> None: ...
+
+@disjoint_base
 class Resource:
     def fire_until(self, stopped: list[Any]) -> None: ...
 

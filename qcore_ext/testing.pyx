@@ -100,6 +100,68 @@ cdef class Collector(Operator):
         return 0
 
 
+cdef class Repeater(Operator):
+    """Source that gives one batch again and again.
+
+    Parameters
+    ----------
+    batch : PyBatch
+    n_times : int
+    memory : Account
+    """
+    cdef PyBatch batch
+    cdef int64_t n_left
+
+    def __init__(self, PyBatch batch, int64_t n_times, Account memory):
+        Operator.__init__(self, "Repeater", "repeater", memory)
+        self.batch = batch
+        self.n_left = n_times
+        self.set_output_schema(batch.batch.schema)
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        if self.n_left == 0:
+            return FINISHED
+        self.n_left -= 1
+        out[0] = batch_ref(self.batch.batch)
+        return OUTPUT
+
+
+cdef class Relay(Operator):
+    """Hands each batch on as it is; as a sink it drops them."""
+    cdef Batch* held
+    cdef bint is_sink
+    cdef bint finish_called
+
+    def __init__(self, Account memory, bint is_sink=False):
+        Operator.__init__(self, "Relay", "relay", memory)
+        self.is_sink = is_sink
+
+    cdef bint needs_input(self) noexcept nogil:
+        return self.held == NULL and not self.finish_called
+
+    cdef int add_input(self, Batch* batch) except -1 nogil:
+        if self.is_sink:
+            batch_unref(batch)
+        else:
+            self.held = batch
+        return ACCEPTED
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        if self.held != NULL:
+            out[0] = self.held
+            self.held = NULL
+            return OUTPUT
+        return FINISHED if self.finish_called else NEEDS_INPUT
+
+    cdef int finish(self) except -1 nogil:
+        self.finish_called = True
+        return 0
+
+    cdef void close(self) noexcept nogil:
+        batch_unref(self.held)
+        self.held = NULL
+
+
 def import_batches(source):
     """PyBatch objects of record batches, tables, streams or lists of them."""
     cdef Stream stream

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport CSchema
-from qcore_ext.ground.stats cimport Timing
+from qcore_ext.ground.stats cimport OperatorStats, Timing
 from qcore_ext.ground.wait_token cimport WaitToken
 
 
@@ -23,7 +23,9 @@ cpdef enum DriverAnswer:
 ctypedef struct Seat:
     # What the driver knows of one operator.
     PyObject* occupant          # Operator; borrowed from Driver.operators
+    OperatorStats* stats        # the operator's
     Batch* pending              # owned; offered to the operator, not yet accepted
+    int64_t pending_bytes
     CSchema* bound              # owned; schema last bound
     PyObject* widener           # Widener; borrowed from Driver.wideners; NULL until a batch has a narrower schema
     int64_t refusals            # in a row
@@ -49,6 +51,9 @@ cdef class Driver:
     cdef int blocked_at         # operator that blocked, or -1
     cdef int64_t blocked_since
     cdef int64_t clock          # wall at the last reading
+    cdef int64_t tick_scale     # of ground.stats; 0: this run reads the monotonic clock
+    cdef int64_t run_ticks      # the run's first reading of the counter, and the wall then
+    cdef int64_t run_clock
     cdef int64_t cpu_clock      # CPU at the last reading
     cdef int64_t cpu_assumed    # CPU charged since by assumption
     cdef readonly int64_t runs
@@ -71,4 +76,5 @@ cdef class Driver:
     cdef void abandon_upstream(self, int below) noexcept nogil
     cdef void start_clock(self) noexcept nogil
     cdef void charge(self, Timing* timing) noexcept nogil
+    cdef int64_t cpu_since_reading(self) noexcept nogil
     cdef void end_blocked(self) noexcept nogil

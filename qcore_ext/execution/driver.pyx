@@ -14,7 +14,7 @@ from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport (
-    N_BLOCK_REASONS, NOT_BLOCKED, OperatorStats, Timing, cpu_nanos, wall_nanos,
+    N_BLOCK_REASONS, NOT_BLOCKED, OperatorStats, Timing, cpu_nanos, qc_ticks, qc_ticks_nanos, tick_scale, wall_nanos,
 )
 from qcore_ext.operators.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator,
@@ -59,6 +59,7 @@ cdef class Driver:
         self.seats = <Seat*> struct_new((self.n_operators + 1) * sizeof(Seat))
         for i in range(self.n_operators):
             self.seats[i].occupant = <PyObject*> self.operators[i]
+            self.seats[i].stats = &(<Operator> self.operators[i]).stats
         self.blocked_at = -1
         self.checked = os.environ.get("QCORE_DEBUG", "0") not in ("", "0")
 
@@ -121,7 +122,7 @@ cdef class Driver:
         for i in range(self.n_operators):
             self.at = i
             (<Operator> self.seats[i].occupant).open()
-            self.charge(&(<Operator> self.seats[i].occupant).stats.get_output)
+            self.charge(&self.seats[i].stats.get_output)
         return 0
 
     cdef int step(self, int at) except -1 nogil:
@@ -132,9 +133,9 @@ cdef class Driver:
         self.at = at
         answer = (<Operator> asked).get_output(&batch, self.token)
         if answer == BLOCKED:
-            self.charge(&(<Operator> asked).stats.is_blocked)
+            self.charge(&self.seats[at].stats.is_blocked)
             return self.block_at(at)
-        self.charge(&(<Operator> asked).stats.get_output)
+        self.charge(&self.seats[at].stats.get_output)
         if answer == NEEDS_INPUT:
             return self.feed(at)
         if answer == OUTPUT:
@@ -159,7 +160,7 @@ cdef class Driver:
                 return raise_needs_input_after_finish(self)
             seat.finish_called = True
             (<Operator> seat.occupant).finish()
-            self.charge(&(<Operator> seat.occupant).stats.finish)
+            self.charge(&seat.stats.finish)
             return at
         if self.fed:
             # A batch went in and nothing came out: begin at the sink again, it may have got enough by other drivers.
@@ -170,7 +171,7 @@ cdef class Driver:
 
     cdef int hand_down(self, int at, Batch* batch) except -1 nogil:
         """Operator `at` gave a batch."""
-        cdef OperatorStats* stats = &(<Operator> self.seats[at].occupant).stats
+        cdef OperatorStats* stats = self.seats[at].stats
         cdef Seat* next_seat
         if batch == NULL:
             return raise_null_output(self)
@@ -179,10 +180,11 @@ cdef class Driver:
             return raise_sink_output(self)
         next_seat = &self.seats[at + 1]
         next_seat.pending = batch
+        next_seat.pending_bytes = batch_bytes(batch)
         if self.checked:
             check_batch(batch, (<Operator> self.seats[at].occupant).output_schema)
         stats.output_rows += batch.n_selected
-        stats.output_bytes += batch_bytes(batch)
+        stats.output_bytes += next_seat.pending_bytes
         stats.output_batches += 1
         if batch.n_selected == 0 and next_seat.bound != NULL and schema_equal(batch.schema, next_seat.bound):
             # Nothing in it, not even a new schema.
@@ -195,9 +197,8 @@ cdef class Driver:
         """Give its pending batch to operator `at`, binding a new schema first."""
         cdef Seat* seat = &self.seats[at]
         cdef Batch* batch = seat.pending
-        cdef OperatorStats* stats = &(<Operator> seat.occupant).stats
+        cdef OperatorStats* stats = seat.stats
         cdef int64_t n_rows = batch.n_selected
-        cdef int64_t n_bytes = batch_bytes(batch)
         cdef int answer
         self.at = at
         if batch.schema != seat.bound:
@@ -214,7 +215,7 @@ cdef class Driver:
         seat.refusals = 0
         self.fed = True
         stats.input_rows += n_rows
-        stats.input_bytes += n_bytes
+        stats.input_bytes += seat.pending_bytes
         stats.input_batches += 1
         return at
 
@@ -275,7 +276,7 @@ cdef class Driver:
         self.at = at + 1
         seat.finish_called = True
         (<Operator> seat.occupant).finish()
-        self.charge(&(<Operator> seat.occupant).stats.finish)
+        self.charge(&seat.stats.finish)
         return at + 1
 
     cdef void abandon_upstream(self, int below) noexcept nogil:
@@ -292,7 +293,7 @@ cdef class Driver:
                 seat.abandoned = True
                 seat.finished = True
                 (<Operator> seat.occupant).abandon()
-                self.charge(&(<Operator> seat.occupant).stats.finish)
+                self.charge(&seat.stats.finish)
 
     cdef int block_at(self, int at) except -1 nogil:
         cdef int reason = (<Operator> self.seats[at].occupant).blocked_reason
@@ -308,7 +309,7 @@ cdef class Driver:
         cdef int reason
         if self.blocked_at < 0:
             return
-        stats = &(<Operator> self.seats[self.blocked_at].occupant).stats
+        stats = self.seats[self.blocked_at].stats
         reason = (<Operator> self.seats[self.blocked_at].occupant).blocked_reason
         stats.blocked_wall_nanos[reason] += self.clock - self.blocked_since
         stats.blocked_times[reason] += 1
@@ -326,7 +327,7 @@ cdef class Driver:
         for i in range(self.n_operators - 1, -1, -1):
             seat = &self.seats[i]
             (<Operator> seat.occupant).close()
-            self.charge(&(<Operator> seat.occupant).stats.finish)
+            self.charge(&seat.stats.finish)
             owner_unref(<Owner*> seat.bound)
             seat.bound = NULL
             if seat.widener != NULL:
@@ -335,29 +336,38 @@ cdef class Driver:
                     self.wideners.pop()
 
     cdef void start_clock(self) noexcept nogil:
+        self.tick_scale = tick_scale()
         self.clock = wall_nanos()
+        self.run_ticks = qc_ticks()
+        self.run_clock = self.clock
         self.cpu_clock = cpu_nanos()
         self.cpu_assumed = 0
 
     cdef void charge(self, Timing* timing) noexcept nogil:
         """Charge the time since the last reading to `timing`."""
-        cdef int64_t now = wall_nanos()
-        cdef int64_t wall = now - self.clock
-        cdef int64_t cpu = wall
-        cdef int64_t cpu_now
-        self.clock = now
-        if wall < CPU_READ_NANOS:
-            self.cpu_assumed += wall
+        cdef int64_t now, wall
+        if self.tick_scale != 0:
+            now = self.run_clock + qc_ticks_nanos(qc_ticks() - self.run_ticks, self.tick_scale)
         else:
-            cpu_now = cpu_nanos()
-            cpu = cpu_now - self.cpu_clock - self.cpu_assumed
-            if cpu < 0:
-                cpu = 0
-            self.cpu_clock = cpu_now
-            self.cpu_assumed = 0
+            now = wall_nanos()
+        # Never back: processors' counters may differ by a little when the thread moves.
+        wall = now - self.clock if now > self.clock else 0
+        self.clock += wall
         timing.calls += 1
         timing.wall_nanos += wall
-        timing.cpu_nanos += cpu
+        if wall < CPU_READ_NANOS:
+            self.cpu_assumed += wall
+            timing.cpu_nanos += wall
+        else:
+            timing.cpu_nanos += self.cpu_since_reading()
+
+    cdef int64_t cpu_since_reading(self) noexcept nogil:
+        """CPU time of the last call, beside what was assumed of the calls before it."""
+        cdef int64_t now = cpu_nanos()
+        cdef int64_t cpu = now - self.cpu_clock - self.cpu_assumed
+        self.cpu_clock = now
+        self.cpu_assumed = 0
+        return cpu if cpu > 0 else 0
 
 
 def explain_failure(error, operator_name, node_id, doing=None):

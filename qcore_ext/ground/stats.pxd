@@ -43,6 +43,13 @@ ctypedef struct OperatorStats:
     int64_t output_batches
     int64_t splits              # taken by a source
 
+cdef extern from "native/ticks.h" nogil:
+    int64_t qc_ticks()
+    int64_t qc_ticks_nanos(int64_t ticks, int64_t scale)
+
+# What qc_ticks_nanos needs to turn ticks into nanoseconds of wall_nanos; 0: no steady counter, or it was not watched
+# for long enough yet. Once known it stays.
+cdef int64_t tick_scale() noexcept nogil
 cdef int64_t wall_nanos() noexcept nogil    # monotonic
 cdef int64_t cpu_nanos() noexcept nogil     # of the calling thread
 # {'add_input': {'calls', 'wall_nanos', 'cpu_nanos'}, …, 'blocked_wall_nanos': {reason name: nanos}, 'input_rows', …}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qcore_ext.execution.task import Task
-from qcore_ext.ground.stats import BlockReason
+from qcore_ext.ground.stats import BlockReason, tick_nanos
 from qcore_ext.ground.status import ExecutionError, MemoryLimitError, SchemaChangeError, Timeout
 from qcore_ext.operators.operator import Poll
 from qcore_ext.testing import FakeOperator
@@ -371,3 +371,22 @@ def test_slow_calls_are_charged_to_who_was_slow() -> None:
     assert sink["finish"]["wall_nanos"] >= 50e6
     assert sink["finish"]["cpu_nanos"] < 40e6  # asleep, not at work
     assert source["get_output"]["wall_nanos"] < 20e6
+
+
+def test_every_nanosecond_of_a_turn_is_charged_to_some_call() -> None:
+    """SPEC V14: figures follow the monotonic clock, whichever counter they were read from."""
+    deadline = time.monotonic() + 5
+    while not tick_nanos() and time.monotonic() < deadline:
+        time.sleep(0.05)  # the counter is trusted once it was compared with the clock for long enough
+    chain = Chain()
+    chain.add("source", *[YIELDED] * 50_000)
+    chain.add("sink")
+    began = time.monotonic_ns()
+    task = chain.run(slice_ms=1e6)
+    elapsed = time.monotonic_ns() - began
+    charged = sum(
+        operator[call]["wall_nanos"]
+        for operator in task.stats()["pipelines"][0]["operators"]
+        for call in ("get_output", "add_input", "finish", "is_blocked")
+    )
+    assert 0.8 * elapsed < charged <= elapsed
