@@ -6,7 +6,7 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_select, bat
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema
-from qcore_ext.ground.lock cimport Mutex, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.lock cimport LOCK_STRUCTURE, Mutex, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_token_fire,
@@ -24,7 +24,7 @@ cdef class Bell:
     cdef WaitList waiting
 
     def __cinit__(self):
-        mutex_init(&self.mutex)
+        mutex_init(&self.mutex, LOCK_STRUCTURE)
 
     def __dealloc__(self):
         wait_list_clear(&self.waiting)

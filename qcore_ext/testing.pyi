@@ -3,6 +3,7 @@ from typing import Any
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.schema import Schema
+from qcore_ext.execution.driver import Driver
 from qcore_ext.ground.memory import Account
 from qcore_ext.operators.operator import Operator
 
@@ -30,6 +31,7 @@ class FakeOperator(Operator):
         rows: int = 1,
         rest: list[Any] | None = None,
         endless: Any = None,
+        breaks: str | None = None,
     ) -> None: ...
     @property
     def log(self) -> Any: ...
@@ -60,6 +62,8 @@ class Sleeper(Operator):
     def n_left(self) -> int: ...
 
 def import_batches(source: Any) -> list[Any]: ...
+def poll(driver: Driver, at: int) -> int: ...
+def run_driver(driver: Driver) -> int: ...
 def run_chain(
     operators: list[Operator],
     batches: Any = None,

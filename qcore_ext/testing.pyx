@@ -6,17 +6,24 @@ from libc.stdlib cimport free, realloc
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
 from qcore_ext.data.capsule cimport PyBatch, Stream
 from qcore_ext.data.schema cimport CSchema, Schema, schema_new
-from qcore_ext.ground.atomic cimport qc_cas
-from qcore_ext.ground.lock cimport Mutex, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.execution.driver cimport Driver
+from qcore_ext.ground.atomic cimport qc_add, qc_cas
+from qcore_ext.ground.lock cimport LOCK_STRUCTURE, Mutex, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Owner, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport WAIT_FOR_USER
 from qcore_ext.ground.status cimport raise_execution, raise_memory_limit
 from qcore_ext.ground.wait_token cimport (
-    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
+    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_token_fire,
 )
-from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.operators.operator cimport (
+    ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, YIELDED, Operator,
+)
+from qcore_ext.structures.barrier cimport Barrier, barrier_join, barrier_leave
 
 from qcore_ext.execution.task import Task
+
+cdef enum:
+    BULK = 1024
 
 
 cdef class BatchSource(Operator):
@@ -111,6 +118,7 @@ cdef class Repeater(Operator):
     """
     cdef PyBatch batch
     cdef int64_t n_left
+    cdef int64_t n_references       # taken and not yet given
 
     def __init__(self, PyBatch batch, int64_t n_times, Account memory):
         Operator.__init__(self, "Repeater", "repeater", memory)
@@ -122,13 +130,24 @@ cdef class Repeater(Operator):
         if self.n_left == 0:
             return FINISHED
         self.n_left -= 1
-        out[0] = batch_ref(self.batch.batch)
+        # Many references at once, here and in Relay: what is measured with these is the loop, not the counting.
+        if self.n_references == 0:
+            self.n_references = BULK
+            qc_add(&self.batch.batch.owner.references, BULK)
+        self.n_references -= 1
+        out[0] = self.batch.batch
         return OUTPUT
+
+    cdef void close(self) noexcept nogil:
+        qc_add(&self.batch.batch.owner.references, -self.n_references)
+        self.n_references = 0
 
 
 cdef class Relay(Operator):
-    """Hands each batch on as it is; as a sink it drops them."""
+    """Hands each batch on as it is; as a sink it drops them. For the batches of a Repeater, which are all the same."""
     cdef Batch* held
+    cdef Batch* dropped             # as often as n_dropped says
+    cdef int64_t n_dropped
     cdef bint is_sink
     cdef bint finish_called
 
@@ -140,11 +159,20 @@ cdef class Relay(Operator):
         return self.held == NULL and not self.finish_called
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
-        if self.is_sink:
-            batch_unref(batch)
-        else:
+        if not self.is_sink:
             self.held = batch
+            return ACCEPTED
+        self.dropped = batch
+        self.n_dropped += 1
+        if self.n_dropped == BULK:
+            self.drop()
         return ACCEPTED
+
+    cdef void drop(self) noexcept nogil:
+        if self.n_dropped > 0:
+            qc_add(&self.dropped.owner.references, 1 - self.n_dropped)
+            batch_unref(self.dropped)
+            self.n_dropped = 0
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         if self.held != NULL:
@@ -160,6 +188,7 @@ cdef class Relay(Operator):
     cdef void close(self) noexcept nogil:
         batch_unref(self.held)
         self.held = NULL
+        self.drop()
 
 
 def import_batches(source):
@@ -244,7 +273,13 @@ cdef class FakeOperator(Operator):
         Whether each batch accepted is given on before the script goes on.
     rows : int
         Rows of the batches given; they have no columns.
+    breaks : str, optional
+        How it breaks the contract: 'no_token' (answers BLOCKED without leaving the token), 'own_state' (wakes itself by
+        writing the token's state), 'other_schema' (declares one that its batches have not), 'leaves_twice' and
+        'never_leaves' (a barrier), 'allocates_in_close'.
     """
+    cdef str breaks
+    cdef Barrier barrier
     cdef list script
     cdef list rest
     cdef bint source
@@ -263,7 +298,7 @@ cdef class FakeOperator(Operator):
 
     def __init__(
         self, str name, list script=None, bint source=False, log=None, dict fail=None, list accepts=None,
-        bint needs_input=True, bint relay=False, int64_t rows=1, list rest=None, endless=None,
+        bint needs_input=True, bint relay=False, int64_t rows=1, list rest=None, endless=None, str breaks=None,
     ):
         Operator.__init__(self, name, f"{name}-node", Account())
         self.script = list(script or [])
@@ -277,6 +312,14 @@ cdef class FakeOperator(Operator):
         self.relay = relay
         self.rows = rows
         self.empty_schema = schema_new(0)
+        self.breaks = breaks
+        if breaks in ("leaves_twice", "never_leaves"):
+            self.barrier.n_members = 2
+            barrier_join(&self.membership)
+        if breaks == "other_schema":
+            import pyarrow
+
+            self.set_output_schema(Schema(pyarrow.schema({"x": pyarrow.int64()})).schema)
 
     def __dealloc__(self):
         batch_unref(self.held)
@@ -335,8 +378,11 @@ cdef class FakeOperator(Operator):
             self.note("get_output")
             self.polls += 1
             answer = self.next_answer()
-            if answer == BLOCKED:
+            if answer == BLOCKED and self.breaks != "no_token":
                 wait_list_add(&self.waiting, token)
+            if answer == YIELDED and self.breaks == "own_state":
+                token.state = 0
+                wait_token_fire(token)
         if answer == OUTPUT:
             out[0] = batch_new(self.empty_schema, self.rows)
         return answer
@@ -368,6 +414,24 @@ cdef class FakeOperator(Operator):
     cdef void close(self) noexcept nogil:
         with gil:
             self.note("close")
+            if self.breaks == "leaves_twice":
+                barrier_leave(&self.barrier, &self.membership)
+                barrier_leave(&self.barrier, &self.membership)
+            if self.breaks == "allocates_in_close":
+                struct_free(struct_new(8))
+
+
+def poll(Driver driver, int at):
+    """Ask operator `at` of a driver for output, as if the driver did."""
+    cdef Batch* batch = NULL
+    cdef int answer = (<Operator> driver.seats[at].occupant).get_output(&batch, driver.token)
+    batch_unref(batch)
+    return answer
+
+
+def run_driver(Driver driver):
+    """Give a driver a turn that nobody asked for."""
+    return driver.run(0)
 
 
 cdef class Resource:
@@ -376,7 +440,7 @@ cdef class Resource:
     cdef WaitList waiting
 
     def __cinit__(self):
-        mutex_init(&self.mutex)
+        mutex_init(&self.mutex, LOCK_STRUCTURE)
 
     def __dealloc__(self):
         wait_list_clear(&self.waiting)

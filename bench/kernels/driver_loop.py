@@ -1,4 +1,4 @@
-"""What the driver's loop costs, in nanoseconds a step, with operators that do nothing: python bench/kernels/driver_loop.py.
+"""Nanoseconds that a step of the driver's loop costs, over operators that do nothing: run as a script.
 
 A step is one question to an operator (get_output) and what follows from it: perhaps a batch handed to the next one, and
 the timing of each call. Checked mode is off, unless --checked asks for it.

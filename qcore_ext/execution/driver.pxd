@@ -22,7 +22,7 @@ cpdef enum DriverAnswer:
 
 ctypedef struct Seat:
     # What the driver knows of one operator.
-    PyObject* occupant          # Operator; borrowed from Driver.operators
+    PyObject* occupant          # Operator, or its ContractCheck; borrowed from the Driver's lists
     OperatorStats* stats        # the operator's
     Batch* pending              # owned; offered to the operator, not yet accepted
     int64_t pending_bytes
@@ -38,13 +38,14 @@ cdef class Driver:
     """Runs one chain. Used by one thread at a time; `operators` come source first."""
     cdef readonly list operators
     cdef list wideners
+    cdef list checks            # ContractCheck of each operator in checked mode, else None
     cdef Seat* seats
     cdef int n_operators
     cdef WaitToken* token       # borrowed; outlives every run
     cdef int64_t* stop          # borrowed; set to other than 0: stop at the next operator boundary
     cdef bint opened
     cdef bint shut_down
-    cdef bint checked           # QCORE_DEBUG: what operators hand over is verified
+    cdef bint doubled           # it was given a turn without having been woken
     cdef bint fed               # a batch was accepted since the walk last began at the sink
     cdef bint finished_early    # an operator had enough before its input ended; the task tells the drivers beside
     cdef int at                 # operator being called: the one to blame
@@ -63,6 +64,8 @@ cdef class Driver:
     cdef int run(self, int64_t slice_nanos) except -1 nogil
     # Abandon what is not finished, then close every operator, sink first. Once; later calls do nothing.
     cdef void shut(self) noexcept nogil
+    # In checked mode, once it is shut: an ExecutionError for what an operator's end did wrong, or None.
+    cdef object violation(self)
 
     cdef int open_operators(self) except -1 nogil
     cdef int step(self, int at) except -1 nogil

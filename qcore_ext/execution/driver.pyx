@@ -10,7 +10,7 @@ from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
 from qcore_ext.data.schema cimport CSchema, schema_equal
 from qcore_ext.data.widening cimport schema_widen
-from qcore_ext.execution.batch_check cimport check_batch
+from qcore_ext.execution.contract_check cimport ContractCheck, contract_checks
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport (
@@ -54,14 +54,15 @@ cdef class Driver:
                 raise TypeError(f"a chain is made of Operator objects, not {type(operator).__name__}")
         self.operators = list(operators)
         self.wideners = []
+        if os.environ.get("QCORE_DEBUG", "0") not in ("", "0"):
+            self.checks = contract_checks(self.operators)
         self.n_operators = <int> len(operators)
         # One more than there are operators: abandon_upstream(n_operators) also clears the seat behind the last.
         self.seats = <Seat*> struct_new((self.n_operators + 1) * sizeof(Seat))
         for i in range(self.n_operators):
-            self.seats[i].occupant = <PyObject*> self.operators[i]
+            self.seats[i].occupant = <PyObject*> (self.checks or self.operators)[i]
             self.seats[i].stats = &(<Operator> self.operators[i]).stats
         self.blocked_at = -1
-        self.checked = os.environ.get("QCORE_DEBUG", "0") not in ("", "0")
 
     def __dealloc__(self):
         if self.seats != NULL:
@@ -74,13 +75,19 @@ cdef class Driver:
         return called.name, called.node_id, getattr(called, "doing", None)
 
     def stats_snapshot(self):
-        """Figures of each operator, source first, the wait under way included."""
+        """Figures of each operator, source first, the wait under way included.
+
+        In checked mode 'locks' has how often a lock was taken in needs_input, add_input and get_output, by what it
+        guards.
+        """
         cdef int blocked_at = self.blocked_at
         snapshots = []
         for i, source in enumerate(self.operators):
             snapshot = source.stats_snapshot()
             snapshot["name"] = source.name
             snapshot["node_id"] = source.node_id
+            if self.checks is not None:
+                snapshot["locks"] = (<ContractCheck> self.checks[i]).lock_figures()
             if i == blocked_at:
                 reason = REASON_NAMES[(<Operator> source).blocked_reason]
                 since = max(0, wall_nanos() - self.blocked_since)
@@ -97,6 +104,8 @@ cdef class Driver:
         self.end_blocked()
         self.runs += 1
         until = self.clock + slice_nanos
+        if self.shut_down or self.doubled:
+            return raise_not_due(self)
         if qc_load(self.stop) != 0:
             return DRIVER_STOPPED
         if not self.opened:
@@ -181,8 +190,6 @@ cdef class Driver:
         next_seat = &self.seats[at + 1]
         next_seat.pending = batch
         next_seat.pending_bytes = batch_bytes(batch)
-        if self.checked:
-            check_batch(batch, (<Operator> self.seats[at].occupant).output_schema)
         stats.output_rows += batch.n_selected
         stats.output_bytes += next_seat.pending_bytes
         stats.output_batches += 1
@@ -335,6 +342,13 @@ cdef class Driver:
                 with gil:
                     self.wideners.pop()
 
+    cdef object violation(self):
+        cdef ContractCheck check
+        for check in self.checks or ():
+            if check.is_broken:
+                return check.error()
+        return None
+
     cdef void start_clock(self) noexcept nogil:
         self.tick_scale = tick_scale()
         self.clock = wall_nanos()
@@ -391,6 +405,14 @@ def explain_failure(error, operator_name, node_id, doing=None):
 
 
 # The operator to blame is the one called last; the task puts its name before the message.
+
+cdef int raise_not_due(Driver driver) except -1 nogil:
+    with gil:
+        raise ExecutionError(
+            "its driver was run after it was closed" if driver.shut_down
+            else "its driver was run without having been woken; some operator changed its wait token"
+        )
+
 
 cdef int raise_no_progress(Driver driver) except -1 nogil:
     with gil:

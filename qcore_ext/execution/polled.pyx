@@ -33,18 +33,27 @@ cpdef enum Polled:
 
 ctypedef struct WakerToken:
     WaitToken token             # first: a WakerToken* is a WaitToken*
-    PyObject* waker             # owned; has wake()
+    PyObject* waker             # owned; has wake(); NULL once nobody listens
 
 
 cdef void waker_token_notify(WaitToken* token) noexcept nogil:
     with gil:
-        (<object> (<WakerToken*> token).waker).wake()
+        if (<WakerToken*> token).waker != NULL:
+            (<object> (<WakerToken*> token).waker).wake()
 
 
 cdef void waker_token_free(Owner* owner) noexcept nogil:
     with gil:
-        Py_DECREF(<object> (<WakerToken*> owner).waker)
+        waker_token_quiet(<WakerToken*> owner)
     struct_free(owner)
+
+
+cdef void waker_token_quiet(WakerToken* self):
+    """Wake no more, and let go of the waker: queues keep a token for as long as they live."""
+    cdef PyObject* waker = self.waker
+    self.waker = NULL
+    if waker != NULL:
+        Py_DECREF(<object> waker)
 
 
 cdef WakerToken* waker_token_new(object waker) except NULL:
@@ -176,6 +185,8 @@ cdef class PolledPartition:
     def __dealloc__(self):
         if self.driver is not None:
             self.driver.shut()
+        if self.token != NULL:
+            waker_token_quiet(self.token)
         owner_unref(<Owner*> self.token)
 
     cdef int run(self) except -1:
@@ -270,3 +281,4 @@ cdef class PolledPartition:
         self.is_closed = True
         with nogil:
             self.driver.shut()
+        waker_token_quiet(self.token)

@@ -48,6 +48,7 @@ ctypedef struct RunQueue:
 ctypedef struct Runnable:
     WaitToken token             # first: a Runnable* is a WaitToken*; token.state is its RunState
     RunQueue* queue             # owned
+    int64_t turn_from           # RunState that the turn under way began in: RUN_QUEUED, or the contract was broken
     RunAnswer (*run)(Runnable* self) noexcept nogil
     PyObject* context           # borrowed; whoever made the Runnable keeps it alive until RAN_DONE
 

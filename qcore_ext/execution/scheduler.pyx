@@ -14,7 +14,7 @@ from qcore_ext.ground.atomic cimport qc_cas, qc_load, qc_store, qc_swap
 from qcore_ext.ground.condition cimport (
     condition_destroy, condition_init, condition_wait, condition_wake_all, condition_wake_one,
 )
-from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
@@ -41,7 +41,7 @@ cdef RunQueue* run_queue_new() except NULL nogil:
         return NULL
     queue.owner.references = 1
     queue.owner.release = run_queue_free
-    mutex_init(&queue.mutex)
+    mutex_init(&queue.mutex, LOCK_SCHEDULER)
     condition_init(&queue.ready)
     return queue
 
@@ -158,7 +158,7 @@ cdef void runnable_turn(Runnable* self) noexcept nogil:
     cdef RunAnswer answer
     # A swap, which nothing after it overtakes: who sets a flag and then finds QUEUED here does not wake us again,
     # so the flag must be seen by this turn.
-    qc_swap(&self.token.state, RUN_RUNNING)
+    self.turn_from = qc_swap(&self.token.state, RUN_RUNNING)
     answer = self.run(self)
     if answer == RAN_DONE:
         qc_store(&self.token.state, RUN_DONE)

@@ -8,11 +8,11 @@ from libc.stdint cimport int64_t
 from qcore_ext.execution.driver cimport DRIVER_BLOCKED, DRIVER_YIELDED, Driver
 from qcore_ext.execution.pipeline cimport Pipeline
 from qcore_ext.execution.scheduler cimport (
-    RAN_AGAIN, RAN_BLOCKED, RAN_DONE, RUN_DONE, RunAnswer, Runnable, RunQueue, Scheduler, run_queue_new, run_queue_pop,
-    runnable_new, runnable_turn,
+    RAN_AGAIN, RAN_BLOCKED, RAN_DONE, RUN_DONE, RUN_QUEUED, RunAnswer, Runnable, RunQueue, Scheduler, run_queue_new,
+    run_queue_pop, runnable_new, runnable_turn,
 )
 from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store, qc_swap
-from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.lock cimport LOCK_TASK, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.thread_token cimport ThreadToken, thread_token_new, thread_token_wait
@@ -58,7 +58,10 @@ cdef class DriverRun:
 
     cdef RunAnswer turn(self) noexcept nogil:
         """One slice; after the driver's last, everything of it is released."""
-        cdef int answer = run_quietly(<PyObject*> self.driver, (<Task> self.task).slice_nanos)
+        cdef int answer
+        # The queue gives a turn to who was woken, once: anything else would run a driver twice, or after its end.
+        self.driver.doubled = self.runnable.turn_from != RUN_QUEUED
+        answer = run_quietly(<PyObject*> self.driver, (<Task> self.task).slice_nanos)
         if self.driver.finished_early:
             # Drivers of one pipeline share what is enough (a LIMIT's count), and one of them may wait for input that
             # never comes to it: let each ask its operators again.
@@ -70,7 +73,12 @@ cdef class DriverRun:
             return RAN_AGAIN
         if answer == -1:
             self.fail()
+            if self.driver.shut_down:
+                return RAN_DONE         # it had ended before
         self.driver.shut()
+        if self.driver.checks is not None:
+            with gil:
+                (<Task> self.task).driver_violated(self.driver.violation())
         (<Task> self.task).driver_closed(self.pipeline)
         return RAN_DONE
 
@@ -102,7 +110,7 @@ cdef class Task:
     """
 
     def __cinit__(self, *arguments, **options):
-        mutex_init(&self.mutex)
+        mutex_init(&self.mutex, LOCK_TASK)
 
     def __init__(
         self, list pipelines, Account memory=None, Scheduler scheduler=None, split_queues=None, double slice_ms=10.0,
@@ -246,6 +254,11 @@ cdef class Task:
         if qc_add(&self.n_live, -1) == 0:
             with gil:
                 self.complete()
+
+    cdef void driver_violated(self, object error):
+        """In checked mode the answer does not excuse what came after it."""
+        if error is not None and self.error is None:
+            self.error = error
 
     cdef void driver_failed(self, object error):
         if not qc_load(&self.answered):

@@ -12,4 +12,5 @@ cdef extern from "native/atomic.h" nogil:
     int64_t qc_swap(int64_t* value, int64_t to)
     bint qc_cas(int64_t* value, int64_t expected, int64_t desired)
     void* qc_load_pointer(void** value)
+    void* qc_swap_pointer(void** value, void* to)
     bint qc_cas_pointer(void** value, void* expected, void* desired)

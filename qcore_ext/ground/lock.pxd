@@ -1,13 +1,26 @@
-"""A mutex that counts its acquisitions. Floor E0."""
+"""A mutex whose acquisitions are counted, by thread and by what it guards. Floor E0. SPEC G3."""
 
 from libc.stdint cimport int64_t
 
 
+cdef enum LockSite:
+    LOCK_STRUCTURE = 0          # what drivers share: queues, bridges, merges
+    LOCK_SCHEDULER = 1          # run queue: taken by whoever wakes a driver
+    LOCK_SLEEPER = 2            # a thread outside the engine that sleeps until it is woken
+    LOCK_TASK = 3
+
+cdef enum:
+    N_LOCK_SITES = 4
+
+
 cdef extern from "native/lock.h" nogil:
     ctypedef struct Mutex "QcMutex":
-        int64_t acquisitions
+        int64_t site
 
-    void mutex_init "qc_mutex_init"(Mutex* mutex)
+    void mutex_init "qc_mutex_init"(Mutex* mutex, int64_t site)
     void mutex_destroy "qc_mutex_destroy"(Mutex* mutex)
-    void mutex_lock "qc_mutex_lock"(Mutex* mutex)
     void mutex_unlock "qc_mutex_unlock"(Mutex* mutex)
+
+cdef void mutex_lock(Mutex* mutex) noexcept nogil
+# By LockSite, how often the calling thread took a lock; the array is the thread's own.
+cdef const int64_t* locks_taken() noexcept nogil

@@ -5,8 +5,8 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 from posix.stdlib cimport posix_memalign
 
-from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_swap
-from qcore_ext.ground.lock cimport Mutex, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_fetch_add, qc_load, qc_store, qc_swap
+from qcore_ext.ground.fault cimport FAULT_RESERVE, FAULT_STRUCT, fault_here
 from qcore_ext.ground.status cimport raise_memory_limit
 
 from qcore_ext.ground.status import Cancelled, MemoryLimitError
@@ -20,6 +20,9 @@ cdef enum:
     ARENA_BLOCK_MIN = 65536
     ARENA_BLOCK_MAX = 4194304
     ALIGNMENT = 64
+    N_IDLE_NODES = 16384
+    NODE_BITS = 16              # of a stack's head: the first node's number
+    NODE_MASK = 65535
 
 # Idle blocks kept for reuse, in all classes together. A quarter of a gigabyte holds the working set of the queries
 # measured in bench/; more would keep memory from the rest of the process.
@@ -30,14 +33,47 @@ cdef int64_t buffers_live = 0
 cdef int64_t bytes_reserved = 0
 cdef int64_t idle_bytes = 0
 
-cdef Mutex pool_mutex
-cdef void* idle_blocks[64]      # per class a list linked through each block's first word
-mutex_init(&pool_mutex)
-memset(idle_blocks, 0, sizeof(idle_blocks))
+
+ctypedef struct IdleNode:
+    void* block
+    int64_t next                # atomic; number of a node, 0: none
+
+# Idle blocks stand in one stack a size class, linked through nodes of their own, which are never freed. A stack's head
+# is the number of its first node under a count of its changes: who was overtaken while taking the first one notices.
+cdef IdleNode idle_nodes[N_IDLE_NODES]
+cdef int64_t idle_heads[CLASS_MAX + 1]      # atomic
+cdef int64_t spare_nodes = 0                # atomic; head of the stack of nodes without a block
+cdef int64_t n_nodes_used = 0               # atomic; nodes 1 to this were in use at some time
+memset(idle_heads, 0, sizeof(idle_heads))
+
+
+cdef void stack_push(int64_t* head, int64_t number) noexcept nogil:
+    cdef int64_t old
+    while True:
+        old = qc_load(head)
+        qc_store(&idle_nodes[number].next, old & NODE_MASK)
+        if qc_cas(head, old, (((old >> NODE_BITS) + 1) << NODE_BITS) | number):
+            return
+
+
+cdef int64_t stack_pop(int64_t* head) noexcept nogil:
+    """Number of the first node, 0: none."""
+    cdef int64_t old, number
+    while True:
+        old = qc_load(head)
+        number = old & NODE_MASK
+        if number == 0:
+            return 0
+        if qc_cas(head, old, (((old >> NODE_BITS) + 1) << NODE_BITS) | qc_load(&idle_nodes[number].next)):
+            return number
 
 
 cdef void* struct_new(int64_t size) except NULL nogil:
-    cdef void* pointer = calloc(1, size)
+    cdef void* pointer
+    if fault_here(FAULT_STRUCT):
+        raise_memory_limit(b"injected fault: struct")
+        return NULL
+    pointer = calloc(1, size)
     if pointer == NULL:
         raise_memory_limit(b"the machine has no memory left")
         return NULL
@@ -51,17 +87,23 @@ cdef void struct_free(void* pointer) noexcept nogil:
         free(pointer)
 
 
+cdef void* idle_take(int size_class) noexcept nogil:
+    """An idle block, NULL: none."""
+    cdef int64_t number = stack_pop(&idle_heads[size_class])
+    cdef void* block
+    if number == 0:
+        return NULL
+    block = idle_nodes[number].block
+    stack_push(&spare_nodes, number)
+    qc_add(&idle_bytes, -((<int64_t> 1) << size_class))
+    return block
+
+
 cdef void* pool_take(int size_class) noexcept nogil:
     """A block of 2**size_class bytes, or NULL when the machine has none."""
-    global idle_bytes
     cdef void* block = NULL
     if size_class >= CLASS_MIN:
-        mutex_lock(&pool_mutex)
-        block = idle_blocks[size_class]
-        if block != NULL:
-            idle_blocks[size_class] = (<void**> block)[0]
-            idle_bytes -= (<int64_t> 1) << size_class
-        mutex_unlock(&pool_mutex)
+        block = idle_take(size_class)
         if block != NULL:
             return block
     if posix_memalign(&block, 4096 if size_class >= CLASS_MIN else ALIGNMENT, (<uint64_t> 1) << size_class) != 0:
@@ -70,35 +112,34 @@ cdef void* pool_take(int size_class) noexcept nogil:
 
 
 cdef void pool_give(void* block, int size_class) noexcept nogil:
-    global idle_bytes
     cdef int64_t size = (<int64_t> 1) << size_class
-    mutex_lock(&pool_mutex)
-    if idle_bytes + size <= IDLE_BYTES_MAX:
-        (<void**> block)[0] = idle_blocks[size_class]
-        idle_blocks[size_class] = block
-        idle_bytes += size
-        block = NULL
-    mutex_unlock(&pool_mutex)
-    if block != NULL:
+    cdef int64_t number = 0
+    if qc_add(&idle_bytes, size) <= IDLE_BYTES_MAX:
+        number = stack_pop(&spare_nodes)
+        if number == 0 and qc_load(&n_nodes_used) < N_IDLE_NODES - 1:
+            number = qc_fetch_add(&n_nodes_used, 1) + 1
+            if number >= N_IDLE_NODES:
+                number = 0
+    if number == 0:
+        qc_add(&idle_bytes, -size)
         free(block)
+        return
+    idle_nodes[number].block = block
+    stack_push(&idle_heads[size_class], number)
 
 
 def trim_pool():
     """Give every idle block back to the system. Returns the bytes given back."""
-    global idle_bytes
     cdef int size_class
     cdef void* block
     cdef int64_t freed = 0
     with nogil:
-        mutex_lock(&pool_mutex)
-        for size_class in range(64):
-            while idle_blocks[size_class] != NULL:
-                block = idle_blocks[size_class]
-                idle_blocks[size_class] = (<void**> block)[0]
+        for size_class in range(CLASS_MIN, CLASS_MAX + 1):
+            block = idle_take(size_class)
+            while block != NULL:
                 free(block)
-        freed = idle_bytes
-        idle_bytes = 0
-        mutex_unlock(&pool_mutex)
+                freed += (<int64_t> 1) << size_class
+                block = idle_take(size_class)
     return freed
 
 
@@ -142,7 +183,10 @@ cdef MemoryAccount* account_try_reserve(MemoryAccount* account, int64_t n_bytes)
 
 
 cdef int account_reserve(MemoryAccount* account, int64_t n_bytes) except -1 nogil:
-    cdef MemoryAccount* full = account_try_reserve(account, n_bytes)
+    cdef MemoryAccount* full
+    if fault_here(FAULT_RESERVE):
+        return raise_memory_limit(b"injected fault: reserve")
+    full = account_try_reserve(account, n_bytes)
     if full != NULL:
         return raise_over_limit(n_bytes, qc_load(&full.reserved), full.limit)
     return 0
@@ -190,6 +234,9 @@ cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil:
     size_class = qc_log2_ceil(<uint64_t> size)
     if size_class > CLASS_MAX:
         raise_memory_limit(b"a buffer of more than 1 TiB was asked for")
+        return NULL
+    if fault_here(FAULT_RESERVE):
+        raise_memory_limit(b"injected fault: reserve")
         return NULL
     buffer = <Buffer*> struct_new(sizeof(Buffer))
     full = account_try_reserve(account, (<int64_t> 1) << size_class)

@@ -4,7 +4,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 
 from qcore_ext.ground.condition cimport condition_destroy, condition_init, condition_wait, condition_wake_all
-from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.lock cimport LOCK_SLEEPER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, struct_free, struct_new
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -34,7 +34,7 @@ cdef ThreadToken* thread_token_new() except NULL nogil:
     self.token.owner.references = 1
     self.token.owner.release = thread_token_free
     self.token.notify = thread_token_notify
-    mutex_init(&self.mutex)
+    mutex_init(&self.mutex, LOCK_SLEEPER)
     condition_init(&self.condition)
     return self
 

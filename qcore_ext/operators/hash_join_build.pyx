@@ -59,6 +59,7 @@ cdef class HashBuild(Operator):
         Operator.__init__(self, "HashBuild" if key_names else "NestedLoopBuild", node_id, query_memory)
         cdef int32_t i
         self.bridge = bridge
+        bridge.join(&self.membership)
         self.key_names = list(key_names)
         self.stored_names = list(dict.fromkeys([*key_names, *payload_names]))
         self.n_keys = len(self.key_names)
@@ -233,7 +234,9 @@ cdef class HashBuild(Operator):
         self.prepare()
         store = self.store
         self.store = NULL
-        self.bridge.deliver(store, self.stored_schema, self.null_key_seen, self.key_columns, self.n_keys, self.memory)
+        self.bridge.deliver(
+            store, self.stored_schema, self.null_key_seen, self.key_columns, self.n_keys, self.memory, &self.membership
+        )
         self.has_left = True
         self.release()
         return 0
@@ -250,7 +253,7 @@ cdef class HashBuild(Operator):
     cdef void leave(self) noexcept nogil:
         if not self.has_left:
             self.has_left = True
-            self.bridge.lose_build()
+            self.bridge.lose_build(&self.membership)
 
     cdef void release(self) noexcept nogil:
         owner_unref(<Owner*> self.store)

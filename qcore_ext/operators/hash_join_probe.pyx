@@ -88,6 +88,7 @@ cdef class HashProbe(Operator):
     ):
         Operator.__init__(self, "HashProbe" if key_names else "NestedLoopJoin", node_id, query_memory)
         self.bridge = bridge
+        bridge.join(&self.membership)
         self.kind = bridge.kind
         self.key_names = list(key_names)
         self.n_keys = len(self.key_names)
@@ -243,7 +244,7 @@ cdef class HashProbe(Operator):
     cdef void leave(self) noexcept nogil:
         if not self.has_left:
             self.has_left = True
-            self.bridge.leave_probe()
+            self.bridge.leave_probe(&self.membership)
 
     cdef void drop_batch(self) noexcept nogil:
         batch_unref(self.batch)

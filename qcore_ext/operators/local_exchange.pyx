@@ -27,6 +27,7 @@ cdef class LocalExchange(Operator):
     def __init__(self, str node_id, Account query_memory, BatchQueue queue, Schema schema):
         Operator.__init__(self, "LocalExchange", node_id, query_memory)
         self.queue = queue
+        queue.join(&self.membership)
         self.set_output_schema(schema.schema)
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
@@ -46,4 +47,4 @@ cdef class LocalExchange(Operator):
     cdef void close(self) noexcept nogil:
         if not self.left:
             self.left = True
-            self.queue.consumer_gone()
+            self.queue.consumer_gone(&self.membership)

@@ -82,6 +82,7 @@ cdef class LocalPartition(Operator):
         self.places = <int64_t*> struct_new((self.n_queues + 1) * sizeof(int64_t))
         for i in range(self.n_queues):
             self.queues[i] = <void*> self.queue_objects[i]
+            (<BatchQueue> self.queues[i]).join(&self.membership)
 
     def __dealloc__(self):
         self.drop_held()
@@ -228,7 +229,7 @@ cdef class LocalPartition(Operator):
         if not self.left:
             self.left = True
             for i in range(self.n_queues):
-                (<BatchQueue> self.queues[i]).producer_done()
+                (<BatchQueue> self.queues[i]).producer_done(&self.membership)
 
     cdef void drop_held(self) noexcept nogil:
         cdef int64_t i

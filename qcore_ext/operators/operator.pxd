@@ -31,6 +31,7 @@ from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Account, MemoryAccount
 from qcore_ext.ground.stats cimport OperatorStats
 from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.structures.barrier cimport Membership
 
 
 cpdef enum Poll:
@@ -52,6 +53,7 @@ cdef class Operator:
     cdef readonly Account memory        # child of the query's account; every buffer the operator keeps is charged here
     cdef MemoryAccount* account         # memory.account, borrowed
     cdef OperatorStats stats            # filled by the driver
+    cdef Membership membership          # in the barriers of its task
     cdef int blocked_reason             # BlockReason, valid after BLOCKED
     cdef CSchema* input_schema          # owned; the schema last bound, or NULL
     cdef CSchema* output_schema         # owned; set by open of a source, by bind of others

@@ -7,6 +7,7 @@ from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport OperatorStats, stats_to_dict
 from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.structures.barrier cimport Membership
 
 
 cdef class Operator:
@@ -28,6 +29,7 @@ cdef class Operator:
         self.memory = Account(query_memory)
         self.account = self.memory.account
         memset(&self.stats, 0, sizeof(OperatorStats))
+        memset(&self.membership, 0, sizeof(Membership))
 
     def __dealloc__(self):
         owner_unref(<Owner*> self.input_schema)

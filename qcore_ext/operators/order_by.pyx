@@ -46,6 +46,7 @@ cdef class OrderBy(Operator):
         Operator.__init__(self, "OrderBy", node_id, query_memory)
         self.order = SortOrder(keys)
         self.state = state if state is not None else SortState(1)
+        self.state.join(&self.membership)
 
     def __dealloc__(self):
         self.release()
@@ -121,7 +122,7 @@ cdef class OrderBy(Operator):
                 rows, self.input_schema, self.order.parts, self.order.first_open, self.order.n_keys, self.account
             )
         self.delivered = True
-        if self.state.deliver(run):
+        if self.state.deliver(run, &self.membership):
             self.merge()
         return 0
 
@@ -237,7 +238,7 @@ cdef class OrderBy(Operator):
         """
         if not self.delivered:
             self.delivered = True
-            if self.state.deliver(NULL):
+            if self.state.deliver(NULL, &self.membership):
                 self.state.clear()
 
     cdef void release(self) noexcept nogil:

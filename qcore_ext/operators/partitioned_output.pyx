@@ -57,6 +57,7 @@ cdef class PartitionedOutput(Operator):
             n_partitions = 1
         if isinstance(target, OutputBuffer):
             self.buffer = target
+            self.buffer.join(&self.membership)
             if n_partitions > self.buffer.n_partitions:
                 raise PlanError(f"{n_partitions} partitions do not fit {self.buffer.n_partitions} buffers")
         else:
@@ -148,7 +149,7 @@ cdef class PartitionedOutput(Operator):
             return 0
         self.left = True
         if self.buffer is not None:
-            self.buffer.producer_done(finished)
+            self.buffer.producer_done(finished, &self.membership)
         else:
             with gil:
                 self.writer.producer_done(finished)
@@ -159,7 +160,7 @@ cdef class PartitionedOutput(Operator):
             return
         self.left = True
         if self.buffer is not None:
-            self.buffer.producer_done(False)
+            self.buffer.producer_done(False, &self.membership)
         else:
             with gil:
                 try:

@@ -27,6 +27,7 @@ cdef class ResultSink(Operator):
     def __init__(self, str node_id, Account query_memory, BatchQueue queue):
         Operator.__init__(self, "ResultSink", node_id, query_memory)
         self.queue = queue
+        queue.join(&self.membership)
 
     def __dealloc__(self):
         batch_unref(self.held)
@@ -61,7 +62,7 @@ cdef class ResultSink(Operator):
     cdef void leave(self) noexcept nogil:
         if not self.left:
             self.left = True
-            self.queue.producer_done()
+            self.queue.producer_done(&self.membership)
 
     cdef void abandon(self) noexcept nogil:
         self.close()

@@ -9,6 +9,7 @@ from qcore_ext.data.batch cimport Batch, batch_slice, batch_unref
 from qcore_ext.data.capsule cimport Stream
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal, type_equal
 from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart, schema_widen
+from qcore_ext.ground.fault cimport FAULT_SPLIT_OPEN, FAULT_SPLIT_READ, fault_here, raise_injected
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_SPLIT
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -89,6 +90,8 @@ cdef class TableScan(Operator):
             return self.next_piece(out)
         if not self.reading:
             return self.next_split(token)
+        if fault_here(FAULT_SPLIT_READ):
+            raise_injected(FAULT_SPLIT_READ)
         if self.stream.next_batch(self.account, &self.current):
             if self.widening:
                 self.widen_current()
@@ -128,6 +131,8 @@ cdef class TableScan(Operator):
         return YIELDED
 
     cdef int begin_split(self) except -1:
+        if fault_here(FAULT_SPLIT_OPEN):
+            raise_injected(FAULT_SPLIT_OPEN)
         self.source = self.open_split(self.split)
         self.stream = Stream(self.source)
         self.widening = not schema_equal(self.stream.schema, self.output_schema)

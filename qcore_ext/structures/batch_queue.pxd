@@ -1,16 +1,16 @@
 """A bounded queue of batches between pipelines, or between the engine and its reader. Floor E3.
 
-Many producers, many consumers. Whoever has to wait leaves a wait token and its thread; locks are held for a few
-instructions, and wake-ups are fired after unlocking. The bound is the queue's own, so that a slow consumer stalls only
-who has something for it.
+Many producers, many consumers, no lock: each place of the ring has a number that says whose turn it is to use it, and
+places are claimed by compare-and-swap. Whoever has to wait leaves a wait token, looks again, and leaves its thread. The
+bound is the queue's own, so that a slow consumer stalls only who has something for it.
 """
 
 from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch
-from qcore_ext.ground.lock cimport Mutex
 from qcore_ext.ground.thread_token cimport ThreadToken
-from qcore_ext.ground.wait_token cimport WaitList, WaitToken
+from qcore_ext.ground.wait_token cimport WaitSet, WaitToken
+from qcore_ext.structures.barrier cimport Barrier, Membership
 
 
 cdef enum QueueAnswer:
@@ -19,33 +19,44 @@ cdef enum QueueAnswer:
     QUEUE_CLOSED = 3            # no consumer is left; no producer is left and the queue is empty
 
 
+ctypedef struct QueueCell:
+    int64_t turn                # atomic; 2p: free for batch number p; 2p + 1: holds it
+    int64_t n_bytes
+    Batch* batch                # owned
+
+
 cdef class BatchQueue:
     """Shared by drivers, from any thread."""
-    cdef Mutex mutex
-    cdef Batch** ring           # each owned
+    cdef QueueCell* cells
     cdef int64_t capacity
-    cdef int64_t head
-    cdef int64_t n_queued
-    cdef int64_t* ring_bytes
-    cdef int64_t bytes_queued
     cdef int64_t bytes_max
-    cdef int64_t n_producers    # not yet done
-    cdef int64_t n_consumers    # not yet gone
-    cdef int64_t batches_total
-    cdef int64_t rows_total
-    cdef WaitList producers
-    cdef WaitList consumers
+    cdef int64_t head           # atomic; number of the next batch to pop
+    cdef int64_t tail           # atomic; number of the next batch to push
+    cdef int64_t n_queued       # atomic, as is bytes_queued; batches on their way out no longer count
+    cdef int64_t bytes_queued
+    cdef Barrier producers
+    cdef Barrier consumers
+    cdef WaitSet waiting_producers
+    cdef WaitSet waiting_consumers
 
+    # Before it runs, each operator at either end.
+    cdef void join(self, Membership* member) noexcept nogil
     # QUEUE_DONE: the queue owns the caller's reference. A batch larger than the bound goes into an empty queue.
     cdef QueueAnswer push(self, Batch* batch, WaitToken* token) except <QueueAnswer> -1 nogil
     # QUEUE_DONE: *out is owned by the caller.
     cdef QueueAnswer pop(self, Batch** out, WaitToken* token) except <QueueAnswer> -1 nogil
     # One producer pushes no more. Exactly once each.
-    cdef void producer_done(self) noexcept nogil
+    cdef void producer_done(self, Membership* member) noexcept nogil
     # One consumer pops no more; with the last, what is queued is dropped and pushes answer QUEUE_CLOSED. Once each.
-    cdef void consumer_gone(self) noexcept nogil
+    cdef void consumer_gone(self, Membership* member) noexcept nogil
     cdef bint has_consumers(self) noexcept nogil
-    cdef Batch* take_head(self) noexcept nogil
+    cdef QueueAnswer try_push(self, Batch* batch, int64_t n_bytes) noexcept nogil
+    cdef QueueAnswer try_pop(self, Batch** out) noexcept nogil
+    cdef void drop_all(self) noexcept nogil
+    cdef bint reserve(self, int64_t n_bytes) noexcept nogil
+    cdef void unreserve(self, int64_t n_bytes) noexcept nogil
+    cdef bint enter(self, Batch* batch, int64_t n_bytes) noexcept nogil
+    cdef Batch* leave(self) noexcept nogil
 
 
 cdef class QueueReader:

@@ -5,14 +5,14 @@ from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
-from qcore_ext.ground.atomic cimport qc_load
-from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.atomic cimport qc_cas, qc_fetch_add, qc_load, qc_swap
 from qcore_ext.ground.memory cimport Owner, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.thread_token cimport thread_token_new, thread_token_wait
 from qcore_ext.ground.wait_token cimport (
-    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
+    WaitToken, wait_set_add, wait_set_clear, wait_set_fire, wait_set_fire_all, wait_set_remove,
 )
+from qcore_ext.structures.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
 
 from qcore_ext.ground.status import Timeout
 
@@ -35,140 +35,160 @@ cdef class BatchQueue:
     ):
         if n_producers < 1 or n_consumers < 1 or batches_max < 1 or bytes_max < 1:
             raise ValueError("a batch queue needs at least one producer, one consumer and room for one batch")
-        self.n_producers = n_producers
-        self.n_consumers = n_consumers
+        cdef int64_t i
+        self.producers.n_members = n_producers
+        self.consumers.n_members = n_consumers
         self.capacity = batches_max
         self.bytes_max = bytes_max
-        self.ring = <Batch**> struct_new(batches_max * sizeof(Batch*))
-        self.ring_bytes = <int64_t*> struct_new(batches_max * sizeof(int64_t))
-
-    def __cinit__(self):
-        mutex_init(&self.mutex)
+        self.cells = <QueueCell*> struct_new(batches_max * sizeof(QueueCell))
+        for i in range(batches_max):
+            self.cells[i].turn = 2 * i
 
     def __dealloc__(self):
-        while self.n_queued > 0:
-            batch_unref(self.take_head())
-        struct_free(self.ring)
-        struct_free(self.ring_bytes)
-        wait_list_clear(&self.producers)
-        wait_list_clear(&self.consumers)
-        mutex_destroy(&self.mutex)
+        if self.cells != NULL:
+            self.drop_all()
+        struct_free(self.cells)
+        wait_set_clear(&self.waiting_producers)
+        wait_set_clear(&self.waiting_consumers)
 
     @property
     def n_batches(self):
         """Batches waiting now."""
-        return qc_load(&self.n_queued)
+        return max(0, qc_load(&self.n_queued))
 
     @property
     def n_bytes(self):
         """Bytes waiting now."""
         return qc_load(&self.bytes_queued)
 
-    @property
-    def lock_acquisitions(self):
-        """How often the queue's lock was taken."""
-        return self.mutex.acquisitions
+    cdef void join(self, Membership* member) noexcept nogil:
+        barrier_join(member)
 
-    cdef Batch* take_head(self) noexcept nogil:
-        """Under the lock; the queue is not empty."""
-        cdef Batch* batch = self.ring[self.head]
-        self.bytes_queued -= self.ring_bytes[self.head]
-        self.head = self.head + 1 if self.head + 1 < self.capacity else 0
-        self.n_queued -= 1
+    # --- the ring ---
+
+    cdef bint reserve(self, int64_t n_bytes) noexcept nogil:
+        """Room within both bounds; a batch larger than the bound gets it when the queue is empty."""
+        cdef int64_t bytes_now
+        while True:
+            bytes_now = qc_load(&self.bytes_queued)
+            if bytes_now > 0 and bytes_now + n_bytes > self.bytes_max:
+                return False
+            if qc_cas(&self.bytes_queued, bytes_now, bytes_now + n_bytes):
+                return True
+
+    cdef void unreserve(self, int64_t n_bytes) noexcept nogil:
+        qc_fetch_add(&self.bytes_queued, -n_bytes)
+
+    cdef bint enter(self, Batch* batch, int64_t n_bytes) noexcept nogil:
+        """Put the batch behind the last one; False: the ring is full."""
+        cdef int64_t number, turn
+        cdef QueueCell* cell
+        while True:
+            number = qc_load(&self.tail)
+            cell = &self.cells[number % self.capacity]
+            turn = qc_load(&cell.turn)
+            if turn < 2 * number:
+                return False            # the batch before it in this place is still there, or just on its way out
+            if turn == 2 * number and qc_cas(&self.tail, number, number + 1):
+                break
+        cell.batch = batch
+        cell.n_bytes = n_bytes
+        qc_fetch_add(&self.n_queued, 1)
+        # A swap, not a store: waiting consumers are looked for after it, in the one order that all threads see.
+        qc_swap(&cell.turn, 2 * number + 1)
+        return True
+
+    cdef Batch* leave(self) noexcept nogil:
+        """The first batch; NULL: there is none."""
+        cdef int64_t number, turn, n_bytes
+        cdef QueueCell* cell
+        cdef Batch* batch
+        while True:
+            number = qc_load(&self.head)
+            cell = &self.cells[number % self.capacity]
+            turn = qc_load(&cell.turn)
+            if turn <= 2 * number:
+                return NULL
+            if turn == 2 * number + 1 and qc_cas(&self.head, number, number + 1):
+                break
+        batch = cell.batch
+        n_bytes = cell.n_bytes
+        qc_fetch_add(&self.bytes_queued, -n_bytes)
+        qc_fetch_add(&self.n_queued, -1)
+        # Last, so that the figures never tell of more than the bounds allow.
+        qc_swap(&cell.turn, 2 * (number + self.capacity))
         return batch
 
+    # --- producers ---
+
+    cdef QueueAnswer try_push(self, Batch* batch, int64_t n_bytes) noexcept nogil:
+        if barrier_is_empty(&self.consumers):
+            return QUEUE_CLOSED
+        if not self.reserve(n_bytes):
+            return QUEUE_WAIT
+        if not self.enter(batch, n_bytes):
+            self.unreserve(n_bytes)
+            # Somebody may have found no room because of what was reserved here.
+            wait_set_fire(&self.waiting_producers)
+            return QUEUE_WAIT
+        if barrier_is_empty(&self.consumers):
+            self.drop_all()             # the last one went meanwhile, and may have emptied the queue before this came
+        wait_set_fire(&self.waiting_consumers)
+        return QUEUE_DONE
+
     cdef QueueAnswer push(self, Batch* batch, WaitToken* token) except <QueueAnswer> -1 nogil:
-        cdef WaitList taken
-        cdef int64_t n_bytes = batch_bytes(batch)
-        cdef int64_t tail
-        cdef QueueAnswer answer = QUEUE_DONE
-        taken.n_tokens = 0
-        mutex_lock(&self.mutex)
-        try:
-            if self.n_consumers == 0:
-                answer = QUEUE_CLOSED
-            elif self.n_queued == self.capacity or (
-                self.n_queued > 0 and self.bytes_queued + n_bytes > self.bytes_max
-            ):
-                wait_list_add(&self.producers, token)
-                answer = QUEUE_WAIT
-            else:
-                tail = self.head + self.n_queued
-                if tail >= self.capacity:
-                    tail -= self.capacity
-                self.ring[tail] = batch
-                self.ring_bytes[tail] = n_bytes
-                self.n_queued += 1
-                self.bytes_queued += n_bytes
-                self.batches_total += 1
-                self.rows_total += batch.n_selected
-                if self.consumers.n_tokens > 0:
-                    wait_list_take(&self.consumers, &taken)
-        finally:
-            mutex_unlock(&self.mutex)
-        if taken.n_tokens > 0:
-            wait_list_fire(&taken)
+        # At least a byte each, so that a queue with a batch is never one without bytes.
+        cdef int64_t n_bytes = max(<int64_t> 1, batch_bytes(batch))
+        cdef QueueAnswer answer = self.try_push(batch, n_bytes)
+        if answer != QUEUE_WAIT:
+            return answer
+        wait_set_add(&self.waiting_producers, token)
+        answer = self.try_push(batch, n_bytes)
+        if answer != QUEUE_WAIT:
+            wait_set_remove(&self.waiting_producers, token)
         return answer
+
+    cdef void producer_done(self, Membership* member) noexcept nogil:
+        if barrier_leave(&self.producers, member) == 0:
+            wait_set_fire_all(&self.waiting_consumers)
+
+    # --- consumers ---
+
+    cdef QueueAnswer try_pop(self, Batch** out) noexcept nogil:
+        # Asked first: what the last producer pushed before it was done is seen by whoever sees it done.
+        cdef bint none_to_come = barrier_is_empty(&self.producers)
+        cdef Batch* batch = self.leave()
+        if batch == NULL:
+            return QUEUE_CLOSED if none_to_come else QUEUE_WAIT
+        out[0] = batch
+        # Half empty: a producer woken for one free place would block again right away.
+        if qc_load(&self.n_queued) * 2 <= self.capacity and qc_load(&self.bytes_queued) * 2 <= self.bytes_max:
+            wait_set_fire(&self.waiting_producers)
+        return QUEUE_DONE
 
     cdef QueueAnswer pop(self, Batch** out, WaitToken* token) except <QueueAnswer> -1 nogil:
-        cdef WaitList taken
-        cdef QueueAnswer answer = QUEUE_DONE
-        taken.n_tokens = 0
-        mutex_lock(&self.mutex)
-        try:
-            if self.n_queued > 0:
-                out[0] = self.take_head()
-                # Half empty: a producer woken for one free place would block again right away.
-                if self.producers.n_tokens > 0 and (
-                    self.n_queued * 2 <= self.capacity and self.bytes_queued * 2 <= self.bytes_max
-                ):
-                    wait_list_take(&self.producers, &taken)
-            elif self.n_producers == 0:
-                answer = QUEUE_CLOSED
-            else:
-                wait_list_add(&self.consumers, token)
-                answer = QUEUE_WAIT
-        finally:
-            mutex_unlock(&self.mutex)
-        if taken.n_tokens > 0:
-            wait_list_fire(&taken)
+        cdef QueueAnswer answer = self.try_pop(out)
+        if answer != QUEUE_WAIT:
+            return answer
+        wait_set_add(&self.waiting_consumers, token)
+        answer = self.try_pop(out)
+        if answer != QUEUE_WAIT:
+            wait_set_remove(&self.waiting_consumers, token)
         return answer
 
-    cdef void producer_done(self) noexcept nogil:
-        cdef WaitList taken
-        taken.n_tokens = 0
-        mutex_lock(&self.mutex)
-        self.n_producers -= 1
-        if self.n_producers == 0:
-            wait_list_take(&self.consumers, &taken)
-        mutex_unlock(&self.mutex)
-        if taken.n_tokens > 0:
-            wait_list_fire(&taken)
+    cdef void consumer_gone(self, Membership* member) noexcept nogil:
+        if barrier_leave(&self.consumers, member) == 0:
+            self.drop_all()
+            wait_set_fire_all(&self.waiting_producers)
 
-    cdef void consumer_gone(self) noexcept nogil:
-        cdef WaitList taken
-        cdef Batch* batch
-        taken.n_tokens = 0
-        mutex_lock(&self.mutex)
-        self.n_consumers -= 1
-        if self.n_consumers == 0:
-            wait_list_take(&self.producers, &taken)
-        mutex_unlock(&self.mutex)
-        # Nobody pushes or pops any more: what is left can be dropped a batch at a time, never under the lock.
-        while qc_load(&self.n_consumers) == 0:
-            batch = NULL
-            mutex_lock(&self.mutex)
-            if self.n_queued > 0:
-                batch = self.take_head()
-            mutex_unlock(&self.mutex)
-            if batch == NULL:
-                break
+    cdef void drop_all(self) noexcept nogil:
+        cdef Batch* batch = self.leave()
+        while batch != NULL:
             batch_unref(batch)
-        if taken.n_tokens > 0:
-            wait_list_fire(&taken)
+            batch = self.leave()
 
     cdef bint has_consumers(self) noexcept nogil:
-        return qc_load(&self.n_consumers) > 0
+        return not barrier_is_empty(&self.consumers)
 
 
 @cython.no_gc_clear
@@ -221,11 +241,11 @@ cdef class QueueReader:
     @property
     def ready(self):
         """Whether next_batch would return at once."""
-        return qc_load(&self.queue.n_queued) > 0 or qc_load(&self.queue.n_producers) == 0
+        return qc_load(&self.queue.n_queued) > 0 or barrier_is_empty(&self.queue.producers)
 
     def close(self):
         """Take no more: producers stop."""
         if not self.left:
             self.left = True
             with nogil:
-                self.queue.consumer_gone()
+                self.queue.consumer_gone(NULL)

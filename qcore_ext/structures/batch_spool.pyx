@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
 from qcore_ext.ground.atomic cimport qc_load
-from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport struct_free, struct_new
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
@@ -37,7 +37,7 @@ cdef class BatchSpool:
             self.drivers_of[i] = drivers[i]
 
     def __cinit__(self):
-        mutex_init(&self.mutex)
+        mutex_init(&self.mutex, LOCK_STRUCTURE)
 
     def __dealloc__(self):
         cdef int64_t i

@@ -51,6 +51,7 @@ cdef class FutureWait:
         cdef TokenWaker waker
         if self.future is None:
             return True
+        token.n_registered += 1         # here, or the last time already
         if self.registered != token and not self.future.done():
             waker = TokenWaker()
             waker.token = <WaitToken*> owner_ref(<Owner*> token)

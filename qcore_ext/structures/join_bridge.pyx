@@ -3,16 +3,15 @@ G8.
 """
 
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memset
+from libc.string cimport memcpy
 
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
 from qcore_ext.data.widening cimport schema_widen
-from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_store
-from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_load_pointer, qc_swap, qc_swap_pointer
+from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
-from qcore_ext.ground.wait_token cimport (
-    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
-)
+from qcore_ext.ground.wait_token cimport WaitToken, wait_set_add, wait_set_clear, wait_set_fire_all
+from qcore_ext.structures.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
 from qcore_ext.structures.join_kind cimport gives_build_rows, join_kind_of, needs_no_groups
 from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, JoinTable
 from qcore_ext.structures.join_table_build cimport join_table_build
@@ -41,9 +40,7 @@ cdef class JoinBridge:
     """
 
     def __cinit__(self):
-        mutex_init(&self.mutex)
-        memset(&self.build_waiters, 0, sizeof(WaitList))
-        memset(&self.probe_waiters, 0, sizeof(WaitList))
+        mutex_init(&self.mutex, LOCK_STRUCTURE)
 
     def __init__(
         self, str kind, int64_t n_build_drivers, int64_t n_probe_drivers, bint has_condition=False,
@@ -53,8 +50,8 @@ cdef class JoinBridge:
             raise PlanError("a join needs at least one build and one probe driver")
         self.kind = join_kind_of(kind)
         self.has_condition = has_condition
-        self.n_build_drivers = n_build_drivers
-        self.n_probe_drivers = n_probe_drivers
+        self.builders.n_members = n_build_drivers
+        self.probers.n_members = n_probe_drivers
         self.declared_build_schema = Schema(build_schema) if build_schema is not None else None
         self.declared_probe_schema = Schema(probe_schema) if probe_schema is not None else None
         self.stores = <RowStore**> struct_new(n_build_drivers * sizeof(RowStore*))
@@ -64,9 +61,10 @@ cdef class JoinBridge:
         self.drop_stores()
         struct_free(self.stores)
         struct_free(self.store_schemas)
-        wait_list_clear(&self.build_waiters)
-        wait_list_clear(&self.probe_waiters)
+        wait_set_clear(&self.build_waiters)
+        wait_set_clear(&self.probe_waiters)
         owner_unref(<Owner*> self.table)
+        struct_free(self.bounds)
         owner_unref(<Owner*> self.build_schema)
         mutex_destroy(&self.mutex)
 
@@ -76,6 +74,13 @@ cdef class JoinBridge:
             owner_unref(<Owner*> self.stores[i])
             owner_unref(<Owner*> self.store_schemas[i])
         self.n_stores = 0
+
+    cdef void drop_table(self) noexcept nogil:
+        # The probers that still give build rows hold it themselves.
+        owner_unref(<Owner*> qc_swap_pointer(<void**> &self.table, NULL))
+
+    cdef void join(self, Membership* member) noexcept nogil:
+        barrier_join(member)
 
     cdef int set_build_schema(self, CSchema* schema, list key_columns) except -1:
         cdef CSchema* seen
@@ -112,23 +117,25 @@ cdef class JoinBridge:
 
     cdef int deliver(
         self, RowStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
-        Account memory,
+        Account memory, Membership* member,
     ) except -1 nogil:
-        cdef bint last
+        cdef bint lost
+        cdef bint last = False
         mutex_lock(&self.mutex)
-        if self.build_state == BUILD_LOST:
-            mutex_unlock(&self.mutex)
-            owner_unref(<Owner*> store)
-            return 0
-        self.stores[self.n_stores] = store
-        self.store_schemas[self.n_stores] = <CSchema*> owner_ref(<Owner*> schema)
-        self.n_stores += 1
-        self.null_key_seen = self.null_key_seen or null_key_seen
-        last = self.n_stores == self.n_build_drivers
+        lost = self.build_state == BUILD_LOST
+        if not lost:
+            self.stores[self.n_stores] = store
+            self.store_schemas[self.n_stores] = <CSchema*> owner_ref(<Owner*> schema)
+            self.n_stores += 1
+            self.null_key_seen = self.null_key_seen or null_key_seen
+            last = self.n_stores == self.builders.n_members
         mutex_unlock(&self.mutex)
-        if last:
+        if lost:
+            owner_unref(<Owner*> store)
+        elif last:
             # Every other build driver is done: the stores are this one's alone.
             self.publish(key_columns, n_keys, memory)
+        barrier_leave(&self.builders, member)
         return 0
 
     cdef int widen_stores(self, Account memory) except -1 nogil:
@@ -146,7 +153,7 @@ cdef class JoinBridge:
         cdef MemoryAccount* account = memory.account
         cdef RowStore* rows
         cdef JoinTable* table
-        cdef WaitList waiting
+        cdef bint done = False
         self.widen_stores(memory)
         rows = row_store_concat(self.stores, self.n_stores, account)
         self.drop_stores()
@@ -157,69 +164,66 @@ cdef class JoinBridge:
             )
         finally:
             owner_unref(<Owner*> rows)
-        mutex_lock(&self.mutex)
-        if self.n_probers_left == self.n_probe_drivers:
-            owner_unref(<Owner*> table)         # nobody wants it any more
-        else:
-            self.table = table
-        qc_store(&self.build_state, BUILD_PUBLISHED)
-        wait_list_take(&self.build_waiters, &waiting)
-        mutex_unlock(&self.mutex)
-        wait_list_fire(&waiting)
+        try:
+            self.note_bounds(table)
+            done = True
+        finally:
+            if not done:
+                owner_unref(<Owner*> table)
+        qc_swap_pointer(<void**> &self.table, table)
+        qc_swap(&self.build_state, BUILD_PUBLISHED)
+        if barrier_is_empty(&self.probers):
+            self.drop_table()           # nobody wants it any more
+        wait_set_fire_all(&self.build_waiters)
         return 0
 
-    cdef void lose_build(self) noexcept nogil:
-        cdef WaitList waiting
+    cdef int note_bounds(self, const JoinTable* table) except -1 nogil:
+        """Copy what key_bounds and index_kind tell: the table itself belongs to the probers."""
+        cdef int32_t i
+        self.published_index = table.index
+        if table.index != INDEX_RANKS and table.index != INDEX_CODES:
+            return 0
+        for i in range(table.coder.n_parts):
+            if table.coder.parts[i].is_real:
+                return 0
+        self.bounds = <KeyPart*> struct_new(table.coder.n_parts * sizeof(KeyPart) + 1)
+        memcpy(self.bounds, table.coder.parts, table.coder.n_parts * sizeof(KeyPart))
+        self.n_bounds = table.coder.n_parts
+        return 0
+
+    cdef void lose_build(self, Membership* member) noexcept nogil:
         mutex_lock(&self.mutex)
         if self.build_state == BUILD_PENDING:
-            qc_store(&self.build_state, BUILD_LOST)
+            qc_swap(&self.build_state, BUILD_LOST)
             # No table is being made: that starts when all have delivered, and the one who makes it is then the only
             # one who can lose it.
             self.drop_stores()
-        wait_list_take(&self.build_waiters, &waiting)
         mutex_unlock(&self.mutex)
-        wait_list_fire(&waiting)
+        barrier_leave(&self.builders, member)
+        wait_set_fire_all(&self.build_waiters)
 
     cdef int poll_table(self, WaitToken* token, JoinTable** table) except -1 nogil:
-        cdef int64_t state
-        mutex_lock(&self.mutex)
-        try:
-            state = self.build_state
-            if state == BUILD_PENDING:
-                wait_list_add(&self.build_waiters, token)
-            elif state == BUILD_PUBLISHED and self.table != NULL:
-                table[0] = <JoinTable*> owner_ref(<Owner*> self.table)
-        finally:
-            mutex_unlock(&self.mutex)
+        cdef int64_t state = qc_load(&self.build_state)
+        if state == BUILD_PENDING:
+            wait_set_add(&self.build_waiters, token)
+            state = qc_load(&self.build_state)
+        if state == BUILD_PUBLISHED:
+            # Who polls has not left, so the table stays while its reference is taken.
+            table[0] = <JoinTable*> owner_ref(<Owner*> qc_load_pointer(<void**> &self.table))
         return <int> state
 
-    cdef void leave_probe(self) noexcept nogil:
-        cdef WaitList waiting
-        cdef JoinTable* table = NULL
-        memset(&waiting, 0, sizeof(WaitList))
-        mutex_lock(&self.mutex)
-        qc_store(&self.n_probers_left, self.n_probers_left + 1)
-        if self.n_probers_left == self.n_probe_drivers:
-            table = self.table          # the probers that give build rows hold it themselves
-            self.table = NULL
-            wait_list_take(&self.probe_waiters, &waiting)
-        mutex_unlock(&self.mutex)
-        wait_list_fire(&waiting)
-        owner_unref(<Owner*> table)
+    cdef void leave_probe(self, Membership* member) noexcept nogil:
+        if barrier_leave(&self.probers, member) == 0:
+            self.drop_table()
+            wait_set_fire_all(&self.probe_waiters)
 
     cdef bint poll_all_left(self, WaitToken* token) except -1 nogil:
-        cdef bint all_left
-        mutex_lock(&self.mutex)
-        try:
-            all_left = self.n_probers_left == self.n_probe_drivers
-            if not all_left:
-                wait_list_add(&self.probe_waiters, token)
-        finally:
-            mutex_unlock(&self.mutex)
-        return all_left
+        if not barrier_is_empty(&self.probers):
+            wait_set_add(&self.probe_waiters, token)
+        return barrier_is_empty(&self.probers)
 
     cdef bint all_probers_left(self) noexcept nogil:
-        return qc_load(&self.n_probers_left) == self.n_probe_drivers
+        return barrier_is_empty(&self.probers)
 
     def key_bounds(self):
         """Smallest and largest key of the build side, for filters ahead of the probe.
@@ -230,39 +234,25 @@ cdef class JoinBridge:
             One pair a key column, in the values' physical form (days, unscaled decimals); None while the table is not
             there, when it is empty, or when its keys are not integers of some kind that fit 64 bits together.
         """
-        cdef JoinTable* table
         cdef const KeyPart* part
         cdef int32_t i
-        mutex_lock(&self.mutex)
-        table = <JoinTable*> owner_ref(<Owner*> self.table)
-        mutex_unlock(&self.mutex)
-        if table == NULL:
+        if qc_load_pointer(<void**> &self.table) == NULL or self.bounds == NULL:
             return None
-        try:
-            if table.index != INDEX_RANKS and table.index != INDEX_CODES:
-                return None
-            bounds = []
-            for i in range(table.coder.n_parts):
-                part = &table.coder.parts[i]
-                if part.is_real:
-                    return None
-                if part.is_signed:
-                    bounds.append((<int64_t> part.minimum, <int64_t> (part.minimum + part.range)))
-                else:
-                    bounds.append((part.minimum, part.minimum + part.range))
-            return bounds
-        finally:
-            owner_unref(<Owner*> table)
+        bounds = []
+        for i in range(self.n_bounds):
+            part = &self.bounds[i]
+            if part.is_signed:
+                bounds.append((<int64_t> part.minimum, <int64_t> (part.minimum + part.range)))
+            else:
+                bounds.append((part.minimum, part.minimum + part.range))
+        return bounds
 
     @property
     def index_kind(self):
         """IndexKind of the published table, or None."""
-        cdef int kind = -1
-        mutex_lock(&self.mutex)
-        if self.table != NULL:
-            kind = self.table.index
-        mutex_unlock(&self.mutex)
-        return IndexKind(kind) if kind >= 0 else None
+        if qc_load_pointer(<void**> &self.table) == NULL:
+            return None
+        return IndexKind(self.published_index)
 
     cdef int64_t claim_build_rows(self, const JoinTable* table, int64_t n, int64_t* start) noexcept nogil:
         start[0] = qc_fetch_add(&self.next_build_row, n)

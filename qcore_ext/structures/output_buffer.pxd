@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.lock cimport Mutex
 from qcore_ext.ground.wait_token cimport WaitList, WaitToken
+from qcore_ext.structures.barrier cimport Barrier, Membership
 
 
 ctypedef struct Page:
@@ -38,7 +39,7 @@ cdef class OutputBuffer:
     cdef readonly int64_t n_partitions
     cdef int kind
     cdef PagePartition* partitions      # owned; one more, at the end, for pages that any consumer may take
-    cdef int64_t n_producers            # not yet done
+    cdef Barrier barrier                # of the producers
     cdef int64_t n_wanting              # partitions whose consumer is not gone
     cdef bint is_broken                 # a producer left before its end
     cdef int64_t bytes_held
@@ -51,7 +52,8 @@ cdef class OutputBuffer:
     cdef bint is_full(self, WaitToken* token) except -1 nogil
     cdef bint has_consumers(self) noexcept nogil
     # Exactly once each; `finished`: it has put all its pages.
-    cdef void producer_done(self, bint finished) noexcept nogil
+    cdef void join(self, Membership* member) noexcept nogil     # each producer, before it runs
+    cdef void producer_done(self, bint finished, Membership* member) noexcept nogil
 
     cdef int put_locked(self, int64_t partition, Page* page) except -1 nogil
     cdef void drop_pages(self, PagePartition* of, int64_t n, Page** dropped) noexcept nogil

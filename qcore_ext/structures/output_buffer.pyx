@@ -6,7 +6,7 @@ from libc.stdlib cimport free, realloc
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.ground.atomic cimport qc_load
-from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
@@ -14,6 +14,7 @@ from qcore_ext.ground.thread_token cimport ThreadToken, thread_token_new, thread
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
 )
+from qcore_ext.structures.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
 from qcore_ext.structures.hash_partitioner cimport PARTITIONS_MAX
 
 from qcore_ext.ground.status import ExecutionError, PlanError
@@ -102,7 +103,7 @@ cdef class OutputBuffer:
     """
 
     def __cinit__(self):
-        mutex_init(&self.mutex)
+        mutex_init(&self.mutex, LOCK_STRUCTURE)
 
     def __init__(self, str kind, int64_t n_partitions, int64_t n_producers, int64_t bytes_max=1 << 25):
         if kind not in KINDS:
@@ -114,7 +115,7 @@ cdef class OutputBuffer:
         self.kind = KINDS[kind]
         self.n_partitions = n_partitions
         self.n_wanting = n_partitions
-        self.n_producers = n_producers
+        self.barrier.n_members = n_producers
         self.bytes_max = bytes_max
         self.partitions = <PagePartition*> struct_new((n_partitions + 1) * sizeof(PagePartition))
 
@@ -195,13 +196,16 @@ cdef class OutputBuffer:
     cdef bint has_consumers(self) noexcept nogil:
         return qc_load(&self.n_wanting) > 0
 
-    cdef void producer_done(self, bint finished) noexcept nogil:
+    cdef void join(self, Membership* member) noexcept nogil:
+        barrier_join(member)
+
+    cdef void producer_done(self, bint finished, Membership* member) noexcept nogil:
         cdef bint over
         mutex_lock(&self.mutex)
-        self.n_producers -= 1
+        barrier_leave(&self.barrier, member)
         if not finished and self.n_wanting > 0:
             self.is_broken = True
-        over = self.n_producers == 0 or self.is_broken
+        over = barrier_is_empty(&self.barrier) or self.is_broken
         mutex_unlock(&self.mutex)
         if over:
             self.wake_all()
@@ -219,7 +223,7 @@ cdef class OutputBuffer:
 
     cdef bint is_over(self) noexcept nogil:
         """Whether no partition gets another page."""
-        return self.n_producers == 0 and self.partitions[self.n_partitions].n_pages == 0
+        return barrier_is_empty(&self.barrier) and self.partitions[self.n_partitions].n_pages == 0
 
     cdef void take_producers(self, WaitList* taken) noexcept nogil:
         """The producers to wake, now that less is held."""

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from qcore_ext.ground.lock cimport Mutex
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
+from qcore_ext.structures.barrier cimport Barrier, Membership
 from qcore_ext.structures.sort_order cimport SortKey
 from qcore_ext.structures.sort_run cimport SortRun
 
@@ -12,12 +13,13 @@ cdef class SortState:
     """Shared by one task's drivers; locked only when one of them finishes."""
     cdef Mutex mutex
     cdef readonly int64_t n_drivers
-    cdef int64_t n_left             # drivers still to come
+    cdef Barrier barrier
     cdef int64_t n_runs
     cdef SortRun** runs             # owned; room for n_drivers
+    cdef void join(self, Membership* member) noexcept nogil     # each operator, before it runs
     # A driver's run, taken over (NULL: it had no rows, or gives up). True: it was the last driver, and the runs are its
     # to use, without the lock, until clear().
-    cdef bint deliver(self, SortRun* run) noexcept nogil
+    cdef bint deliver(self, SortRun* run, Membership* member) noexcept nogil
     cdef void clear(self) noexcept nogil
 
 

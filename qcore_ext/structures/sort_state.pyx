@@ -2,11 +2,12 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.structures.barrier cimport Membership, barrier_join, barrier_leave
 from qcore_ext.structures.sort_order cimport SortKey, sort_compare
 from qcore_ext.structures.sort_run cimport SortEntry, SortRun, sort_run_free
 
@@ -25,9 +26,9 @@ cdef class SortState:
     def __cinit__(self, int64_t n_drivers):
         if n_drivers < 1:
             raise ValueError(f"a sort needs at least one driver, not {n_drivers}")
-        mutex_init(&self.mutex)
+        mutex_init(&self.mutex, LOCK_STRUCTURE)
         self.n_drivers = n_drivers
-        self.n_left = n_drivers
+        self.barrier.n_members = n_drivers
         self.runs = <SortRun**> struct_new(n_drivers * sizeof(SortRun*))
 
     def __dealloc__(self):
@@ -35,14 +36,16 @@ cdef class SortState:
         struct_free(self.runs)
         mutex_destroy(&self.mutex)
 
-    cdef bint deliver(self, SortRun* run) noexcept nogil:
+    cdef void join(self, Membership* member) noexcept nogil:
+        barrier_join(member)
+
+    cdef bint deliver(self, SortRun* run, Membership* member) noexcept nogil:
         cdef bint last
         mutex_lock(&self.mutex)
         if run != NULL:
             self.runs[self.n_runs] = run
             self.n_runs += 1
-        self.n_left -= 1
-        last = self.n_left == 0
+        last = barrier_leave(&self.barrier, member) == 0
         mutex_unlock(&self.mutex)
         return last
 

@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 from qcore_ext.ground.lock cimport Mutex
-from qcore_ext.ground.wait_token cimport WaitList, WaitToken
+from qcore_ext.ground.wait_token cimport WaitSet, WaitToken
 
 
 cdef enum SplitAnswer:
@@ -13,20 +13,27 @@ cdef enum SplitAnswer:
     SPLIT_NONE = 3              # none any more
 
 
+cdef enum:
+    SPLIT_CHUNKS = 48           # the first holds 16, each further one twice as many as the one before
+
+
 cdef class SplitQueue:
-    """Shared by the drivers of a source and the application. SPEC V3."""
+    """Shared by the drivers of a source and the application. SPEC V3.
+
+    The application's side takes a lock; drivers take splits without one, from places that never move.
+    """
     cdef readonly str node_id
-    cdef Mutex mutex
-    cdef PyObject** splits      # each owned; taken ones move to the taker
-    cdef int64_t capacity
-    cdef int64_t n_added
+    cdef Mutex mutex            # of those who add
+    cdef PyObject** chunks[SPLIT_CHUNKS]    # each split owned; taken ones move to the taker
+    cdef int64_t n_added        # atomic, as are the figures below
     cdef int64_t n_taken
     cdef int64_t n_done
-    cdef bint closed            # no_more was called
-    cdef bint dropped           # nobody takes any more: further ones are ignored
-    cdef WaitList waiting
+    cdef int64_t closed         # no_more was called
+    cdef int64_t dropped        # nobody takes any more: further ones are ignored
+    cdef WaitSet waiting
 
     cdef SplitAnswer take(self, PyObject** split, WaitToken* token) except <SplitAnswer> -1 nogil    # a new reference
     cdef void done(self) noexcept nogil         # a split taken earlier was read to its end
+    cdef PyObject* claim(self) noexcept nogil   # the next split, a new reference; NULL: none now
     # The source's last driver is gone: forget the rest, ignore what still comes. With the GIL.
     cdef void drop(self)

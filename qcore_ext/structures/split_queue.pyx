@@ -2,16 +2,32 @@
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int64_t
-from libc.stdlib cimport free, realloc
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
 
-from qcore_ext.ground.atomic cimport qc_add, qc_load
-from qcore_ext.ground.lock cimport mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_swap
+from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.wait_token cimport (
-    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
+    WaitToken, wait_set_add, wait_set_clear, wait_set_fire, wait_set_fire_all, wait_set_remove,
 )
 
 from qcore_ext.ground.status import PlanError
+
+cdef extern from "native/clz.h" nogil:
+    int qc_log2_ceil(uint64_t value)
+
+cdef enum:
+    FIRST_CHUNK = 16
+
+
+cdef int chunk_of(
+    int64_t number,
+    int64_t* place,             # OUT
+) noexcept nogil:
+    """Chunk and place within it of split `number`."""
+    cdef int chunk = qc_log2_ceil(<uint64_t> (number // FIRST_CHUNK + 2)) - 1
+    place[0] = number - FIRST_CHUNK * (((<int64_t> 1) << chunk) - 1)
+    return chunk
 
 
 cdef class SplitQueue:
@@ -24,38 +40,38 @@ cdef class SplitQueue:
     """
 
     def __cinit__(self, str node_id):
-        mutex_init(&self.mutex)
+        mutex_init(&self.mutex, LOCK_STRUCTURE)
         self.node_id = node_id
 
     def __dealloc__(self):
+        cdef int i
         self.drop()
-        free(self.splits)
-        wait_list_clear(&self.waiting)
+        for i in range(SPLIT_CHUNKS):
+            free(self.chunks[i])
+        wait_set_clear(&self.waiting)
         mutex_destroy(&self.mutex)
 
     def add(self, split):
         """Add one split; any object the source's connector can open. PlanError after no_more."""
-        cdef PyObject** grown
-        cdef WaitList taken
         cdef bint refused = False
         cdef bint full = False
-        taken.n_tokens = 0
-        taken.tokens = NULL
+        cdef bint unwanted = False
+        cdef int chunk
+        cdef int64_t place
         mutex_lock(&self.mutex)
         if self.closed:
             refused = True
-        elif not self.dropped:
-            if self.n_added == self.capacity:
-                grown = <PyObject**> realloc(self.splits, (self.capacity * 2 + 16) * sizeof(PyObject*))
-                full = grown == NULL
-                if not full:
-                    self.splits = grown
-                    self.capacity = self.capacity * 2 + 16
+        elif self.dropped:
+            unwanted = True
+        else:
+            chunk = chunk_of(self.n_added, &place)
+            if self.chunks[chunk] == NULL:
+                self.chunks[chunk] = <PyObject**> calloc(<int64_t> FIRST_CHUNK << chunk, sizeof(PyObject*))
+                full = self.chunks[chunk] == NULL
             if not full:
                 Py_INCREF(split)
-                self.splits[self.n_added] = <PyObject*> split
-                self.n_added += 1
-                wait_list_take(&self.waiting, &taken)
+                self.chunks[chunk][place] = <PyObject*> split
+                qc_swap(&self.n_added, self.n_added + 1)        # from here on drivers see it
         mutex_unlock(&self.mutex)
         if refused:
             raise PlanError(
@@ -63,16 +79,15 @@ cdef class SplitQueue:
             )
         if full:
             raise MemoryError
-        wait_list_fire(&taken)
+        if not unwanted:
+            wait_set_fire(&self.waiting)
 
     def no_more(self):
         """Say that no further split comes. Once more does no harm."""
-        cdef WaitList taken
         mutex_lock(&self.mutex)
-        self.closed = True
-        wait_list_take(&self.waiting, &taken)
+        qc_swap(&self.closed, 1)
         mutex_unlock(&self.mutex)
-        wait_list_fire(&taken)
+        wait_set_fire_all(&self.waiting)
 
     @property
     def n_splits(self):
@@ -87,35 +102,43 @@ cdef class SplitQueue:
     @property
     def is_closed(self):
         """Whether no_more was called."""
-        return self.closed
+        return bool(qc_load(&self.closed))
+
+    cdef PyObject* claim(self) noexcept nogil:
+        cdef int64_t number, place
+        cdef int chunk
+        while True:
+            number = qc_load(&self.n_taken)
+            if number >= qc_load(&self.n_added):
+                return NULL
+            if qc_cas(&self.n_taken, number, number + 1):
+                chunk = chunk_of(number, &place)
+                return self.chunks[chunk][place]
 
     cdef SplitAnswer take(self, PyObject** split, WaitToken* token) except <SplitAnswer> -1 nogil:
-        cdef SplitAnswer answer = SPLIT_TAKEN
-        mutex_lock(&self.mutex)
-        try:
-            if self.n_taken < self.n_added:
-                split[0] = self.splits[self.n_taken]
-                self.n_taken += 1
-            elif self.closed or self.dropped:
-                answer = SPLIT_NONE
-            else:
-                wait_list_add(&self.waiting, token)
-                answer = SPLIT_WAIT
-        finally:
-            mutex_unlock(&self.mutex)
-        return answer
+        cdef int attempt
+        cdef bint none_to_come
+        for attempt in range(2):
+            # Asked first: what came before no_more is seen by whoever sees that.
+            none_to_come = qc_load(&self.closed) != 0 or qc_load(&self.dropped) != 0
+            split[0] = self.claim()
+            if split[0] != NULL or none_to_come:
+                if attempt > 0:
+                    wait_set_remove(&self.waiting, token)
+                return SPLIT_TAKEN if split[0] != NULL else SPLIT_NONE
+            if attempt == 0:
+                wait_set_add(&self.waiting, token)
+        return SPLIT_WAIT
 
     cdef void done(self) noexcept nogil:
         qc_add(&self.n_done, 1)
 
     cdef void drop(self):
-        cdef int64_t first, last
+        cdef PyObject* split
         mutex_lock(&self.mutex)
-        self.dropped = True
-        first = self.n_taken
-        last = self.n_added
-        self.n_taken = last
+        qc_swap(&self.dropped, 1)
         mutex_unlock(&self.mutex)
-        while first < last:
-            Py_DECREF(<object> self.splits[first])
-            first += 1
+        split = self.claim()
+        while split != NULL:
+            Py_DECREF(<object> split)
+            split = self.claim()

@@ -7,15 +7,18 @@
 static inline int64_t qc_add(int64_t *p, int64_t by) { return __atomic_add_fetch(p, by, __ATOMIC_RELAXED); }
 /* Reference counts: everything done before a release is seen by the one that frees. */
 static inline int64_t qc_drop(int64_t *p) { return __atomic_sub_fetch(p, 1, __ATOMIC_ACQ_REL); }
-static inline int64_t qc_fetch_add(int64_t *p, int64_t by) { return __atomic_fetch_add(p, by, __ATOMIC_ACQ_REL); }
-static inline int64_t qc_load(const int64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline int64_t qc_load(const int64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
 static inline void qc_store(int64_t *p, int64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
-static inline int64_t qc_swap(int64_t *p, int64_t v) { return __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL); }
+/* These and qc_load stand in one order that all threads see: who changes a resource and then looks for waiters, and who
+   registers as one and then looks at the resource, cannot both miss the other. On x86-64 that order costs nothing here. */
+static inline int64_t qc_fetch_add(int64_t *p, int64_t by) { return __atomic_fetch_add(p, by, __ATOMIC_SEQ_CST); }
+static inline int64_t qc_swap(int64_t *p, int64_t v) { return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); }
 static inline int qc_cas(int64_t *p, int64_t expected, int64_t desired) {
-    return __atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return __atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 static inline void *qc_load_pointer(void *const *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline void *qc_swap_pointer(void **p, void *v) { return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); }
 static inline int qc_cas_pointer(void **p, void *expected, void *desired) {
-    return __atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return __atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 #endif

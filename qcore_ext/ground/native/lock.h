@@ -1,13 +1,13 @@
-/* A mutex that counts its acquisitions, so that a test can show a path takes none (SPEC G3). Floor E0. */
+/* A mutex that belongs to a named site, so that a test can show which paths take one (SPEC G3). Floor E0. */
 #ifndef QCORE_LOCK_H
 #define QCORE_LOCK_H
 #include <pthread.h>
 #include <stdint.h>
 
-typedef struct { pthread_mutex_t mutex; int64_t acquisitions; } QcMutex;
+typedef struct { pthread_mutex_t mutex; int64_t site; } QcMutex;
 
-static inline void qc_mutex_init(QcMutex *m) { pthread_mutex_init(&m->mutex, 0); m->acquisitions = 0; }
+static inline void qc_mutex_init(QcMutex *m, int64_t site) { pthread_mutex_init(&m->mutex, 0); m->site = site; }
 static inline void qc_mutex_destroy(QcMutex *m) { pthread_mutex_destroy(&m->mutex); }
-static inline void qc_mutex_lock(QcMutex *m) { pthread_mutex_lock(&m->mutex); m->acquisitions++; }
+static inline void qc_mutex_lock(QcMutex *m) { pthread_mutex_lock(&m->mutex); }
 static inline void qc_mutex_unlock(QcMutex *m) { pthread_mutex_unlock(&m->mutex); }
 #endif

@@ -88,15 +88,35 @@ def test_a_closed_reader_gets_nothing_and_drops_the_rest() -> None:
     assert late.n_batches == 0
 
 
-def test_a_batch_costs_two_lock_acquisitions() -> None:
-    """One to push, one to pop."""
-    queue = BatchQueue(1, batches_max=1000)
-    before = queue.lock_acquisitions
-    fill(queue, TABLE.to_batches(max_chunksize=10))
-    reader = QueueReader(queue)
-    while reader.next_batch() is not None:
-        pass
-    assert queue.lock_acquisitions - before <= 2 * 100 + 3
+@pytest.mark.parametrize("bound", [{"batches_max": 1}, {"batches_max": 3}, {"bytes_max": 1}, {}])
+@pytest.mark.parametrize(("n_producers", "n_consumers"), [(1, 1), (4, 1), (1, 4), (3, 3)])
+def test_every_batch_comes_once_under_stress(bound: dict[str, int], n_producers: int, n_consumers: int) -> None:
+    """Small bounds, so that both ends wait all the time; threads of the scheduler and readers outside."""
+    queue, scheduler = BatchQueue(n_producers, n_consumers, **bound), Scheduler(3)
+    table = pa.table({"x": range(600)})
+    tasks = []
+    for _ in range(n_producers):
+        memory = Account()
+        source = BatchSource(import_batches(table.to_batches(max_chunksize=1)), memory)
+        tasks.append(Task([[[source, ResultSink("sink", memory, queue)]]], memory, scheduler))
+        tasks[-1].start()
+    taken: list[int] = []
+
+    def read() -> None:
+        reader = QueueReader(queue)
+        while (batch := reader.next_batch(timeout=20)) is not None:
+            taken.extend(pa.record_batch(batch).column("x").to_pylist())
+
+    threads = [threading.Thread(target=read) for _ in range(n_consumers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for task in tasks:
+        task.wait(20)
+    scheduler.shutdown()
+    assert sorted(taken) == sorted(list(range(600)) * n_producers)
+    assert (queue.n_batches, queue.n_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("arguments", [(0,), (1, 0), (1, 1, 0), (1, 1, 1, 0)])

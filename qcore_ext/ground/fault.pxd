@@ -1,0 +1,37 @@
+"""Places where a test can make the engine fail: named sites, counted passes. Floor E0. SPEC D9.
+
+A site costs one load and one branch that is always predicted, while nothing is armed.
+"""
+
+from libc.stdint cimport int64_t
+
+
+cdef enum FaultSite:
+    FAULT_RESERVE = 0           # memory reserved at an account
+    FAULT_STRUCT = 1            # a plain struct allocated
+    FAULT_OPEN = 2              # calls of the operator contract, in checked mode
+    FAULT_BIND = 3
+    FAULT_ADD_INPUT = 4
+    FAULT_GET_OUTPUT = 5
+    FAULT_FINISH = 6
+    FAULT_SPLIT_OPEN = 7        # a connector opens a split
+    FAULT_SPLIT_READ = 8        # and reads its next batch
+
+cdef enum:
+    N_FAULT_SITES = 9
+
+
+cdef int64_t faults_watched     # atomic; other than 0: sites call fault_pass
+
+# A pass of `site`. True: fail now, with an error of your own kind that names injected_fault.
+cdef bint fault_pass(int site) noexcept nogil
+cdef int raise_injected(int site) except -1 nogil       # for sites whose error is nothing but this
+
+cdef inline bint fault_here(int site) noexcept nogil:
+    """Whether a test wants this site to fail now."""
+    return faults_watched != 0 and fault_pass(site)
+
+
+# Count, by thread, what it allocates; checked mode looks at it around close. Nested calls add up.
+cdef void allocations_watch(int64_t by) noexcept nogil
+cdef int64_t allocations_of_thread() noexcept nogil

@@ -1,0 +1,97 @@
+"""Places where a test can make the engine fail: named sites, counted passes. Floor E0. SPEC D9."""
+
+from libc.stdint cimport int64_t
+
+from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_store
+
+from qcore_ext.ground.status import ExecutionError
+
+cdef extern from *:
+    """
+    static __thread int64_t qc_allocations;
+    """
+    int64_t qc_allocations
+
+SITES = (
+    "reserve", "struct", "open", "bind", "add_input", "get_output", "finish", "split_open", "split_read",
+)
+
+cdef int64_t passes[N_FAULT_SITES]      # atomic
+cdef int64_t failing_pass = 0           # of the armed site, counted from 1; 0: none fails
+cdef int64_t armed_site = -1
+cdef int64_t fired = 0                  # atomic
+faults_watched = 0
+
+
+class InjectedFault(ExecutionError):
+    """What a site raises that a test armed."""
+
+
+cdef bint fault_pass(int site) noexcept nogil:
+    cdef int64_t number = qc_fetch_add(&passes[site], 1) + 1
+    if site == FAULT_RESERVE or site == FAULT_STRUCT:
+        global qc_allocations
+        qc_allocations += 1
+    if qc_load(&armed_site) != site or number != qc_load(&failing_pass):
+        return False
+    qc_store(&fired, 1)
+    return True
+
+
+cdef int raise_injected(int site) except -1 nogil:
+    with gil:
+        raise InjectedFault(f"injected fault: {SITES[site]}, pass {failing_pass}")
+
+
+cdef void allocations_watch(int64_t by) noexcept nogil:
+    qc_fetch_add(&faults_watched, by)
+
+
+cdef int64_t allocations_of_thread() noexcept nogil:
+    return qc_allocations
+
+
+cdef class Faults:
+    """Counts passes of all sites while it is entered, and makes one of them fail. One at a time in a process.
+
+    Parameters
+    ----------
+    site : str, optional
+        One of SITES; left out: none fails.
+    nth : int
+        The pass that fails, from 1.
+    """
+    cdef int site
+    cdef int64_t nth
+
+    def __init__(self, site=None, int64_t nth=1):
+        self.site = SITES.index(site) if site is not None else -1
+        self.nth = nth
+
+    def __enter__(self):
+        global armed_site, failing_pass, fired
+        cdef int i
+        if armed_site >= 0:
+            raise RuntimeError("faults are armed already")
+        for i in range(N_FAULT_SITES):
+            qc_store(&passes[i], 0)
+        fired = 0
+        failing_pass = self.nth
+        qc_store(&armed_site, self.site)
+        allocations_watch(1)
+        return self
+
+    def __exit__(self, *error):
+        global armed_site
+        allocations_watch(-1)
+        qc_store(&armed_site, -1)
+
+    @property
+    def fired(self):
+        """Whether the armed pass came."""
+        return qc_load(&fired) != 0
+
+    @property
+    def passes(self):
+        """Passes of each site since it was entered."""
+        return {name: qc_load(&passes[i]) for i, name in enumerate(SITES)}

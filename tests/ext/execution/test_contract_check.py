@@ -1,0 +1,185 @@
+"""Checked mode: whoever breaks the operator contract is named (SPEC V5, V7, D8, G5)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from qcore_ext.execution.scheduler import Scheduler
+from qcore_ext.execution.task import Task
+from qcore_ext.ground.stats import BlockReason
+from qcore_ext.ground.status import ExecutionError
+from qcore_ext.operators.operator import Poll
+from qcore_ext.testing import FakeOperator, Resource, Sleeper, poll, run_driver
+
+OUTPUT, NEEDS_INPUT, FINISHED, YIELDED = Poll.OUTPUT, Poll.NEEDS_INPUT, Poll.FINISHED, Poll.YIELDED
+USER = (BlockReason.WAIT_FOR_USER,)
+
+pytestmark = pytest.mark.timeout(30)
+
+
+class OnCall:
+    """A log that does something when one call is noted."""
+
+    def __init__(self, call: str, action: Any) -> None:
+        self.call, self.action = call, action
+
+    def append(self, entry: tuple[str, str]) -> None:
+        if entry[1] == self.call:
+            self.action()
+
+
+def run(*operators: FakeOperator) -> Task:
+    task = Task([[list(operators)]])
+    try:
+        task.run_on_caller(timeout=5)
+    finally:
+        task.cancel()
+        task.settle()
+    return task
+
+
+def source(*script: Any, **options: Any) -> FakeOperator:
+    return FakeOperator("source", list(script), source=True, **options)
+
+
+def sink(**options: Any) -> FakeOperator:
+    return FakeOperator("sink", **options)
+
+
+def broken(name: str, what: str) -> Any:
+    return pytest.raises(ExecutionError, match=rf"{name} \(node {name}-node\) broke the operator contract: .*{what}")
+
+
+def test_a_batch_of_another_schema_than_declared() -> None:
+    with pytest.raises(ExecutionError, match=r"source .*another schema than it declared"):
+        run(source(OUTPUT, breaks="other_schema"), sink())
+
+
+def test_blocking_without_leaving_the_token() -> None:
+    """V7: nobody would wake it, so it is no wait but a hang."""
+    with broken("source", "without leaving its wait token"):
+        run(source(USER, breaks="no_token"), sink())
+
+
+def test_a_barrier_left_twice() -> None:
+    with broken("middle", "left a barrier more than once"):
+        run(source(OUTPUT), FakeOperator("middle", relay=True, breaks="leaves_twice"), sink())
+
+
+def test_a_barrier_never_left() -> None:
+    with broken("middle", "without leaving a barrier"):
+        run(source(OUTPUT), FakeOperator("middle", relay=True, breaks="never_leaves"), sink())
+
+
+def test_close_allocates_nothing() -> None:
+    """D8."""
+    with broken("sink", "close allocated memory"):
+        run(source(), sink(breaks="allocates_in_close"))
+
+
+@pytest.mark.parametrize("end", ["close", "abandon"])
+def test_an_end_calls_nobody(end: str) -> None:
+    """D8: what an operator's end may not do, whoever helps it."""
+    refused: list[ExecutionError] = []
+
+    def meddle() -> None:
+        try:
+            poll(task.pipelines[0].drivers[0], 0)
+        except ExecutionError as error:
+            refused.append(error)
+
+    first = source(*[OUTPUT] * 3)
+    middle = FakeOperator("middle", relay=True, log=OnCall(end, meddle))
+    last = FakeOperator("sink", [NEEDS_INPUT, FINISHED])
+    task = Task([[[first, middle, last]]])
+    with broken("middle", "its end called get_output of source"):
+        task.run_on_caller(timeout=5)
+    assert "was called by middle as it ended" in str(refused[0])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_call_after_the_end(fails: bool) -> None:
+    task = Task([[[source(*[ValueError("broken on purpose")] * fails), sink()]]])
+    if fails:
+        with pytest.raises(ExecutionError, match="broken on purpose"):
+            task.run_on_caller(timeout=5)
+    else:
+        task.run_on_caller(timeout=5)
+    for at, name in enumerate(["source", "sink"]):
+        with broken(name, "get_output was called after close"):
+            poll(task.pipelines[0].drivers[0], at)
+
+
+@pytest.mark.parametrize(
+    ("call", "asked", "when"),
+    [("get_output", 1, "while another call of it was under way"), ("finish", 0, "after it answered FINISHED")],
+)
+def test_a_call_at_the_wrong_time(call: str, asked: int, when: str) -> None:
+    told: list[str] = []
+
+    def meddle() -> None:
+        try:
+            poll(task.pipelines[0].drivers[0], asked)
+        except ExecutionError as error:
+            told.append(str(error))
+
+    task = Task([[[source(OUTPUT), sink(log=OnCall(call, meddle))]]])
+    task.run_on_caller(timeout=5)
+    assert when in told[0]
+
+
+def test_asking_upstream_when_no_input_is_needed() -> None:
+    told: list[str] = []
+
+    def meddle() -> None:
+        try:
+            poll(task.pipelines[0].drivers[0], 0)
+        except ExecutionError as error:
+            told.append(str(error))
+
+    # As it is opened the sink has not yet said that it needs input.
+    task = Task([[[source(OUTPUT), sink(log=OnCall("open", meddle))]]])
+    task.run_on_caller(timeout=5)
+    assert "source (node source-node)" in told[0]
+    assert "while the operator below needed no input" in told[0]
+
+
+def test_a_finished_driver_is_never_run() -> None:
+    task = run(source(OUTPUT), sink())
+    with pytest.raises(ExecutionError, match="run after it was closed"):
+        run_driver(task.pipelines[0].drivers[0])
+
+
+def test_a_turn_that_no_wake_up_asked_for() -> None:
+    """G5: an operator that writes its token's state is queued twice, which the task notices."""
+    with pytest.raises(ExecutionError, match=r"source .*run without having been woken"):
+        run(source(YIELDED, USER, USER, USER, breaks="own_state"), sink())
+
+
+def test_wake_ups_coalesce() -> None:
+    """G5: however often a blocked driver is woken, it runs once."""
+    scheduler, resource = Scheduler(1), Resource()
+    try:
+        task = Task([[[Sleeper(resource, 50), sink()]]], scheduler=scheduler)
+        stopped: list[bool] = []
+        threads = [threading.Thread(target=resource.fire_until, args=(stopped,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        task.start()
+        task.wait(20)
+        stopped.append(True)
+        for thread in threads:
+            thread.join()
+        assert task.stats()["pipelines"][0]["turns"] == 50
+    finally:
+        scheduler.shutdown()
+
+
+def test_off_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No check stands between driver and operator then."""
+    monkeypatch.setenv("QCORE_DEBUG", "0")
+    task = run(source(OUTPUT), FakeOperator("middle", relay=True, breaks="never_leaves"), sink())
+    assert "locks" not in task.stats()["pipelines"][0]["operators"][0]

@@ -1,0 +1,37 @@
+"""Which locks the engine's operators take while batches pass through them: none (SPEC G3)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from operator_plans import CASES, LEFT, RIGHT, random_rows
+from qcore import PlanBuilder
+from qcore.task import Task
+
+# Waking somebody puts a driver on the scheduler's queue or ends the sleep of the thread that reads the result; either
+# happens under the lock of the one who is woken, and only when somebody waits.
+WAKE_UPS = {"scheduler", "sleeper"}
+WAKING = {"LocalPartition", "LocalExchange", "ResultSink", "HashProbe", "NestedLoopJoin"}
+
+
+def operators(stats: dict[str, Any]) -> list[dict[str, Any]]:
+    return [operator for pipeline in stats["pipelines"] for operator in pipeline["operators"]]
+
+
+@pytest.mark.parametrize("drivers", [1, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_polls_take_no_lock(name: str, drivers: int) -> None:
+    """needs_input, add_input and get_output of every native operator, over a plan for each."""
+    rng = random.Random(7)
+    left, right = random_rows(LEFT, 3000, rng), random_rows(RIGHT, 500, rng)
+    one, two = PlanBuilder().scan("l", source=left), PlanBuilder().scan("r", source=right)
+    plan = CASES[name].build(one, two).build()
+    task = Task(plan, drivers=drivers, batch_rows=128)
+    for _ in task.batches():
+        pass
+    for operator in operators(task.stats()):
+        taken = operator["locks"]
+        assert set(taken) <= (WAKE_UPS if operator["name"] in WAKING else set()), (operator["name"], taken)
