@@ -78,7 +78,8 @@ FOUND = {
         {"t": pa.table({"id": [1, 1, None], "c": [1, 2, 3]})},
     ),
     "a set of a key and what is simplified to it": (
-        "select c as o from t group by grouping sets (((case when (false in (false)) then c else c end), c)) having true",
+        "select c as o from t "
+        "group by grouping sets (((case when (false in (false)) then c else c end), c)) having true",
         {"t": pa.table({"id": [1, 2, 3], "c": ["a", "a", None]})},
     ),
     # The planner compares with the first day of the year, which Python has no date for.
