@@ -29,6 +29,7 @@ from qcore.plan import (
     UnionAll,
     Window,
 )
+from qcore.schema import MARK_KINDS
 
 _RESULTS = (Aggregate, Window, TopN)
 # Parameters that decide which rows a node gives, by its type.
@@ -167,21 +168,26 @@ class _Sharing:
                 return None
             columns = {name: self._number("scan", of) for name, of in zip(node.schema.names, node.columns, strict=True)}
             return _Meaning(self._rows(node, (id(node.source),), columns), columns)
-        # Columns of the left and of the right input are told apart; those of one input keep their numbers.
+        # Columns of the left input keep their numbers. Those of the right get the inputs' rows into theirs, like all
+        # that is no function of one row's values: a chain of joins may have one table on the right twice.
+        rows = tuple(one.rows for one in known)
         inputs: dict[str, int] = {}
         for side, one in enumerate(known):
-            inputs |= {name: self._number(side, number) if side else number for name, number in one.columns.items()}
-        rows = tuple(one.rows for one in known)
+            inputs |= {
+                name: self._number("right", rows, number) if side else number for name, number in one.columns.items()
+            }
         if not isinstance(node, (Project, Window)):
             rows = (self._rows(node, rows, inputs),)
-        columns = dict(self._columns(node, inputs, known))
+        columns = dict(self._columns(node, rows[0], inputs, known))
         return _Meaning(rows[0], {name: columns[name] for name in node.schema.names})
 
     def _rows(self, node: PlanNode, below: tuple[int, ...], inputs: Mapping[str, int]) -> int:
         parameters = [(name, _parts(getattr(node, name), inputs, name)) for name in _ROW_PARAMETERS[type(node)]]
         return self._number(type(node).__name__, below, *parameters)
 
-    def _columns(self, node: PlanNode, inputs: dict[str, int], below: list[_Meaning]) -> Iterator[tuple[str, int]]:
+    def _columns(
+        self, node: PlanNode, rows: int, inputs: dict[str, int], below: list[_Meaning]
+    ) -> Iterator[tuple[str, int]]:
         """(name, number) of each output column."""
         if isinstance(node, Project):
             for name, expr in zip(node.schema.names, node.expressions, strict=True):
@@ -202,9 +208,9 @@ class _Sharing:
             if isinstance(node, Window):
                 of = _parts((node.partition_by, node.order_by), inputs)
                 for window_call in node.calls:
-                    yield window_call.name, self._number("window", of, _parts(window_call, inputs))
-            elif isinstance(node, HashJoin) and node.kind == "mark":
-                yield node.schema.names[-1], self._number("mark")
+                    yield window_call.name, self._number("window", rows, of, _parts(window_call, inputs))
+            elif isinstance(node, (HashJoin, NestedLoopJoin)) and node.kind in MARK_KINDS:
+                yield node.schema.names[-1], self._number("mark", rows)
 
     def _number(self, *key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))

@@ -546,15 +546,10 @@ class Queries:
             return None
         make = Expressions(rng, inner.columns)
         if rng.random() < 0.5:
-            return Tree(
-                "bool",
-                rng.choice(["", "not "]),
-                "exists (select 1 from ",
-                inner.tree,
-                self._correlated(inner, outer),
-                ")",
-            )
-        kinds = [column.facts.kind for column in outer if column.facts.kind in HASHABLE and column.facts.exact]
+            # In brackets: one parser takes NOT EXISTS … IS NULL for (NOT EXISTS …) IS NULL.
+            word = rng.choice(["(exists", "(not exists"])
+            return Tree("bool", f"{word} (select 1 from ", inner.tree, self._correlated(inner, outer), "))")
+        kinds = [c.facts.kind for c in outer if c.facts.kind in (*COMPARABLE, BLOB) and c.facts.exact]
         if not kinds:
             return None
         kind = rng.choice(kinds)
