@@ -25,6 +25,7 @@ from qcore.nested_keys import without_nested_keys
 from qcore.partition_files import PartitionFiles
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore.retyping import once_per_schema
+from qcore.runtime_filters import RuntimeFilters
 from qcore.schema import element_type, same_type, unnest_schema
 from qcore.table_write import TableCommit, TableWrite, TableWriteState
 from qcore_ext.data.schema import Schema
@@ -135,6 +136,7 @@ class Lowering:
         self.memory = Account(None, settings.memory_limit or 0)
         self.closed: list[Pipeline] = []
         self.split_queues: dict[str, SplitQueue] = {}
+        self._runtime_filters = RuntimeFilters()
         self._shared: dict[str, p.Shared] = {}
         self._n_reads: Counter[str] = Counter()
         self._spools: dict[str, tuple[BatchSpool, Iterator[int]]] = {}
@@ -202,7 +204,7 @@ class Lowering:
                 self.memory,
                 queue,
                 schema,
-                lambda split: self.open_split(node, split),
+                lambda split: self.open_split(self._runtime_filters.applied(node), split),
                 self.settings.batch_rows,
                 node.on_schema_change == "evolve",
             ),
@@ -434,6 +436,7 @@ class Lowering:
         bridge = JoinBridge(
             kind, build_pipeline.drivers, pipeline.drivers, node.condition is not None, build.schema, probe.schema
         )
+        self._runtime_filters.note(kind, probe, probe_keys or (), bridge)
         output = join_output(node, probe.schema, build.schema)
         stored = [name for side, name, _ in output if side == "build"]
         if node.condition is not None:
