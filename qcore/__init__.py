@@ -6,6 +6,7 @@
 from qcore.aggregate_steps import agg
 from qcore.config import VERSION as __version__
 from qcore.connectors.base import FileSplit, Split
+from qcore.dialect import Dialect
 from qcore.errors import (
     Cancelled,
     ExecutionError,
@@ -60,6 +61,7 @@ __all__ = [
     "Result",
     "SchemaChangeError",
     "Session",
+    "Dialect",
     "SinkOperator",
     "SourceOperator",
     "Split",

@@ -7,10 +7,10 @@ converted to first. Frontends use it to check plans; qcore.compile uses it to in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from qcore.arrow_functions import ARROW_FUNCTIONS
 from qcore.data_types import (
     BOOL,
     DATE,
@@ -28,32 +28,14 @@ from qcore.data_types import (
     plain,
 )
 from qcore.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
+from qcore.signatures import MANY, Function, Signature, fixed, numbers
 from qcore_ext.ground.status import PlanError
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What a call gives, and what its arguments become first."""
-
-    result: pa.DataType
-    arguments: tuple[pa.DataType, ...]
-
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def _numbers(types: Types) -> list[pa.DataType]:
-    """Argument types of arithmetic: null and text become what the other side is."""
-    others = [type_ for type_ in types if not pa.types.is_null(type_) and not pa.types.is_string(type_)]
-    stand_in = others[0] if others else FLOAT64 if any(map(pa.types.is_string, types)) else INT64
-    result = [stand_in if pa.types.is_null(type_) or pa.types.is_string(type_) else type_ for type_ in types]
-    if not all(map(is_numeric, result)):
-        raise TypeMismatch("it takes numbers")
-    return result
-
-
 def _same_numbers(types: Types) -> Signature:
-    common = merged_type(_numbers(types))
+    common = merged_type(numbers(types))
     if all(type_ == pa.float32() for type_ in types):
         common = pa.float32()
     return Signature(common, (common,) * len(types))
@@ -63,7 +45,7 @@ def _add(types: Types) -> Signature:
     moved = _shift(types, commutes=True)
     if moved:
         return moved
-    a, b = _numbers(types)
+    a, b = numbers(types)
     if _both_decimal(a, b):
         a, b = as_decimal(a), as_decimal(b)
         scale = max(a.scale, b.scale)
@@ -99,7 +81,7 @@ def _shift(types: Types, commutes: bool) -> Signature | None:
         return Signature(DATE, (DATE, INT64))
     if pa.types.is_date(a) and pa.types.is_interval(b):
         return Signature(DATE, (DATE, b))
-    if pa.types.is_timestamp(a) and pa.types.is_interval(b):
+    if (pa.types.is_timestamp(a) or pa.types.is_time(a)) and pa.types.is_interval(b):
         return Signature(a, (a, b))
     if pa.types.is_timestamp(a) and pa.types.is_duration(b):
         return Signature(a, (a, pa.duration(a.unit)))
@@ -126,7 +108,7 @@ def _multiply(types: Types) -> Signature:
         return Signature(a, (a, INT64))
     if pa.types.is_integer(a) and pa.types.is_interval(b):
         return Signature(b, (INT64, b))
-    a, b = _numbers(types)
+    a, b = numbers(types)
     if _both_decimal(a, b):
         a, b = as_decimal(a), as_decimal(b)
         if a.scale + b.scale > DECIMAL_DIGITS_MAX:
@@ -139,7 +121,7 @@ def _multiply(types: Types) -> Signature:
 
 
 def _divide(types: Types) -> Signature:
-    a, b = _numbers(types)
+    a, b = numbers(types)
     if _both_decimal(a, b):
         return Signature(FLOAT64, (FLOAT64, FLOAT64))
     return _same_numbers([a, b])
@@ -150,7 +132,7 @@ def _same_number(types: Types) -> Signature:
 
 
 def _round(types: Types) -> Signature:
-    number, *digits = _numbers(types)
+    number, *digits = numbers(types)
     if any(not pa.types.is_integer(type_) for type_ in digits):
         raise TypeMismatch("the number of digits is an integer")
     if pa.types.is_decimal(number):
@@ -161,16 +143,11 @@ def _round(types: Types) -> Signature:
 
 
 def _whole(types: Types) -> Signature:
-    (number,) = _numbers(types)
+    (number,) = numbers(types)
     if pa.types.is_decimal(number):
         digits = max(number.precision - number.scale + 1, 1)
         return Signature(pa.decimal128(min(digits, DECIMAL_DIGITS_MAX), 0), (number,))
     return Signature(number, (number,))
-
-
-def _floats(types: Types) -> Signature:
-    _numbers(types)
-    return Signature(FLOAT64, (FLOAT64,) * len(types))
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------
@@ -203,20 +180,6 @@ def _nullif(types: Types) -> Signature:
     return Signature(common if pa.types.is_null(types[0]) else types[0], (common, common))
 
 
-def _text_to(result: pa.DataType, *rest: pa.DataType) -> Callable[[Types], Signature]:
-    """Text first, then arguments of the types `rest`."""
-
-    def resolve(types: Types) -> Signature:
-        wanted = (STRING, *rest)[: len(types)]
-        for given, want in zip(types, wanted, strict=True):
-            same_kind = (pa.types.is_integer(given) and want == INT64) or given == want
-            if not (same_kind or pa.types.is_null(given)):
-                raise TypeMismatch(f"it takes {', '.join(map(str, wanted))}")
-        return Signature(result, wanted)
-
-    return resolve
-
-
 def _concat(types: Types) -> Signature:
     return Signature(STRING, (STRING,) * len(types))
 
@@ -225,16 +188,48 @@ def _part(types: Types) -> Signature:
     (when,) = types
     if pa.types.is_string(when) or pa.types.is_null(when):
         when = pa.timestamp("us")
-    if not (is_temporal(when) or pa.types.is_interval(when)):
+    if not (is_temporal(when) or pa.types.is_interval(when) or pa.types.is_duration(when)):
         raise TypeMismatch("it takes a date, a time or a timestamp")
     return Signature(INT64, (when,))
 
 
-def _extract(types: Types) -> Signature:
-    part, when = types
-    if not pa.types.is_string(part):
-        raise TypeMismatch("the part is a text literal")
-    return Signature(INT64, (STRING, *_part([when]).arguments))
+def _epoch(types: Types) -> Signature:
+    return Signature(FLOAT64, _part(types).arguments)
+
+
+def _octets(types: Types) -> Signature:
+    if types[0] != pa.binary() and not pa.types.is_string(types[0]) and not pa.types.is_null(types[0]):
+        raise TypeMismatch("it takes text or bytes")
+    return Signature(INT64, (types[0] if types[0] == pa.binary() else STRING,))
+
+
+def _trunc(types: Types) -> Signature:
+    return _whole(types) if len(types) == 1 else _round(types)
+
+
+def _date_diff(types: Types) -> Signature:
+    common = merged_type([pa.timestamp("us") if pa.types.is_string(type_) else type_ for type_ in types[1:]])
+    if pa.types.is_null(common):
+        common = DATE
+    if not pa.types.is_string(types[0]) or not (pa.types.is_date(common) or pa.types.is_timestamp(common)):
+        raise TypeMismatch("it takes a unit, as a text literal, and two dates or timestamps")
+    return Signature(INT64, (STRING, common, common))
+
+
+def _to_timestamp(types: Types) -> Signature:
+    (when,) = types
+    if not (is_numeric(when) or is_temporal(when) or pa.types.is_string(when) or pa.types.is_null(when)):
+        raise TypeMismatch("it takes a number, text, or a date")
+    return Signature(pa.timestamp("us"), (when,))
+
+
+def _date_bin(types: Types) -> Signature:
+    stride, when, *origin = types
+    if not pa.types.is_interval(stride):
+        raise TypeMismatch("it takes an interval and a timestamp")
+    if not pa.types.is_timestamp(when):
+        when = pa.timestamp("us")
+    return Signature(when, (stride, when, *(when for _ in origin)))
 
 
 def _date_trunc(types: Types) -> Signature:
@@ -248,72 +243,121 @@ def _date_trunc(types: Types) -> Signature:
     return Signature(when, (STRING, when))
 
 
-@dataclass(frozen=True)
-class _Function:
-    arguments_min: int
-    arguments_max: int
-    resolve: Callable[[Types], Signature]
-
-
-_MANY = 1 << 20
-
-_SCALAR: dict[str, _Function] = {
-    "add": _Function(2, 2, _add),
-    "subtract": _Function(2, 2, _subtract),
-    "multiply": _Function(2, 2, _multiply),
-    "divide": _Function(2, 2, _divide),
-    "modulo": _Function(2, 2, _same_numbers),
-    "negate": _Function(1, 1, _same_number),
-    "abs": _Function(1, 1, _same_number),
-    "sign": _Function(1, 1, _same_number),
-    "round": _Function(1, 2, _round),
-    "floor": _Function(1, 1, _whole),
-    "ceil": _Function(1, 1, _whole),
-    "sqrt": _Function(1, 1, _floats),
-    "exp": _Function(1, 1, _floats),
-    "ln": _Function(1, 1, _floats),
-    "power": _Function(2, 2, _floats),
-    "and": _Function(1, _MANY, _boolean),
-    "or": _Function(1, _MANY, _boolean),
-    "not": _Function(1, 1, _boolean),
-    "is_null": _Function(1, 1, _predicate),
-    "is_not_null": _Function(1, 1, _predicate),
-    "is_true": _Function(1, 1, _boolean),
-    "is_false": _Function(1, 1, _boolean),
-    "is_not_true": _Function(1, 1, _boolean),
-    "is_not_false": _Function(1, 1, _boolean),
-    "coalesce": _Function(1, _MANY, _unify),
-    "nullif": _Function(2, 2, _nullif),
-    "greatest": _Function(1, _MANY, _unify),
-    "least": _Function(1, _MANY, _unify),
-    "substring": _Function(2, 3, _text_to(STRING, INT64, INT64)),
-    "length": _Function(1, 1, _text_to(INT64)),
-    "upper": _Function(1, 1, _text_to(STRING)),
-    "lower": _Function(1, 1, _text_to(STRING)),
-    "trim": _Function(1, 2, _text_to(STRING, STRING)),
-    "ltrim": _Function(1, 2, _text_to(STRING, STRING)),
-    "rtrim": _Function(1, 2, _text_to(STRING, STRING)),
-    "left": _Function(2, 2, _text_to(STRING, INT64)),
-    "right": _Function(2, 2, _text_to(STRING, INT64)),
-    "replace": _Function(3, 3, _text_to(STRING, STRING, STRING)),
-    "position": _Function(2, 2, _text_to(INT64, STRING)),
-    "concat": _Function(1, _MANY, _concat),
-    "extract": _Function(2, 2, _extract),
-    "date_trunc": _Function(2, 2, _date_trunc),
+_SCALAR: dict[str, Function] = {
+    "add": Function(2, 2, _add, "number, number; date or timestamp, interval or days", "as the arguments"),
+    "subtract": Function(
+        2, 2, _subtract, "number, number; date or timestamp, the same or an interval", "as they are; days, duration"
+    ),
+    "multiply": Function(2, 2, _multiply, "number, number; interval, integer", "as the arguments"),
+    "divide": Function(2, 2, _divide, "number, number", "as the arguments; of decimals a float"),
+    "modulo": Function(2, 2, _same_numbers, "number, number", "as the arguments"),
+    "negate": Function(1, 1, _same_number, "number", "as the argument"),
+    "abs": Function(1, 1, _same_number, "number", "as the argument"),
+    "sign": Function(1, 1, _same_number, "number", "as the argument"),
+    "round": Function(1, 2, _round, "number, [integer]", "as the number"),
+    "floor": Function(1, 1, _whole, "number", "as the number, without digits after the point"),
+    "ceil": Function(1, 1, _whole, "number", "as the number, without digits after the point"),
+    "and": Function(1, MANY, _boolean, "boolean, …", "boolean"),
+    "or": Function(1, MANY, _boolean, "boolean, …", "boolean"),
+    "not": Function(1, 1, _boolean, "boolean", "boolean"),
+    "is_null": Function(1, 1, _predicate, "any", "boolean"),
+    "is_not_null": Function(1, 1, _predicate, "any", "boolean"),
+    "is_true": Function(1, 1, _boolean, "boolean", "boolean"),
+    "is_false": Function(1, 1, _boolean, "boolean", "boolean"),
+    "is_not_true": Function(1, 1, _boolean, "boolean", "boolean"),
+    "is_not_false": Function(1, 1, _boolean, "boolean", "boolean"),
+    "coalesce": Function(1, MANY, _unify, "any, …", "as the arguments"),
+    "nullif": Function(2, 2, _nullif, "any, any", "as the first"),
+    "greatest": Function(1, MANY, _unify, "any, …", "as the arguments"),
+    "least": Function(1, MANY, _unify, "any, …", "as the arguments"),
+    "substring": fixed(STRING, STRING, INT64, INT64, optional=1),
+    "length": fixed(INT64, STRING),
+    "upper": fixed(STRING, STRING),
+    "lower": fixed(STRING, STRING),
+    "trim": fixed(STRING, STRING, STRING, optional=1),
+    "ltrim": fixed(STRING, STRING, STRING, optional=1),
+    "rtrim": fixed(STRING, STRING, STRING, optional=1),
+    "left": fixed(STRING, STRING, INT64),
+    "right": fixed(STRING, STRING, INT64),
+    "replace": fixed(STRING, STRING, STRING, STRING),
+    "position": fixed(INT64, STRING, STRING),
+    "concat": Function(1, MANY, _concat, "any, …", "text"),
+    "concat_ws": Function(2, MANY, _concat, "text, any, …", "text"),
+    "reverse": fixed(STRING, STRING),
+    "repeat": fixed(STRING, STRING, INT64),
+    "lpad": fixed(STRING, STRING, INT64, STRING, optional=1),
+    "rpad": fixed(STRING, STRING, INT64, STRING, optional=1),
+    "split_part": fixed(STRING, STRING, STRING, INT64),
+    "octet_length": Function(1, 1, _octets, "text or bytes", "integer"),
+    "bit_length": Function(1, 1, _octets, "text or bytes", "integer"),
+    "ascii": fixed(INT64, STRING),
+    "chr": fixed(STRING, INT64),
+    "trunc": Function(1, 2, _trunc, "number, [integer]", "as the number"),
+    "factorial": fixed(INT64, INT64),
+    "make_date": fixed(DATE, INT64, INT64, INT64),
+    "last_day": fixed(DATE, DATE),
+    "to_timestamp": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "to_timestamp_seconds": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "to_timestamp_millis": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "to_timestamp_micros": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "to_timestamp_nanos": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "from_unixtime": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "date_diff": Function(3, 3, _date_diff, "unit, date or timestamp, date or timestamp", "integer"),
+    "date_bin": Function(2, 3, _date_bin, "interval, timestamp, [timestamp]", "timestamp"),
+    "date_trunc": Function(2, 2, _date_trunc, "unit, date or timestamp", "as the second"),
 }
 for _name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
-    _SCALAR[_name] = _Function(2, 2, _comparison)
+    _SCALAR[_name] = Function(2, 2, _comparison, "any, any", "boolean")
 for _name in ("is_distinct_from", "is_not_distinct_from"):
-    _SCALAR[_name] = _Function(2, 2, _comparison)
-for _name in ("like", "not_like", "ilike", "not_ilike", "starts_with", "ends_with", "contains"):
-    _SCALAR[_name] = _Function(2, 2, _text_to(BOOL, STRING))
+    _SCALAR[_name] = Function(2, 2, _comparison, "any, any", "boolean")
+for _name in ("like", "not_like", "ilike", "not_ilike"):
+    _SCALAR[_name] = fixed(BOOL, STRING, STRING, STRING, optional=1)
+for _name in ("starts_with", "ends_with", "contains"):
+    _SCALAR[_name] = fixed(BOOL, STRING, STRING)
+for _name in (
+    "sin", "cos", "tan", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt",
+    "log10", "log2", "degrees", "radians", "sqrt", "exp", "ln",
+):  # fmt: skip
+    _SCALAR[_name] = fixed(FLOAT64, FLOAT64)
+for _name in ("atan2", "log", "power"):
+    _SCALAR[_name] = fixed(FLOAT64, FLOAT64, FLOAT64)
+for _name in ("is_nan", "is_infinite", "is_finite"):
+    _SCALAR[_name] = fixed(BOOL, FLOAT64)
+for _name in (
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_shift_left", "bitwise_shift_right", "gcd", "lcm",
+):  # fmt: skip
+    _SCALAR[_name] = fixed(INT64, INT64, INT64)
 
 # Parts of a date or time; call("year", x) and call("extract", "year", x) mean the same.
 PARTS = (
-    "year", "quarter", "month", "week", "day", "day_of_week", "day_of_year", "hour", "minute", "second", "epoch",
+    "year", "quarter", "month", "week", "day", "day_of_week", "day_of_year", "iso_day_of_week", "iso_year", "decade",
+    "century", "millennium", "hour", "minute", "second", "millisecond", "microsecond", "nanosecond", "epoch",
 )  # fmt: skip
+# Other names of them: SQL's in EXTRACT, plurals, and those of other engines.
+PART_NAMES = {
+    "dow": "day_of_week", "dayofweek": "day_of_week", "weekday": "day_of_week", "doy": "day_of_year",
+    "dayofyear": "day_of_year", "isodow": "iso_day_of_week", "isoyear": "iso_year", "weekofyear": "week",
+    "mon": "month", "min": "minute", "sec": "second", "hr": "hour", "ms": "millisecond", "us": "microsecond",
+    "ns": "nanosecond", "msec": "millisecond", "usec": "microsecond", "centuries": "century",
+    "millennia": "millennium", "milliseconds": "millisecond", "microseconds": "microsecond",
+    "nanoseconds": "nanosecond",
+    **{f"{_part_name}s": _part_name for _part_name in PARTS[:5]}, "hours": "hour", "minutes": "minute",
+    "seconds": "second", "decades": "decade",
+}  # fmt: skip
 for _name in PARTS:
-    _SCALAR[_name] = _Function(1, 1, _part)
+    _SCALAR[_name] = Function(
+        1, 1, _epoch if _name == "epoch" else _part, "date, time, timestamp or interval", "integer"
+    )
+_SCALAR.update({_name: _arrow.function for _name, _arrow in ARROW_FUNCTIONS.items()})
+
+
+def part_name(text: str) -> str:
+    """The part of a date or time that a text such as 'DOW' or 'hours' names; PlanError when there is none."""
+    name = text.lower()
+    name = PART_NAMES.get(name, name)
+    if name not in PARTS:
+        raise PlanError(f"unknown part {text!r} of a date or time; there are {', '.join(PARTS)}")
+    return name
 
 
 def _sum(types: Types) -> pa.DataType:
@@ -361,7 +405,7 @@ def _quantile_of(types: Types) -> pa.DataType:
 
 
 _AGGREGATES: dict[str, tuple[int, int, Callable[[Types], pa.DataType]]] = {
-    "count": (0, _MANY, lambda types: INT64),
+    "count": (0, MANY, lambda types: INT64),
     "sum": (1, 1, _sum),
     "min": (1, 1, lambda types: types[0]),
     "max": (1, 1, lambda types: types[0]),
@@ -390,6 +434,11 @@ PAIRS = frozenset({
 })  # fmt: skip
 for _name in PAIRS:
     _AGGREGATES[_name] = (2, 2, _pairs if _name == "regr_count" else _average)
+
+
+def scalar_functions() -> dict[str, Function]:
+    """All scalar functions by name."""
+    return dict(_SCALAR)
 
 
 def is_known(name: str) -> bool:
@@ -454,7 +503,7 @@ def aggregate_type(name: str, arg_types: Types) -> pa.DataType:
 
 
 def _count(fewest: int, most: int) -> str:
-    if most == _MANY:
+    if most == MANY:
         return f"at least {fewest} argument{'s' if fewest != 1 else ''}"
     return f"{fewest} argument{'s' if fewest != 1 else ''}" if fewest == most else f"{fewest} to {most} arguments"
 
@@ -519,11 +568,22 @@ def expr_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
             resolve("not", [expr_type(condition, schema)])
         return common_type(types)
     if isinstance(expr, Call):
+        expr = canonical(expr)
         _, types = suit_literals(
             expr.function, expr.arguments, [expr_type(argument, schema) for argument in expr.arguments]
         )
         return scalar_type(expr.function, types)
     raise PlanError(f"{expr!r} is no expression")
+
+
+def canonical(expr: Call) -> Call:
+    """The call with a function's own name: extract('dow', x) is day_of_week(x)."""
+    if expr.function != "extract" or len(expr.arguments) != 2:
+        return expr
+    part = expr.arguments[0]
+    if not isinstance(part, Literal) or part.value is None:
+        raise PlanError("extract: the part must be a text literal")
+    return Call(part_name(str(part.value)), expr.arguments[1:])
 
 
 def column_index(name: str, schema: pa.Schema) -> int:

@@ -12,6 +12,7 @@ from qcore.config import Settings
 from qcore.connectors.base import Table, TableStatistics, under_policy
 from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
+from qcore.dialect import Dialect
 from qcore.errors import PlanError
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.substrait import read_substrait
@@ -34,6 +35,8 @@ class Session:
         Rows of a batch that sources aim at.
     timeout : float, optional
         Seconds after which a query stops with Timeout.
+    dialect : Dialect or {'qcore', 'duckdb', 'postgresql', 'spark'}, optional
+        What SQL text means where engines differ, such as 7 / 2 or where nulls sort (docs/SQL.md).
 
     Examples
     --------
@@ -51,7 +54,9 @@ class Session:
         spill_dir: str | None = None,
         batch_rows: int | None = None,
         timeout: float | None = None,
+        dialect: Dialect | str | None = None,
     ) -> None:
+        self.dialect = Dialect.named(dialect)
         self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
         self.change()
         self._tables: dict[str, Table] = {}
@@ -100,7 +105,7 @@ class Session:
         known = dict(self._tables)
         for name, source in (tables or {}).items():
             known[name] = table_from(source)
-        planned = plan_sql(text, {name: table.schema for name, table in known.items()})
+        planned = plan_sql(text, {name: table.schema for name, table in known.items()}, self.dialect)
         return self._run(planned.plan, planned.output_names, known)
 
     def substrait(self, plan_bytes: bytes) -> Result:
@@ -147,6 +152,7 @@ def sql(
     threads: int | None = None,
     memory_limit: int | None = None,
     timeout: float | None = None,
+    dialect: Dialect | str | None = None,
 ) -> Result:
     """Run SQL over `tables` (name → source), without a session of one's own.
 
@@ -156,7 +162,7 @@ def sql(
         One SELECT statement. Planning needs the `sql` extra.
     tables : mapping of str to source
         A source is a path, a glob or a list of files, Arrow data, a frame, or a Spark DataFrame.
-    threads, memory_limit, timeout
+    threads, memory_limit, timeout, dialect
         As Session's.
 
     Returns
@@ -170,4 +176,4 @@ def sql(
     >>> qcore.sql("select a + 1 as b from t", {"t": pa.table({"a": [1]})}).to_arrow().to_pylist()
     [{'b': 2}]
     """
-    return Session(threads, memory_limit, None, None, timeout).sql(text, tables)
+    return Session(threads, memory_limit, None, None, timeout, dialect).sql(text, tables)

@@ -1,8 +1,4 @@
-"""The acceptance cases shared beside the project: each answers as its file says, or is listed with why it cannot yet.
-
-`acceptance_refused.json` has the ids of cases that raise PlanError and a part of the message; one that begins to run
-fails here until its line is taken out.
-"""
+"""The acceptance cases shared beside the project: each answers as its file says (SPEC Q2, Q3)."""
 
 from __future__ import annotations
 
@@ -20,7 +16,6 @@ import pytest
 import qcore
 
 CASES = Path(__file__).resolve().parents[2] / "shared" / "acceptance" / "sql_cases.jsonl"
-REFUSED: dict[str, str] = json.loads(Path(__file__).with_name("acceptance_refused.json").read_text())
 TYPES = {
     "date32": pa.date32(), "string": pa.string(), "binary": pa.binary(), "bool": pa.bool_(), "float": pa.float32(),
     "double": pa.float64(), "float64": pa.float64(), "float32": pa.float32(), "int8": pa.int8(), "int16": pa.int16(),
@@ -146,16 +141,6 @@ def assert_expected(got: list[Row], names: list[str], expect: dict[str, Any]) ->
 @pytest.mark.parametrize("case", cases())
 def test_case(case: dict[str, Any]) -> None:
     tables = {name: table_of(described) for name, described in case["tables"].items()}
-    if case["id"] in REFUSED:
-        with pytest.raises(qcore.PlanError, match=re.escape(REFUSED[case["id"]])):
-            qcore.sql(case["query"], tables, threads=2).to_arrow()
-        return
     result = qcore.sql(case["query"], tables, threads=2).to_arrow()
     columns = [list(map(comparable, column.to_pylist())) for column in result.columns]
     assert_expected(list(zip(*columns, strict=True)), result.column_names, case["expect"])
-
-
-@pytest.mark.skipif(not CASES.exists(), reason=f"{CASES} is absent")
-def test_refused_cases_exist() -> None:
-    ids = {json.loads(line)["id"] for line in CASES.read_text().splitlines()}
-    assert set(REFUSED) <= ids

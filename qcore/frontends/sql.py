@@ -17,11 +17,14 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.data_types import common_type, plain
+from qcore.dialect import QCORE, Dialect
+from qcore.frontends.planner_text import FLOAT_FACTOR_SHOWN, planner_text
 from qcore.frontends.pushed_filters import filters_one_row_aggregate
 from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import without_in_subqueries
 from qcore.frontends.sql_windows import mark_windows
+from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.frontends.substrait.join_relations import NULL_AWARE
 from qcore.frontends.substrait.plan import PlanResult, messages_within, parse_plan, read_plan_message
 from qcore.frontends.substrait.relations import GROUPING_SET
@@ -35,7 +38,6 @@ from qcore_ext.ground.status import PlanError
 SETTINGS = {
     # 0.06 is a decimal, as the standard says, not a float.
     "datafusion.sql_parser.parse_float_as_decimal": "true",
-    "datafusion.sql_parser.default_null_ordering": "nulls_last",
 }
 # A context of eight tables takes 4 ms to make.
 CONTEXTS_MAX = 16
@@ -52,7 +54,7 @@ _contexts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 _contexts_lock = threading.Lock()
 
 
-def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
+def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCORE) -> PlanResult:
     """Plan one SELECT statement, or COPY of one to a file, over tables of these schemas.
 
     Parameters
@@ -61,6 +63,8 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
         The query.
     tables : mapping of str to pyarrow.Schema
         The tables it may name. Scan nodes of the plan carry these names and no source.
+    dialect : Dialect
+        What the text means where engines differ.
 
     Raises
     ------
@@ -68,7 +72,7 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
         A syntax error, an unknown table, column or function, or a construct the engine cannot run.
     """
     copy = read_copy(text)
-    planned = _Planner(tables).plan(text if copy is None else copy.query)
+    planned = _Planner(tables, dialect).plan(text if copy is None else copy.query)
     names = list(map(_shown_name, planned.output_names))
     return replace(planned, output_names=names) if copy is None else copy_plan(copy, planned, names)
 
@@ -76,13 +80,14 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema]) -> PlanResult:
 class _Planner:
     """Plans one query, and first the parts of it that are cut out and planned by themselves."""
 
-    def __init__(self, tables: Mapping[str, pa.Schema]) -> None:
+    def __init__(self, tables: Mapping[str, pa.Schema], dialect: Dialect) -> None:
         self.tables = dict(tables)
+        self.dialect = dialect
         self.parts: dict[str, Callable[[NodeIds, ColumnNames], PlanNode]] = {}
         self.count = 0
 
     def plan(self, text: str) -> PlanResult:
-        return read_plan_message(self.message(text), self.tables, self.parts)
+        return read_plan_message(self.message(text), self.tables, self.parts, dialect=self.dialect)
 
     def message(self, text: str) -> Any:
         """The Substrait plan of a query over the tables and the parts, those in this text included."""
@@ -93,10 +98,10 @@ class _Planner:
                 self._add_recursion(part)
             else:
                 self._add_set_operation(part)
-        return _checked_message(mark_windows(text), self.tables)
+        return _checked_message(mark_windows(text), self.tables, self.dialect)
 
     def _read(self, message: Any, naming: tuple[NodeIds, ColumnNames]) -> PlanResult:
-        return read_plan_message(message, self.tables, self.parts, naming)
+        return read_plan_message(message, self.tables, self.parts, naming, self.dialect)
 
     def _add_table(self, name: str, columns: Sequence[str], types: Sequence[pa.DataType]) -> None:
         names = ColumnNames()
@@ -167,12 +172,12 @@ def _as_first(
     return typed(ids, node, types)
 
 
-def _checked_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
+def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect) -> Any:
     """The Substrait plan of a query, with what Substrait has no place for put into it. PlanError where it would mean
     something else.
     """
     _refuse_misread(text)
-    context, frame, logical = _optimized(text, tables)
+    context, frame, logical = _optimized(text, tables, dialect)
     shown = logical.display_indent()
     written = frame.logical_plan().display_indent()
     comes_from_in = False
@@ -181,10 +186,10 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
             # Nothing must be decorrelated: the plan as written will do.
             logical, shown = frame.logical_plan(), written
         elif "EXISTS (<subquery>)" in written:
-            return _rewritten_message(text, tables)
+            return _rewritten_message(text, tables, dialect)
         else:
             comes_from_in = True
-            context, frame, logical = _optimized(text, tables, (SIMPLIFY,))
+            context, frame, logical = _optimized(text, tables, dialect, (SIMPLIFY,))
             shown = logical.display_indent()
     message = _substrait_message(logical, context, tables)
     if comes_from_in:
@@ -197,15 +202,15 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
 
 
 def _optimized(
-    text: str, tables: Mapping[str, pa.Schema], without: tuple[str, ...] = ()
+    text: str, tables: Mapping[str, pa.Schema], dialect: Dialect, without: tuple[str, ...] = ()
 ) -> tuple[Any, Any, Any]:
     """The context that knows the query's names, the query in it, and its optimized plan, made without the rules of
     DataFusion's that would go wrong: they only save work, and most of that qcore's optimizer does too.
     """
-    context, frame = _resolved(text, tables, without)
+    context, frame = _resolved(text, tables, dialect, without)
     if filters_one_row_aggregate(frame.logical_plan().display_indent()):
         without = (*without, PUSH_FILTERS)
-        context, frame = _resolved(text, tables, without)
+        context, frame = _resolved(text, tables, dialect, without)
     while True:
         try:
             return context, frame, frame.optimized_logical_plan()
@@ -214,29 +219,34 @@ def _optimized(
             if failed is None or failed.group(1) in without:
                 raise _plan_error(error, tables) from None
             without = (*without, failed.group(1))
-        context, frame = _resolved(text, tables, without)
+        context, frame = _resolved(text, tables, dialect, without)
 
 
 def plan_fragment(text: str, tables: Mapping[str, pa.Schema]) -> PlanNode:
     """The plan of a query as written: resolved, but neither decorrelated nor simplified."""
-    context, frame = _resolved(text, tables)
+    context, frame = _resolved(text, tables, QCORE)
     return read_plan_message(_substrait_message(frame.logical_plan(), context, tables), tables).plan
 
 
-def _resolved(text: str, tables: Mapping[str, pa.Schema], without: tuple[str, ...] = ()) -> tuple[Any, Any]:
+def _resolved(
+    written: str, tables: Mapping[str, pa.Schema], dialect: Dialect, without: tuple[str, ...] = ()
+) -> tuple[Any, Any]:
     """The context that knows the query's names, and the query in it.
 
     Unquoted names are lower case, as the standard nearly says. Where that finds nothing and tables have capitals, they
     are taken as written.
     """
-    context = context_of(tables, without=without)
+    planned = planner_text(written, dialect)
+    text, extended = planned.text, planned.has_dialect_functions
+    order = dialect.null_order
+    context = context_of(tables, without=without, extended=extended, null_order=order)
     try:
         return context, context.sql_with_options(text, _options())
     except Exception as error:
         failure = _plan_error(error, tables)
         if not _differs_in_case(failure, tables):
             raise failure from None
-    as_written = context_of(tables, lower=False, without=without)
+    as_written = context_of(tables, lower=False, without=without, extended=extended, null_order=order)
     try:
         return as_written, as_written.sql_with_options(text, _options())
     except Exception as error:
@@ -260,7 +270,13 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
     return parse_plan(encoded)
 
 
-def context_of(tables: Mapping[str, pa.Schema], lower: bool = True, without: tuple[str, ...] = ()) -> Any:
+def context_of(
+    tables: Mapping[str, pa.Schema],
+    lower: bool = True,
+    without: tuple[str, ...] = (),
+    extended: bool = False,
+    null_order: str = QCORE.null_order,
+) -> Any:
     """A DataFusion context that knows empty tables of these schemas; kept for the next query over them.
 
     Parameters
@@ -271,15 +287,22 @@ def context_of(tables: Mapping[str, pa.Schema], lower: bool = True, without: tup
         Whether names without quotes are made lower case.
     without : tuple of str
         Rules that its optimizer leaves out.
+    extended : bool
+        Whether it is to know the functions of other engines.
+    null_order : str
+        Dialect.null_order.
     """
+    if extended:
+        # The rule would compute an argument's conversion, which is to be taken out again, apart from the call.
+        without = (*without, "common_sub_expression_eliminate")
     # Names are unique, so sorting never compares schemas.
-    key = (lower, without, *sorted(tables.items(), key=lambda item: item[0]))
+    key = (lower, without, extended, null_order, *sorted(tables.items(), key=lambda item: item[0]))
     with _contexts_lock:
         context = _contexts.get(key)
         if context is not None:
             _contexts.move_to_end(key)
             return context
-    context = _new_context(tables, lower)
+    context = _new_context(tables, lower, extended, null_order)
     for rule in without:
         context.remove_optimizer_rule(rule)
     with _contexts_lock:
@@ -298,13 +321,15 @@ def import_datafusion() -> Any:
     return datafusion
 
 
-def _new_context(tables: Mapping[str, pa.Schema], lower: bool) -> Any:
+def _new_context(tables: Mapping[str, pa.Schema], lower: bool, extended: bool, null_order: str) -> Any:
     datafusion = import_datafusion()
     config = datafusion.SessionConfig()
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, "datafusion.sql_parser.default_null_ordering": null_order}.items():
         config = config.set(name, value)
     config = config.set("datafusion.sql_parser.enable_ident_normalization", str(lower).lower())
     context = datafusion.SessionContext(config)
+    if extended:
+        _register_functions(context)
     for name, schema in tables.items():
         repeated = sorted({column for column in schema.names if schema.names.count(column) > 1})
         if repeated:
@@ -315,6 +340,21 @@ def _new_context(tables: Mapping[str, pa.Schema], lower: bool) -> Any:
         except Exception as error:
             raise PlanError(f"table {name!r} cannot be used in SQL: {_cleaned(str(error))}") from None
     return context
+
+
+def _register_functions(context: Any) -> None:
+    """Functions of other engines: the planner checks their calls and leaves them to the engine.
+
+    It tries to compute calls of constants, and keeps them when that fails, as it does here.
+    """
+    datafusion = import_datafusion()
+
+    def refuse(*arguments: Any) -> Any:
+        raise PlanError("not for the planner")
+
+    for (name, n_arguments), known in DIALECT_FUNCTIONS.items():
+        planned = planner_name(name, n_arguments)
+        context.register_udf(datafusion.udf(refuse, list(known.arguments), known.result, "immutable", planned))
 
 
 def _quoted(name: str) -> str:
@@ -351,10 +391,10 @@ _MARK_READ = re.compile(
 _IN_FOLDED = re.compile(r"IN \(<subquery>\)\)? IS|(?:coalesce|nullif|CASE)\b.*IN \(<subquery>\)", re.IGNORECASE)
 
 
-def _rewritten_message(text: str, tables: Mapping[str, pa.Schema]) -> Any:
+def _rewritten_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect) -> Any:
     """The plan with IN (subquery) in terms of EXISTS."""
     try:
-        return _checked_message(without_in_subqueries(text), tables)
+        return _checked_message(without_in_subqueries(text), tables, dialect)
     except PlanError as error:
         raise PlanError(
             "IN (correlated subquery) beside EXISTS, or inside an expression that tells null from false, is not "
@@ -483,6 +523,7 @@ _WINDOW_MARK = re.compile(rf'[^\[,]* = Utf8(?:View)?\("{re.escape(MARKER)} [^"]*
 
 def _shown_name(name: str) -> str:
     """A result column's name: for one the query gave no name, its expression as one would write it."""
+    name = re.sub(r'"?(\b[a-z_]+)/\d+"?\(', r"\1(", name).replace(FLOAT_FACTOR_SHOWN, "")
     if re.fullmatch(r"[\w. ]*", name):
         return name
     name = _WINDOW_MARK.sub("", name).replace("PARTITION BY [] ", "")

@@ -9,6 +9,13 @@ ctypedef struct Civil:
     int32_t day                 # 1 to 31
 
 
+ctypedef struct Interval:
+    # As Arrow lays out month_day_nano.
+    int32_t months
+    int32_t days
+    int64_t nanoseconds
+
+
 cdef inline int64_t floor_divide(int64_t a, int64_t b) noexcept nogil:
     """Quotient rounded down; b > 0."""
     return (a if a >= 0 else a - (b - 1)) / b

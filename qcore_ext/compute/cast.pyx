@@ -7,7 +7,7 @@ int64) have loops of their own; the rest goes row by row through 128 bits.
 from libc.math cimport rint, round
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from qcore_ext.compute.calendar cimport floor_divide, units_per_second
+from qcore_ext.compute.calendar cimport Interval, floor_divide, units_per_second
 from qcore_ext.compute.cast_text cimport from_text_kernel, to_text_kernel
 from qcore_ext.compute.kernel cimport (
     STEP_STRICT, Frame, Register, Step, arg, frame_refuse, integer_at, measure, result, store_integer,
@@ -16,7 +16,7 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32,
     PHYS_U64,
     PHYS_VIEW, TYPE_BOOL, TYPE_DATE32, TYPE_DECIMAL, TYPE_DURATION, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8,
-    TYPE_INT64, TYPE_STRING, TYPE_TIME32, TYPE_TIME64, TYPE_TIMESTAMP, DataType,
+    TYPE_INT64, TYPE_INTERVAL, TYPE_STRING, TYPE_TIME32, TYPE_TIME64, TYPE_TIMESTAMP, DataType,
 )
 from qcore_ext.ground.simd cimport SIMD_MULTIPLY, SIMD_VS, simd_kernels
 from qcore_ext.ground.wide cimport (
@@ -260,6 +260,21 @@ cdef int time_of_day(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
+cdef int duration_to_interval(const Step* step, Frame* frame) except -1 nogil:
+    cdef const int64_t* ticks = <const int64_t*> arg(step, frame, 0).values
+    cdef Interval* out = <Interval*> result(step, frame).own_values
+    cdef int64_t per_day = DAY_SECONDS * units_per_second(step.arg_types[0].unit)
+    cdef int64_t per_tick = 1000000000 / units_per_second(step.arg_types[0].unit)
+    cdef int64_t i
+    for i in range(frame.n):
+        out[i].months = 0
+        out[i].days = <int32_t> (ticks[i] / per_day)
+        out[i].nanoseconds = ticks[i] % per_day * per_tick
+        if out[i].days != ticks[i] / per_day:
+            frame_refuse(frame, step, i)
+    return 0
+
+
 cdef int same_kernel(const Step* step, Frame* frame) except -1 nogil:
     """Another name for the same values."""
     cdef Register* a = arg(step, frame, 0)
@@ -329,6 +344,9 @@ cdef bint bind_time(Step* step, const DataType* given, const DataType* wanted) n
             return True
         step.p0 = wanted_ticks / given_ticks if wanted_ticks >= given_ticks else -(given_ticks / wanted_ticks)
         step.kernel = scale_time
+        return True
+    if given.id == TYPE_DURATION and wanted.id == TYPE_INTERVAL:
+        step.kernel = duration_to_interval
         return True
     # Ticks as a plain integer and back.
     if given.phys == PHYS_I64 and wanted.phys == PHYS_I64 and (given.id == TYPE_INT64 or wanted.id == TYPE_INT64):

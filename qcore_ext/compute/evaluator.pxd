@@ -10,6 +10,7 @@ from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner
+from qcore_ext.ground.stats cimport OperatorStats
 
 
 ctypedef struct Conjunct:
@@ -24,6 +25,8 @@ cdef class Evaluator:
     cdef MemoryAccount* account     # owned
     cdef Buffer* block              # everything the frame points at
     cdef Frame frame
+    cdef list argument_evaluators   # of the arrow calls
+    cdef int64_t n_calls
     cdef uint32_t* done             # per step the vector it was last run for
     cdef uint32_t generation
     cdef Conjunct* conjuncts
@@ -34,6 +37,8 @@ cdef class Evaluator:
     cdef int run(self, const int32_t* steps, int64_t n_steps) except -1 nogil
     cdef void aim(self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n) noexcept nogil
     cdef void drop_arena(self) noexcept nogil
+    cdef void drop_calls(self) noexcept nogil
+    cdef void count_in(self, OperatorStats* stats) noexcept nogil
     cdef int raise_row(self, uint32_t error, int64_t row) except -1 nogil
     cdef int64_t register_bytes(self, int64_t i) noexcept nogil
     cdef int check(self, const Register* register) except -1 nogil

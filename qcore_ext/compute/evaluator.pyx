@@ -1,12 +1,14 @@
 """Runs a program over batches, for one operator: projections, selections, vectors for a consumer. Floor E2."""
 
 cimport cython
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from qcore_ext.compute.arrow_call cimport arrow_call_drop, arrow_kernel, arrow_raise
 from qcore_ext.compute.kernel cimport (
-    ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, Frame, Register, Step,
-    frame_prepare, text_at,
+    ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, ArrowCall, Frame, Register,
+    Step, frame_prepare, text_at,
 )
 from qcore_ext.compute.output_column cimport (
     OutputColumn, output_begin, output_drop, output_finish, output_lend, output_return, output_write,
@@ -25,7 +27,7 @@ from qcore_ext.ground.memory cimport (
     owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.simd cimport simd_kernels
-from qcore_ext.ground.stats cimport wall_nanos
+from qcore_ext.ground.stats cimport OperatorStats, wall_nanos
 
 from qcore_ext.ground.status import ExecutionError
 
@@ -62,13 +64,17 @@ cdef class Evaluator:
         cdef int64_t n = program.n_steps
         cdef char* place
         cdef Register* register
+        cdef int64_t n_calls = len(program.arrow_calls)
         self.program = program
+        self.n_calls = n_calls
+        self.argument_evaluators = [Evaluator(arguments, account) for arguments, _ in program.arrow_calls]
         self.account = <MemoryAccount*> owner_ref(<Owner*> account.account)
         for i in range(n):
             size += self.register_bytes(i)
         size += padded(n * sizeof(Register)) + padded(n * 4) + padded(max(program.n_outputs, 1) * sizeof(Conjunct))
         size += padded(max(program.n_outputs, 1) * 4) + 5 * (VECTOR_ROWS + ALIGNMENT) + 2 * VECTOR_ROWS * 16
         size += padded((VECTOR_ROWS + 16) * 4)
+        size += padded(n_calls * sizeof(ArrowCall)) + n_calls * padded(sizeof(VectorScratch))
         self.block = buffer_new(self.account, size)
         place = self.block.data
         memset(place, 0, size)
@@ -91,6 +97,13 @@ cdef class Evaluator:
         self.rows = <uint32_t*> place
         place += padded((VECTOR_ROWS + 16) * 4)
         self.frame.account = self.account
+        self.frame.calls = <ArrowCall*> place
+        place += padded(n_calls * sizeof(ArrowCall))
+        for i in range(n_calls):
+            self.frame.calls[i].arguments = <PyObject*> self.argument_evaluators[i]
+            self.frame.calls[i].function = <PyObject*> program.arrow_calls[i][1]
+            self.frame.calls[i].scratch = <VectorScratch*> place
+            place += padded(sizeof(VectorScratch))
         for i in range(program.n_outputs):
             self.order[i] = <int32_t> i
         for i in range(n):
@@ -118,6 +131,9 @@ cdef class Evaluator:
         if self.block == NULL:
             return
         self.drop_arena()
+        self.drop_calls()
+        for i in range(self.n_calls):
+            (<Evaluator> self.frame.calls[i].arguments).close()
         for i in range(self.program.n_steps):
             buffer_unref(self.frame.registers[i].own_errors)
         buffer_unref(self.block)
@@ -126,6 +142,18 @@ cdef class Evaluator:
     cdef void drop_arena(self) noexcept nogil:
         owner_unref(<Owner*> self.frame.arena)
         self.frame.arena = NULL
+        owner_unref(<Owner*> self.frame.heaps)
+        self.frame.heaps = NULL
+
+    cdef void drop_calls(self) noexcept nogil:
+        """Forget what arrow calls gave for the batch at hand."""
+        cdef int64_t i
+        for i in range(self.n_calls):
+            arrow_call_drop(&self.frame.calls[i])
+
+    cdef void count_in(self, OperatorStats* stats) noexcept nogil:
+        """Count arrow calls there; they are not counted until then."""
+        self.frame.stats = stats
 
     # --- running steps ---
 
@@ -193,6 +221,8 @@ cdef class Evaluator:
         cdef const Step* step = &self.program.steps[(error >> ERROR_KIND_BITS) - 1]
         cdef int kind = error & ((1 << ERROR_KIND_BITS) - 1)
         cdef int32_t k
+        if step.kernel == arrow_kernel:
+            arrow_raise(step, &self.frame, row)
         with gil:
             name = step.name.decode()
             made = type_name(&step.type)
@@ -223,6 +253,7 @@ cdef class Evaluator:
                 owner_list_add(owners, column_heap(batch.columns[self.program.text_columns[i]]))
             owner_list_add(owners, self.program.constants_heap)
             owner_list_add(owners, <Owner*> self.frame.arena)
+            owner_list_add(owners, <Owner*> self.frame.heaps)
             done = True
         finally:
             if not done:
@@ -339,6 +370,7 @@ cdef class Evaluator:
             done = True
         finally:
             self.drop_arena()
+            self.drop_calls()
             if not done:
                 batch_unref(made)
         out[0] = made
@@ -350,7 +382,7 @@ cdef class Evaluator:
         cdef Register* register
         cdef const uint32_t* rows = NULL
         cdef int32_t i
-        if self.frame.arena != NULL:
+        if self.frame.arena != NULL or self.frame.heaps != NULL:
             self.drop_arena()
         if batch.selection != NULL:
             rows = batch.selection + start
@@ -507,6 +539,7 @@ cdef class Evaluator:
             done = True
         finally:
             self.drop_arena()
+            self.drop_calls()
             if not done or found == 0 or found == n:
                 buffer_unref(rows)
                 rows = NULL

@@ -6,13 +6,15 @@ errors, and raises only if it reaches an output. So CASE, AND and OR hide the er
 kernel's fast path need not know which rows count.
 """
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from qcore_ext.data.batch cimport Batch
-from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS
+from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, VectorScratch
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, DataType
-from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount
+from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount, OwnerList
+from qcore_ext.ground.stats cimport OperatorStats
 from qcore_ext.ground.wide cimport int128
 
 
@@ -41,6 +43,14 @@ ctypedef struct Register:
     uint8_t* own_validity
     Buffer* own_errors          # NULL until needed
 
+ctypedef struct ArrowCall:
+    # A step's function over Arrow arrays (arrow_call.pxd) and what it last gave.
+    PyObject* arguments         # an Evaluator of theirs; borrowed
+    PyObject* function          # from their PyBatch to a batch of one column; borrowed
+    Batch* batch                # the batch that `column` was computed for; owned
+    Column* column              # owned; NULL when some row of the batch fails
+    VectorScratch* scratch      # borrowed
+
 ctypedef struct Frame:
     # One vector of one batch on its way through the steps.
     Register* registers
@@ -50,6 +60,9 @@ ctypedef struct Frame:
     const uint32_t* rows
     MemoryAccount* account
     Arena* arena                # strings made by the steps; NULL until needed
+    OwnerList* heaps            # and those of columns that arrow calls gave; NULL until needed
+    ArrowCall* calls            # by their steps' p0
+    OperatorStats* stats        # where arrow calls are counted; NULL: nowhere
     char* wide_a                # room for VECTOR_ROWS 128-bit values each
     char* wide_b
     uint8_t* masks[4]           # room for VECTOR_ROWS + 64 bytes each, for a kernel's own use

@@ -1,7 +1,8 @@
 """Kernels of LIKE, ILIKE and tests for what a text begins with, ends with or contains. Floor E2.
 
 A constant pattern is cut at its % signs into segments: the first is looked for at the start, the last at the end, each
-of those between from where the one before ended. % stands for any characters, _ for one; there is no escape character.
+of those between from where the one before ended. % stands for any characters, _ for one; there is an escape character
+only where the query names one.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -13,12 +14,18 @@ from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport arena_take, struct_new
 from qcore_ext.ground.simd cimport simd_kernels
 
+from qcore_ext.ground.status import PlanError
+
+cdef enum:
+    # In compiled patterns, where % is 0xFE: bytes that UTF-8 does not have.
+    ANY_CHARACTER = 0xFF
+
 
 ctypedef struct Segment:
     const char* text
     int64_t length
     int64_t n_characters
-    bint has_wildcard           # a _ in it
+    bint has_wildcard           # an ANY_CHARACTER in it
 
 
 ctypedef struct Pattern:
@@ -47,7 +54,7 @@ cdef int64_t match_at(const Segment* segment, const char* text, int64_t length, 
     for i in range(segment.length):
         if at >= length:
             return -1
-        if segment.text[i] == c"_":
+        if <uint8_t> segment.text[i] == ANY_CHARACTER:
             at = character_end(text, length, at)
         elif segment.text[i] == text[at]:
             at += 1
@@ -236,10 +243,27 @@ cdef int compile_pattern(Step* step, list segments, bint any_start, bint any_end
         segment.text = place
         segment.length = len(content)
         segment.n_characters = len(content.decode("utf-8", "replace"))
-        segment.has_wildcard = b"_" in content and step.p0 == 0
+        segment.has_wildcard = b"\xff" in content
         place += len(content)
     step.kernel = pattern_kernel
     return 0
+
+
+cdef bytes like_bytes(str pattern, str escape):
+    """The pattern with 0xFE for % and ANY_CHARACTER for _, and escaped characters as themselves."""
+    parts = []
+    at = 0
+    while at < len(pattern):
+        letter = pattern[at]
+        if letter == escape:
+            at += 1
+            if at == len(pattern):
+                raise PlanError(f"the pattern {pattern!r} ends with its escape character {escape!r}")
+            parts.append(pattern[at].encode())
+        else:
+            parts.append(b"\xfe" if letter == "%" else b"\xff" if letter == "_" else letter.encode())
+        at += 1
+    return b"".join(parts)
 
 
 cdef bint pattern_bind(Step* step, str name, dict options) except -1:
@@ -251,13 +275,14 @@ cdef bint pattern_bind(Step* step, str name, dict options) except -1:
     if "pattern" not in options:
         step.kernel = column_kernel
         return True
-    content = options["pattern"]
-    if name == "ilike":
-        content = content.decode().lower().encode()
+    text = options["pattern"].lower() if name == "ilike" else options["pattern"]
+    content = text.encode()
     if step.p0 == 0:
-        segments = content.split(b"%")
+        content = like_bytes(text, options.get("escape", ""))
+        segments = content.split(b"\xfe")
         compile_pattern(
-            step, [part for part in segments if part], content.startswith(b"%"), content.endswith(b"%"), name == "ilike"
+            step, [part for part in segments if part], content.startswith(b"\xfe"), content.endswith(b"\xfe"),
+            name == "ilike",
         )
     else:
         any_start = step.p0 != 1 or not content

@@ -35,6 +35,7 @@ cdef class Program:
     cdef Owner* constants_heap      # the bytes of their strings; NULL when there are none
     cdef Column** constant_columns  # per step, borrowed from constants_batch
     cdef PyBatch constants_batch
+    cdef readonly list arrow_calls  # (Program of the arguments, function) by the steps' p0
     cdef list blocks                # what the C pointers above point into
     cdef int32_t* text_columns      # positions of the string columns that are read
     cdef int32_t n_text_columns

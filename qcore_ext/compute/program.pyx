@@ -6,11 +6,13 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from qcore_ext.compute.arithmetic cimport arithmetic_bind
+from qcore_ext.compute.arrow_call cimport arrow_kernel
 from qcore_ext.compute.cast cimport cast_bind
 from qcore_ext.compute.comparison cimport comparison_bind
 from qcore_ext.compute.conditional cimport conditional_bind
 from qcore_ext.compute.kernel cimport Frame, Register, Step, result
 from qcore_ext.compute.logic cimport logic_bind
+from qcore_ext.compute.numeric cimport numeric_bind
 from qcore_ext.compute.temporal cimport temporal_bind
 from qcore_ext.compute.text cimport text_bind
 from qcore_ext.data.capsule cimport PyBatch
@@ -65,7 +67,8 @@ cdef class Program:
         Of the batches to be given, and of the results: one field an expression.
     steps : list of (name, arguments, options)
         In order of evaluation; arguments are numbers of earlier steps. 'load' and 'constant' take their column from the
-        input and from `constants`.
+        input and from `constants`; 'arrow' has a Program of its own for its arguments, and a function from their
+        PyBatch to a batch of one column.
     types : pyarrow.Schema
         One field a step: the type of its result.
     outputs : list of int
@@ -80,6 +83,7 @@ cdef class Program:
         if len(steps) > STEPS_MAX:
             raise PlanError(f"the expressions have {len(steps)} parts, the most is {STEPS_MAX}; use several nodes")
         self.blocks = []
+        self.arrow_calls = []
         self.input_schema = <CSchema*> owner_ref(<Owner*> (<Schema> Schema(input_schema)).schema)
         self.output_schema = <CSchema*> owner_ref(<Owner*> (<Schema> Schema(output_schema)).schema)
         self.n_steps = <int32_t> len(steps)
@@ -135,10 +139,15 @@ cdef class Program:
                 self.n_text_columns += 1
         elif name == "constant":
             step.kernel = constant_kernel
+        elif name == "arrow":
+            step.p0 = len(self.arrow_calls)
+            self.arrow_calls.append((options["arguments"], options["function"]))
+            step.kernel = arrow_kernel
         elif not (
             arithmetic_bind(step, name, options) or comparison_bind(step, name, options)
             or logic_bind(step, name, options) or conditional_bind(step, name, options)
             or cast_bind(step, name, options) or temporal_bind(step, name, options) or text_bind(step, name, options)
+            or numeric_bind(step, name, options)
         ):
             if name == "cast":
                 raise PlanError(f"cannot cast {type_name(step.arg_types)} to {type_name(&step.type)}")

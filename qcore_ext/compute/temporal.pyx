@@ -2,9 +2,11 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from qcore_ext.compute.calendar cimport Civil, add_months, civil_of, days_of, floor_divide, units_per_second
+from qcore_ext.compute.calendar cimport (
+    Civil, Interval, add_months, civil_of, days_in_month, days_of, floor_divide, units_per_second,
+)
 from qcore_ext.compute.kernel cimport (
-    ERROR_OVERFLOW, STEP_STRICT, Frame, Register, Step, arg, frame_fail, result, store_integer,
+    ERROR_ARGUMENT, ERROR_OVERFLOW, STEP_STRICT, Frame, Register, Step, arg, frame_fail, result, store_integer,
 )
 from qcore_ext.data.schema cimport PHYS_I32, TYPE_DATE32, TYPE_INTERVAL
 from qcore_ext.ground.wide cimport int128
@@ -17,20 +19,21 @@ cdef enum Part:
     DAY
     DAY_OF_WEEK
     DAY_OF_YEAR
+    ISO_DAY_OF_WEEK
+    ISO_YEAR
+    DECADE
+    CENTURY
+    MILLENNIUM
     HOUR
     MINUTE
     SECOND
+    MILLISECOND
+    MICROSECOND
+    NANOSECOND
     EPOCH
 
 cdef int64_t DAY_SECONDS = 86400
 cdef int64_t DAY_NANOS = 86400 * 1000000000LL
-
-
-ctypedef struct Interval:
-    # As Arrow lays out month_day_nano.
-    int32_t months
-    int32_t days
-    int64_t nanoseconds
 
 
 cdef inline int64_t ticks_at(const Register* register, int64_t row) noexcept nogil:
@@ -48,13 +51,26 @@ cdef int64_t iso_week(int64_t days) noexcept nogil:
     return (thursday - days_of(civil_of(thursday).year, 1, 1)) / 7 + 1
 
 
+cdef int64_t period_of(int64_t year, int64_t length) noexcept nogil:
+    """Century or millennium: the first begins with year 1, and the one before it is -1, for there is no year 0."""
+    return (year - 1) / length + 1 if year > 0 else year / length - 1
+
+
 cdef int64_t date_part(int64_t part, int64_t days) noexcept nogil:
     cdef Civil civil
     if part == DAY_OF_WEEK:
         return days + 4 - floor_divide(days + 4, 7) * 7                     # Sunday 0
+    if part == ISO_DAY_OF_WEEK:
+        return days + 3 - floor_divide(days + 3, 7) * 7 + 1                 # Monday 1
     if part == WEEK:
         return iso_week(days)
+    if part == ISO_YEAR:
+        return civil_of(days - (days + 3 - floor_divide(days + 3, 7) * 7) + 3).year
     civil = civil_of(days)
+    if part == DECADE:
+        return floor_divide(civil.year, 10)
+    if part == CENTURY or part == MILLENNIUM:
+        return period_of(civil.year, 100 if part == CENTURY else 1000)
     if part == YEAR:
         return civil.year
     if part == MONTH:
@@ -66,23 +82,51 @@ cdef int64_t date_part(int64_t part, int64_t days) noexcept nogil:
     return days - days_of(civil.year, 1, 1) + 1
 
 
-cdef inline int64_t time_part(int64_t part, int64_t seconds) noexcept nogil:
-    """Of seconds since midnight."""
-    return seconds / 3600 if part == HOUR else seconds / 60 % 60 if part == MINUTE else seconds % 60
+cdef inline int64_t time_part(int64_t part, int64_t ticks, int64_t per_second) noexcept nogil:
+    """Of ticks since midnight; parts of a second count from the minute, as SQL has it."""
+    cdef int64_t seconds = ticks / per_second
+    cdef int64_t per_part
+    if part == HOUR:
+        return seconds / 3600
+    if part == MINUTE:
+        return seconds / 60 % 60
+    if part == SECOND:
+        return seconds % 60
+    per_part = 1000 if part == MILLISECOND else 1000000 if part == MICROSECOND else 1000000000
+    ticks = ticks % (60 * per_second)
+    return ticks * (per_part / per_second) if per_part >= per_second else ticks / (per_second / per_part)
 
 
 cdef int64_t interval_part(int64_t part, const Interval* interval) noexcept nogil:
     if part == YEAR:
         return interval.months / 12
+    if part == DECADE or part == CENTURY or part == MILLENNIUM:
+        return interval.months / (120 if part == DECADE else 1200 if part == CENTURY else 12000)
     if part == QUARTER:
         return interval.months % 12 / 3 + 1
     if part == MONTH:
         return interval.months % 12
     if part == DAY:
         return interval.days
-    if part == EPOCH:
-        return (interval.months * 30 + interval.days) * DAY_SECONDS + interval.nanoseconds / 1000000000
-    return time_part(part, interval.nanoseconds / 1000000000)
+    return time_part(part, interval.nanoseconds, 1000000000)
+
+
+cdef int epoch_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """Seconds since 1970, or of an interval whose months have 30 days, as float64."""
+    cdef Register* a = arg(step, frame, 0)
+    cdef double* out = <double*> result(step, frame).own_values
+    cdef const Interval* intervals = <const Interval*> a.values
+    cdef double per_second = <double> step.p1
+    cdef int64_t i
+    for i in range(frame.n):
+        if step.arg_types[0].id == TYPE_DATE32:
+            out[i] = <double> ((<const int32_t*> a.values)[i] * DAY_SECONDS)
+        elif step.arg_types[0].id == TYPE_INTERVAL:
+            out[i] = <double> ((intervals[i].months * 30 + intervals[i].days) * DAY_SECONDS)
+            out[i] += <double> intervals[i].nanoseconds / 1e9
+        else:
+            out[i] = <double> ticks_at(a, i) / per_second
+    return 0
 
 
 cdef int part_kernel(const Step* step, Frame* frame) except -1 nogil:
@@ -96,32 +140,47 @@ cdef int part_kernel(const Step* step, Frame* frame) except -1 nogil:
     if step.arg_types[0].id == TYPE_DATE32:
         for i in range(n):
             ticks = (<const int32_t*> a.values)[i]
-            out[i] = ticks * DAY_SECONDS if part == EPOCH else date_part(part, ticks)
+            out[i] = date_part(part, ticks)
     elif step.arg_types[0].id == TYPE_INTERVAL:
         for i in range(n):
             out[i] = interval_part(part, (<const Interval*> a.values) + i)
     else:
         for i in range(n):
             ticks = ticks_at(a, i)
-            if part == EPOCH:
-                out[i] = floor_divide(ticks, per_second)
-            elif part < HOUR:
+            if part < HOUR:
                 out[i] = date_part(part, floor_divide(ticks, per_day))
             else:
-                out[i] = time_part(part, (ticks - floor_divide(ticks, per_day) * per_day) / per_second)
+                out[i] = time_part(part, ticks - floor_divide(ticks, per_day) * per_day, per_second)
     return 0
 
 
 # --- truncation ---
+
+cdef int64_t ticks_per_unit(int64_t unit, int64_t per_second) noexcept nogil:
+    """Of an hour or a shorter unit; 1 where that is less than a tick."""
+    if unit == HOUR:
+        return per_second * 3600
+    if unit == MINUTE:
+        return per_second * 60
+    if unit == SECOND:
+        return per_second
+    return max(per_second / (1000 if unit == MILLISECOND else 1000000 if unit == MICROSECOND else 1000000000), 1)
+
 
 cdef int64_t truncated_day(int64_t unit, int64_t days) noexcept nogil:
     """First day of the unit that `days` lies in."""
     cdef Civil civil
     if unit == WEEK:
         return days - ((days + 3) - floor_divide(days + 3, 7) * 7)          # back to Monday
-    if unit >= DAY:
+    if unit == DAY:
         return days
     civil = civil_of(days)
+    if unit == DECADE:
+        return days_of(floor_divide(civil.year, 10) * 10, 1, 1)
+    if unit == CENTURY:
+        return days_of(floor_divide(civil.year, 100) * 100, 1, 1)
+    if unit == MILLENNIUM:
+        return days_of(floor_divide(civil.year, 1000) * 1000, 1, 1)
     if unit == YEAR:
         return days_of(civil.year, 1, 1)
     if unit == QUARTER:
@@ -133,7 +192,7 @@ cdef int truncate_kernel(const Step* step, Frame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef int64_t per_second = step.p1
-    cdef int64_t per_unit = per_second * (3600 if step.p0 == HOUR else 60 if step.p0 == MINUTE else 1)
+    cdef int64_t per_unit = ticks_per_unit(step.p0, per_second)
     cdef int64_t per_day = per_second * DAY_SECONDS
     cdef int64_t i, ticks
     for i in range(frame.n):
@@ -144,6 +203,105 @@ cdef int truncate_kernel(const Step* step, Frame* frame) except -1 nogil:
             (<int64_t*> out.own_values)[i] = floor_divide(ticks, per_unit) * per_unit
         else:
             (<int64_t*> out.own_values)[i] = truncated_day(step.p0, floor_divide(ticks, per_day)) * per_day
+    return 0
+
+
+cdef int bin_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """Down to a whole number of p0 ticks since p1."""
+    cdef const int64_t* a = <const int64_t*> arg(step, frame, 0).values
+    cdef int64_t* out = <int64_t*> result(step, frame).own_values
+    cdef int64_t i
+    for i in range(frame.n):
+        out[i] = floor_divide(a[i] - step.p1, step.p0) * step.p0 + step.p1
+    return 0
+
+
+# --- dates made of others ---
+
+cdef int make_date_kernel(const Step* step, Frame* frame) except -1 nogil:
+    cdef const int64_t* years = <const int64_t*> arg(step, frame, 0).values
+    cdef const int64_t* months = <const int64_t*> arg(step, frame, 1).values
+    cdef const int64_t* days = <const int64_t*> arg(step, frame, 2).values
+    cdef int32_t* out = <int32_t*> result(step, frame).own_values
+    cdef int64_t i
+    for i in range(frame.n):
+        out[i] = 0
+        if (
+            -5000000 <= years[i] <= 5000000 and 1 <= months[i] <= 12
+            and 1 <= days[i] <= days_in_month(years[i], months[i])
+        ):
+            out[i] = <int32_t> days_of(years[i], months[i], days[i])
+        else:
+            frame_fail(frame, step, i, ERROR_ARGUMENT)
+    return 0
+
+
+cdef int last_day_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """Of the month."""
+    cdef const int32_t* a = <const int32_t*> arg(step, frame, 0).values
+    cdef int32_t* out = <int32_t*> result(step, frame).own_values
+    cdef Civil civil
+    cdef int64_t i
+    for i in range(frame.n):
+        civil = civil_of(a[i])
+        out[i] = <int32_t> days_of(civil.year, civil.month, days_in_month(civil.year, civil.month))
+    return 0
+
+
+cdef int64_t units_before(int64_t unit, int64_t days, int64_t ticks, int64_t per_second) noexcept nogil:
+    """How many whole units lie before it, counted from one fixed time."""
+    cdef Civil civil
+    if unit == DAY or unit == WEEK:
+        return days
+    if unit >= HOUR:
+        return floor_divide(ticks, ticks_per_unit(unit, per_second))
+    civil = civil_of(days)
+    if unit == QUARTER:
+        return civil.year * 4 + (civil.month - 1) / 3
+    if unit == MONTH:
+        return civil.year * 12 + civil.month
+    if unit == YEAR:
+        return civil.year
+    return floor_divide(civil.year, 10 if unit == DECADE else 100 if unit == CENTURY else 1000)
+
+
+cdef int difference_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """How many starts of a unit lie between two dates or timestamps; of weeks, how many times seven of days."""
+    cdef Register* a = arg(step, frame, 0)
+    cdef Register* b = arg(step, frame, 1)
+    cdef int64_t* out = <int64_t*> result(step, frame).own_values
+    cdef bint is_date = step.arg_types[0].id == TYPE_DATE32
+    cdef int64_t per_second = 1 if is_date else step.p1
+    cdef int64_t per_day = DAY_SECONDS * per_second
+    cdef int64_t i, from_days, to_days, from_ticks, to_ticks
+    for i in range(frame.n):
+        from_ticks = ticks_at(a, i)
+        to_ticks = ticks_at(b, i)
+        if is_date:
+            from_days = from_ticks
+            to_days = to_ticks
+            from_ticks *= per_day
+            to_ticks *= per_day
+        else:
+            from_days = floor_divide(from_ticks, per_day)
+            to_days = floor_divide(to_ticks, per_day)
+        out[i] = units_before(step.p0, to_days, to_ticks, per_second)
+        out[i] -= units_before(step.p0, from_days, from_ticks, per_second)
+        if step.p0 == WEEK:
+            out[i] /= 7
+    return 0
+
+
+cdef int shift_time_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """A time of day and an interval: round the clock, whole days and months without effect."""
+    cdef Register* a = arg(step, frame, 0)
+    cdef const Interval* intervals = <const Interval*> arg(step, frame, 1).values
+    cdef Register* out = result(step, frame)
+    cdef int64_t per_day = DAY_SECONDS * step.p1
+    cdef int64_t i, moved
+    for i in range(frame.n):
+        moved = ticks_at(a, i) + step.p0 * (intervals[i].nanoseconds % DAY_NANOS / (1000000000 / step.p1))
+        store_integer(step.type.phys, out.own_values, i, moved - floor_divide(moved, per_day) * per_day)
     return 0
 
 
@@ -240,20 +398,37 @@ cdef int interval_multiply_kernel(const Step* step, Frame* frame) except -1 nogi
     return 0
 
 
+PARTS = {
+    "year": YEAR, "quarter": QUARTER, "month": MONTH, "week": WEEK, "day": DAY, "day_of_week": DAY_OF_WEEK,
+    "day_of_year": DAY_OF_YEAR, "iso_day_of_week": ISO_DAY_OF_WEEK, "iso_year": ISO_YEAR, "decade": DECADE,
+    "century": CENTURY, "millennium": MILLENNIUM, "hour": HOUR, "minute": MINUTE, "second": SECOND,
+    "millisecond": MILLISECOND, "microsecond": MICROSECOND, "nanosecond": NANOSECOND, "epoch": EPOCH,
+}
+
+
 cdef bint temporal_bind(Step* step, str name, dict options) except -1:
-    parts = {
-        "year": YEAR, "quarter": QUARTER, "month": MONTH, "week": WEEK, "day": DAY, "day_of_week": DAY_OF_WEEK,
-        "day_of_year": DAY_OF_YEAR, "hour": HOUR, "minute": MINUTE, "second": SECOND, "epoch": EPOCH,
-    }
     step.flags = STEP_STRICT
     step.p0 = options.get("sign", 1)
     step.p1 = units_per_second(step.arg_types[0].unit) if step.n_args > 0 else 1
     if name == "part":
-        step.p0 = parts[options["part"]]
-        step.kernel = part_kernel
+        step.p0 = PARTS[options["part"]]
+        step.kernel = epoch_kernel if step.p0 == EPOCH else part_kernel
     elif name == "date_trunc":
-        step.p0 = parts[options["unit"]]
+        step.p0 = PARTS[options["unit"]]
         step.kernel = truncate_kernel
+    elif name == "date_diff":
+        step.p0 = PARTS[options["unit"]]
+        step.kernel = difference_kernel
+    elif name == "date_bin":
+        step.p0 = options["stride"]
+        step.p1 = options["origin"]
+        step.kernel = bin_kernel
+    elif name == "make_date":
+        step.kernel = make_date_kernel
+    elif name == "last_day":
+        step.kernel = last_day_kernel
+    elif name == "shift_time":
+        step.kernel = shift_time_kernel
     elif name == "shift_days":
         step.kernel = shift_days_kernel
     elif name == "shift_interval":

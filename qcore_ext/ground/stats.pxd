@@ -42,6 +42,9 @@ ctypedef struct OperatorStats:
     int64_t output_bytes
     int64_t output_batches
     int64_t splits              # taken by a source
+    int64_t arrow_calls         # of functions computed by pyarrow: calls, rows, time
+    int64_t arrow_rows
+    int64_t arrow_wall_nanos
 
 cdef extern from "native/ticks.h" nogil:
     int64_t qc_ticks()

@@ -85,4 +85,7 @@ cdef dict stats_to_dict(const OperatorStats* stats):
         "output_bytes": stats.output_bytes,
         "output_batches": stats.output_batches,
         "splits": stats.splits,
+        "arrow_calls": stats.arrow_calls,
+        "arrow_rows": stats.arrow_rows,
+        "arrow_wall_nanos": stats.arrow_wall_nanos,
     }

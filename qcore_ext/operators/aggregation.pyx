@@ -147,6 +147,7 @@ cdef class HashAggregation(Operator):
             if self.evaluating:
                 self.evaluator.close()
             self.evaluator = Evaluator(program, self.memory)
+            self.evaluator.count_in(&self.stats)
             self.evaluating = True
         self.check_inputs(loaded)
         if self.groups != NULL:

@@ -36,6 +36,7 @@ cdef class Filter(Operator):
     cdef int make_evaluator(self) except -1:
         cdef Program program = self.compile(Schema.wrap(self.input_schema))
         self.evaluator = Evaluator(program, self.memory)
+        self.evaluator.count_in(&self.stats)
         return 0
 
     cdef int bind(self, CSchema* schema) except -1 nogil:

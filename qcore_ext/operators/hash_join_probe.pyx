@@ -127,6 +127,7 @@ cdef class HashProbe(Operator):
         if self.condition_compile is not None and probe is not None and build is not None:
             self.pair_output = join_output(pair_columns(probe, build), 0, probe, build, self.account)
             self.condition = Evaluator(self.condition_compile(Schema.wrap(self.pair_output.schema)), self.memory)
+            self.condition.count_in(&self.stats)
         return 0
 
     cdef int resolve_keys(self, Schema probe, Schema build) except -1:

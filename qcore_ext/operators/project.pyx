@@ -31,6 +31,7 @@ cdef class Project(Operator):
     cdef int make_evaluator(self) except -1:
         cdef Program program = self.compile(Schema.wrap(self.input_schema))
         self.evaluator = Evaluator(program, self.memory)
+        self.evaluator.count_in(&self.stats)
         self.set_output_schema(program.output_schema)
         return 0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.dialect import QCORE, Dialect
 from qcore.expression import Call, Case, Cast, Column, Expr, In, Literal
 from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
@@ -19,6 +20,7 @@ from qcore.schema import same_type
 from qcore_ext.ground.status import PlanError
 
 _RETURN_NULL = 1
+_DAY_NANOS = 86_400_000_000_000
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
 _COMPARISONS = frozenset(
     {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from"}
@@ -50,8 +52,9 @@ class ExpressionReader:
     `functions` are the names by anchor; `read_subquery` makes a subquery's value a column.
     """
 
-    def __init__(self, functions: Mapping[int, str], read_subquery: SubqueryReader) -> None:
+    def __init__(self, functions: Mapping[int, str], read_subquery: SubqueryReader, dialect: Dialect = QCORE) -> None:
         self.functions = functions
+        self.dialect = dialect
         self._read_subquery = read_subquery
         self._readers: dict[str, Callable[[Any, Scope], Expr]] = {
             "selection": self._selection,
@@ -127,7 +130,9 @@ class ExpressionReader:
         name = self.function_name(message.function_reference)
         if not message.arguments and dropped_fields(message, FUNCTION_ARGUMENTS):
             raise PlanError(f"the arguments of {name} are written as before Substrait 0.20; use a newer producer")
-        made = scalar_call(name, self.arguments(message.arguments, scope))
+        made = scalar_call(name, self.arguments(message.arguments, scope), self.dialect)
+        if isinstance(made, Call) and made.function in ("add", "subtract"):
+            made = _with_clock(made, scope.schema)
         if isinstance(made, Call) and (made.function in _ARITHMETIC or made.function in _COMPARISONS):
             return _without_coercions(made, scope.schema)
         return made
@@ -137,6 +142,9 @@ class ExpressionReader:
         to = read_type(message.type)
         if same_type(expr_type(argument, scope.schema), to):
             return argument
+        is_fraction = _kind(expr_type(argument, scope.schema)) != "other"
+        if is_fraction and pa.types.is_integer(to) and self.dialect.float_to_integer == "truncate":
+            argument = Call("trunc", (argument,))
         return Cast(argument, to, safe=message.failure_behavior != _RETURN_NULL)
 
     def _if_then(self, message: Any, scope: Scope) -> Expr:
@@ -202,6 +210,25 @@ def _without_coercions(made: Call, schema: pa.Schema) -> Call:
     if made.function in _ARITHMETIC and "float" not in kinds and "decimal" not in kinds:
         return made
     return Call(made.function, bare)
+
+
+def _with_clock(made: Call, schema: pa.Schema) -> Call:
+    """A date that is moved by hours or less, as a timestamp."""
+    moving = [argument for argument in made.arguments if isinstance(argument, Literal) and _has_clock(argument)]
+    if not moving:
+        return made
+    return Call(
+        made.function,
+        tuple(
+            Cast(argument, pa.timestamp("us")) if pa.types.is_date(expr_type(argument, schema)) else argument
+            for argument in made.arguments
+        ),
+    )
+
+
+def _has_clock(literal: Literal) -> bool:
+    is_interval = pa.types.is_interval(literal.type) and literal.value is not None
+    return is_interval and literal.value[2] % _DAY_NANOS != 0
 
 
 def _kind(type_: pa.DataType) -> str:

@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from qcore.expression import Call, Expr, Literal, call, column_names
-from qcore.functions import PARTS, is_aggregate, is_known
+from qcore.dialect import QCORE, Dialect
+from qcore.expression import Call, Case, Cast, Expr, Literal, call
+from qcore.frontends.substrait.dialect_functions import SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
+from qcore.functions import is_aggregate, is_known, part_name
 from qcore_ext.ground.status import PlanError
 
 _SAME_MEANING = {
@@ -32,6 +34,8 @@ _SAME_MEANING = {
     "log_e": "ln",
     "ceiling": "ceil",
     "nvl": "coalesce",
+    "to_char": "strftime",
+    "xor": "bitwise_xor",
     "ifnull": "coalesce",
 }
 _SAME_AGGREGATE = {
@@ -55,14 +59,41 @@ _SAME_AGGREGATE = {
 }
 # The column, made by readers of aggregates, of which GROUPING() takes bits.
 GROUPING_ID = "$grouping_id"
-_PARTS = {"dow": "day_of_week", "doy": "day_of_year", "years": "year", "months": "month", "days": "day"}
 
 
-def scalar_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
+def other_names() -> dict[str, str]:
+    """qcore's names of functions that Substrait, or DataFusion's SQL, calls otherwise."""
+    return dict(_SAME_MEANING)
+
+
+def scalar_call(name: str, arguments: tuple[Expr, ...], dialect: Dialect = QCORE) -> Expr:
     """The expression of a Substrait scalar function. PlanError names a function the engine has not."""
+    return _in_dialect(_plain_call(name, arguments), name, dialect)
+
+
+def _in_dialect(made: Expr, name: str, dialect: Dialect) -> Expr:
+    """The call with what the dialect means by it."""
+    if not isinstance(made, Call):
+        return made
+    function, arguments = made.function, made.arguments
+    if function == "log10" and name == "logb" and dialect.log_base == "e":
+        return Call("ln", arguments)
+    if function == "concat" and name == "concat" and dialect.concat_null == "null":
+        return Call("concat", tuple(map(_as_given, arguments)))
+    if function in ("like", "ilike") and len(arguments) == 2 and dialect.like_escape == "backslash":
+        return Call(function, (*arguments, Literal("\\", pa.string())))
+    if function == "day_of_week" and dialect.first_day_of_week == "one":
+        return call("add", made, 1)
+    return made
+
+
+def _plain_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
     special = _SPECIAL.get(name)
     if special is not None:
         return special(name, arguments)
+    made = dialect_call(name, arguments)
+    if made is not None:
+        return made
     own = _SAME_MEANING.get(name, name)
     if not is_known(own):
         raise PlanError(f"the function {name} is not supported yet")
@@ -90,25 +121,94 @@ def _flat(name: str, arguments: tuple[Expr, ...]) -> Expr:
 
 def _like(name: str, arguments: tuple[Expr, ...]) -> Expr:
     text, pattern, *escape = arguments
-    if escape and not (isinstance(escape[0], Literal) and escape[0].value in (None, "", "\\")):
-        raise PlanError(f"{name.upper()} with ESCAPE is not supported yet")
-    return Call(name, (text, pattern))
+    character = escape[0].value if escape and isinstance(escape[0], Literal) else None
+    if character == SIMILAR_ESCAPE and isinstance(pattern, Literal):
+        written = Literal(pattern.value.removeprefix(SIMILAR_PREFIX), pattern.type)
+        return Call("similar_to", (text, written))
+    if character in (None, ""):
+        return Call(name, (text, pattern))
+    return Call(name, (text, pattern, *escape))
 
 
 def _part(name: str, arguments: tuple[Expr, ...]) -> Expr:
     part, when = arguments
-    wanted = str(part.value).lower() if isinstance(part, Literal) else ""
-    wanted = _PARTS.get(wanted, wanted)
-    if wanted not in PARTS:
-        raise PlanError(f"the date part {wanted or part!r} is not supported yet; there are {', '.join(PARTS)}")
-    return Call(wanted, (when,))
+    if not isinstance(part, Literal):
+        raise PlanError("the part of a date must be a text literal")
+    return Call(part_name(str(part.value)), (when,))
 
 
 def _lower_unit(name: str, arguments: tuple[Expr, ...]) -> Expr:
     unit, when = arguments
     if not isinstance(unit, Literal):
         raise PlanError("the unit of date_trunc must be a text literal")
+    if isinstance(when, Cast) and pa.types.is_timestamp(when.to) and when.to.unit == "ns" and when.to.tz is None:
+        # The planner's nanoseconds do not reach beyond the years 1677 to 2262.
+        when = Cast(when.argument, pa.timestamp("us"), when.safe)
     return Call(name, (Literal(str(unit.value).lower(), pa.string()), when))
+
+
+def _log(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    """To the base 10 where none is given; it stands behind the number in Substrait, before it in SQL."""
+    return Call("log10" if len(arguments) == 1 else "log", arguments[::-1])
+
+
+def _matches_any_case(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    return Call("regexp_like", (*arguments, Literal("i", pa.string())))
+
+
+def _matches(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    return Call("regexp_like", arguments)
+
+
+def _negated(made: Callable[[str, tuple[Expr, ...]], Expr]) -> Callable[[str, tuple[Expr, ...]], Expr]:
+    return lambda name, arguments: Call("not", (made(name, arguments),))
+
+
+def _element(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    """(regexp_match(…))[1]: lists exist in no other expression."""
+    made, index = arguments
+    first = isinstance(index, Literal) and index.value == 1
+    if first and isinstance(made, Call) and made.function == "regexp_match":
+        return Call("regexp_match_first", made.arguments)
+    raise PlanError("elements of lists are not supported yet; split_part() and regexp_extract() give parts of text")
+
+
+def _pending_list(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    return Call(name, arguments)
+
+
+def _not_number(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    """nanvl(x, y): y where x is NaN."""
+    value, instead = arguments
+    return Case(((Call("is_nan", (value,)), instead),), value)
+
+
+def _overlay(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    text, new, start, *length = arguments
+    replaced = length[0] if length else Call("length", (new,))
+    before = call("left", text, call("greatest", call("subtract", start, 1), 0))
+    return call("concat", before, new, call("substring", text, call("add", start, replaced)))
+
+
+def _to_date(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    when, *form = arguments
+    return Cast(Call("strptime", (when, *form)) if form else when, pa.date32())
+
+
+def _to_timestamp(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    """Text is read, in a format when there is one; numbers are seconds, or what the name says, since 1970."""
+    when, *form = arguments
+    if form:
+        return Call("strptime", (when, *form))
+    return Call(name, (when,))
+
+
+def _to_unixtime(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    return Cast(call("floor", Call("epoch", arguments[:1])), pa.int64())
+
+
+def _is_zero(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    return call("equal", arguments[0], 0)
 
 
 def _concat(name: str, arguments: tuple[Expr, ...]) -> Expr:
@@ -118,29 +218,14 @@ def _concat(name: str, arguments: tuple[Expr, ...]) -> Expr:
     return Call("concat", kept)
 
 
+def _as_given(argument: Expr) -> Expr:
+    """What _concat made of it, taken back."""
+    return argument.arguments[0] if isinstance(argument, Call) and argument.function == "coalesce" else argument
+
+
 def _between(name: str, arguments: tuple[Expr, ...]) -> Expr:
     value, low, high = arguments
     return Call("and", (Call("greater_equal", (value, low)), Call("less_equal", (value, high))))
-
-
-def _grouping_bits(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """What GROUPING() makes of a grouping id, which is never negative: there are no other operations on bits."""
-    value, operand = arguments
-    of_grouping = column_names(value) and all(column.startswith(GROUPING_ID) for column in column_names(value))
-    if not of_grouping or not isinstance(operand, Literal) or operand.value is None:
-        raise PlanError(f"the function {name} is not supported yet")
-    number = int(operand.value)
-    if name == "bitwise_shift_right":
-        return call("divide", call("subtract", value, call("modulo", value, 1 << number)), 1 << number)
-    parts = [
-        call("subtract", call("modulo", value, 2 << bit), call("modulo", value, 1 << bit))
-        for bit in range(number.bit_length())
-        if number >> bit & 1
-    ]
-    result: Expr = Literal(0, pa.int64())
-    for part in parts:
-        result = call("add", result, part)
-    return result
 
 
 _SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
@@ -153,6 +238,21 @@ _SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
     "date_trunc": _lower_unit,
     "concat": _concat,
     "between": _between,
-    "bitwise_and": _grouping_bits,
-    "bitwise_shift_right": _grouping_bits,
+    "logb": _log,
+    "regex_match": _matches,
+    "regex_imatch": _matches_any_case,
+    "regex_not_match": _negated(_matches),
+    "regex_not_imatch": _negated(_matches_any_case),
+    "array_element": _element,
+    "regexp_match": _pending_list,
+    "nanvl": _not_number,
+    "overlay": _overlay,
+    "to_date": _to_date,
+    "to_timestamp": _to_timestamp,
+    "to_timestamp_nanos": _to_timestamp,
+    "to_timestamp_micros": _to_timestamp,
+    "to_timestamp_millis": _to_timestamp,
+    "to_timestamp_seconds": _to_timestamp,
+    "to_unixtime": _to_unixtime,
+    "iszero": _is_zero,
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.dialect import QCORE, Dialect
 from qcore.frontends.substrait.relations import Parts, RelationReader
 from qcore.frontends.substrait.types import OWN_TYPES, top_level_names
 from qcore.naming import ColumnNames, NodeIds
@@ -81,9 +82,10 @@ def read_plan_message(
     schemas: Mapping[str, pa.Schema] | None = None,
     parts: Parts | None = None,
     naming: tuple[NodeIds, ColumnNames] | None = None,
+    dialect: Dialect = QCORE,
 ) -> PlanResult:
     """Read a Plan message. `parts` and `naming` are as RelationReader's: with them it becomes a part of another plan,
-    and columns keep the names they got.
+    and columns keep the names they got. `dialect` is what functions mean where engines differ.
     """
     roots = [part for part in message.relations if part.WhichOneof("rel_type") == "root"]
     if len(roots) != 1 and len(message.relations) != 1:
@@ -94,7 +96,7 @@ def read_plan_message(
             function = extension.extension_function
             functions[function.function_anchor] = function.name.partition(":")[0]
     by_datafusion = message.version.producer == "datafusion"
-    reader = RelationReader(functions, schemas, by_datafusion, parts, naming)
+    reader = RelationReader(functions, schemas, by_datafusion, parts, naming, dialect)
     reader.subtrees = [
         part.rel if part.WhichOneof("rel_type") == "rel" else None for part in message.relations
     ]

@@ -12,7 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Call, Cast, Column, Expr, Literal, col, conjuncts, lit, same
+from qcore.dialect import QCORE, Dialect
+from qcore.expression import (
+    Call,
+    Cast,
+    Column,
+    Expr,
+    Literal,
+    col,
+    conjuncts,
+    lit,
+    same,
+)
 from qcore.frontends.substrait.dropped import (
     FETCH_COUNT,
     FETCH_OFFSET,
@@ -72,7 +83,7 @@ class RelationReader(JoinRelations):
     """Reads the relations of one plan.
 
     `functions` are names by anchor, `schemas` the tables there are, `parts` plans that stand for some of them. Plans
-    that become one share their `naming`.
+    that become one share their `naming`. `dialect` is what functions mean where engines differ.
     """
 
     def __init__(
@@ -82,13 +93,14 @@ class RelationReader(JoinRelations):
         by_datafusion: bool = False,
         parts: Parts | None = None,
         naming: tuple[NodeIds, ColumnNames] | None = None,
+        dialect: Dialect = QCORE,
     ) -> None:
         self.ids, self.names = naming or (NodeIds(), ColumnNames())
         self.schemas = schemas
         self.parts: Parts = parts or {}
         self.files: dict[str, list[str]] = {}
         self.by_datafusion = by_datafusion
-        self.expressions = ExpressionReader(functions, self._subquery)
+        self.expressions = ExpressionReader(functions, self._subquery, dialect)
         self._readers: dict[str, Callable[[Any], Relation]] = {
             "read": self._read,
             "project": self._project,

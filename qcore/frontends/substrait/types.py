@@ -11,6 +11,7 @@ from qcore_ext.ground.status import PlanError
 
 # Type variations of DataFusion's producer; Substrait itself has neither unsigned integers nor layouts.
 _UNSIGNED = 1
+_DURATION = 1
 _LARGE = 1
 _VIEW = 2
 
@@ -45,6 +46,8 @@ def read_type(message: Any) -> pa.DataType:
     kind = message.WhichOneof("kind")
     if kind in _INTEGERS:
         return _INTEGERS[kind][getattr(message, kind).type_variation_reference == _UNSIGNED]
+    if kind == "interval_day" and message.interval_day.type_variation_reference == _DURATION:
+        return pa.duration(unit_of(message.interval_day.precision))
     if kind in _PLAIN:
         return _PLAIN[kind]
     if kind == "string":

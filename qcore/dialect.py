@@ -1,0 +1,86 @@
+"""Dialects: what SQL text means where engines differ. Floor P0. docs/SQL.md compares them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+_CHOICES = {
+    "division": ("integer", "float"),
+    "null_order": ("nulls_last", "nulls_first", "nulls_max", "nulls_min"),
+    "concat_null": ("skip", "null"),
+    "float_to_integer": ("round", "truncate"),
+    "log_base": ("ten", "e"),
+    "like_escape": ("none", "backslash"),
+    "first_day_of_week": ("zero", "one"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What SQL text means where engines differ; the defaults are qcore's own.
+
+    Attributes
+    ----------
+    division : {'integer', 'float'}
+        What `/` gives for two integers: 7 / 2 is 3 or 3.5. `//` is the integer quotient where `/` is not.
+    null_order : {'nulls_last', 'nulls_first', 'nulls_max', 'nulls_min'}
+        Where ORDER BY puts nulls when the query does not say; max and min: as if larger or smaller than every value.
+    concat_null : {'skip', 'null'}
+        concat(a, null): a, or null.
+    float_to_integer : {'round', 'truncate'}
+        cast(2.7 as int): 3 or 2; of decimals too.
+    log_base : {'ten', 'e'}
+        Of log(x).
+    like_escape : {'none', 'backslash'}
+        The escape character of a LIKE without ESCAPE.
+    first_day_of_week : {'zero', 'one'}
+        The number of Sunday in dayofweek(x) and extract(dow from x).
+    """
+
+    division: str = "integer"
+    null_order: str = "nulls_last"
+    concat_null: str = "skip"
+    float_to_integer: str = "round"
+    log_base: str = "ten"
+    like_escape: str = "none"
+    first_day_of_week: str = "zero"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value not in _CHOICES[field.name]:
+                raise ValueError(f"{field.name} is one of {', '.join(_CHOICES[field.name])}, not {value!r}")
+
+    @staticmethod
+    def named(dialect: Dialect | str | None) -> Dialect:
+        """A dialect by name: 'qcore', 'duckdb', 'postgresql' or 'spark'; one that is made passes through.
+
+        Raises
+        ------
+        ValueError
+            There is none of this name.
+        """
+        if isinstance(dialect, Dialect):
+            return dialect
+        if dialect is None:
+            return QCORE
+        if dialect not in DIALECTS:
+            raise ValueError(f"there is no dialect {dialect!r}; there are {', '.join(DIALECTS)}")
+        return DIALECTS[dialect]
+
+
+QCORE = Dialect()
+DIALECTS = {
+    "qcore": QCORE,
+    "duckdb": Dialect(division="float"),
+    "postgresql": Dialect(null_order="nulls_max", like_escape="backslash"),
+    "spark": Dialect(
+        division="float",
+        null_order="nulls_min",
+        concat_null="null",
+        float_to_integer="truncate",
+        log_base="e",
+        like_escape="backslash",
+        first_day_of_week="one",
+    ),
+}

@@ -1,0 +1,197 @@
+"""Functions of DuckDB, PostgreSQL and Spark that DataFusion's SQL does not know. Floor P2.
+
+qcore.frontends.sql registers them with the planner by name, number of arguments and fixed types; the planner converts
+arguments to those, and what is read here is built over the arguments as they were written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pyarrow as pa
+
+from qcore.expression import Call, Cast, Expr, Literal, call
+
+TEXT = pa.string()
+# The planner converts any value to text, so this takes all; the conversion is taken out again.
+ANY = pa.string_view()
+# Any number, likewise.
+NUMBER = pa.float64()
+INTEGER = pa.int64()
+DATE = pa.date32()
+STAMP = pa.timestamp("us")
+INTERVAL = pa.month_day_nano_interval()
+# LIKE with this escape character, which no text has, is what qcore.frontends.sql_text makes of SIMILAR TO.
+SIMILAR_ESCAPE = "\x01"
+# Before its pattern, for the planner takes a LIKE without wildcards for an equality.
+SIMILAR_PREFIX = "_"
+_NANOS = 1_000_000_000
+# time_bucket's bins begin at a Monday.
+BUCKET_ORIGIN = Literal(pa.scalar(946_857_600_000_000, STAMP).as_py(), STAMP)
+
+
+@dataclass(frozen=True)
+class DialectFunction:
+    """What the planner is told of a function, and what is made of a call."""
+
+    arguments: tuple[pa.DataType, ...]
+    result: pa.DataType
+    build: Callable[..., Expr]
+
+
+_INTERVAL_PART = re.compile(r"\s*(-?\d+(?:\.\d+)?) (year|mon|day|hour|min|sec)s?")
+_INTERVAL_UNITS = {
+    "year": (12, 0, 0), "mon": (1, 0, 0), "day": (0, 1, 0), "hour": (0, 0, 3600 * _NANOS), "min": (0, 0, 60 * _NANOS),
+    "sec": (0, 0, _NANOS),
+}  # fmt: skip
+
+
+def unwritten(argument: Expr) -> Expr:
+    """A number or an interval that the planner has made text, as it was; others stay."""
+    if not isinstance(argument, Literal) or not isinstance(argument.value, str):
+        return argument
+    if re.fullmatch(r"-?\d+", argument.value):
+        return Literal(int(argument.value), INTEGER)
+    if not re.fullmatch(rf"(?:{_INTERVAL_PART.pattern})+", argument.value):
+        return argument
+    total = [0, 0, 0]
+    for count, unit in _INTERVAL_PART.findall(argument.value):
+        total = [t + int(Decimal(count) * u) for t, u in zip(total, _INTERVAL_UNITS[unit], strict=True)]
+    return Literal(pa.MonthDayNano(total), INTERVAL)
+
+
+def unconverted(argument: Expr, wanted: pa.DataType) -> Expr:
+    """The argument as written: without the planner's conversion to ANY or NUMBER."""
+    if wanted == ANY:
+        while isinstance(argument, Cast) and pa.types.is_string(_plain(argument.to)):
+            argument = argument.argument
+    elif wanted == NUMBER:
+        if isinstance(argument, Cast) and argument.to == NUMBER:
+            return argument.argument
+        if isinstance(argument, Literal) and isinstance(argument.value, float) and argument.value.is_integer():
+            return Literal(int(argument.value), INTEGER)
+    return argument
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    return TEXT if pa.types.is_string_view(type_) or pa.types.is_large_string(type_) else type_
+
+
+def _call(name: str) -> Callable[..., Expr]:
+    return lambda *arguments: Call(name, arguments)
+
+
+def _interval(months: int, days: int, nanos: int) -> Callable[[Expr], Expr]:
+    unit = Literal(pa.MonthDayNano([months, days, nanos]), INTERVAL)
+    return lambda count: call("multiply", unit, count)
+
+
+def _sha2(value: Expr, bits: Expr) -> Expr:
+    return Call(f"sha{bits.value or 256}" if isinstance(bits, Literal) else "sha256", (value,))
+
+
+def _days_between(late: Expr, early: Expr) -> Expr:
+    return call("date_diff", "day", early, late)
+
+
+def _add_months(when: Expr, count: Expr) -> Expr:
+    return call("add", Cast(when, DATE), _interval(1, 0, 0)(count))
+
+
+def _named(pattern: str) -> Callable[[Expr], Expr]:
+    return lambda when: call("strftime", when, pattern)
+
+
+def _spark_day_of_week(when: Expr) -> Expr:
+    return call("add", Call("day_of_week", (when,)), 1)
+
+
+# Name and number of arguments.
+DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
+    ("sign", 1): DialectFunction((NUMBER,), NUMBER, _call("sign")),
+    ("mod", 2): DialectFunction((NUMBER, NUMBER), NUMBER, _call("modulo")),
+    ("ceiling", 1): DialectFunction((NUMBER,), NUMBER, _call("ceil")),
+    ("isinf", 1): DialectFunction((NUMBER,), pa.bool_(), _call("is_infinite")),
+    ("isfinite", 1): DialectFunction((NUMBER,), pa.bool_(), _call("is_finite")),
+    ("xor", 2): DialectFunction((INTEGER, INTEGER), INTEGER, _call("bitwise_xor")),
+    ("len", 1): DialectFunction((TEXT,), INTEGER, _call("length")),
+    ("strlen", 1): DialectFunction((ANY,), INTEGER, _call("octet_length")),
+    ("ucase", 1): DialectFunction((TEXT,), TEXT, _call("upper")),
+    ("lcase", 1): DialectFunction((TEXT,), TEXT, _call("lower")),
+    ("prefix", 2): DialectFunction((TEXT, TEXT), pa.bool_(), _call("starts_with")),
+    ("suffix", 2): DialectFunction((TEXT, TEXT), pa.bool_(), _call("ends_with")),
+    ("startswith", 2): DialectFunction((TEXT, TEXT), pa.bool_(), _call("starts_with")),
+    ("endswith", 2): DialectFunction((TEXT, TEXT), pa.bool_(), _call("ends_with")),
+    ("unicode", 1): DialectFunction((TEXT,), INTEGER, _call("ascii")),
+    ("ord", 1): DialectFunction((TEXT,), INTEGER, _call("ascii")),
+    ("sha1", 1): DialectFunction((ANY,), TEXT, _call("sha1")),
+    ("sha", 1): DialectFunction((ANY,), TEXT, _call("sha1")),
+    ("sha2", 2): DialectFunction((ANY, INTEGER), TEXT, _sha2),
+    **{
+        (name, 1): DialectFunction((ANY,), TEXT, _call(name)) for name in ("sha224", "sha256", "sha384", "sha512")
+    },
+    ("base64", 1): DialectFunction((ANY,), TEXT, lambda value: call("encode", value, "base64")),
+    ("to_base64", 1): DialectFunction((ANY,), TEXT, lambda value: call("encode", value, "base64")),
+    ("unbase64", 1): DialectFunction((TEXT,), pa.binary(), lambda value: call("decode", value, "base64")),
+    ("from_base64", 1): DialectFunction((TEXT,), pa.binary(), lambda value: call("decode", value, "base64")),
+    ("regexp_matches", 2): DialectFunction((TEXT, TEXT), pa.bool_(), _call("regexp_like")),
+    ("regexp_matches", 3): DialectFunction((TEXT, TEXT, TEXT), pa.bool_(), _call("regexp_like")),
+    ("regexp_full_match", 2): DialectFunction((TEXT, TEXT), pa.bool_(), _call("regexp_full_match")),
+    ("regexp_full_match", 3): DialectFunction((TEXT, TEXT, TEXT), pa.bool_(), _call("regexp_full_match")),
+    ("regexp_extract", 2): DialectFunction((TEXT, TEXT), TEXT, _call("regexp_extract")),
+    ("regexp_extract", 3): DialectFunction((TEXT, TEXT, INTEGER), TEXT, _call("regexp_extract")),
+    ("regexp_extract", 4): DialectFunction((TEXT, TEXT, INTEGER, TEXT), TEXT, _call("regexp_extract")),
+    ("strftime", 2): DialectFunction((ANY, TEXT), TEXT, _call("strftime")),
+    ("strptime", 2): DialectFunction((TEXT, TEXT), STAMP, _call("strptime")),
+    ("try_strptime", 2): DialectFunction((TEXT, TEXT), STAMP, _call("try_strptime")),
+    ("date_diff", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("date_diff")),
+    ("datediff", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("date_diff")),
+    ("datediff", 2): DialectFunction((ANY, ANY), INTEGER, _days_between),
+    ("date_add", 2): DialectFunction((ANY, ANY), STAMP, lambda when, by: call("add", when, unwritten(by))),
+    ("date_sub", 2): DialectFunction((ANY, ANY), STAMP, lambda when, by: call("subtract", when, unwritten(by))),
+    ("add_months", 2): DialectFunction((ANY, INTEGER), DATE, _add_months),
+    ("last_day", 1): DialectFunction((ANY,), DATE, _call("last_day")),
+    ("age", 2): DialectFunction((ANY, ANY), INTERVAL, _call("age")),
+    ("time_bucket", 2): DialectFunction(
+        (ANY, ANY), STAMP, lambda width, when: call("date_bin", unwritten(width), when, BUCKET_ORIGIN)
+    ),
+    ("monthname", 1): DialectFunction((ANY,), TEXT, _named("%B")),
+    ("dayname", 1): DialectFunction((ANY,), TEXT, _named("%A")),
+    ("epoch", 1): DialectFunction((ANY,), NUMBER, _call("epoch")),
+    **{
+        (name, 1): DialectFunction((ANY,), INTEGER, _call(part))
+        for name, part in {
+            "year": "year", "quarter": "quarter", "month": "month", "week": "week", "weekofyear": "week",
+            "day": "day", "dayofmonth": "day", "dayofweek": "day_of_week", "isodow": "iso_day_of_week",
+            "dayofyear": "day_of_year", "isoyear": "iso_year", "hour": "hour", "minute": "minute", "second": "second",
+            "millisecond": "millisecond", "microsecond": "microsecond", "decade": "decade", "century": "century",
+            "millennium": "millennium",
+        }.items()
+    },
+    **{
+        (name, 1): DialectFunction((INTEGER,), INTERVAL, _interval(*unit))
+        for name, unit in {
+            "to_years": (12, 0, 0), "to_months": (1, 0, 0), "to_weeks": (0, 7, 0), "to_days": (0, 1, 0),
+            "to_hours": (0, 0, 3600 * _NANOS), "to_minutes": (0, 0, 60 * _NANOS), "to_seconds": (0, 0, _NANOS),
+        }.items()
+    },
+}  # fmt: skip
+NAMES = {name for name, _ in DIALECT_FUNCTIONS}
+# Names that come with several numbers of arguments: a call says how many, for the planner knows one a name.
+OVERLOADED = {name for name, _ in DIALECT_FUNCTIONS if sum(other == name for other, _ in DIALECT_FUNCTIONS) > 1}
+
+
+def planner_name(name: str, n_arguments: int) -> str:
+    """The name that the planner knows the function by."""
+    return f"{name}/{n_arguments}" if name in OVERLOADED else name
+
+
+def dialect_call(name: str, arguments: tuple[Expr, ...]) -> Expr | None:
+    """What a call of this name becomes; None when it is no function of this table."""
+    known = DIALECT_FUNCTIONS.get((name.partition("/")[0], len(arguments)))
+    if known is None:
+        return None
+    return known.build(*map(unconverted, arguments, known.arguments))

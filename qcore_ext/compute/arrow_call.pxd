@@ -1,0 +1,18 @@
+"""Steps that a Python function computes over Arrow arrays, for the functions that have no kernel. Floor E2.
+
+Such a step has a program of its own for its arguments and no arguments in the program it stands in: to that program it
+is a column of the batch, computed when first asked for. Asked for all rows, it is computed once for the whole batch,
+for below some 64K rows a call waiting for the GIL makes two threads slower than one; asked for few, for those alone.
+The function raises for a row it cannot compute; the others are then computed without it, and the row is marked.
+"""
+
+from libc.stdint cimport int64_t
+
+from qcore_ext.compute.kernel cimport ArrowCall, Frame, Step
+
+
+# step.p0 is the call's number among frame.calls.
+cdef int arrow_kernel(const Step* step, Frame* frame) except -1 nogil
+# Raise what the function raises for this row of the vector.
+cdef int arrow_raise(const Step* step, Frame* frame, int64_t row) except -1 nogil
+cdef void arrow_call_drop(ArrowCall* call) noexcept nogil

@@ -1,0 +1,162 @@
+"""Steps that a Python function computes over Arrow arrays, for the functions that have no kernel. Floor E2."""
+
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.kernel cimport (
+    ERROR_ARGUMENT, ArrowCall, Frame, Register, Step, frame_fail, frame_validity, result,
+)
+from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_take, batch_unref
+from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.column cimport (
+    Column, Vector, column_heap, column_load, column_load_narrow, column_ref, column_unref,
+)
+from qcore_ext.data.schema cimport phys_width, type_equal, type_name
+from qcore_ext.ground.bitmap cimport bit_clear, is_valid
+from qcore_ext.ground.memory cimport Buffer, Owner, buffer_new, buffer_unref, owner_list_add, owner_list_new
+from qcore_ext.ground.stats cimport wall_nanos
+
+from qcore_ext.ground.status import ExecutionError
+
+cdef enum:
+    # Below one row in so many that count, only those are computed.
+    SPARSE_FACTOR = 6
+
+
+cdef void arrow_call_drop(ArrowCall* call) noexcept nogil:
+    batch_unref(call.batch)
+    column_unref(call.column)
+    call.batch = NULL
+    call.column = NULL
+
+
+cdef int keep_bytes(Frame* frame, const Column* column) except -1 nogil:
+    """Strings of the column may be pointed at until the frame drops its heaps."""
+    if frame.heaps == NULL:
+        frame.heaps = owner_list_new()
+    return owner_list_add(frame.heaps, column_heap(column))
+
+
+cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL with gil:
+    """The step's values for all rows of a batch without selection. Raises when the function does."""
+    cdef ArrowCall* call = &frame.calls[step.p0]
+    cdef int64_t began = wall_nanos()
+    cdef PyBatch made
+    arguments = (<object> call.arguments).project_batch(PyBatch.wrap(batch))
+    made = PyBatch.from_arrow((<object> call.function)(arguments))
+    if made.batch.n_rows != batch.n_rows or made.batch.n_columns != 1:
+        raise ExecutionError(
+            f"{step.name.decode()} gave {made.batch.n_columns} columns of {made.batch.n_rows} rows for {batch.n_rows}"
+        )
+    if not type_equal(&made.batch.schema.fields[0].type, &step.type):
+        given = type_name(&made.batch.schema.fields[0].type)
+        raise ExecutionError(f"{step.name.decode()} gave {given} instead of {type_name(&step.type)}")
+    if frame.stats != NULL:
+        frame.stats.arrow_calls += 1
+        frame.stats.arrow_rows += batch.n_rows
+        frame.stats.arrow_wall_nanos += wall_nanos() - began
+    keep_bytes(frame, made.batch.columns[0])
+    return column_ref(made.batch.columns[0])
+
+
+cdef bint try_computed(const Step* step, Frame* frame, Batch* batch, Column** out) except -1 nogil:
+    """False, and nothing in `out`, when the function fails for some row."""
+    with gil:
+        try:
+            out[0] = computed(step, frame, batch)
+        except ExecutionError:
+            return False
+    return True
+
+
+cdef Batch* rows_of(Frame* frame, int64_t first, int64_t n) except NULL nogil:
+    """Rows first..first+n of the vector as a batch, to be used up before the frame moves on."""
+    cdef Buffer* rows
+    cdef Batch* batch
+    cdef int64_t i
+    if frame.rows != NULL:
+        return batch_take(frame.batch, frame.rows + first, n, NULL, frame.account)
+    rows = buffer_new(frame.account, n * sizeof(uint32_t))
+    try:
+        for i in range(n):
+            (<uint32_t*> rows.data)[i] = <uint32_t> (frame.start + first + i)
+        batch = batch_take(frame.batch, <const uint32_t*> rows.data, n, <Owner*> rows, frame.account)
+    finally:
+        buffer_unref(rows)
+    return batch
+
+
+cdef int compute_batch(const Step* step, Frame* frame) except -1 nogil:
+    """The column of the frame's whole batch, into the call."""
+    cdef ArrowCall* call = &frame.calls[step.p0]
+    cdef Batch* whole
+    cdef int64_t i
+    arrow_call_drop(call)
+    whole = batch_new(frame.batch.schema, frame.batch.n_rows)
+    try:
+        for i in range(frame.batch.n_columns):
+            whole.columns[i] = column_ref(frame.batch.columns[i])
+        try_computed(step, frame, whole, &call.column)
+    finally:
+        batch_unref(whole)
+    call.batch = batch_ref(frame.batch)
+    return 0
+
+
+cdef int compute_rows(const Step* step, Frame* frame, int64_t first, int64_t n) except -1 nogil:
+    """Rows of the vector into the register; where the function fails, in halves down to the rows it fails for."""
+    cdef Register* out = result(step, frame)
+    cdef int64_t width = phys_width(step.type.phys)
+    cdef Column* column = NULL
+    cdef Batch* batch
+    cdef Vector vector
+    cdef bint good
+    cdef int64_t i
+    batch = rows_of(frame, first, n)
+    try:
+        good = try_computed(step, frame, batch, &column)
+    finally:
+        batch_unref(batch)
+    if not good:
+        memset(out.own_values + first * width, 0, n * width)
+        if n == 1:
+            return frame_fail(frame, step, first, ERROR_ARGUMENT)
+        compute_rows(step, frame, first, n >> 1)
+        return compute_rows(step, frame, first + (n >> 1), n - (n >> 1))
+    try:
+        column_load(column, 0, NULL, n, frame.calls[step.p0].scratch, &vector)
+        memcpy(out.own_values + first * width, vector.values, n * width)
+        if vector.validity != NULL:
+            for i in range(n):
+                if not is_valid(vector.validity, i):
+                    bit_clear(frame_validity(frame, step), first + i)
+    finally:
+        column_unref(column)
+    return 0
+
+
+cdef int arrow_kernel(const Step* step, Frame* frame) except -1 nogil:
+    cdef ArrowCall* call = &frame.calls[step.p0]
+    cdef Batch* batch = frame.batch
+    cdef Register* out = result(step, frame)
+    cdef Vector vector
+    if call.batch != batch and (frame.rows == NULL or (
+        batch.selection != NULL and batch.n_selected * SPARSE_FACTOR >= batch.n_rows
+    )):
+        compute_batch(step, frame)
+    if call.batch != batch or call.column == NULL:
+        return compute_rows(step, frame, 0, frame.n)
+    column_load_narrow(call.column, frame.start, frame.rows, frame.n, call.scratch, &vector)
+    out.phys = vector.phys
+    out.values = vector.values
+    out.validity = vector.validity
+    return 0
+
+
+cdef int arrow_raise(const Step* step, Frame* frame, int64_t row) except -1 nogil:
+    cdef Batch* batch = rows_of(frame, row, 1)
+    try:
+        column_unref(computed(step, frame, batch))
+    finally:
+        batch_unref(batch)
+    return 0

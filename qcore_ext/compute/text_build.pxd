@@ -1,0 +1,6 @@
+"""Kernels that make text of pieces and repetitions: padding, reversal, parts between delimiters. Floor E2."""
+
+from qcore_ext.compute.kernel cimport Step
+
+
+cdef bint text_build_bind(Step* step, str name, dict options) except -1

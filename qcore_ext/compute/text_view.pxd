@@ -1,0 +1,67 @@
+"""Strings read by characters, and views of new ones: what kernels of text share. Floor E2."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.kernel cimport Frame, frame_arena
+from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView
+from qcore_ext.ground.memory cimport arena_take
+
+
+cdef inline void view_set(StringView* view, const char* text, int64_t length) noexcept nogil:
+    """A view of `text`, which lives on elsewhere unless it is short enough to be held in place."""
+    memset(view, 0, sizeof(StringView))
+    view.length = <uint32_t> length
+    if length <= VIEW_INLINE_BYTES:
+        memcpy(view.prefix, text, length)
+    else:
+        memcpy(view.prefix, text, 4)
+        view.pointer = <char*> text
+
+
+cdef inline bint continues(char byte) noexcept nogil:
+    """Whether the byte is inside a UTF-8 character."""
+    return (<uint8_t> byte & 0xC0) == 0x80
+
+
+cdef inline int64_t characters(const char* text, int64_t length) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t count = 0
+    for i in range(length):
+        count += not continues(text[i])
+    return count
+
+
+cdef inline int64_t forward(const char* text, int64_t length, int64_t at, int64_t count) noexcept nogil:
+    """The byte `count` characters behind byte `at`, at most `length`."""
+    while count > 0 and at < length:
+        at += 1
+        while at < length and continues(text[at]):
+            at += 1
+        count -= 1
+    return at
+
+
+cdef inline int64_t backward(const char* text, int64_t at, int64_t count) noexcept nogil:
+    """The byte `count` characters before byte `at`, at least 0."""
+    while count > 0 and at > 0:
+        at -= 1
+        while at > 0 and continues(text[at]):
+            at -= 1
+        count -= 1
+    return at
+
+
+cdef inline char* view_new(Frame* frame, StringView* view, int64_t length) except NULL nogil:
+    """Room for a string of `length` bytes behind a view whose prefix view_seal sets."""
+    memset(view, 0, sizeof(StringView))
+    view.length = <uint32_t> length
+    if length <= VIEW_INLINE_BYTES:
+        return view.prefix
+    view.pointer = <char*> arena_take(frame_arena(frame), length)
+    return view.pointer
+
+
+cdef inline void view_seal(StringView* view) noexcept nogil:
+    if view.length > VIEW_INLINE_BYTES:
+        memcpy(view.prefix, view.pointer, 4)

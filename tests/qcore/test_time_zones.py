@@ -1,0 +1,142 @@
+"""Timestamps of time zones: parts, truncation, casts and sums by a clock of the zone, against zoneinfo. SPEC Q3."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from expression_table import evaluate
+
+import qcore
+from qcore import col, lit
+from qcore.expression import Expr, call
+
+ZONES = ["Europe/Paris", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "UTC", "+05:30"]
+UTC = dt.UTC
+HOUR = dt.timedelta(hours=1)
+
+
+def zone_of(name: str) -> dt.tzinfo:
+    return dt.timezone(dt.timedelta(hours=5, minutes=30)) if name == "+05:30" else ZoneInfo(name)
+
+
+def instants() -> list[dt.datetime | None]:
+    """Some through the years, and each half hour around the changes of clocks in 2024; one null."""
+    found: list[dt.datetime | None] = [
+        dt.datetime(1995 + i, 1 + i % 12, 1 + i % 28, i % 24, 7, 9, 123_000, tzinfo=UTC) for i in range(30)
+    ]
+    for start in (dt.datetime(2024, 3, 30, 12), dt.datetime(2024, 10, 26, 12), dt.datetime(2024, 11, 2, 22)):
+        found += [start.replace(tzinfo=UTC) + i * HOUR / 2 for i in range(60)]
+    return [*found, None]
+
+
+def values_of(zone: str, expr: Expr) -> list[Any]:
+    batch = pa.record_batch({"w": pa.array(instants(), pa.timestamp("us", zone))})
+    return evaluate(batch, expr).column(0).to_pylist()
+
+
+PARTS: dict[str, Callable[[dt.datetime], int]] = {
+    "year": lambda local: local.year,
+    "month": lambda local: local.month,
+    "day": lambda local: local.day,
+    "hour": lambda local: local.hour,
+    "minute": lambda local: local.minute,
+    "iso_day_of_week": lambda local: local.isoweekday(),
+    "day_of_year": lambda local: local.timetuple().tm_yday,
+    "week": lambda local: local.isocalendar().week,
+    "millisecond": lambda local: local.second * 1000 + local.microsecond // 1000,
+}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_parts_are_of_local_time(zone: str) -> None:
+    for part, of in PARTS.items():
+        expected = [None if when is None else of(when.astimezone(zone_of(zone))) for when in instants()]
+        assert values_of(zone, call(part, col("w"))) == expected, part
+    seconds = [None if when is None else when.timestamp() for when in instants()]
+    assert values_of(zone, call("epoch", col("w"))) == seconds
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_casts_are_to_local_time(zone: str) -> None:
+    locals_ = [None if when is None else when.astimezone(zone_of(zone)).replace(tzinfo=None) for when in instants()]
+    assert values_of(zone, col("w").cast(pa.timestamp("us"))) == locals_
+    assert values_of(zone, col("w").cast(pa.date32())) == [local and local.date() for local in locals_]
+    assert values_of(zone, col("w").cast(pa.time64("us"))) == [local and local.time() for local in locals_]
+    # Another zone shows another clock, of the same instant.
+    assert values_of(zone, col("w").cast(pa.timestamp("us", "Asia/Tokyo"))) == instants()
+
+
+def test_text_has_the_offset() -> None:
+    winter, summer = dt.datetime(2024, 1, 1, 12, 0, 0, 500_000, UTC), dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
+    for zone, expected in {
+        "Europe/Paris": ["2024-01-01 13:00:00.5+01", "2024-07-01 14:00:00+02"],
+        "Asia/Kolkata": ["2024-01-01 17:30:00.5+05:30", "2024-07-01 17:30:00+05:30"],
+        "America/New_York": ["2024-01-01 07:00:00.5-05", "2024-07-01 08:00:00-04"],
+        "UTC": ["2024-01-01 12:00:00.5+00", "2024-07-01 12:00:00+00"],
+    }.items():
+        batch = pa.record_batch({"w": pa.array([winter, summer], pa.timestamp("us", zone))})
+        assert evaluate(batch, col("w").cast(pa.string())).column(0).to_pylist() == expected
+
+
+@pytest.mark.parametrize("zone", ZONES[:4])
+def test_local_time_as_an_instant(zone: str) -> None:
+    """One that a clock shows twice is the later; one that it skips is moved on by as much as it skips."""
+    local = [when and when.replace(tzinfo=None) for when in instants()]
+    batch = pa.record_batch({"w": pa.array(local, pa.timestamp("us"))})
+    got = evaluate(batch, col("w").cast(pa.timestamp("us", zone))).column(0).to_pylist()
+
+    def instant(when: dt.datetime) -> dt.datetime:
+        here = ZoneInfo(zone)
+        early, late = (when.replace(tzinfo=here, fold=fold).astimezone(UTC) for fold in (0, 1))
+        # In a gap, fold 0 takes the offset of before, which moves on.
+        return late if late.astimezone(here).replace(tzinfo=None) == when else early
+
+    assert [when and when.astimezone(UTC) for when in got] == [when and instant(when) for when in local]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Paris", "America/New_York", "Asia/Kolkata"])
+def test_truncation_is_of_local_time(zone: str) -> None:
+    def start_of_day(when: dt.datetime) -> dt.datetime:
+        return when.astimezone(ZoneInfo(zone)).replace(hour=0, minute=0, second=0, microsecond=0)
+
+    def start_of_month(when: dt.datetime) -> dt.datetime:
+        return start_of_day(when).replace(day=1)
+
+    for unit, start in {"day": start_of_day, "month": start_of_month}.items():
+        expected = [when and start(when) for when in instants()]
+        assert values_of(zone, call("date_trunc", lit(unit), col("w"))) == expected
+
+
+def test_months_and_days_move_the_clock_and_hours_the_instant() -> None:
+    zone = "Europe/Paris"
+    interval = pa.month_day_nano_interval()
+    before = dt.datetime(2024, 3, 30, 12, tzinfo=ZoneInfo(zone))
+    batch = pa.record_batch({"w": pa.array([before], pa.timestamp("us", zone))})
+    moved = {
+        (0, 1, 0): dt.datetime(2024, 3, 31, 12, tzinfo=ZoneInfo(zone)),
+        (1, 0, 0): dt.datetime(2024, 4, 30, 12, tzinfo=ZoneInfo(zone)),
+        (0, 0, 24 * 3600 * 10**9): dt.datetime(2024, 3, 31, 13, tzinfo=ZoneInfo(zone)),
+        (0, 1, 3600 * 10**9): dt.datetime(2024, 3, 31, 13, tzinfo=ZoneInfo(zone)),
+    }
+    for by, expected in moved.items():
+        assert evaluate(batch, col("w") + lit(pa.MonthDayNano(by), interval)).column(0).to_pylist() == [expected]
+    back = evaluate(batch, col("w") - lit(pa.MonthDayNano((0, 0, 3600 * 10**9)), interval)).column(0).to_pylist()
+    assert back == [before - HOUR]
+
+
+def test_in_sql() -> None:
+    table = pa.table({"w": pa.array(instants(), pa.timestamp("us", "Europe/Paris")), "v": range(len(instants()))})
+    query = "select cast(w as date) as d, extract(hour from w) as h, count(*) as n, min(v) as v from t group by 1, 2"
+    expected: dict[Any, list[int]] = {}
+    for v, when in enumerate(instants()):
+        local = when and when.astimezone(ZoneInfo("Europe/Paris"))
+        expected.setdefault((local and local.date(), local and local.hour), []).append(v)
+    got = qcore.sql(query, {"t": table}).to_arrow().to_pylist()
+    assert {(row["d"], row["h"]): (row["n"], row["v"]) for row in got} == {
+        key: (len(values), min(values)) for key, values in expected.items()
+    }
