@@ -23,8 +23,7 @@ def explain_difference(declared, given):
     """What is wrong with a stream's columns, or None: names and types must be the declared ones, in order."""
     for i, name in enumerate(declared.names):
         if name not in given.names:
-            there = ", ".join(map(repr, given.names))
-            return f"column {name!r} ({declared.types[i]}) is missing; it has {there}"
+            return f"column {name!r} is missing; it has {', '.join(map(repr, given.names))}"
         if given.types[given.names.index(name)] != declared.types[i]:
             return f"column {name!r} is {given.types[given.names.index(name)]}, the scan declares {declared.types[i]}"
     extra = [name for name in given.names if name not in declared.names]

@@ -39,6 +39,8 @@ cdef class SpoolRead(Operator):
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         cdef QueueAnswer answer = self.spool.next(self.reader, out, token)
         if answer == QUEUE_DONE:
+            if out[0].schema != self.output_schema:
+                self.set_output_schema(out[0].schema)       # writers need not agree on one (SPEC D6)
             return OUTPUT
         if answer == QUEUE_WAIT:
             self.blocked_reason = WAIT_FOR_PRODUCER
