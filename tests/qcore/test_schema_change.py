@@ -352,11 +352,13 @@ def check(operator: str, source: Changing, widest: pa.Schema, drivers: int) -> N
     assert_same_rows(actual.select(expected.column_names), expected, ordered=is_sorted)
 
 
-# Drivers in turn, so that each operator meets each kind of change with one driver or with several.
+# Drivers in turn, so that each operator meets each kind of change with one driver or with several; kinds of joins share
+# the changes out among them.
 CASES = [
     (operator, change, 1 + 2 * ((i + j) % 2))
     for i, operator in enumerate(OPERATORS)
     for j, change in enumerate(CHANGES)
+    if not operator.startswith("Hash") or (i + j // 2) % 2 == 0
 ]
 
 
@@ -384,10 +386,10 @@ def test_what_goes_past_the_declared_schema(operator: str, change: str, drivers:
         check(operator, source, widest, drivers)
 
 
-@pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_types_in_conflict_are_refused(operator: str, drivers: int) -> None:
+def test_types_in_conflict_are_refused(operator: str) -> None:
     """D6: no type holds integers and text."""
+    drivers = 3
     first, second, _ = CONFLICT
     plan = OPERATORS[operator][0](
         PlanBuilder().source(Changing(first, first, second, drivers), on_schema_change="evolve")
