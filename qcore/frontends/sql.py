@@ -23,6 +23,7 @@ from qcore.frontends.pushed_filters import filters_one_row_aggregate
 from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import without_in_subqueries
+from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_windows import mark_windows
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.frontends.substrait.join_relations import NULL_AWARE
@@ -30,8 +31,8 @@ from qcore.frontends.substrait.plan import PlanResult, messages_within, parse_pl
 from qcore.frontends.substrait.relations import GROUPING_SET
 from qcore.frontends.substrait.windows import MARKER
 from qcore.naming import ColumnNames, NodeIds
-from qcore.plan import PlanNode, RecursiveUnion, WorkingTable
-from qcore.schema import same_type, unknown
+from qcore.plan import PlanNode, RecursiveUnion, Unnest, WorkingTable
+from qcore.schema import same_type, unknown, unnest_schema
 from qcore.set_operations import make_set_operation, typed
 from qcore_ext.ground.status import PlanError
 
@@ -96,6 +97,8 @@ class _Planner:
             text, part = found
             if isinstance(part, Recursion):
                 self._add_recursion(part)
+            elif isinstance(part, Unnesting):
+                self._add_unnesting(part)
             else:
                 self._add_set_operation(part)
         return _checked_message(mark_windows(text), self.tables, self.dialect)
@@ -119,6 +122,22 @@ class _Planner:
 
         self.parts[part.table] = make
         columns = self._read(left, (NodeIds(), ColumnNames())).output_names
+        self._add_table(part.table, columns, make(NodeIds(), ColumnNames()).schema.types)
+
+    def _add_unnesting(self, part: Unnesting) -> None:
+        inner = self.message(part.query)
+
+        def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
+            read = self._read(inner, (ids, names))
+            columns = [read.plan.schema.names[read.output_names.index(name)] for name in part.lists]
+            lists = tuple((column, names.new(column)) for column in columns)
+            number = None if part.ordinality is None else names.new(part.ordinality)
+            schema = unnest_schema(read.plan.schema, lists, number)
+            return Unnest(ids.new(), schema, read.plan, lists, part.outer, number)
+
+        self.parts[part.table] = make
+        columns = self._read(inner, (NodeIds(), ColumnNames())).output_names
+        columns += [] if part.ordinality is None else [part.ordinality]
         self._add_table(part.table, columns, make(NodeIds(), ColumnNames()).schema.types)
 
     def _add_recursion(self, part: Recursion) -> None:

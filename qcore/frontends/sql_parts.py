@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qcore.frontends.sql_text import SET_OPERATORS, TAIL, CommonTable, Region, SqlText
+from qcore.frontends.sql_unnest import Unnesting, cut_unnest
 from qcore_ext.ground.status import PlanError
 
 
@@ -34,7 +35,7 @@ class SetOperation:
     right: str
 
 
-def cut_part(text: str, number: int) -> tuple[str, Recursion | SetOperation] | None:
+def cut_part(text: str, number: int) -> tuple[str, Recursion | SetOperation | Unnesting] | None:
     """The text with its first such construct replaced by a table, named after `number`, and the construct; None when
     there is none left. PlanError for a recursion that is no UNION.
     """
@@ -47,7 +48,7 @@ def cut_part(text: str, number: int) -> tuple[str, Recursion | SetOperation] | N
         for i in sql.level(region.main, region.end):
             if sql.is_word(i, "EXCEPT", "INTERSECT") and sql.is_word(i + 1, "ALL"):
                 return _set_operation(sql, region, i, number)
-    return None
+    return cut_unnest(sql, number)
 
 
 def _names_itself(sql: SqlText, table: CommonTable) -> bool:

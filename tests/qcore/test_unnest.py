@@ -261,3 +261,85 @@ def test_wrong_use_is_refused() -> None:
     }.items():
         with pytest.raises(qcore.PlanError, match=message):
             call()
+
+
+# --- SQL ---
+
+PEOPLE = pa.table(
+    {
+        "id": [1, 2, 3, 4],
+        "name": ["ann", "bob", "cyd", None],
+        "l": [[3, 1], [], None, [7, None, 3]],
+        "m": [["x"], ["y", "z"], None, ["w"]],
+        "Tags": [["p"], None, ["q", "r"], []],
+    }
+)
+QUERIES = [
+    "select id, unnest(l) as e from t",
+    "select unnest(l) from t",
+    "select id as k, name n, unnest(l) * 2 + 1 as e, unnest(m) as s from t where id <> 3",
+    "select *, unnest(l) as e from t",
+    "select distinct unnest(l) as e from t",
+    "select unnest(l) as e from t order by e desc nulls last limit 2",
+    "select e, count(*) as n, sum(id) as s from (select id, unnest(l) as e from t) where e > 1 group by e",
+    "select count(*) from (select unnest(l) from t)",
+    "with x as (select id, unnest(m) as s from t) select x.s, t.name from x join t on x.id = t.id",
+    "select name, unnest(array_agg(id)) as i from t group by name",
+    "select unnest(l) as e from t union all select id from t",
+    "select unnest(l) as e from t except select 3",
+    "select t.id, u.e from t, unnest(t.l) as u(e)",
+    "select id, e from t cross join unnest(l) as u(e) where e > 2 and t.id > 0",
+    "select u.e + t.id as s, t.name from t, unnest(l) u(e) where u.e is not null order by u.e, t.id",
+    "select a.id, u.e from (select id, l from t where id > 1) as a, unnest(a.l) as u(e)",
+    "select t.id, u.e from t left join unnest(t.l) as u(e) on true",
+    "select sum(u.e) from t, unnest(t.l) as u(e) group by t.name having sum(u.e) > 4",
+    "select id from t where id in (select unnest(l) from t)",
+    'select id, unnest("Tags") as tag from t',
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_sql(query: str, duck: Any) -> None:
+    """Q1, Q2: UNNEST in the select list and among the tables, against DuckDB."""
+    duck.register("t", PEOPLE)
+    expected = duck.sql(query).to_arrow_table()
+    session = qcore.Session(threads=2)
+    session.register("t", PEOPLE)
+    found = session.sql(query).to_arrow()
+    assert_same_rows(found, expected, ordered="order by" in query)
+    if "count(*) from" not in query and "sum(u.e) from" not in query:
+        assert found.column_names == expected.column_names
+
+
+def test_sql_with_ordinality() -> None:
+    """PostgreSQL's WITH ORDINALITY; DuckDB has it not."""
+    session = qcore.Session(threads=1)
+    session.register("t", PEOPLE)
+    query = "select t.id, u.e, u.n from t, unnest(t.l) with ordinality as u(e, n) order by t.id, u.n"
+    assert [tuple(row.values()) for row in session.sql(query).to_arrow().to_pylist()] == [
+        (1, 3, 1),
+        (1, 1, 2),
+        (4, 7, 1),
+        (4, None, 2),
+        (4, 3, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("select unnest(id) from t", "is int64; only lists and maps have elements"),
+        ("select unnest(nosuch) from t", "unknown column 'nosuch'"),
+        ("select id from t where unnest(l) > 1", "UNNEST stands in the select list or after FROM"),
+        ("select unnest(l, m) from t", "UNNEST takes one list or map"),
+        ("select unnest() from t", "UNNEST takes one list or map"),
+        ("select t.id from t join t as v on t.id = v.id, unnest(t.l) as u(e)", "after more than one table"),
+        ("select id from t, unnest(l) as u(a, b)", "UNNEST gives 1 column, not 2"),
+        ("select id from t right join unnest(l) as u(a) on true", "joined by a comma, CROSS JOIN or LEFT JOIN"),
+        ("select id from t left join unnest(l) as u(a) on a > 1", "takes ON TRUE"),
+    ],
+)
+def test_sql_that_is_refused(query: str, message: str) -> None:
+    """Bad input: a PlanError that says what."""
+    with pytest.raises(qcore.PlanError, match=message):
+        qcore.sql(query, {"t": PEOPLE})
