@@ -258,7 +258,7 @@ cdef class Driver:
         cdef Batch* wide
         if seat.widener == NULL:
             with gil:
-                widener = Widener((<Operator> seat.occupant).memory)
+                widener = Widener((<Operator> self.operators[at]).memory)
                 self.wideners.append(widener)
                 seat.widener = <PyObject*> widener
         (<Widener> seat.widener).aim(seat.pending.schema, seat.bound)

@@ -1,0 +1,84 @@
+"""Every named site of the engine made to fail, over a plan for every operator (SPEC D9).
+
+The error surfaces once, nothing is left (conftest.py looks after each test), nothing hangs, and the next query runs.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pyarrow as pa
+import pytest
+
+from operator_plans import CASES, LEFT, RIGHT, random_rows
+from qcore import PlanBuilder, QcoreError
+from qcore.task import Task
+from qcore_ext.ground.fault import SITES, Faults
+
+pytestmark = pytest.mark.timeout(120)
+
+# Passes tried of each site: the first ones, where things are set up, and some of the rest.
+FIRST = 2
+LATER = 1
+
+
+@cache
+def sources() -> tuple[pa.Table, pa.Table]:
+    rng = random.Random(11)
+    return random_rows(LEFT, 400, rng), random_rows(RIGHT, 80, rng)
+
+
+@cache
+def expected(name: str) -> pa.Table:
+    return CASES[name].expected(*sources())
+
+
+def run(name: str, drivers: int, site: str | None = None, nth: int = 1) -> Faults:
+    """Run the plan of a case under faults; the one injected is raised, once, and by the task."""
+    case = CASES[name]
+    left, right = sources()
+    plan = case.build(PlanBuilder().scan("l", source=left), PlanBuilder().scan("r", source=right)).build()
+    task = Task(plan, drivers=drivers, batch_rows=100)
+    faults = Faults(site, nth)
+    got: list[pa.RecordBatch] = []
+    failure = None
+    with faults:
+        try:
+            got += task.batches(timeout=60)
+        except QcoreError as error:
+            failure = str(error)
+    if failure is not None:
+        assert faults.fired, failure
+        assert "injected fault" in failure
+        assert failure.count("injected fault") == 1
+    else:
+        # It did not come, or too late to matter: whoever has enough stops the others. The answer is right then.
+        case.check(got, task.schema, expected(name))
+    return faults
+
+
+@pytest.mark.parametrize("drivers", [1, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_any_site_may_fail(name: str, drivers: int) -> None:
+    """D9, D8."""
+    passes = run(name, drivers).passes
+    rng = random.Random(drivers)
+    for site in SITES:
+        later = range(FIRST + 1, passes[site] + 1)
+        tried = [*range(1, min(FIRST, passes[site]) + 1), *rng.sample(later, min(LATER, len(later)))]
+        for nth in tried:
+            run(name, drivers, site, nth)
+    run(name, drivers)
+
+
+def test_every_site_is_passed_by_some_plan() -> None:
+    passed: set[str] = set()
+    for name in ("hash join full", "order by", "union all"):
+        passed |= {site for site, n in run(name, 2).passes.items() if n}
+    assert passed == set(SITES)
+
+
+def test_one_at_a_time() -> None:
+    with Faults("struct", 1 << 40), pytest.raises(RuntimeError, match="armed already"):
+        Faults("reserve").__enter__()
