@@ -79,8 +79,10 @@ cdef class TopN(Operator):
                         f"{schema.fields[i].name.decode()!r}; use OrderBy and Limit"
                     )
         try:
-            if self.rows != NULL:
+            if self.rows != NULL and self.rows.n_rows > 0:
                 held = self.widened_candidates(schema)
+            elif self.rows != NULL:
+                self.drop_candidates()
             self.set_input_schema(schema)
             self.set_output_schema(schema)
             self.prepare(schema)
@@ -268,7 +270,8 @@ cdef class TopN(Operator):
 
     cdef int finish(self) except -1 nogil:
         self.input_over = True
-        if self.rows != NULL:
+        # Batches without rows bring a schema and nothing to sort.
+        if self.rows != NULL and self.rows.n_rows > 0:
             self.shrink(True)
         return 0
 

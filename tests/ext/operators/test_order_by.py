@@ -215,6 +215,18 @@ def test_no_input_gives_no_row() -> None:
         assert run_chain([operator], [], None) == []
 
 
+@pytest.mark.parametrize("sizes", [[0], [0, 0], [0, 2, 0]])
+def test_batches_without_rows(sizes: list[int]) -> None:
+    """V6: a schema alone, before rows or without any."""
+    rows = pa.record_batch({"a": pa.array([2, 1], pa.int64()), "s": ["x", "y"]})
+    for operator in (
+        TopN("top", Account(), [("a", False, False)], 3),
+        OrderBy("order", Account(), [("a", False, False)], SortState(1)),
+    ):
+        got = run_chain([operator], [rows.slice(0, size) for size in sizes])
+        assert [row["a"] for batch in got for row in batch.to_pylist()] == ([1, 2] if 2 in sizes else [])
+
+
 def test_unknown_and_unordered_keys_are_plan_errors() -> None:
     table = pa.table({"k": [1], "n": pa.array([[1]]), "i": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
     cases = {"x": "cannot order by 'x': the columns are k, n, i", "n": "list|nested", "i": "no order"}
