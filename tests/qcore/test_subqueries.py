@@ -88,3 +88,12 @@ def test_limits_past_every_row(duck: duckdb.DuckDBPyConnection) -> None:
 def test_refused(query: str, message: str) -> None:
     with pytest.raises(qcore.PlanError, match=message):
         qcore.sql(query, {"t": T, "s": TABLES["without"]})
+
+
+def test_marks_of_several_joins_are_told_apart(duck: duckdb.DuckDBPyConnection) -> None:
+    """Two inputs that differ only in which of their marks they filter by are not one input computed once."""
+    duck.register("t", T)
+    duck.register("s", TABLES["without"])
+    part = "select id from t where (a in (select x from s) or id = 6) and (k in (select k from s) or id = 5) and {}"
+    query = f"{part.format('true')} union all {part.format('a in (select x from s)')}"
+    assert_same_rows(qcore.sql(query, {"t": T, "s": TABLES["without"]}, threads=2).to_arrow(), duck.sql(query))
