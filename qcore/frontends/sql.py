@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from qcore.data_types import common_type, plain
 from qcore.dialect import QCORE, Dialect
+from qcore.frontends.planner_errors import cleaned, plan_error
 from qcore.frontends.planner_text import FLOAT_FACTOR_SHOWN, planner_text
 from qcore.frontends.pushed_filters import filters_one_row_aggregate
 from qcore.frontends.sql_copy import copy_plan, read_copy
@@ -32,7 +33,7 @@ from qcore.frontends.substrait.relations import GROUPING_SET
 from qcore.frontends.substrait.windows import MARKER
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode, RecursiveUnion, Unnest, WorkingTable
-from qcore.schema import same_type, unknown, unnest_schema
+from qcore.schema import same_type, unnest_schema
 from qcore.set_operations import make_set_operation, typed
 from qcore_ext.ground.status import PlanError
 
@@ -236,7 +237,7 @@ def _optimized(
         except Exception as error:
             failed = _FAILED_RULE.search(str(error))
             if failed is None or failed.group(1) in without:
-                raise _plan_error(error, tables) from None
+                raise plan_error(error, tables) from None
             without = (*without, failed.group(1))
         context, frame = _resolved(text, tables, dialect, without)
 
@@ -262,14 +263,14 @@ def _resolved(
     try:
         return context, context.sql_with_options(text, _options())
     except Exception as error:
-        failure = _plan_error(error, tables)
+        failure = plan_error(error, tables)
         if not _differs_in_case(failure, tables):
             raise failure from None
     as_written = context_of(tables, lower=False, without=without, extended=extended, null_order=order)
     try:
         return as_written, as_written.sql_with_options(text, _options())
     except Exception as error:
-        raise _plan_error(error, tables) from None
+        raise plan_error(error, tables) from None
 
 
 def _differs_in_case(failure: PlanError, tables: Mapping[str, pa.Schema]) -> bool:
@@ -285,7 +286,7 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
     try:
         encoded = substrait.Producer.to_substrait_plan(logical, context).encode()
     except Exception as error:
-        raise _plan_error(error, tables) from None
+        raise plan_error(error, tables) from None
     return parse_plan(encoded)
 
 
@@ -357,7 +358,7 @@ def _new_context(tables: Mapping[str, pa.Schema], lower: bool, extended: bool, n
         try:
             context.register_record_batches(_quoted(name), [[empty]])
         except Exception as error:
-            raise PlanError(f"table {name!r} cannot be used in SQL: {_cleaned(str(error))}") from None
+            raise PlanError(f"table {name!r} cannot be used in SQL: {cleaned(str(error))}") from None
     return context
 
 
@@ -547,64 +548,3 @@ def _shown_name(name: str) -> str:
         return name
     name = _WINDOW_MARK.sub("", name).replace("PARTITION BY [] ", "")
     return _TYPED_CONSTANT.sub(r"\1", _QUALIFIER.sub("", name))
-
-
-# --- errors ---
-
-_PREFIXES = re.compile(
-    r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Invalid or Unsupported Configuration: |"
-    r"This feature is not implemented: |External error: |Execution error: |Internal error: |ParserError\(|"
-    r"TokenizerError\()+"
-)
-_NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
-_NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
-_NOT_SUBSTRAIT = re.compile(r'NotImplemented\("(.*)', re.DOTALL)
-_STATEMENT = re.compile(r"(?:DDL|DML|Statement) not supported: ([\w ]+)")
-_PLAN_TYPE = re.compile(r"Unsupported plan type: (\w+)")
-
-
-def _plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
-    text = str(error)
-    missing = _NO_TABLE.search(text)
-    if missing:
-        return unknown("table", missing.group(1), tables, "the query")
-    missing = _NO_FIELD.search(text)
-    if missing:
-        name = missing.group(1).replace('"', "").rpartition(".")[2]
-        columns = dict.fromkeys(column for schema in tables.values() for column in schema.names)
-        if name in columns:
-            return PlanError(f"column {missing.group(1)!r} cannot be used at that place in the query")
-        return unknown("column", name, columns, "the query")
-    statement = _STATEMENT.search(text)
-    if statement:
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", statement.group(1).replace("Memory", "")).upper()
-        return PlanError(
-            f"{words} is not supported: qcore runs queries. COPY (…) TO 'file.parquet' writes one, Session.register() "
-            "makes a table of a file, of Arrow data or of a result"
-        )
-    unsupported = _NOT_SUBSTRAIT.match(text)
-    if unsupported:
-        return PlanError(_unsupported(unsupported.group(1)))
-    return PlanError(f"the query cannot be planned: {_cleaned(text)}")
-
-
-def _unsupported(text: str) -> str:
-    if "using" in text:
-        return "JOIN … USING and NATURAL JOIN are not supported yet; write the condition with ON"
-    plan_type = _PLAN_TYPE.search(text)
-    if plan_type and plan_type.group(1) == "Unnest":
-        return "UNNEST in SQL is not supported yet; PlanBuilder.unnest() does it"
-    construct = plan_type.group(1).upper() if plan_type else text.strip("\"')").replace('\\"', '"')
-    return f"{construct[:200]} is not supported yet"
-
-
-def _cleaned(text: str) -> str:
-    """DataFusion's message without its wrapping: the last cause of those it lists."""
-    text = text.strip().removeprefix("Exception: ").rpartition("\ncaused by\n")[2]
-    short = _PREFIXES.sub("", text)
-    if short != text and short.endswith('")'):
-        short = short[:-2]
-    first, _, rest = short.strip('"').replace("\\n", "\n").partition("\n")
-    hint = next((line for line in rest.splitlines() if line.startswith("Did you mean")), "")
-    first = first.replace('\\"', '"')
-    return f"{first} {hint}".strip()
