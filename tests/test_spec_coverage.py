@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import spec_coverage
-from spec_coverage import PAGE, ROWS, ids_of
+from spec_coverage import PAGE, ROWS, coverage, ids_of
 
 
 def test_ids_are_read_from_names_and_docstrings() -> None:
@@ -22,3 +22,9 @@ def test_the_page_names_every_row_and_no_test_that_is_not() -> None:
     for file, names in re.findall(r"^- `(.*)`: (.*)$", text, re.MULTILINE):
         for name in names.split(", "):
             assert (file, name) in known, f"{file} has no {name}: run make coverage"
+
+
+def test_every_claimed_row_has_a_test() -> None:
+    """V, G, D and H whole."""
+    without = spec_coverage.missing(coverage())
+    assert not without, f"no test names {', '.join(without)} in its name or docstring"

@@ -24,7 +24,7 @@ def operators(stats: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("name", CASES)
 def test_polls_take_no_lock(name: str, drivers: int) -> None:
-    """needs_input, add_input and get_output of every native operator, over a plan for each."""
+    """G3: needs_input, add_input and get_output of every native operator, over a plan for each."""
     rng = random.Random(7)
     left, right = random_rows(LEFT, 3000, rng), random_rows(RIGHT, 500, rng)
     one, two = PlanBuilder().scan("l", source=left), PlanBuilder().scan("r", source=right)
