@@ -16,6 +16,9 @@ from qcore.task import Task
 WAKE_UPS = {"scheduler", "sleeper"}
 WAKING = {"LocalPartition", "LocalExchange", "ResultSink", "HashProbe", "NestedLoopJoin"}
 
+# What keeps batches for several readers locks once a batch.
+KEEPING = {"SpoolWrite", "SpoolRead", "PartitionedOutput"}
+
 
 def operators(stats: dict[str, Any]) -> list[dict[str, Any]]:
     return [operator for pipeline in stats["pipelines"] for operator in pipeline["operators"]]
@@ -33,5 +36,7 @@ def test_polls_take_no_lock(name: str, drivers: int) -> None:
     for _ in task.batches():
         pass
     for operator in operators(task.stats()):
-        taken = operator["locks"]
-        assert set(taken) <= (WAKE_UPS if operator["name"] in WAKING else set()), (operator["name"], taken)
+        name, taken = operator["name"], set(operator["locks"])
+        if name in KEEPING:
+            taken -= {"structure"} | WAKE_UPS
+        assert taken <= (WAKE_UPS if name in WAKING else set()), (name, operator["locks"])
