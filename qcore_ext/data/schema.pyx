@@ -29,9 +29,13 @@ cdef void schema_free(Owner* self) noexcept nogil:
 
 cdef CSchema* schema_new(int32_t n_fields) except NULL nogil:
     cdef CSchema* schema = <CSchema*> struct_new(sizeof(CSchema))
+    try:
+        schema.fields = <Field*> struct_new(max(n_fields, 1) * sizeof(Field))
+    finally:
+        if schema.fields == NULL:
+            struct_free(schema)
     schema.owner.references = 1
     schema.owner.release = schema_free
-    schema.fields = <Field*> struct_new(max(n_fields, 1) * sizeof(Field))
     schema.n_fields = n_fields
     return schema
 
