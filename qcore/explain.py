@@ -58,7 +58,8 @@ def explain_plan(plan: PlanNode, estimates: Estimates | None = None, stats: Mapp
     Returns
     -------
     str
-        Columns: node, id, estimated rows, and with `stats` rows, ms, blocked ms, pipeline.
+        Columns: node, id, estimated rows, and with `stats` rows, ms, blocked ms, pipeline; and the ms of functions that
+        pyarrow computes, where there are any.
     """
     labels: list[str] = []
     nodes: list[PlanNode] = []
@@ -75,6 +76,9 @@ def explain_plan(plan: PlanNode, estimates: Estimates | None = None, stats: Mapp
         columns.append(("rows", [f"{one.rows:,}" if one.ran else "" for one in found], True))
         columns.append(("ms", [f"{one.wall_nanos / 1e6:,.2f}" if one.ran else "" for one in found], True))
         columns.append(("blocked ms", [f"{one.blocked_nanos / 1e6:,.2f}" if one.ran else "" for one in found], True))
+        if any(one.arrow_nanos for one in found):
+            arrow = [f"{one.arrow_nanos / 1e6:,.2f}" if one.arrow_nanos else "" for one in found]
+            columns.append(("pyarrow ms", arrow, True))
         columns.append(("pipelines", [", ".join(map(str, one.pipelines)) for one in found], False))
     return _table(columns)
 
@@ -86,6 +90,7 @@ class _Measured:
     rows: int = 0
     wall_nanos: int = 0
     blocked_nanos: int = 0
+    arrow_nanos: int = 0
     pipelines: list[int] = field(default_factory=list)
     ran: bool = False
 
@@ -98,6 +103,7 @@ def _measured(stats: Mapping[str, Any]) -> dict[str, _Measured]:
             one = result.setdefault(str(figures["node_id"]), _Measured())
             one.ran = True
             one.wall_nanos += sum(int(figures[name]["wall_nanos"]) for name in _CALLS if name in figures)
+            one.arrow_nanos += int(figures.get("arrow_wall_nanos", 0))
             one.blocked_nanos += sum(figures.get("blocked_wall_nanos", {}).values())
             one.rows = int(figures["output_rows"])
             if number not in one.pipelines:

@@ -18,7 +18,8 @@ def operator_wall_nanos(figures: Mapping[str, Any]) -> int:
 def profile_text(stats: Mapping[str, Any]) -> str:
     """One line an operator, most expensive first; times are summed over its drivers.
 
-    `stats` is what Result.stats() gives.
+    A last column shows the time of functions that pyarrow computes, when there are any (docs/FUNCTIONS.md). `stats` is
+    what Result.stats() gives.
     """
     rows = [figures for pipeline in stats["pipelines"] for figures in pipeline["operators"]]
     rows.sort(key=operator_wall_nanos, reverse=True)
@@ -40,4 +41,7 @@ def profile_text(stats: Mapping[str, Any]) -> str:
         for column, cell in zip(columns, cells, strict=True):
             column.append(cell)
     headers = ["operator", "node", "ms", "share", "blocked ms", "rows in", "rows out", "peak bytes"]
-    return render_cells(headers, columns, [False, False, True, True, True, True, True, True])
+    if any(figures.get("arrow_calls") for figures in rows):
+        headers.append("pyarrow ms")
+        columns.append([f"{figures.get('arrow_wall_nanos', 0) / 1e6:,.2f}" for figures in rows])
+    return render_cells(headers, columns, [False, False, *(True for _ in headers[2:])])

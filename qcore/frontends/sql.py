@@ -28,7 +28,13 @@ from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_windows import mark_windows
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.frontends.substrait.join_relations import NULL_AWARE
-from qcore.frontends.substrait.plan import PlanResult, messages_within, parse_plan, read_plan_message
+from qcore.frontends.substrait.plan import (
+    TIME_ZONE,
+    PlanResult,
+    messages_within,
+    parse_plan,
+    read_plan_message,
+)
 from qcore.frontends.substrait.relations import GROUPING_SET
 from qcore.frontends.substrait.windows import MARKER
 from qcore.naming import ColumnNames, NodeIds
@@ -218,6 +224,7 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
     _refuse_lost_windows(message, shown)
     if " null_aware" in shown:
         _mark_null_aware(message, shown)
+    _mark_time_zone(message, text, shown)
     return message
 
 
@@ -486,6 +493,19 @@ def _mark_null_aware(message: Any, shown: str) -> None:
     for join, null_aware in zip(joins, flags, strict=True):
         if null_aware:
             join.common.hint.alias = NULL_AWARE
+
+
+_ZONE_CAST = re.compile(r'AS Timestamp\(\w+, "([^"]+)"\)')
+
+
+def _mark_time_zone(message: Any, text: str, shown: str) -> None:
+    """Put the zone of the query's AT TIME ZONE into the message, whose types only say that there is one."""
+    if not re.search(r"\bat\s+time\s+zone\b", text, re.IGNORECASE):
+        return
+    zones = sorted(set(_ZONE_CAST.findall(shown)))
+    if len(zones) > 1:
+        raise PlanError(f"AT TIME ZONE knows one time zone a query, not {', '.join(zones)}")
+    message.expected_type_urls.extend(f"{TIME_ZONE}{zone}" for zone in zones)
 
 
 def _mark_single_grouping_sets(message: Any, shown: str) -> None:

@@ -280,8 +280,11 @@ def test_calls_are_counted() -> None:
     assert sum(figures["arrow_rows"] for figures in counted) == 4000
     assert sum(figures["arrow_calls"] for figures in counted) == 1
     assert sum(figures["arrow_wall_nanos"] for figures in counted) > 0
+    assert "pyarrow ms" in result.profile()
+    assert "pyarrow ms" in result.explain(analyze=True)
     native = qcore.sql("select upper(s) as y from t", {"t": table})
     native.to_arrow()
+    assert "pyarrow ms" not in native.profile()
     assert all(
         figures["arrow_calls"] == 0 for pipeline in native.stats()["pipelines"] for figures in pipeline["operators"]
     )

@@ -140,3 +140,17 @@ def test_in_sql() -> None:
     assert {(row["d"], row["h"]): (row["n"], row["v"]) for row in got} == {
         key: (len(values), min(values)) for key, values in expected.items()
     }
+
+
+def test_at_time_zone() -> None:
+    """SQL's AT TIME ZONE: text without a zone is local there, an instant is shown there."""
+    noon = dt.datetime(2024, 7, 1, 12)
+    instant = pa.array([noon.replace(tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    table = pa.table({"n": pa.array([noon], pa.timestamp("us")), "w": instant})
+    query = """select extract(hour from w at time zone 'Asia/Tokyo') as shown,
+                      extract(epoch from n at time zone 'Asia/Tokyo') as instant from t"""
+    expected = {"shown": 21, "instant": dt.datetime(2024, 7, 1, 3, tzinfo=UTC).timestamp()}
+    assert qcore.sql(query, {"t": table}).to_arrow().to_pylist() == [expected]
+    two = "select w at time zone 'Asia/Tokyo' as a, w at time zone 'Europe/Paris' as b from t"
+    with pytest.raises(qcore.PlanError, match="one time zone"):
+        qcore.sql(two, {"t": table}).to_arrow()

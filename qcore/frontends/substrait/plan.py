@@ -15,6 +15,9 @@ from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode
 from qcore_ext.ground.status import PlanError
 
+# Among the types' addresses: the zone of timestamps with a time zone, where qcore.frontends.sql knows it.
+TIME_ZONE = "time zone "
+
 
 @dataclass(frozen=True)
 class PlanResult:
@@ -97,6 +100,9 @@ def read_plan_message(
             functions[function.function_anchor] = function.name.partition(":")[0]
     by_datafusion = message.version.producer == "datafusion"
     reader = RelationReader(functions, schemas, by_datafusion, parts, naming, dialect)
+    for url in message.expected_type_urls:
+        if url.startswith(TIME_ZONE):
+            reader.expressions.time_zone = url.removeprefix(TIME_ZONE)
     reader.subtrees = [
         part.rel if part.WhichOneof("rel_type") == "rel" else None for part in message.relations
     ]
