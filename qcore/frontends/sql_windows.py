@@ -1,17 +1,29 @@
 """What window functions lose on DataFusion's way into Substrait, written where it stays. Floor P2.
 
-Substrait's window functions have no FILTER and no IGNORE NULLS, and DataFusion leaves DISTINCT out and refuses GROUPS
-frames. A filter becomes a condition of the argument; the others go among what the function partitions by, as a
-comparison with a text that says what was meant. The reader of the message takes it out again.
+Substrait's window functions have no FILTER and no IGNORE NULLS, and DataFusion leaves DISTINCT out, refuses GROUPS
+frames and makes distances of a RANGE that are no whole numbers unbounded. A filter becomes a condition of the argument;
+the others go among what the function partitions by, as a comparison with a text that says what was meant. The reader of
+the message takes it out again.
 """
 
 from __future__ import annotations
+
+import re
 
 from qcore.frontends.sql_text import SqlText
 from qcore.frontends.substrait.windows import MARKER
 from qcore_ext.ground.status import PlanError
 
 _AFTER_EXPRESSION = frozenset({"ASC", "DESC", "NULLS", "ROWS", "RANGE", "GROUPS"})
+_MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
 _FILTERED = frozenset({"ARRAY_AGG", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"})
 
 
@@ -106,6 +118,12 @@ def _rewritten(sql: SqlText, over: int) -> tuple[int, str] | None:
         flags.append("groups")
         start = sql.tokens[groups[0]].start - sql.tokens[over + 2].start
         window = f"{window[:start]}ROWS{window[start + len('GROUPS') :]}"
+    distances = _distances(sql, over)
+    if distances is not None:
+        first_token, ends = distances
+        flags += ends
+        start = sql.tokens[first_token].start - sql.tokens[over + 2].start
+        window = f"{window[:start]}ROWS UNBOUNDED PRECEDING"
     if not flags and not condition:
         return None
     if flags:
@@ -119,6 +137,36 @@ def _rewritten(sql: SqlText, over: int) -> tuple[int, str] | None:
             window = f"PARTITION BY {marker} {window}"
     name = sql.slice(function, function + 1)
     return function, f"{name}({_arguments(sql, first, closed, condition)}) OVER ({window})"
+
+
+def _distances(sql: SqlText, over: int) -> tuple[int, list[str]] | None:
+    """Where a RANGE frame by fractions or intervals begins, and its ends as flags; None when the frame is another."""
+    stop = sql.partner[over + 1]
+    begin = next((i for i in sql.level(over + 2, stop) if sql.is_word(i, "RANGE")), None)
+    if begin is None:
+        return None
+    both = sql.is_word(begin + 1, "BETWEEN")
+    middle = next((i for i in sql.level(begin + 2, stop) if sql.is_word(i, "AND")), stop) if both else stop
+    spans = [(begin + 1 + both, middle)] + ([(middle + 1, stop)] if middle < stop else [])
+    ends = [_distance(sql, start, end) for start, end in spans]
+    if None in ends or all(end in ("all", "0") for end in ends):
+        return None
+    return begin, [f"from={ends[0]}", f"to={ends[1] if len(ends) > 1 else 0}"]
+
+
+def _distance(sql: SqlText, start: int, end: int) -> str | None:
+    """A frame's end: all, 0, a number, or a number of microseconds; None for what is none of these."""
+    if sql.is_word(start, "UNBOUNDED"):
+        return "all"
+    if sql.is_word(start, "CURRENT"):
+        return "0"
+    sign = "-" if sql.is_word(end - 1, "PRECEDING") else ""
+    written = sql.slice(start, end - 1)
+    if re.fullmatch(r"\d+(\.\d+)?", written):
+        return sign + written
+    found = re.fullmatch(r"interval\s*'\s*(\d+)\s*([a-z]*)\s*'\s*([a-z]*)", written, re.IGNORECASE)
+    unit = (found.group(2) or found.group(3)).lower().removesuffix("s") if found else ""
+    return f"{sign}{int(found.group(1)) * _MICROSECONDS[unit]}us" if found and unit in _MICROSECONDS else None
 
 
 def _depending(sql: SqlText, over: int, first: int, closed: int) -> str:

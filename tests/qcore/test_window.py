@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import random
 from typing import Any
 
@@ -58,6 +59,12 @@ QUERIES = [
     "lag(b, 3, -1 ignore nulls) over (partition by a order by id) from t",
     "select id, sum(b) over (order by b groups between 2 preceding and 1 following), "
     "count(*) over (partition by a order by b, s groups between current row and unbounded following) from t",
+    "select id, count(*) over (order by d range between interval '3' day preceding and interval '1' day following), "
+    "sum(b) over (partition by a order by d desc range between interval '1 week' preceding and current row), "
+    "count(*) over (order by ts range between interval '90' minute preceding and interval '2 hours' following), "
+    "count(*) over (order by v2 range between 1.25 preceding and 3 following), "
+    "sum(b) over (order by v2 range 2 preceding), "
+    "max(b) over (order by ts range interval '10 seconds' preceding) from t",
     "select id, corr(v, b) over (partition by a), covar_pop(b, id) over (partition by a order by id), "
     "regr_count(b, v) over (order by id rows between 9 preceding and 2 preceding), "
     "bit_xor(b) over (partition by a order by id rows between 20 preceding and 2 following) from t",
@@ -81,6 +88,11 @@ def table(n_rows: int) -> pa.Table:
             "b": column(pa.int32(), lambda: rng.randint(0, 30)),
             "s": column(pa.string(), lambda: rng.choice(["x", "yy", "a string too long to be inline"])),
             "v": column(pa.float64(), lambda: rng.choice([float("nan"), 1.5, -0.0, 0.0, rng.uniform(-9, 9)])),
+            "d": column(pa.date32(), lambda: datetime.date(2024, 2, 20) + datetime.timedelta(days=rng.randint(0, 30))),
+            "ts": column(
+                pa.timestamp("us"),
+                lambda: datetime.datetime(2024, 2, 29) + datetime.timedelta(minutes=rng.randint(0, 999)),
+            ),
             "v2": column(pa.decimal128(12, 2), lambda: rng.randint(-10_000, 10_000)),
         }
     )
@@ -128,7 +140,8 @@ def test_groups_frames(start: int | None, end: int | None, duck: duckdb.DuckDBPy
         ("string_agg(s, '-') over ()", "string_agg has no frames"),
         ("count(distinct 1) over ()", "OVER of a constant"),
         ("sum(b) over (order by v range between 1.5 preceding and current row)", "whole numbers"),
-        ("sum(b) over (order by v2 range between 1 preceding and current row)", "whole numbers"),
+        ("sum(b) over (order by d range between interval '1 hour' preceding and current row)", "whole numbers"),
+        ("sum(b) over (order by s range between interval '1 hour' preceding and current row)", "over string"),
     ],
 )
 def test_what_cannot_be_run_is_refused(call: str, message: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -66,6 +67,10 @@ class WindowReader:
         frame = self._frame(message, order)
         if "groups" in flags:
             frame = replace(frame, mode="groups")
+        ends = dict(flag.split("=") for flag in flags if "=" in flag)
+        if ends:
+            type_ = self._ordered_type(order)
+            frame = WindowFrame("range", *(_in_units(ends[end], type_) for end in ("from", "to")))
         if name not in PLACES | FRACTIONS | VALUES:
             if not is_aggregate(aggregate_name(name)):
                 raise PlanError(f"the window function {name} is not supported yet")
@@ -174,17 +179,42 @@ class WindowReader:
         self._groups.append(_Group(partition_by, order_by, []))
         return self._groups[-1]
 
+    def _ordered_type(self, order: Sequence[SortKey]) -> pa.DataType:
+        """Type of the one column that a RANGE frame with a distance goes by."""
+        if len(order) != 1:
+            raise PlanError("a RANGE frame with a distance needs exactly one column to order by")
+        return expr_type(self._computed.get(order[0].column, col(order[0].column)), self.scope.schema)
+
     def _frame(self, message: Any, order: Sequence[SortKey]) -> WindowFrame:
         start, end = _bound(message.lower_bound), _bound(message.upper_bound)
         if message.bounds_type == _ROWS:
             return WindowFrame("rows", start, end)
         if not start and not end:
             return WindowFrame("range", start, end)
-        if message.bounds_type != _RANGE or len(order) != 1:
-            raise PlanError("a RANGE frame with a distance needs exactly one column to order by")
-        type_ = expr_type(self._computed.get(order[0].column, col(order[0].column)), self.scope.schema)
+        if message.bounds_type != _RANGE:
+            raise PlanError(f"window frames of kind {message.bounds_type} are not supported")
+        type_ = self._ordered_type(order)
         unit = range_unit(type_)
         return WindowFrame("range", start and start * unit, end and end * unit)
+
+
+def _in_units(distance: str, type_: pa.DataType) -> int | None:
+    """A frame's end, as sql_windows writes it, in the smallest unit of the column it is ordered by."""
+    if distance in ("all", "0"):
+        return None if distance == "all" else 0
+    is_time = distance.endswith("us")
+    number = Decimal(distance.removesuffix("us"))
+    if is_time and pa.types.is_date32(type_):
+        number /= 86_400_000_000
+    elif is_time and pa.types.is_timestamp(type_):
+        number = number * {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[type_.unit] / 1_000_000
+    elif is_time:
+        raise PlanError(f"a RANGE frame with a distance of {distance} over {type_} is not supported")
+    else:
+        number *= range_unit(type_)
+    if number != int(number):
+        raise PlanError(f"a RANGE frame over {type_} by distances that are no whole numbers of it is not supported")
+    return int(number)
 
 
 def _flags(partition: Expr) -> list[str]:
