@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sql_fuzz.tables import (
+    BLOB,
     BOOL,
     DATE,
     DATES,
@@ -20,6 +21,7 @@ from sql_fuzz.tables import (
     INT,
     NULL,
     TEXT,
+    TIME,
     TIMES,
     TIMESTAMP,
     UBIG,
@@ -41,6 +43,9 @@ TYPE_NAMES: dict[str, Part] = {
     "int": "bigint", "float": "double", "text": "varchar", "bool": "boolean", "blob": "bytea", "ubig": UNSIGNED,
 }  # fmt: skip
 COMPARABLE = (INT, FLOAT, TEXT, DATE, TIMESTAMP, BOOL, UBIG, *DECIMALS)
+# A constant of a time of day has another unit than the columns have, which DataFusion does not compare.
+HASHABLE = (*COMPARABLE, BLOB, TIME)
+SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS[:4])
 
 
 @dataclass(frozen=True)
@@ -419,11 +424,29 @@ class Expressions:
         if shape < 0.8:
             old, new = rng.choice(["a", "e", "special", " "]), rng.choice(["", "X", "漢", "longer"])
             return made(facts, "replace(", text, f", {quoted(old)}, {quoted(new)})")
-        if shape < 0.88:
+        if shape < 0.86:
+            return self._longer_or_cut(text)
+        if shape < 0.9:
             return made(facts, "cast(", self._bigint(depth, INT_MAX).tree, " as varchar)")
-        if shape < 0.94:
+        if shape < 0.95:
             return made(facts, "cast(", self.value(DATE, depth).tree, " as varchar)")
         return made(facts, "cast(", self.condition(depth).tree, " as varchar)")
+
+    def _longer_or_cut(self, text: Tree) -> Value:
+        """Functions of a text and constants."""
+        rng = self.rng
+        name = rng.choice(["lpad", "rpad", "repeat", "reverse", "split_part", "translate", "concat_ws"])
+        if name == "concat_ws":
+            return made(Facts(TEXT), "concat_ws('-', ", text, ", ", self.leaf(TEXT).tree, ")")
+        rest = {
+            "lpad": f", {rng.randint(0, 9)}, {quoted(rng.choice(['x', 'ab', '漢']))}",
+            "rpad": f", {rng.randint(0, 9)}, {quoted(rng.choice(['x', 'ab', '漢']))}",
+            "repeat": f", {rng.randint(0, 3)}",
+            "reverse": "",
+            "split_part": f", {quoted(rng.choice([' ', 'e', '-', ': ']))}, {rng.randint(1, 3)}",
+            "translate": ", 'abe', 'xy'",
+        }[name]
+        return made(Facts(TEXT), f"{name}(", text, rest, ")")
 
     def _date(self, kind: Kind, depth: int) -> Value:
         rng = self.rng

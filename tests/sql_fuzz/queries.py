@@ -6,15 +6,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sql_fuzz.expressions import COMPARABLE, ROWS_MAX, Column, Expressions, Value, made, merged
-from sql_fuzz.tables import BLOB, BOOL, DATE, DECIMALS, FLOAT, INT, TEXT, TIME, TIMESTAMP, Facts, Kind, TableData
+from sql_fuzz.calls import aggregate_call, call_in_window
+from sql_fuzz.expressions import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, Expressions, Value, made, merged
+from sql_fuzz.tables import BLOB, BOOL, DATE, FLOAT, INT, TEXT, Facts, Kind, TableData
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, Tree, optional
 
 # Rows of a join at most, as far as can be foreseen.
 JOIN_ROWS_MAX = 50_000
-SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS[:4])
-# A constant of a time of day has another unit than the columns have, which DataFusion does not compare.
-HASHABLE = (*COMPARABLE, BLOB, TIME)
 
 
 @dataclass(frozen=True)
@@ -223,7 +221,7 @@ class Queries:
         if sets:
             # A key twice is refused by one engine.
             keys = list({key.tree.sql("qcore"): key for key in keys}.values())
-        calls = [self.call(make, relation.rows) for _ in range(rng.randint(0 if keys else 1, 4))]
+        calls = [aggregate_call(make) for _ in range(rng.randint(0 if keys else 1, 4))]
         items = [*keys, *calls]
         if not sets and calls and rng.random() < 0.15:
             items.append(self.window_over_groups(keys, calls))
@@ -267,57 +265,6 @@ class Queries:
         for _ in range(rng.randint(0, 2)):
             sets.append(Listed(rng.sample(list(keys), rng.randint(0, len(keys)))))
         return Listed([Tree("", "(", part, ")") for part in sets], before="grouping sets (", after=")")
-
-    def call(self, make: Expressions, rows: float) -> Value:
-        """An aggregate."""
-        rng = self.rng
-        where = optional(None)
-        if rng.random() < 0.2:
-            where = optional(make.condition(1).tree, before=" filter (where ", after=")")
-        name = rng.choice(
-            ["count(*)", "count", "count distinct", "sum", "sum", "sum distinct", "min", "max", "min", "max", "avg"]
-            + ["bool_and", "bool_or", "stddev_samp", "var_pop"]
-        )
-        counted = Facts(INT, ROWS_MAX)
-        if name == "count(*)":
-            return made(counted, "count(*)", where)
-        if name in ("count", "count distinct"):
-            kinds = [column.facts.kind for column in make.columns if column.facts.exact]
-            kind = rng.choice([*(kind for kind in kinds if kind in HASHABLE), INT])
-            distinct = "distinct " if " " in name else ""
-            return made(counted, f"count({distinct}", make.exact_value(kind, 1).tree, ")", where)
-        if name in ("bool_and", "bool_or"):
-            return made(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
-        if name in ("min", "max"):
-            kind = make.present_kind(COMPARABLE) if rng.random() < 0.7 else rng.choice(SELECTABLE)
-            value = make.exact_value(kind, 1)
-            return made(value.facts, f"{name}(", value.tree, ")", where)
-        return self.sum_of(make, name, where)
-
-    def sum_of(self, make: Expressions, name: str, where: Listed) -> Value:
-        """sum, avg and the like, of values whose sums are exact in any order."""
-        rng = self.rng
-        kind = rng.choice([INT, INT, FLOAT, rng.choice(DECIMALS)])
-        value = make.exact_value(kind, 2)
-        if kind == INT and value.facts.limit > 2**38:
-            value = make.literal(INT)
-        if kind == FLOAT and (value.facts.limit > 2**20 or (not value.facts.finite and name not in ("sum", "avg"))):
-            value = make.column(FLOAT, lambda facts: facts.finite and facts.limit <= 2**20) or make.literal(FLOAT)
-        if name in ("sum", "sum distinct"):
-            distinct = "distinct " if " " in name else ""
-            if kind in (INT, FLOAT):
-                facts = Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite)
-                # Of narrow integers it is a wider type there; of floats both give doubles.
-                text = "bigint" if kind == INT else "double"
-                return made(facts, f"cast(sum({distinct}", value.tree, ")", where, f" as {text})")
-            # The sum's digits are 38 there and ten more than the argument's here.
-            wide = Kind("decimal", 38, kind.scale)
-            return made(Facts(wide, 10**37), f"cast(sum({distinct}", value.tree, ")", where, f" as {wide})")
-        if name in ("stddev_samp", "var_pop") and value.facts.limit > 2**20:
-            value = make.literal(INT)
-        # The average of decimals is a double there and a decimal here.
-        facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
-        return made(facts, f"{name}(cast(", value.tree, " as double))", where)
 
     # --- windows ---
 
@@ -368,29 +315,8 @@ class Queries:
                                 "range between unbounded preceding and unbounded following"])  # fmt: skip
             if len(order) == 1 and order[0].facts.kind == INT and order[0].facts.limit < 2**30 and rng.random() < 0.5:
                 frame = f"range between {rng.randint(0, 3)} preceding and {rng.randint(0, 3)} following"
-        call = self.call_in_window(make)
+        call = call_in_window(make)
         return made(call.facts, call.tree, " over (", by, sort, frame, ")")
-
-    def call_in_window(self, make: Expressions) -> Value:
-        """An aggregate without DISTINCT; sums of infinities give NaN however the frame moves."""
-        rng = self.rng
-        name = rng.choice(["count(*)", "count", "sum", "min", "max", "avg"])
-        if name == "count(*)":
-            return made(Facts(INT, ROWS_MAX), "count(*)")
-        kind = rng.choice([INT, INT, FLOAT, DECIMALS[0], DECIMALS[2]]) if name in ("sum", "avg") else None
-        if kind is None:
-            kind = make.present_kind(COMPARABLE)
-            value = make.exact_value(kind, 1)
-            return made(Facts(INT, ROWS_MAX) if name == "count" else value.facts, f"{name}(", value.tree, ")")
-        value = make.exact_value(kind, 1)
-        if value.facts.limit > 2**30:
-            value = make.literal(kind)
-        if name == "avg":
-            facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
-            return made(facts, "avg(cast(", value.tree, " as double))")
-        if kind.family == "decimal":
-            return made(Facts(Kind("decimal", 38, kind.scale), 10**20), "sum(", value.tree, ")")
-        return made(Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite), "sum(", value.tree, ")")
 
     def by_position(self, make: Expressions, by: Listed, sort: Fixed) -> Value:
         """A function of the rows' order, which is total."""
@@ -420,7 +346,8 @@ class Queries:
         end = rng.choice([None, *range(-3 if start is None else start, 4)])
         ends = ["unbounded preceding" if start is None else _bound(start)]
         ends.append("unbounded following" if end is None else _bound(end))
-        return rng.choice(["", f"rows between {ends[0]} and {ends[1]}"])
+        # With a total order a group of peers is a row.
+        return rng.choice(["", f"{rng.choice(['rows', 'rows', 'groups'])} between {ends[0]} and {ends[1]}"])
 
     # --- what stands in FROM ---
 

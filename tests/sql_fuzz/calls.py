@@ -1,0 +1,107 @@
+"""Random aggregates, with and without a window, whose answers do not hang on the order of adding up."""
+
+from __future__ import annotations
+
+from sql_fuzz.expressions import COMPARABLE, HASHABLE, INT_MAX, ROWS_MAX, SELECTABLE, Expressions, Value, made
+from sql_fuzz.tables import BOOL, DECIMALS, FLOAT, INT, TEXT, Facts, Kind
+from sql_fuzz.tree import Fixed, Listed, optional
+
+
+def aggregate_call(make: Expressions) -> Value:
+    """An aggregate."""
+    rng = make.rng
+    where = optional(None)
+    if rng.random() < 0.2:
+        where = optional(make.condition(1).tree, before=" filter (where ", after=")")
+    name = rng.choice(
+        ["count(*)", "count", "count distinct", "sum", "sum", "sum distinct", "min", "max", "min", "max", "avg"]
+        + ["bool_and", "bool_or", "stddev_samp", "var_pop", "rare", "rare"]
+    )
+    if name == "rare":
+        return rare_call(make, where)
+    counted = Facts(INT, ROWS_MAX)
+    if name == "count(*)":
+        return made(counted, "count(*)", where)
+    if name in ("count", "count distinct"):
+        kinds = [column.facts.kind for column in make.columns if column.facts.exact]
+        kind = rng.choice([*(kind for kind in kinds if kind in HASHABLE), INT])
+        distinct = "distinct " if " " in name else ""
+        return made(counted, f"count({distinct}", make.exact_value(kind, 1).tree, ")", where)
+    if name in ("bool_and", "bool_or"):
+        return made(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
+    if name in ("min", "max"):
+        kind = make.present_kind(COMPARABLE) if rng.random() < 0.7 else rng.choice(SELECTABLE)
+        value = make.exact_value(kind, 1)
+        return made(value.facts, f"{name}(", value.tree, ")", where)
+    return sum_of(make, name, where)
+
+
+def rare_call(make: Expressions, where: Listed) -> Value:
+    """Of bits, of pairs, of all values at once."""
+    rng = make.rng
+    name = rng.choice(["bit_and", "bit_or", "bit_xor", "median", "corr", "covar_pop", "regr_slope", "string_agg"])
+    if name == "string_agg":
+        value, key = make.exact_value(TEXT, 1).tree, make.exact_value(TEXT, 0).tree
+        # The values themselves decide among equal keys.
+        order = Fixed(" order by ", key, rng.choice([" nulls first, ", " desc nulls last, "]), value, " nulls last")
+        return made(Facts(TEXT), "string_agg(", Fixed(value), ", ','", order, ")", where)
+    if name.startswith("bit_"):
+        value = make.exact_value(INT, 1)
+        return made(Facts(INT, INT_MAX), f"{name}(cast(", value.tree, " as bigint))", where)
+    numbers = [make.column(INT, lambda facts: facts.limit <= 2**20) or make.literal(INT) for _ in range(2)]
+    facts = Facts(FLOAT, 2**60, exact=False)
+    if name == "median":
+        return made(facts, "median(cast(", numbers[0].tree, " as double))", where)
+    first, second = numbers[0].tree, numbers[1].tree
+    return made(facts, f"{name}(cast(", first, " as double), cast(", second, " as double))", where)
+
+
+def sum_of(make: Expressions, name: str, where: Listed) -> Value:
+    """sum, avg and the like, of values whose sums are exact in any order."""
+    rng = make.rng
+    kind = rng.choice([INT, INT, FLOAT, rng.choice(DECIMALS)])
+    value = make.exact_value(kind, 2)
+    if kind == INT and value.facts.limit > 2**38:
+        value = make.literal(INT)
+    if kind == FLOAT and (value.facts.limit > 2**20 or (not value.facts.finite and name not in ("sum", "avg"))):
+        value = make.column(FLOAT, lambda facts: facts.finite and facts.limit <= 2**20) or make.literal(FLOAT)
+    if name in ("sum", "sum distinct"):
+        distinct = "distinct " if " " in name else ""
+        if kind in (INT, FLOAT):
+            facts = Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite)
+            # Of narrow integers it is a wider type there; of floats both give doubles.
+            text = "bigint" if kind == INT else "double"
+            return made(facts, f"cast(sum({distinct}", value.tree, ")", where, f" as {text})")
+        # The sum's digits are 38 there and ten more than the argument's here.
+        wide = Kind("decimal", 38, kind.scale)
+        return made(Facts(wide, 10**37), f"cast(sum({distinct}", value.tree, ")", where, f" as {wide})")
+    if name in ("stddev_samp", "var_pop") and value.facts.limit > 2**20:
+        value = make.literal(INT)
+    # The average of decimals is a double there and a decimal here.
+    facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
+    return made(facts, f"{name}(cast(", value.tree, " as double))", where)
+
+
+def call_in_window(make: Expressions) -> Value:
+    """An aggregate to be put before OVER; sums of infinities give NaN however the frame moves."""
+    rng = make.rng
+    where = optional(None)
+    if rng.random() < 0.15:
+        where = optional(make.condition(1).tree, before=" filter (where ", after=")")
+    name = rng.choice(["count(*)", "count", "sum", "min", "max", "avg"])
+    if name == "count(*)":
+        return made(Facts(INT, ROWS_MAX), "count(*)", where)
+    kind = rng.choice([INT, INT, FLOAT, DECIMALS[0], DECIMALS[2]]) if name in ("sum", "avg") else None
+    if kind is None:
+        kind = make.present_kind(COMPARABLE)
+        value = make.exact_value(kind, 1)
+        return made(Facts(INT, ROWS_MAX) if name == "count" else value.facts, f"{name}(", value.tree, ")", where)
+    value = make.exact_value(kind, 1)
+    if value.facts.limit > 2**30:
+        value = make.literal(kind)
+    if name == "avg":
+        facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
+        return made(facts, "avg(cast(", value.tree, " as double))", where)
+    if kind.family == "decimal":
+        return made(Facts(Kind("decimal", 38, kind.scale), 10**20), "sum(", value.tree, ")", where)
+    return made(Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite), "sum(", value.tree, ")", where)
