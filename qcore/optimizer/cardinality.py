@@ -148,9 +148,14 @@ class Estimator:
             if node.kind in ("right_semi", "right_anti"):
                 swapped = [(b, a) for a, b in pairs]
                 return right * self._semi_fraction(node, swapped, node.left, left)
-            fraction = 1.0 / self.key_values(
-                [self.column(node.left, a) for a, _ in pairs], [self.column(node.right, b) for _, b in pairs]
-            )
+            left_columns = [self.column(node.left, a) for a, _ in pairs]
+            right_columns = [self.column(node.right, b) for _, b in pairs]
+            values = self.key_values(left_columns, right_columns)
+            if is_unique(right_columns):
+                values = max(values, right)
+            elif is_unique(left_columns):
+                values = max(values, left)
+            fraction = 1.0 / values
         elif node.kind in ("left_semi", "left_anti", "null_aware_anti"):
             return left * OTHER_FRACTION
         elif node.kind in ("right_semi", "right_anti"):
@@ -366,6 +371,14 @@ def combined(columns: Sequence[ColumnEstimate]) -> float:
     for distinct, rows in by_origin.values():
         result *= min(distinct, rows)
     return result
+
+
+def is_unique(columns: Sequence[ColumnEstimate]) -> bool:
+    """Whether a column alone looks like a key of its table: as many whole numbers in its range as the table has rows.
+
+    Each row of another table then has one match at most.
+    """
+    return any(column.low is not None and column.distinct >= column.rows > 1.0 for column in columns)
 
 
 def as_number(value: Any) -> float | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from qcore.expression import Call, Column, Expr, call, col, column_names, conjuncts
 from qcore.joins import conjunction, join_on_keys, split_conditions
 from qcore.naming import NodeIds
-from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator
+from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, is_unique
 from qcore.optimizer.nodes import rebuilt
 from qcore.plan import Filter, HashJoin, NestedLoopJoin, PlanNode
 
@@ -172,7 +172,8 @@ class _Graph:
         for members in shared:
             leaf = min(common) if common else min(members, key=lambda leaf: members[leaf].distinct)
             of_joined.append(members[leaf])
-        return self.estimator.key_values(of_joined, of_added)
+        values = self.estimator.key_values(of_joined, of_added)
+        return max(values, self.rows[added]) if is_unique(of_added) else values
 
     def _connected(self, a: int, b: int) -> bool:
         if any(mask & a and mask & b for mask in self.class_masks):

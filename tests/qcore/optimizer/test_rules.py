@@ -330,6 +330,14 @@ def test_estimates() -> None:
     assert rows(scan("dim").aggregate(["d_id"], {"n": ("count",)})) == 100
 
 
+def test_a_join_with_a_key_gives_no_more_rows_than_the_other_side() -> None:
+    """Q4: TPC-DS 17 joins dates of a few years with a filtered calendar of two centuries."""
+    narrow = TableStatistics(1_000_000, {"f_big": ColumnStatistics(min=0, max=999)})
+    estimator = Estimator(lambda node: narrow if node.table == "fact" else STATISTICS[node.table])
+    joined = scan("fact").hash_join(scan("big").filter(col("b_id") < 20_000), "f_big", "b_id").build()
+    assert estimator.rows(joined) == pytest.approx(1_000_000)
+
+
 def test_condition_of_a_join_on_what_both_sides_compute_has_an_estimate() -> None:
     """Q4: TPC-DS 24 joins where one side's text differs from upper() of the other's."""
     tables = scan("dim").hash_join(scan("big"), left_on=["d_id"], right_on=["b_id"])
