@@ -189,7 +189,6 @@ ERRORS = {
     "select a from t tablesample bernoulli(10)": "TABLESAMPLE is not supported yet",
     "select * from t full join u using (a)": "write the condition with ON",
     "select unnest([1, 2])": "literal of the Substrait type list",
-    "select a from t where s like 'a!%' escape '!'": "ESCAPE",
     "drop table t": "DROP TABLE is not supported",
     "create table x as select 1": "CREATE TABLE is not supported",
     "insert into t select * from t": "INSERT INTO is not supported",
