@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from qcore.data_types import common_type, plain
 from qcore.dialect import QCORE, Dialect
+from qcore.frontends.correlated_names import confused_columns
 from qcore.frontends.planner_errors import cleaned, plan_error
 from qcore.frontends.planner_text import FLOAT_FACTOR_SHOWN, planner_text
 from qcore.frontends.pushed_filters import filters_one_row_aggregate
@@ -235,7 +236,15 @@ def _optimized(
     DataFusion's that would go wrong: they only save work, and most of that qcore's optimizer does too.
     """
     context, frame = _resolved(text, tables, dialect, without)
-    if filters_one_row_aggregate(frame.logical_plan().display_indent()):
+    written = frame.logical_plan().display_indent()
+    confused = confused_columns(written)
+    if confused is not None:
+        a, b = confused
+        raise PlanError(
+            f"a correlated subquery that reads both {a} and {b} is not supported yet; give one another name, as in "
+            f"FROM (SELECT {b.rpartition('.')[2]} AS other_name FROM …)"
+        )
+    if filters_one_row_aggregate(written):
         without = (*without, PUSH_FILTERS)
         context, frame = _resolved(text, tables, dialect, without)
     while True:

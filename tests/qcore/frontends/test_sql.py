@@ -250,3 +250,30 @@ def test_types_that_substrait_has_not() -> None:
         ("select cast(null as double) as x, null as y from t", [pa.float64(), pa.null()]),
     ):
         assert plan_sql(query, schemas).plan.schema.types == types
+
+
+CONFUSED = [
+    "select a from t where exists (select 1 from u as x join u as y on x.b = y.b where x.a = t.a and y.a = t.b)",
+    "select a from t where b in (select x.a from u as x join u as y on x.b = y.b where y.a = t.a)",
+    "select a, (select max(x.b) from u as x, u as y where x.a = t.a and y.a < t.b) as m from t",
+]
+
+
+@pytest.mark.parametrize("query", CONFUSED)
+def test_columns_that_the_planner_confuses_are_refused(query: str) -> None:
+    """Q1: two columns of one name, read by a correlated subquery, would be taken for one."""
+    with pytest.raises(PlanError, match=r"reads both \w\.a and \w\.a is not supported yet; give one another name"):
+        plan_sql(query, SCHEMAS)
+
+
+def test_renamed_columns_are_not_confused(tables: duckdb.DuckDBPyConnection) -> None:
+    """The way round that the error names, and subqueries in which nothing is confused."""
+    for query in (
+        "select a from t where exists (select 1 from u as x join (select a as c, b from u) as y on x.b = y.b "
+        "where x.a = t.a and y.c = t.a)",
+        "select a from t where exists (select 1 from u as x join u as y on x.a = y.a where y.a = t.a and y.s = t.s)",
+        "select a from t where a in (select x.a from u as x join u as y on x.a = y.a where x.a = t.a)",
+    ):
+        assert comparable(tables.sql(plan_sql_text(plan_sql(query, SCHEMAS).plan)).fetchall(), False) == comparable(
+            tables.sql(query).fetchall(), False
+        )
