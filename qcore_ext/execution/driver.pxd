@@ -49,6 +49,7 @@ cdef class Driver:
     cdef bint fed               # a batch was accepted since the walk last began at the sink
     cdef bint finished_early    # an operator had enough before its input ended; the task tells the drivers beside
     cdef int at                 # operator being called: the one to blame
+    cdef Timing* charging       # what the call under way is charged to; NULL between calls
     cdef int blocked_at         # operator that blocked, or -1
     cdef int64_t blocked_since
     cdef int64_t clock          # wall at the last reading

@@ -130,6 +130,7 @@ cdef class Driver:
         self.opened = True
         for i in range(self.n_operators):
             self.at = i
+            self.charging = &self.seats[i].stats.get_output
             (<Operator> self.seats[i].occupant).open()
             self.charge(&self.seats[i].stats.get_output)
         return 0
@@ -140,6 +141,7 @@ cdef class Driver:
         cdef PyObject* asked = self.seats[at].occupant
         cdef int answer
         self.at = at
+        self.charging = &self.seats[at].stats.get_output
         answer = (<Operator> asked).get_output(&batch, self.token)
         if answer == BLOCKED:
             self.charge(&self.seats[at].stats.is_blocked)
@@ -168,6 +170,7 @@ cdef class Driver:
             if seat.finish_called:
                 return raise_needs_input_after_finish(self)
             seat.finish_called = True
+            self.charging = &seat.stats.finish
             (<Operator> seat.occupant).finish()
             self.charge(&seat.stats.finish)
             return at
@@ -208,6 +211,7 @@ cdef class Driver:
         cdef int64_t n_rows = batch.n_selected
         cdef int answer
         self.at = at
+        self.charging = &stats.add_input
         if batch.schema != seat.bound:
             self.meet_schema(at)
             batch = seat.pending
@@ -282,6 +286,7 @@ cdef class Driver:
         seat = &self.seats[at + 1]
         self.at = at + 1
         seat.finish_called = True
+        self.charging = &seat.stats.finish
         (<Operator> seat.occupant).finish()
         self.charge(&seat.stats.finish)
         return at + 1
@@ -328,6 +333,8 @@ cdef class Driver:
         if self.shut_down:
             return
         self.shut_down = True
+        if self.charging != NULL:
+            self.charge(self.charging)      # the call that raised
         self.start_clock()
         self.end_blocked()
         self.abandon_upstream(self.n_operators)
@@ -367,6 +374,7 @@ cdef class Driver:
         # Never back: processors' counters may differ by a little when the thread moves.
         wall = now - self.clock if now > self.clock else 0
         self.clock += wall
+        self.charging = NULL
         timing.calls += 1
         timing.wall_nanos += wall
         if wall < CPU_READ_NANOS:

@@ -193,3 +193,26 @@ def test_d6_the_same_schema_is_decided_by_value(drivers: int) -> None:
     plan = PlanBuilder().source(FreshSchemas()).operator(CountsBinds).build()
     assert qcore.Session(threads=drivers).execute(plan).to_arrow().num_rows == drivers * 40
     assert len(bound) == drivers
+@pytest.mark.parametrize("drivers", DRIVERS)
+def test_d9_figures_of_a_failed_driver_are_kept(drivers: int) -> None:
+    """V14: what ran before the failure shows, the failing operator's own calls included."""
+
+    class FailsLate(qcore.StatelessOperator):
+        def __init__(self) -> None:
+            self.seen = 0
+
+        def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
+            self.seen += 1
+            if self.seen == 6:
+                raise ValueError("the sixth is too much")
+            return batch
+
+    plan = PlanBuilder().values(ROWS).local_partition(drivers=drivers).operator(FailsLate()).build()
+    result = qcore.Session(threads=drivers, batch_rows=100).execute(plan)
+    with pytest.raises(qcore.ExecutionError, match=r"FailsLate.*the sixth is too much"):
+        result.to_arrow()
+    (operator,) = (o for p in result.stats()["pipelines"] for o in p["operators"] if o["name"] == "FailsLate")
+    assert operator["add_input"]["calls"] >= 6
+    assert operator["add_input"]["wall_nanos"] > 0
+    assert operator["input_rows"] >= 400
+    assert result.stats()["state"] == "failed"
