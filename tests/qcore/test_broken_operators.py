@@ -102,6 +102,7 @@ def leaving(batch: Any, outcome: IterOutcome = IterOutcome.OK) -> Callable[[Any]
     return next
 
 
+NOT_DECLARED = r"gave a column 'b' \(string\) that it does not declare"
 OTHER_SCHEMA = "another schema than output_schema"
 ON_PURPOSE = "ZeroDivisionError: on purpose"
 NEITHER = "stuck: it gives no output, and is neither blocked nor finishing"
@@ -114,10 +115,10 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
         r"gave a int, not a pyarrow\.RecordBatch",
     ),
     "polled source: a table": (source(poll_pull=gives(PollPull.batch(TABLE))), "gave a Table, not a"),
-    "polled source: other columns": (source(poll_pull=gives(PollPull.batch(OTHER))), OTHER_SCHEMA),
+    "polled source: other columns": (source(poll_pull=gives(PollPull.batch(OTHER))), NOT_DECLARED),
     "polled source: another type": (
         source(poll_pull=gives(PollPull.batch(TYPE_CHANGED))),
-        r"another schema than output_schema[\s\S]*int64[\s\S]*int32",
+        "column 'a' changed from int64 to int32",
     ),
     "polled source: raises": (source(poll_pull=fails), ON_PURPOSE),
     "polled source: raises in init_global_state": (source(init_global_state=fails), ON_PURPOSE),
@@ -149,7 +150,7 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
     "iterator source: blocked on nothing": (iterator_source(next=gives(Blocked("user", None))), "add_done_callback"),
     "pushed source: None for ever": (pushed_source(is_finishing=gives(False)), NEITHER),
     "pushed source: another type": (pushed_source(get_output=gives("x")), "gave a str, not a"),
-    "pushed source: other columns": (pushed_source(get_output=gives(OTHER)), OTHER_SCHEMA),
+    "pushed source: other columns": (pushed_source(get_output=gives(OTHER)), NOT_DECLARED),
     "pushed source: raises in its constructor": (pushed_source(__init__=fails), ON_PURPOSE),
     "pushed sink: raises": (pushed_sink(add_input=fails), ON_PURPOSE),
     "pushed sink: gives a batch": (pushed_sink(get_output=gives(GOOD)), "it is the sink"),
