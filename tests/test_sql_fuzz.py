@@ -101,6 +101,29 @@ FOUND = {
         "select p.id as o1, p.m as o2, p.n as o3, q.m as o4, q.n as o5 from w as p join w as q on p.id = q.id",
         {"t": pa.table({"id": [1, 2, 3]}), "u": pa.table({"id": [1, 7], "c": [2, None]})},
     ),
+    # Values were kept in room that a first batch without any had not made.
+    "a median of nothing at first": (
+        "select median(c) as o, string_agg(s, ',') as p from t",
+        {"t": pa.table({"c": pa.array([None], pa.float64()), "s": pa.array([None], pa.string())})},
+    ),
+    "a median by sets of keys": (
+        "select c as o, median(cast(id as double)) as p from t group by rollup(c)",
+        {"t": pa.table({"id": [1, 2, 3], "c": [1, 1, None]})},
+    ),
+    "casts in VALUES beside lists of columns": (
+        "select x as o from (values (cast(1.5 as double), date '1995-01-01'), (2, null)) as v(x, y) "
+        "where x in (x, 3) and x in (2, 1.5)",
+        {"t": EMPTY},
+    ),
+    # The planner reckons with the lists as sets of what is written in them.
+    "a list of columns and a list of constants": (
+        "select id as o from t where id not in (id, id, id, id) and id in (0, 3)",
+        {"t": pa.table({"id": [0, 3, 5, None]})},
+    ),
+    "two lists with columns": (
+        "select id as o, id in (id, id, 7, c) and id in (3, 5) as p from t",
+        {"t": pa.table({"id": [0, 3, 5, None], "c": [0, None, 1, 1]})},
+    ),
     # The planner compares with the first day of the year, which Python has no date for.
     "the year -1": (
         "select c from t where cast(extract(year from c) as bigint) not in (-1)",

@@ -20,8 +20,8 @@ from qcore.data_types import common_type, plain
 from qcore.dialect import QCORE, Dialect
 from qcore.frontends.correlated_names import confused_columns
 from qcore.frontends.planner_errors import cleaned, plan_error
+from qcore.frontends.planner_rules import rules_to_leave_out
 from qcore.frontends.planner_text import FLOAT_FACTOR_SHOWN, planner_text
-from qcore.frontends.pushed_filters import filters_one_row_aggregate
 from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import without_in_subqueries
@@ -50,8 +50,7 @@ SETTINGS = {
 }
 # A context of eight tables takes 4 ms to make.
 CONTEXTS_MAX = 16
-# A rule of DataFusion's optimizer, and what it says of one that fails.
-PUSH_FILTERS = "push_down_filter"
+# What DataFusion says of a rule of its optimizer that fails.
 _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")
 # … and one that takes IN (subquery) for never unknown.
 SIMPLIFY = "simplify_expressions"
@@ -244,8 +243,9 @@ def _optimized(
             f"a correlated subquery that reads both {a} and {b} is not supported yet; give one another name, as in "
             f"FROM (SELECT {b.rpartition('.')[2]} AS other_name FROM …)"
         )
-    if filters_one_row_aggregate(written):
-        without = (*without, PUSH_FILTERS)
+    faulty = tuple(rule for rule in rules_to_leave_out(written) if rule not in without)
+    if faulty:
+        without = (*without, *faulty)
         context, frame = _resolved(text, tables, dialect, without)
     while True:
         try:

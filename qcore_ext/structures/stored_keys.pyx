@@ -130,6 +130,9 @@ cdef int stored_keys_append(StoredKeys* keys, const Vector* vectors, const uint3
     cdef uint8_t* nulls
     cdef int32_t c
     cdef int64_t i
+    if n == 0:
+        # Nothing may be reserved yet.
+        return 0
     stored_keys_reserve(keys, keys.n_rows + n)
     for c in range(keys.n_columns):
         column = &keys.columns[c]

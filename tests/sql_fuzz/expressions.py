@@ -19,6 +19,7 @@ from sql_fuzz.tables import (
     EIGHTHS,
     FLOAT,
     INT,
+    MILLIS,
     NULL,
     TEXT,
     TIME,
@@ -41,10 +42,11 @@ PARTS = ("year", "quarter", "month", "day", "hour", "minute", "doy", "dow", "wee
 UNSIGNED = Dialects("ubigint", "bigint unsigned")
 TYPE_NAMES: dict[str, Part] = {
     "int": "bigint", "float": "double", "text": "varchar", "bool": "boolean", "blob": "bytea", "ubig": UNSIGNED,
+    "millis": "timestamp",
 }  # fmt: skip
 COMPARABLE = (INT, FLOAT, TEXT, DATE, TIMESTAMP, BOOL, UBIG, *DECIMALS)
 # A constant of a time of day has another unit than the columns have, which DataFusion does not compare.
-HASHABLE = (*COMPARABLE, BLOB, TIME)
+HASHABLE = (*COMPARABLE, BLOB, TIME, MILLIS)
 SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS[:4])
 
 
@@ -122,13 +124,7 @@ class Expressions:
     def column(self, kind: Kind, fits: Callable[[Facts], bool] = lambda facts: True) -> Value | None:
         """A column of a kind, if there is one that fits."""
         found = [column for column in self.columns if column.facts.kind == kind and fits(column.facts)]
-        if not found:
-            return None
-        value = self.rng.choice(found).value()
-        if kind == TIMESTAMP and value.facts.narrow:
-            # DataFusion rounds a constant to the unit of what it is compared with.
-            return made(Facts(TIMESTAMP), "cast(", value.tree, " as timestamp)")
-        return value
+        return self.rng.choice(found).value() if found else None
 
     def leaf(self, kind: Kind) -> Value:
         """A column, else a literal."""

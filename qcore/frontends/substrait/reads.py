@@ -129,6 +129,12 @@ def _dropped_rows(message: Any) -> list[Any]:
 
 
 def _constant(message: Any) -> Literal:
+    if message.WhichOneof("rex_type") == "cast":
+        given, to = _constant(message.cast.input), read_type(message.cast.type)
+        try:
+            return Literal(pa.scalar(given.value, given.type).cast(to).as_py(), to)
+        except pa.ArrowException as error:
+            raise PlanError(f"VALUES: {given!r} cannot be cast to {to}: {error}") from None
     if message.WhichOneof("rex_type") != "literal":
         raise PlanError("VALUES takes constants only")
     return read_literal(message.literal)

@@ -1,0 +1,50 @@
+"""Rules of DataFusion's optimizer that a query must be planned without, lest its answer be wrong. Floor P2."""
+
+from __future__ import annotations
+
+import re
+
+_ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[(?:\]|ROLLUP|CUBE|GROUPING SETS)")
+_CONDITION = re.compile(r"Filter: |\w+ Join: ")
+_TEXT = re.compile(r'Utf8(?:View)?\("(?:[^"\\]|\\.)*"\)')
+_LIST_OF_COLUMN = re.compile(r"IN \(\[[^\]]*(?:\"|\w)\.[A-Za-z_\"]")
+
+
+def rules_to_leave_out(written: str) -> tuple[str, ...]:
+    """Names of rules that would go wrong over this query.
+
+    `written` is the plan before optimization, as DataFusion shows it: a line a node, inputs indented below it.
+    """
+    rules = []
+    if _filters_one_row_aggregate(written):
+        rules.append("push_down_filter")
+    bare = _TEXT.sub("", written)
+    if bare.count("IN ([") > 1 and _LIST_OF_COLUMN.search(bare):
+        # It takes x IN (x, y) AND x IN (1, 2) for what the lists have in common as written: nothing.
+        rules.append("simplify_expressions")
+    return tuple(rules)
+
+
+def _filters_one_row_aggregate(written: str) -> bool:
+    """Whether a condition stands above an aggregate that gives a row for no rows, within the query or one subquery.
+
+    The rule that pushes filters takes a condition through an aggregate when the group keys have all columns of it, so
+    one without columns always: `select count(*) from t having (select max(a) from t) > 5` then counts no rows and gives
+    0, where it should give no row. That matters to aggregates without keys, and to sets of keys with an empty one. Most
+    conditions without columns only become so while the planner simplifies.
+    """
+    # (indentation, whether it is a condition; None where a subquery begins)
+    above: list[tuple[int, bool | None]] = []
+    for line in written.splitlines():
+        node = line.lstrip()
+        indent = len(line) - len(node)
+        while above and above[-1][0] >= indent:
+            above.pop()
+        if _ONE_ROW.match(node):
+            for _, condition in reversed(above):
+                if condition is None:
+                    break
+                if condition:
+                    return True
+        above.append((indent, None if node.startswith("Subquery:") else _CONDITION.match(node) is not None))
+    return False
