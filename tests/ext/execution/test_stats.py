@@ -134,8 +134,10 @@ def test_v14_each_wait_is_counted_by_its_reason() -> None:
     figures = run(chain([], [(reason,) for reason in reasons]))
     assert figures[0]["blocked_times"] == dict.fromkeys(names, 1)
     assert set(figures[0]["blocked_wall_nanos"]) == set(names)
-    # Each lasted until the caller's wait of 10 ms was over.
-    assert min(figures[0]["blocked_wall_nanos"].values()) > 5e6
+    # Each lasted until the caller's wait was over: 10 ms, less what a busy machine took before the wait began.
+    waits = figures[0]["blocked_wall_nanos"].values()
+    assert min(waits) > 0
+    assert sum(waits) > 10e6
     assert figures[0]["is_blocked"]["calls"] == len(reasons)
 
 
@@ -150,9 +152,12 @@ def test_v14_figures_are_there_however_it_ended(end: str) -> None:
         figures = run(operators)
     else:
         task = Task([[chain([], [OUTPUT, OUTPUT, SPLIT])]])
-        with pytest.raises(Timeout):
-            task.run_on_caller(timeout=0.01)
-        running = task.stats()
+        for _ in range(1000):
+            with pytest.raises(Timeout):
+                task.run_on_caller(timeout=0.01)
+            running = task.stats()
+            if running["pipelines"][0]["operators"][0]["blocked_times"]:
+                break
         assert running["state"] == "running"
         assert [of["output_rows"] for of in running["pipelines"][0]["operators"]] == [6, 6, 0]
         task.cancel()
