@@ -50,7 +50,7 @@ def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
 
 def _unsupported(text: str) -> str:
     if "using" in text:
-        return "JOIN … USING and NATURAL JOIN are not supported yet; write the condition with ON"
+        return "JOIN … USING and NATURAL JOIN are not supported at that place in the query; write the condition with ON"
     plan_type = _PLAN_TYPE.search(text)
     if plan_type and plan_type.group(1) == "Unnest":
         return "UNNEST in SQL is not supported yet; PlanBuilder.unnest() does it"

@@ -26,6 +26,7 @@ from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import without_in_subqueries
 from qcore.frontends.sql_unnest import Unnesting
+from qcore.frontends.sql_using import without_using
 from qcore.frontends.sql_windows import mark_windows
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.frontends.substrait.join_relations import NULL_AWARE
@@ -108,7 +109,12 @@ class _Planner:
                 self._add_unnesting(part)
             else:
                 self._add_set_operation(part)
-        return _checked_message(mark_windows(text), self.tables, self.dialect)
+        text = mark_windows(without_using(text, self._columns_of))
+        return _checked_message(text, self.tables, self.dialect)
+
+    def _columns_of(self, text: str) -> list[str]:
+        """The names of a query's columns."""
+        return list(_resolved(text, self.tables, self.dialect)[1].schema().names)
 
     def _read(self, message: Any, naming: tuple[NodeIds, ColumnNames]) -> PlanResult:
         return read_plan_message(message, self.tables, self.parts, naming, self.dialect)

@@ -1,0 +1,78 @@
+"""The clauses of one SELECT, among the tokens of a query: its select list, aliases, where its tables end. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qcore.frontends.sql_text import SET_OPERATORS, TAIL, Region, SqlText
+
+# What ends a select list, or a list of tables.
+CLAUSES = frozenset({"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY"})
+JOINS = frozenset({"JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "NATURAL", "ON", "USING", "LATERAL", "OUTER"})
+# Words that may stand last in an expression, or before its last word: what follows them names no column.
+_NO_ALIAS = frozenset({"END", "NULL", "TRUE", "FALSE", "UNKNOWN"})
+_BEFORE_OPERAND = frozenset(
+    {"AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "IS", "BETWEEN", "THEN", "ELSE", "WHEN", "FROM"}
+)
+
+
+def selects(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
+    """The SELECTs that a query's set operators join."""
+    start = region.main
+    for i in sql.level(region.main, region.end):
+        if (sql.is_word(i, *SET_OPERATORS) and i > start) or sql.is_word(i, *TAIL):
+            if sql.is_word(start, "SELECT"):
+                yield start, i
+            if sql.is_word(i, *TAIL):
+                return
+            start = i + 1 + sql.is_word(i + 1, "ALL", "DISTINCT")
+    if sql.is_word(start, "SELECT"):
+        yield start, region.end
+
+
+def quoted(name: str) -> str:
+    """The name as an identifier in quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def with_visible(sql: SqlText, position: int, query: str) -> str:
+    """The query with the common tables that one at token `position` may name."""
+    definitions = sql.visible(position)
+    return f"WITH {', '.join(definitions)} {query}" if definitions else query
+
+
+def items(sql: SqlText, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts between commas."""
+    at = start
+    for i in sql.level(start, end):
+        if sql.is_sign(i, ","):
+            yield at, i
+            at = i + 1
+    yield at, end
+
+
+def named(sql: SqlText, a: int, b: int) -> tuple[int, str]:
+    """Where the expression of a select item ends, and its name."""
+    if b - a > 2 and sql.is_word(b - 2, "AS"):
+        return b - 2, sql.name(b - 1)
+    last, before = sql.tokens[b - 1], sql.tokens[b - 2]
+    follows_value = before.kind in ("string", "quoted", "number") or sql.is_sign(b - 2, ")") or sql.is_sign(b - 2, "]")
+    follows_value = follows_value or (before.kind == "word" and before.text not in _BEFORE_OPERAND)
+    if b - a > 1 and follows_value and (last.kind == "quoted" or (last.kind == "word" and last.text not in _NO_ALIAS)):
+        return b - 1, sql.name(b - 1)
+    if last.kind in ("word", "quoted") and (b - a == 1 or sql.is_sign(b - 2, ".")):
+        return b, sql.name(b - 1)
+    return b, sql.slice(a, b).lower()
+
+
+def read_alias(sql: SqlText, at: int, end: int) -> tuple[int, str, list[str]]:
+    """`[AS] name [(columns)]` at token `at`: where it ends, and the names; none where there is no alias."""
+    at += sql.is_word(at, "AS")
+    if at >= end or sql.tokens[at].kind not in ("word", "quoted") or sql.is_word(at, *JOINS, *CLAUSES):
+        return at, "", []
+    name, columns = sql.name(at), []
+    at += 1
+    if at < end and sql.is_sign(at, "("):
+        columns = [sql.name(i) for i in range(at + 1, sql.partner[at]) if not sql.is_sign(i, ",")]
+        at = sql.partner[at] + 1
+    return at, name, columns
