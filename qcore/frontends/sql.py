@@ -21,7 +21,9 @@ from qcore.dialect import QCORE, Dialect
 from qcore.frontends.correlated_names import confused_columns
 from qcore.frontends.planner_errors import cleaned, plan_error
 from qcore.frontends.planner_rules import rules_to_leave_out
-from qcore.frontends.planner_text import FLOAT_FACTOR_SHOWN, planner_text
+from qcore.frontends.planner_text import planner_text
+from qcore.frontends.shown_names import shown_name
+from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import without_in_subqueries
@@ -38,7 +40,6 @@ from qcore.frontends.substrait.plan import (
     read_plan_message,
 )
 from qcore.frontends.substrait.relations import GROUPING_SET
-from qcore.frontends.substrait.windows import MARKER
 from qcore.naming import ColumnNames, NodeIds
 from qcore.plan import PlanNode, RecursiveUnion, Unnest, WorkingTable
 from qcore.schema import same_type, unnest_schema
@@ -82,7 +83,7 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCOR
     """
     copy = read_copy(text)
     planned = _Planner(tables, dialect).plan(text if copy is None else copy.query)
-    names = list(map(_shown_name, planned.output_names))
+    names = list(map(shown_name, planned.output_names))
     return replace(planned, output_names=names) if copy is None else copy_plan(copy, planned, names)
 
 
@@ -100,6 +101,7 @@ class _Planner:
 
     def message(self, text: str) -> Any:
         """The Substrait plan of a query over the tables and the parts, those in this text included."""
+        text = with_select_lists(text)
         while (found := cut_part(text, self.count)) is not None:
             self.count += 1
             text, part = found
@@ -562,24 +564,3 @@ def _subqueries(message: Any) -> Iterator[Any]:
                 yield part
             else:
                 yield from _subqueries(part)
-
-
-# --- names ---
-
-_QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=[A-Za-z_])")
-_TYPED_CONSTANT = re.compile(
-    r"\b(?:U?Int(?:8|16|32|64)|Float(?:32|64)|Utf8(?:View)?|Boolean|Decimal128)\(([^(),]*)[^()]*\)"
-)
-
-
-# What sql_windows put there.
-_WINDOW_MARK = re.compile(rf'[^\[,]* = Utf8(?:View)?\("{re.escape(MARKER)} [^"]*"\)(?:, )?')
-
-
-def _shown_name(name: str) -> str:
-    """A result column's name: for one the query gave no name, its expression as one would write it."""
-    name = re.sub(r'"?(\b[a-z_]+)/\d+"?\(', r"\1(", name).replace(FLOAT_FACTOR_SHOWN, "")
-    if re.fullmatch(r"[\w. ]*", name):
-        return name
-    name = _WINDOW_MARK.sub("", name).replace("PARTITION BY [] ", "")
-    return _TYPED_CONSTANT.sub(r"\1", _QUALIFIER.sub("", name))

@@ -18,16 +18,34 @@ _BEFORE_OPERAND = frozenset(
 
 def selects(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
     """The SELECTs that a query's set operators join."""
+    return ((start, end) for start, end in _operands(sql, region) if sql.is_word(start, "SELECT"))
+
+
+def _operands(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
+    """What a query's set operators join."""
     start = region.main
     for i in sql.level(region.main, region.end):
         if (sql.is_word(i, *SET_OPERATORS) and i > start) or sql.is_word(i, *TAIL):
-            if sql.is_word(start, "SELECT"):
-                yield start, i
+            yield start, i
             if sql.is_word(i, *TAIL):
                 return
             start = i + 1 + sql.is_word(i + 1, "ALL", "DISTINCT")
-    if sql.is_word(start, "SELECT"):
-        yield start, region.end
+    yield start, region.end
+
+
+def with_select_lists(text: str) -> str:
+    """The text with SELECT * before every FROM that stands without SELECT."""
+    sql = SqlText(text)
+    places = []
+    for region in sql.regions():
+        for start, end in _operands(sql, region):
+            # TRIM(FROM x) is no query.
+            alone = sql.is_word(start, "FROM") and not sql.is_word(start - 2, "TRIM")
+            if alone and not any(sql.is_word(i, "SELECT") for i in sql.level(start, end)):
+                places.append(sql.tokens[start].start)
+    for place in sorted(places, reverse=True):
+        text = f"{text[:place]}SELECT * {text[place:]}"
+    return text
 
 
 def quoted(name: str) -> str:

@@ -135,7 +135,7 @@ class SqlText:
         return list(found.values())
 
     def _begins_query(self, start: int) -> bool:
-        return self.is_word(start, "SELECT", "WITH", "VALUES", "TABLE") or self.is_sign(start, "(")
+        return self.is_word(start, "SELECT", "WITH", "VALUES", "TABLE", "FROM") or self.is_sign(start, "(")
 
     def _region(self, start: int, end: int) -> Region:
         if not self.is_word(start, "WITH"):

@@ -187,7 +187,7 @@ ERRORS = {
     "select nosuch(a) from t": "nosuch",
     "select a + s from t where a + d > 1": "cannot be planned|not defined",
     "select a from t tablesample bernoulli(10)": "TABLESAMPLE is not supported yet",
-    "select * from t full join u using (a)": "write the condition with ON",
+    "from t full join u using (a) select *": "write the condition with ON",
     "select unnest([1, 2])": "literal of the Substrait type list",
     "drop table t": "DROP TABLE is not supported",
     "create table x as select 1": "CREATE TABLE is not supported",
