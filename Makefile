@@ -7,9 +7,14 @@ MAKEFLAGS += --no-print-directory
 
 # DEBUG=1: bounds checks and assertions compiled in, built and installed apart.
 DEBUG ?= 0
+# SANITIZE=thread: the extensions watched by ThreadSanitizer, likewise apart.
+SANITIZE ?=
 ifeq ($(DEBUG),1)
   VENV ?= .venv-debug
   DIST := build/debug/dist
+else ifeq ($(SANITIZE),thread)
+  VENV ?= .venv-tsan
+  DIST := build/thread-sanitizer/dist
 else
   VENV ?= .venv
   DIST := build/dist
@@ -37,7 +42,7 @@ MADE := $(VENV)/.made
 WHEEL := $(DIST)/.built
 INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: help build install develop demo test debug tpc bench speed kernels fuzz fuzz-sql coverage tidy java clean
+.PHONY: help build install develop demo test debug tsan tsan-tests tpc bench speed kernels fuzz fuzz-sql coverage tidy java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -52,7 +57,7 @@ $(MADE):
 
 $(WHEEL): $(SOURCES) | $(MADE)
 	@mkdir -p $(DIST) && rm -f $(DIST)/*.whl
-	QCORE_DEBUG=$(DEBUG) QCORE_JOBS=$(JOBS) $(BIN)/python -m pip wheel -v --disable-pip-version-check --no-build-isolation \
+	QCORE_DEBUG=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS) $(BIN)/python -m pip wheel -v --disable-pip-version-check --no-build-isolation \
 		--no-deps -w $(DIST) . > $(DIST)/build.log 2>&1 || { tail -n 60 $(DIST)/build.log >&2; exit 1; }
 	@touch $@
 
@@ -79,6 +84,21 @@ test: java $(INSTALLED)  ## Run the tests against the installed wheel (ARGS='-k 
 
 debug:  ## Run the tests against a build with bounds checks and assertions
 	$(MAKE) test DEBUG=1
+
+tsan:  ## Run the stress tests under ThreadSanitizer (ARGS=tests/… for others)
+	$(MAKE) tsan-tests SANITIZE=thread
+
+# The run-time library has to be loaded before Python, and needs addresses that are not random. Reports go to files, as
+# pytest keeps what a test prints.
+RACES := build/thread-sanitizer/races
+STRESS := $(addprefix tests/,ext/execution ext/operators/test_join_barriers.py ext/structures qcore/test_early_finish.py \
+	qcore/test_no_locks.py test_driver_fuzz.py)
+
+tsan-tests: $(INSTALLED)
+	@rm -rf $(RACES) && mkdir -p $(RACES)
+	QCORE_TEST_INSTALLED=1 setarch $$(uname -m) -R env LD_PRELOAD="$$($${CC:-cc} -print-file-name=libtsan.so)" \
+		TSAN_OPTIONS="suppressions=$(abspath tests/tsan_suppressions.txt) log_path=$(abspath $(RACES))/of exitcode=66 die_after_fork=0" \
+		$(BIN)/pytest -q $(or $(ARGS),$(STRESS)) || { cat $(RACES)/of.* >&2; exit 1; }
 
 tpc: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1, 1, 2, 8 drivers, against DuckDB's answers
 	$(BIN)/python bench/tpc/answers.py $(ARGS)
@@ -109,5 +129,5 @@ tidy: $(INSTALLED)  ## Lint, types, stubs, floors
 	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q tests/test_tidy.py
 
 clean:  ## Remove everything built, and the environments
-	rm -rf build dist .venv .venv-debug *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks
+	rm -rf build dist .venv .venv-debug .venv-tsan *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks
 	find qcore_ext -name '*.so' -delete

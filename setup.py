@@ -7,6 +7,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 DEBUG = os.environ.get("QCORE_DEBUG") == "1"
+# "thread": the extensions watched by ThreadSanitizer, for `make tsan`.
+SANITIZE = os.environ.get("QCORE_SANITIZE", "")
 # Rebuild only these modules (comma-separated ends of names); for development in place.
 ONLY = [name for name in os.environ.get("QCORE_ONLY", "").split(",") if name]
 JOBS = int(os.environ.get("QCORE_JOBS", os.cpu_count() or 1))
@@ -15,8 +17,12 @@ MACROS = [("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1"), ("QCORE
 # No -march: the wheel runs on any processor of its architecture; files in ground/native choose at run time.
 FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
 # Cython's temporaries drop const, and its modules hold functions they do not call.
+LINK_FLAGS = []
+if SANITIZE:
+    FLAGS = ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZE}"]
+    LINK_FLAGS = [f"-fsanitize={SANITIZE}"]
 FLAGS += ["-fno-strict-aliasing", "-Wno-unused-function", "-Wno-discarded-qualifiers"]
-BUILD = "build/debug" if DEBUG else "build"
+BUILD = "build/debug" if DEBUG else f"build/{SANITIZE}-sanitizer" if SANITIZE else "build"
 # C sources of a module beside its .pyx: the same kernels for several instruction sets, each under a target pragma.
 NATIVE = {
     f"qcore_ext.ground.{name}": [f"qcore_ext/ground/native/{name}_v{level}.c" for level in (2, 3, 4)]
@@ -47,6 +53,7 @@ def extensions() -> list[Extension]:
                 include_dirs=["qcore_ext/ground"],
                 define_macros=MACROS,
                 extra_compile_args=FLAGS,
+                extra_link_args=LINK_FLAGS,
                 libraries=["pthread"],
                 depends=headers,
                 py_limited_api=True,

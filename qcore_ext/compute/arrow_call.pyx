@@ -13,6 +13,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport phys_width, type_equal, type_name
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
+from qcore_ext.ground.figure cimport figure_add
 from qcore_ext.ground.memory cimport Buffer, Owner, buffer_new, buffer_unref, owner_list_add, owner_list_new
 from qcore_ext.ground.stats cimport wall_nanos
 
@@ -52,9 +53,9 @@ cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL 
         given = type_name(&made.batch.schema.fields[0].type)
         raise ExecutionError(f"{step.name.decode()} gave {given} instead of {type_name(&step.type)}")
     if frame.stats != NULL:
-        frame.stats.arrow_calls += 1
-        frame.stats.arrow_rows += batch.n_rows
-        frame.stats.arrow_wall_nanos += wall_nanos() - began
+        figure_add(&frame.stats.arrow_calls, 1)
+        figure_add(&frame.stats.arrow_rows, batch.n_rows)
+        figure_add(&frame.stats.arrow_wall_nanos, wall_nanos() - began)
     keep_bytes(frame, made.batch.columns[0])
     return column_ref(made.batch.columns[0])
 

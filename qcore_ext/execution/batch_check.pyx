@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport CONSTANT, DICTIONARY, FLAT, Column
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal, type_equal
+from qcore_ext.ground.atomic cimport qc_load
 
 from qcore_ext.ground.status import ExecutionError
 
@@ -62,7 +63,7 @@ cdef int check_batch(const Batch* batch, const CSchema* schema) except -1 nogil:
         column = batch.columns[i]
         if column == NULL:
             return raise_broken(b"a column is missing", batch, i)
-        if column.owner.references < 1:
+        if qc_load(&column.owner.references) < 1:
             return raise_broken(b"a column was freed already", batch, i)
         if column.n_rows < batch.n_rows:
             return raise_broken(b"a column is shorter than the batch", batch, i)

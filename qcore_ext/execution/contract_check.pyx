@@ -11,11 +11,12 @@ from libc.stdint cimport int64_t
 from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.schema cimport CSchema, schema_equal
 from qcore_ext.execution.batch_check cimport check_batch
-from qcore_ext.ground.atomic cimport qc_cas, qc_store
+from qcore_ext.ground.atomic cimport qc_cas, qc_load, qc_store
 from qcore_ext.ground.fault cimport (
     FAULT_ADD_INPUT, FAULT_BIND, FAULT_FINISH, FAULT_GET_OUTPUT, FAULT_OPEN, allocations_of_thread, allocations_watch,
     fault_here, raise_injected,
 )
+from qcore_ext.ground.figure cimport figure_add
 from qcore_ext.ground.lock cimport N_LOCK_SITES, locks_taken
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -133,11 +134,15 @@ cdef class ContractCheck(Operator):
         cdef const int64_t* taken = locks_taken()
         cdef int i
         for i in range(N_LOCK_SITES):
-            self.locks[i] += by * taken[i]
+            figure_add(&self.locks[i], by * taken[i])
 
     cdef dict lock_figures(self):
         cdef int i
-        return {LOCK_NAMES[i]: self.locks[i] for i in range(N_LOCK_SITES) if self.locks[i] != 0}
+        figures = {}
+        for i in range(N_LOCK_SITES):
+            if qc_load(&self.locks[i]) != 0:
+                figures[LOCK_NAMES[i]] = qc_load(&self.locks[i])
+        return figures
 
     # --- the contract ---
 

@@ -50,16 +50,17 @@ cdef class Driver:
     cdef bint finished_early    # an operator had enough before its input ended; the task tells the drivers beside
     cdef int at                 # operator being called: the one to blame
     cdef Timing* charging       # what the call under way is charged to; NULL between calls
-    cdef int blocked_at         # operator that blocked, or -1
+    cdef int64_t blocked_at     # operator that blocked, or -1; atomic, as are the next two
     cdef int64_t blocked_since
+    cdef int64_t blocked_reason
     cdef int64_t clock          # wall at the last reading
     cdef int64_t tick_scale     # of ground.stats; 0: this run reads the monotonic clock
     cdef int64_t run_ticks      # the run's first reading of the counter, and the wall then
     cdef int64_t run_clock
     cdef int64_t cpu_clock      # CPU at the last reading
     cdef int64_t cpu_assumed    # CPU charged since by assumption
-    cdef readonly int64_t runs
-    cdef readonly int64_t steps
+    cdef int64_t n_runs         # atomic
+    cdef int64_t n_steps        # atomic
 
     # Run until finished, blocked, stopped or `slice_nanos` are over (0: no bound). Returns a DriverAnswer.
     cdef int run(self, int64_t slice_nanos) except -1 nogil

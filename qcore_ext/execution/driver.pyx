@@ -11,7 +11,8 @@ from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
 from qcore_ext.data.schema cimport CSchema, schema_equal
 from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.execution.contract_check cimport ContractCheck, contract_checks
-from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.atomic cimport qc_load, qc_store
+from qcore_ext.ground.figure cimport figure_add
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport (
     N_BLOCK_REASONS, NOT_BLOCKED, OperatorStats, Timing, cpu_nanos, qc_ticks, qc_ticks_nanos, tick_scale, wall_nanos,
@@ -69,6 +70,16 @@ cdef class Driver:
             self.shut()
             struct_free(self.seats)
 
+    @property
+    def runs(self):
+        """Stretches on a thread so far."""
+        return qc_load(&self.n_runs)
+
+    @property
+    def steps(self):
+        """Questions to operators so far."""
+        return qc_load(&self.n_steps)
+
     def describe_current(self):
         """Name, plan node id and activity of the operator called last, for explain_failure."""
         called = self.operators[self.at]
@@ -80,7 +91,7 @@ cdef class Driver:
         In checked mode 'locks' has how often a lock was taken in needs_input, add_input and get_output, by what it
         guards.
         """
-        cdef int blocked_at = self.blocked_at
+        cdef int64_t blocked_at = qc_load(&self.blocked_at)
         snapshots = []
         for i, source in enumerate(self.operators):
             snapshot = source.stats_snapshot()
@@ -89,8 +100,8 @@ cdef class Driver:
             if self.checks is not None:
                 snapshot["locks"] = (<ContractCheck> self.checks[i]).lock_figures()
             if i == blocked_at:
-                reason = REASON_NAMES[(<Operator> source).blocked_reason]
-                since = max(0, wall_nanos() - self.blocked_since)
+                reason = REASON_NAMES[qc_load(&self.blocked_reason)]
+                since = max(0, wall_nanos() - qc_load(&self.blocked_since))
                 for key, more in (("blocked_wall_nanos", since), ("blocked_times", 1)):
                     snapshot[key][reason] = snapshot[key].get(reason, 0) + more
             snapshots.append(snapshot)
@@ -102,7 +113,7 @@ cdef class Driver:
         cdef int64_t until
         self.start_clock()
         self.end_blocked()
-        self.runs += 1
+        figure_add(&self.n_runs, 1)
         until = self.clock + slice_nanos
         if self.shut_down or self.doubled:
             return raise_not_due(self)
@@ -112,7 +123,7 @@ cdef class Driver:
             self.open_operators()
         self.fed = False
         while True:
-            self.steps += 1
+            figure_add(&self.n_steps, 1)
             asked = at
             at = self.step(asked)
             if at == STEP_FINISHED:
@@ -193,9 +204,9 @@ cdef class Driver:
         next_seat = &self.seats[at + 1]
         next_seat.pending = batch
         next_seat.pending_bytes = batch_bytes(batch)
-        stats.output_rows += batch.n_selected
-        stats.output_bytes += next_seat.pending_bytes
-        stats.output_batches += 1
+        figure_add(&stats.output_rows, batch.n_selected)
+        figure_add(&stats.output_bytes, next_seat.pending_bytes)
+        figure_add(&stats.output_batches, 1)
         if batch.n_selected == 0 and next_seat.bound != NULL and schema_equal(batch.schema, next_seat.bound):
             # Nothing in it, not even a new schema.
             next_seat.pending = NULL
@@ -225,9 +236,9 @@ cdef class Driver:
         seat.pending = NULL
         seat.refusals = 0
         self.fed = True
-        stats.input_rows += n_rows
-        stats.input_bytes += seat.pending_bytes
-        stats.input_batches += 1
+        figure_add(&stats.input_rows, n_rows)
+        figure_add(&stats.input_bytes, seat.pending_bytes)
+        figure_add(&stats.input_batches, 1)
         return at
 
     cdef int meet_schema(self, int at) except -1 nogil:
@@ -311,21 +322,20 @@ cdef class Driver:
         cdef int reason = (<Operator> self.seats[at].occupant).blocked_reason
         if reason <= NOT_BLOCKED or reason >= N_BLOCK_REASONS:
             return raise_blocked_without_reason(self, reason)
-        self.blocked_since = self.clock
-        self.blocked_at = at
+        qc_store(&self.blocked_reason, reason)
+        qc_store(&self.blocked_since, self.clock)
+        qc_store(&self.blocked_at, at)
         self.seats[at].refusals = 0
         return STEP_BLOCKED
 
     cdef void end_blocked(self) noexcept nogil:
         cdef OperatorStats* stats
-        cdef int reason
         if self.blocked_at < 0:
             return
         stats = self.seats[self.blocked_at].stats
-        reason = (<Operator> self.seats[self.blocked_at].occupant).blocked_reason
-        stats.blocked_wall_nanos[reason] += self.clock - self.blocked_since
-        stats.blocked_times[reason] += 1
-        self.blocked_at = -1
+        figure_add(&stats.blocked_wall_nanos[self.blocked_reason], self.clock - self.blocked_since)
+        figure_add(&stats.blocked_times[self.blocked_reason], 1)
+        qc_store(&self.blocked_at, -1)
 
     cdef void shut(self) noexcept nogil:
         cdef int i
@@ -375,13 +385,13 @@ cdef class Driver:
         wall = now - self.clock if now > self.clock else 0
         self.clock += wall
         self.charging = NULL
-        timing.calls += 1
-        timing.wall_nanos += wall
+        figure_add(&timing.calls, 1)
+        figure_add(&timing.wall_nanos, wall)
         if wall < CPU_READ_NANOS:
             self.cpu_assumed += wall
-            timing.cpu_nanos += wall
+            figure_add(&timing.cpu_nanos, wall)
         else:
-            timing.cpu_nanos += self.cpu_since_reading()
+            figure_add(&timing.cpu_nanos, self.cpu_since_reading())
 
     cdef int64_t cpu_since_reading(self) noexcept nogil:
         """CPU time of the last call, beside what was assumed of the calls before it."""

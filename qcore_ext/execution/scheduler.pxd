@@ -40,10 +40,10 @@ ctypedef struct RunQueue:
     Runnable** ring             # each owned
     int64_t capacity            # at least the number of runnables made for the queue, so that pushing never fails
     int64_t head
-    int64_t n_queued
+    int64_t n_queued            # atomic for who looks without the lock, as is closed
     int64_t n_runnables
     int64_t n_sleeping          # threads in run_queue_pop
-    bint closed                 # threads leave
+    int64_t closed              # threads leave
 
 ctypedef struct Runnable:
     WaitToken token             # first: a Runnable* is a WaitToken*; token.state is its RunState

@@ -76,7 +76,7 @@ cdef void run_queue_push(RunQueue* queue, Runnable* runnable) noexcept nogil:
     if tail >= queue.capacity:
         tail -= queue.capacity
     queue.ring[tail] = runnable
-    queue.n_queued += 1
+    qc_store(&queue.n_queued, queue.n_queued + 1)
     wake = queue.n_sleeping > 0
     mutex_unlock(&queue.mutex)
     if wake:
@@ -95,14 +95,14 @@ cdef Runnable* run_queue_pop(RunQueue* queue, int64_t nanos) noexcept nogil:
     if queue.n_queued > 0 and not queue.closed:
         runnable = queue.ring[queue.head]
         queue.head = queue.head + 1 if queue.head + 1 < queue.capacity else 0
-        queue.n_queued -= 1
+        qc_store(&queue.n_queued, queue.n_queued - 1)
     mutex_unlock(&queue.mutex)
     return runnable
 
 
 cdef void run_queue_close(RunQueue* queue) noexcept nogil:
     mutex_lock(&queue.mutex)
-    queue.closed = True
+    qc_store(&queue.closed, 1)
     condition_wake_all(&queue.ready)
     mutex_unlock(&queue.mutex)
 
@@ -171,7 +171,7 @@ cdef void runnable_turn(Runnable* self) noexcept nogil:
 cdef void serve(RunQueue* queue) noexcept nogil:
     """A worker's life."""
     cdef Runnable* runnable
-    while not queue.closed:
+    while not qc_load(&queue.closed):
         runnable = run_queue_pop(queue, NAP_NANOS)
         if runnable != NULL:
             runnable_turn(runnable)
@@ -228,7 +228,7 @@ cdef class Scheduler:
     @property
     def usable(self):
         """Whether tasks can run: not shut down, and in the process that made it."""
-        return not self.queue.closed and self.process == os.getpid()
+        return not qc_load(&self.queue.closed) and self.process == os.getpid()
 
     @property
     def n_queued(self):

@@ -5,6 +5,8 @@ A site costs one load and one branch that is always predicted, while nothing is 
 
 from libc.stdint cimport int64_t
 
+from qcore_ext.ground.atomic cimport qc_load
+
 
 cdef enum FaultSite:
     FAULT_RESERVE = 0           # memory reserved at an account
@@ -29,7 +31,7 @@ cdef int raise_injected(int site) except -1 nogil       # for sites whose error 
 
 cdef inline bint fault_here(int site) noexcept nogil:
     """Whether a test wants this site to fail now."""
-    return faults_watched != 0 and fault_pass(site)
+    return qc_load(&faults_watched) != 0 and fault_pass(site)
 
 
 # Count, by thread, what it allocates; checked mode looks at it around close. Nested calls add up.

@@ -69,14 +69,15 @@ cdef class Faults:
         self.nth = nth
 
     def __enter__(self):
-        global armed_site, failing_pass, fired
+        global armed_site
         cdef int i
         if armed_site >= 0:
             raise RuntimeError("faults are armed already")
         for i in range(N_FAULT_SITES):
             qc_store(&passes[i], 0)
-        fired = 0
-        failing_pass = self.nth
+        # Atomic: a thread that finishes its last pass may still look.
+        qc_store(&fired, 0)
+        qc_store(&failing_pass, self.nth)
         qc_store(&armed_site, self.site)
         allocations_watch(1)
         return self

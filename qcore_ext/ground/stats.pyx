@@ -60,7 +60,11 @@ def tick_nanos():
 
 
 cdef dict timing_to_dict(const Timing* timing):
-    return {"calls": timing.calls, "wall_nanos": timing.wall_nanos, "cpu_nanos": timing.cpu_nanos}
+    return {
+        "calls": qc_load(&timing.calls),
+        "wall_nanos": qc_load(&timing.wall_nanos),
+        "cpu_nanos": qc_load(&timing.cpu_nanos),
+    }
 
 
 cdef dict stats_to_dict(const OperatorStats* stats):
@@ -68,9 +72,9 @@ cdef dict stats_to_dict(const OperatorStats* stats):
     blocked_nanos = {}
     blocked_times = {}
     for reason in range(1, N_BLOCK_REASONS):
-        if stats.blocked_times[reason]:
-            blocked_nanos[REASON_NAMES[reason]] = stats.blocked_wall_nanos[reason]
-            blocked_times[REASON_NAMES[reason]] = stats.blocked_times[reason]
+        if qc_load(&stats.blocked_times[reason]):
+            blocked_nanos[REASON_NAMES[reason]] = qc_load(&stats.blocked_wall_nanos[reason])
+            blocked_times[REASON_NAMES[reason]] = qc_load(&stats.blocked_times[reason])
     return {
         "add_input": timing_to_dict(&stats.add_input),
         "get_output": timing_to_dict(&stats.get_output),
@@ -78,14 +82,14 @@ cdef dict stats_to_dict(const OperatorStats* stats):
         "is_blocked": timing_to_dict(&stats.is_blocked),
         "blocked_wall_nanos": blocked_nanos,
         "blocked_times": blocked_times,
-        "input_rows": stats.input_rows,
-        "input_bytes": stats.input_bytes,
-        "input_batches": stats.input_batches,
-        "output_rows": stats.output_rows,
-        "output_bytes": stats.output_bytes,
-        "output_batches": stats.output_batches,
-        "splits": stats.splits,
-        "arrow_calls": stats.arrow_calls,
-        "arrow_rows": stats.arrow_rows,
-        "arrow_wall_nanos": stats.arrow_wall_nanos,
+        "input_rows": qc_load(&stats.input_rows),
+        "input_bytes": qc_load(&stats.input_bytes),
+        "input_batches": qc_load(&stats.input_batches),
+        "output_rows": qc_load(&stats.output_rows),
+        "output_bytes": qc_load(&stats.output_bytes),
+        "output_batches": qc_load(&stats.output_batches),
+        "splits": qc_load(&stats.splits),
+        "arrow_calls": qc_load(&stats.arrow_calls),
+        "arrow_rows": qc_load(&stats.arrow_rows),
+        "arrow_wall_nanos": qc_load(&stats.arrow_wall_nanos),
     }

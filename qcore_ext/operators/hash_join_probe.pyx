@@ -9,6 +9,7 @@ from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_new_flat, column_
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, TYPE_BOOL, CSchema, DataType, Schema, schema_index, type_name,
 )
+from qcore_ext.ground.atomic cimport qc_load_pointer
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free, struct_new,
@@ -110,7 +111,7 @@ cdef class HashProbe(Operator):
 
     cdef int open(self) except -1 nogil:
         # Not in the constructor: the condition's registers are memory, and running out of it is this operator's error.
-        if self.bridge.build_schema != NULL:
+        if qc_load_pointer(<void**> &self.bridge.build_schema) != NULL:
             with gil:
                 if self.bridge.declared_probe_schema is not None:
                     self.resolve(self.bridge.declared_probe_schema)

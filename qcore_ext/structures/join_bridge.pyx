@@ -109,7 +109,7 @@ cdef class JoinBridge:
         replaced = self.build_schema == seen
         if replaced:
             dropped = seen
-            self.build_schema = wide
+            qc_swap_pointer(<void**> &self.build_schema, wide)      # seen without the lock: whether there is one
             self.n_build_schemas += wide != seen
         mutex_unlock(&self.mutex)
         owner_unref(<Owner*> dropped)
