@@ -1,8 +1,9 @@
-"""Correlated subqueries in which DataFusion would take one column for another. Floor P2.
+"""Correlated subqueries in which DataFusion would take one column, or one condition, for another. Floor P2.
 
 Making a join of a subquery, it gives the columns that the conditions with outer columns and IN read a new qualifier and
 keeps only their bare names: of `exists (select 1 from b join d … where b.id = outer.x and d.id = outer.y)` both
-conditions then read the same id.
+conditions then read the same id. Equal conditions become one: of `x in (select y from b where y = x)` that of IN, which
+is unknown for nulls, and that of WHERE, which is then not true.
 """
 
 from __future__ import annotations
@@ -30,6 +31,25 @@ def confused_columns(written: str) -> tuple[str, str] | None:
             bare = column.rpartition(".")[2]
             if read.setdefault(bare, column) != column:
                 return read[bare], column
+    return None
+
+
+def repeated_condition(written: str) -> str | None:
+    """What an IN (subquery) compares again in a condition of the subquery, or None. `written` as above."""
+    lines = written.splitlines()
+    for start, line in enumerate(lines[:-1]):
+        if not line.lstrip().startswith("Subquery:"):
+            continue
+        given = lines[start + 1].lstrip().removeprefix("Projection: ").partition(" AS ")[0]
+        indent = len(line) - len(line.lstrip())
+        for below in lines[start + 1 :]:
+            if len(below) - len(below.lstrip()) <= indent:
+                break
+            for outer in _OUTER.findall(below):
+                asked = outer.removeprefix("outer_ref(").removesuffix(")")
+                repeats = f"{given} = {outer}" in below or f"{outer} = {given}" in below
+                if repeats and re.search(rf"{re.escape(asked)} (?:NOT )?IN \(<subquery>\)", _parent(lines, start)):
+                    return f"{given} = {asked}"
     return None
 
 

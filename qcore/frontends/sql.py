@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from qcore.data_types import common_type, plain
 from qcore.dialect import QCORE, Dialect
-from qcore.frontends.correlated_names import confused_columns
+from qcore.frontends.correlated_names import confused_columns, repeated_condition
 from qcore.frontends.planner_errors import cleaned, plan_error
 from qcore.frontends.planner_rules import rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
@@ -251,6 +251,9 @@ def _optimized(
             f"a correlated subquery that reads both {a} and {b} is not supported yet; give one another name, as in "
             f"FROM (SELECT {b.rpartition('.')[2]} AS other_name FROM …)"
         )
+    repeated = repeated_condition(written)
+    if repeated is not None:
+        raise PlanError(f"IN (subquery) with {repeated} in the subquery too is not supported yet; use EXISTS")
     faulty = tuple(rule for rule in rules_to_leave_out(written) if rule not in without)
     if faulty:
         without = (*without, *faulty)

@@ -266,13 +266,20 @@ def test_columns_that_the_planner_confuses_are_refused(query: str) -> None:
         plan_sql(query, SCHEMAS)
 
 
+@pytest.mark.parametrize("where", ["(a in ({})) is not null", "(a in ({})) is null", "a not in ({})", "not a in ({})"])
+def test_a_condition_that_in_repeats_is_refused(where: str) -> None:
+    """Q1: it and IN's own comparison, which nulls make unknown, would be taken for one."""
+    with pytest.raises(PlanError, match="use EXISTS"):
+        plan_sql(f"select a from t where {where.format('select u.b from u where u.b = t.a')}", SCHEMAS)
+
+
 def test_renamed_columns_are_not_confused(tables: duckdb.DuckDBPyConnection) -> None:
     """The way round that the error names, and subqueries in which nothing is confused."""
     for query in (
         "select a from t where exists (select 1 from u as x join (select a as c, b from u) as y on x.b = y.b "
         "where x.a = t.a and y.c = t.a)",
         "select a from t where exists (select 1 from u as x join u as y on x.a = y.a where y.a = t.a and y.s = t.s)",
-        "select a from t where a in (select x.a from u as x join u as y on x.a = y.a where x.a = t.a)",
+        "select a from t where a in (select x.a from u as x join u as y on x.a = y.a where x.b = t.b)",
     ):
         assert comparable(tables.sql(plan_sql_text(plan_sql(query, SCHEMAS).plan)).fetchall(), False) == comparable(
             tables.sql(query).fetchall(), False
