@@ -30,7 +30,7 @@ cdef class Task:
     cdef readonly object error      # the first one, or None
     cdef readonly str state         # created, running, finished, failed, cancelled
     cdef list runs                  # DriverRun
-    cdef Runnable** runnables       # borrowed from runs; an array of n_runnables
+    cdef Runnable** runnables       # each owned; an array of n_runnables
     cdef int64_t n_runnables
     cdef Pipeline output
     cdef RunQueue* queue            # owned; the scheduler's, or the task's own when it runs on the caller

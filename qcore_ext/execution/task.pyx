@@ -150,6 +150,8 @@ cdef class Task:
                 if runnable == NULL:
                     break
                 owner_unref(<Owner*> runnable)
+        for i in range(self.n_runnables):
+            owner_unref(<Owner*> self.runnables[i])
         struct_free(self.runnables)
         wait_list_clear(&self.waiting)
         mutex_destroy(&self.mutex)
@@ -221,8 +223,9 @@ cdef class Task:
         for i, run in enumerate(self.runs):
             run.runnable = runnable_new(self.queue, run_driver, <PyObject*> run)
             run.driver.token = &run.runnable.token
-            self.runnables[i] = run.runnable
-        self.n_runnables = <int64_t> len(self.runs)
+            # Its own reference: the garbage collector may clear `runs` before the task goes.
+            self.runnables[i] = <Runnable*> owner_ref(<Owner*> run.runnable)
+            self.n_runnables = <int64_t> i + 1
         self.state = "running"
         self.began = wall_nanos()
         with nogil:

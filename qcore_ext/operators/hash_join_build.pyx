@@ -122,7 +122,8 @@ cdef class HashBuild(Operator):
         return 0
 
     cdef bint needs_input(self) noexcept nogil:
-        return not self.is_done and not self.bridge.all_probers_left()
+        # Not whether the probers left: they may after get_output answered NEEDS_INPUT, which tells of it next time.
+        return not self.is_done
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         cdef int32_t i

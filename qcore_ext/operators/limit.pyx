@@ -85,7 +85,8 @@ cdef class Limit(Operator):
         return qc_load(&self.state.n_seen) >= self.state.last
 
     cdef bint needs_input(self) noexcept nogil:
-        return self.held == NULL and not self.finish_called and not self.enough()
+        # Not whether all have enough: another driver may fill the count after get_output answered NEEDS_INPUT.
+        return self.held == NULL and not self.finish_called
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         cdef int64_t start = qc_fetch_add(&self.state.n_seen, batch.n_selected)

@@ -26,7 +26,8 @@ cdef class SpoolWrite(Operator):
         self.spool = spool
 
     cdef bint needs_input(self) noexcept nogil:
-        return not self.finish_called and self.spool.has_readers()
+        # Not whether the readers left: they may after get_output answered NEEDS_INPUT, which tells of it next time.
+        return not self.finish_called
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         self.spool.push(batch)
