@@ -15,6 +15,13 @@ from qcore.frontends.substrait.windows import MARKER
 from qcore_ext.ground.status import PlanError
 
 _AFTER_EXPRESSION = frozenset({"ASC", "DESC", "NULLS", "ROWS", "RANGE", "GROUPS"})
+# Words within expressions without columns.
+_NO_COLUMNS = frozenset({
+    "AND", "AS", "BETWEEN", "BIGINT", "BOOLEAN", "CASE", "DATE", "DAY", "DECIMAL", "DISTINCT", "DOUBLE", "ELSE",
+    "END", "FALSE", "FLOAT", "FOR", "FROM", "IN", "INT", "INTEGER", "INTERVAL", "IS", "LIKE", "MONTH", "NOT",
+    "NULL", "NUMERIC", "OR", "PRECISION", "REAL", "SMALLINT", "STRING", "TEXT", "THEN", "TIME", "TIMESTAMP",
+    "TINYINT", "TRUE", "UNSIGNED", "VARCHAR", "WHEN", "YEAR",
+})  # fmt: skip
 _MICROSECONDS = {
     "microsecond": 1,
     "millisecond": 1_000,
@@ -170,16 +177,22 @@ def _distance(sql: SqlText, start: int, end: int) -> str | None:
 
 
 def _depending(sql: SqlText, over: int, first: int, closed: int) -> str:
-    """The first argument, or the first expression to order by, that names a column."""
+    """The first expression to order by, or the first argument, that names a column."""
     inside = range(over + 2, sql.partner[over + 1])
     orders = [i + 2 for i in inside if sql.is_word(i, "ORDER") and sql.is_word(i + 1, "BY")]
-    spans = [(first, closed), *((start, sql.partner[over + 1]) for start in orders)]
+    spans = [*((start, sql.partner[over + 1]) for start in orders), (first, closed)]
     for start, end in spans:
         ends = (i for i in sql.level(start, end) if sql.is_sign(i, ",") or sql.is_word(i, *_AFTER_EXPRESSION))
         end = next(ends, end)
-        if any(sql.tokens[i].kind in ("word", "quoted") for i in range(start, end)):
+        if any(_may_be_column(sql, i) for i in range(start, end)):
             return sql.slice(start, end)
     raise PlanError(f"{sql.slice(first - 1, closed + 1)} OVER of a constant is not supported; give a column")
+
+
+def _may_be_column(sql: SqlText, i: int) -> bool:
+    if sql.tokens[i].kind == "quoted":
+        return True
+    return sql.tokens[i].kind == "word" and not sql.is_sign(i + 1, "(") and not sql.is_word(i, *_NO_COLUMNS)
 
 
 def _arguments(sql: SqlText, first: int, closed: int, condition: str) -> str:

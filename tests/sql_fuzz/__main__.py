@@ -1,19 +1,29 @@
 """`make fuzz-sql`: random queries until the time is over; differences are cut down and printed.
 
-`--seconds 600 --seed 7` runs for so long, from seed 7; `--case 7:1234` runs one case again.
+`--seconds 600 --seed 7` runs for so long, from seed 7; `--case 7:1234` runs one case again. Queries run in a process of
+their own: one that kills it is cut down too.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import multiprocessing
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from sql_fuzz.cases import Fuzzer
+from sql_fuzz.run import Difference
+from sql_fuzz.shrink import Case, fault
+
+# Forked before any query has run, so that there are no threads yet.
+FORK = multiprocessing.get_context("fork")
+# The same fault once more is counted, not cut down.
+SHOWN_EACH = 3
 
 
 def main() -> int:
@@ -31,36 +41,68 @@ def main() -> int:
         options.seed, options.first = map(int, options.case.split(":"))
         options.queries = 1
     print(f"seed {options.seed}", flush=True)
+    options.end = time.monotonic() + options.seconds
+    options.last = options.first + options.queries
+    place, found = FORK.Value("q", options.first), 0
+    while place.value < options.last and time.monotonic() < options.end and found < options.differences:
+        runner = FORK.Process(target=run, args=(options, place, options.differences - found))
+        runner.start()
+        runner.join()
+        found += max(runner.exitcode, 0) if runner.exitcode is not None else 0
+        if runner.exitcode is None or runner.exitcode >= 0:
+            break
+        found += 1
+        explain_death(options, place.value, -runner.exitcode)
+        place.value += 1
+    return min(found, 100)
+
+
+def run(options: argparse.Namespace, place: Any, differences: int) -> None:
+    """Cases until something ends it; `place` says which one runs. The exit status is how many differ."""
+    began = shown = time.monotonic()
+    first, found = place.value, 0
+    kinds: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         fuzzer = Fuzzer(options.seed, options.ways, Path(folder))
-        return run(fuzzer, options)
-
-
-def run(fuzzer: Fuzzer, options: argparse.Namespace) -> int:
-    """Cases until something ends it."""
-    began = shown = time.monotonic()
-    number, found = options.first, 0
-    kinds: collections.Counter[str] = collections.Counter()
-    while number - options.first < options.queries and time.monotonic() - began < options.seconds:
-        report = fuzzer.case(number)
-        if report is not None:
-            kinds[report.kind] += 1
-            # The same fault once more is counted, not cut down.
-            if kinds[report.kind] <= 3 or options.case:
-                print(fuzzer.explained(number, report), flush=True)
-            found += 1
-            if found >= options.differences:
-                break
-        number += 1
-        if time.monotonic() - shown > 30:
-            shown = time.monotonic()
-            print(fuzzer.summary(number - options.first, shown - began), flush=True)
-    print(fuzzer.summary(number - options.first, time.monotonic() - began), flush=True)
+        while place.value < options.last and time.monotonic() < options.end and found < differences:
+            report = fuzzer.case(place.value)
+            if report is not None:
+                kinds[report.kind] += 1
+                found += 1
+                if kinds[report.kind] <= SHOWN_EACH:
+                    print(fuzzer.explained(place.value, report), flush=True)
+            place.value += 1
+            if time.monotonic() - shown > 30:
+                shown = time.monotonic()
+                print(fuzzer.summary(place.value - first, shown - began), flush=True)
+        print(fuzzer.summary(place.value - first, time.monotonic() - began), flush=True)
+        fuzzer.close()
     for kind, count in kinds.most_common():
         print(f"  {count} differences: {kind}")
     for text, count in fuzzer.refused.most_common(20):
-        print(f"  {count} refused: {text}")
-    return min(found, 100)
+        print(f"  {count} refused: {text}", flush=True)
+    sys.exit(min(found, 100))
+
+
+def explain_death(options: argparse.Namespace, number: int, signal: int) -> None:
+    """Print a case that killed the process, cut down."""
+    with tempfile.TemporaryDirectory() as folder:
+        fuzzer = Fuzzer(options.seed, options.ways, Path(folder))
+        for way in fuzzer.ways(number):
+            death = Difference(f"signal {signal}", f"the process died of signal {signal}", way)
+            if dies(Case(tuple(fuzzer.tables(number).tables), fuzzer.query(number), way)) is not None:
+                break
+        print(fuzzer.explained(number, death, dies), flush=True)
+        fuzzer.close()
+
+
+def dies(case: Case) -> Difference | None:
+    """What kills a process that runs a case, or None."""
+    runner = FORK.Process(target=fault, args=(case,))
+    runner.start()
+    runner.join()
+    code = runner.exitcode or 0
+    return Difference(f"signal {-code}", f"the process died of signal {-code}", case.way) if code < 0 else None
 
 
 if __name__ == "__main__":

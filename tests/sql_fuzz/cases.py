@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sql_fuzz.queries import Ordered, Queries
 from sql_fuzz.run import Difference, Refused, Tables, Way, difference, expected_rows, random_way, shortened
-from sql_fuzz.shrink import Case, shrunk
+from sql_fuzz.shrink import Case, Failing, fault, shrunk
 from sql_fuzz.tables import random_tables
 
 # Queries over the same tables: making those takes longer than a query.
@@ -70,14 +70,10 @@ class Fuzzer:
         self.n_runs += self.n_ways
         return found
 
-    def shrunk(self, number: int, found: Difference) -> Case:
-        """A case that fails, cut down."""
+    def explained(self, number: int, found: Difference, failing: Failing = fault) -> str:
+        """What a person needs to see of a failing case, cut down."""
         case = Case(tuple(self.tables(number).tables), self.query(number), found.way or Way())
-        return shrunk(case, found)
-
-    def explained(self, number: int, found: Difference) -> str:
-        """What a person needs to see of a failing case."""
-        case = self.shrunk(number, found)
+        case = shrunk(case, found, failing)
         again = f"python -m sql_fuzz --case {self.seed}:{number}"
         return f"\n=== {found.kind}\n{found.text}\n--- again: {again}\n{case.text()}\n==="
 

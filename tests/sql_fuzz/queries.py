@@ -410,12 +410,7 @@ class Queries:
             return left
         kind: Part = rng.choice(["join", "join", "left join", "right join", "full join", "cross join", "semi", "anti"])
         both = left.columns + right.columns
-        pairs = [
-            (a, b)
-            for a in left.columns
-            for b in right.columns
-            if a.facts.kind == b.facts.kind and a.facts.kind in HASHABLE and a.facts.exact and b.facts.exact
-        ]
+        pairs = [(a, b) for a in left.columns for b in right.columns if joinable(a.facts, b.facts)]
         equal = bool(pairs) and rng.random() < 0.8
         if left.rows * right.rows > JOIN_ROWS_MAX:
             # Only by a key of one side: any other condition may give too many rows.
@@ -491,16 +486,22 @@ class Queries:
 
     def _correlated(self, inner: Relation, outer: Sequence[Column]) -> Listed:
         rng = self.rng
-        pairs = [
-            (a, b)
-            for a in inner.columns
-            for b in outer
-            if a.facts.kind == b.facts.kind and a.facts.kind in HASHABLE and a.facts.exact and b.facts.exact
-        ]
+        pairs = [(a, b) for a in inner.columns for b in outer if joinable(a.facts, b.facts)]
         parts = [Tree("bool", f"{a.name} = {b.name}") for a, b in (rng.sample(pairs, 1) if pairs else [])]
         if rng.random() < 0.4:
             parts.append(Expressions(rng, inner.columns).condition(1).tree)
         return Listed(parts, " and ", minimum=0, before=" where ")
+
+
+def joinable(a: Facts, b: Facts) -> bool:
+    """Whether columns of these facts may be compared as keys.
+
+    Numbers must be of one magnitude: DataFusion applies a condition on one side's key to the other's too, and what
+    cannot overflow over the one may over the other.
+    """
+    if a.kind != b.kind or a.kind not in HASHABLE or not (a.exact and b.exact):
+        return False
+    return [a.limit > bound for bound in (2**20, 2**41)] == [b.limit > bound for bound in (2**20, 2**41)]
 
 
 def _bound(distance: int) -> str:

@@ -44,6 +44,9 @@ class Case:
         return "\n".join(lines)
 
 
+Failing = Callable[[Case], "Difference | None"]
+
+
 def fault(case: Case) -> Difference | None:
     """What is wrong with a case, alone."""
     with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +63,7 @@ def fault(case: Case) -> Difference | None:
             tables.close()
 
 
-def shrunk(case: Case, wanted: Difference, failing: Callable[[Case], Difference | None] = fault) -> Case:
+def shrunk(case: Case, wanted: Difference, failing: Failing = fault) -> Case:
     """The smallest case found that fails in the same manner."""
     deadline = time.monotonic() + SECONDS_MAX
 
@@ -152,8 +155,11 @@ def _fewer_rows(case: Case) -> Iterator[Case]:
 def _fewer_columns(case: Case) -> Iterator[Case]:
     text = case.query.sql("qcore")
     for place, table in enumerate(case.tables):
-        unused = [name for name in table.data.column_names if f".{name}" not in text]
-        if unused and len(unused) < table.data.num_columns:
+        names = table.data.column_names
+        unused = [name for name in names if f".{name}" not in text]
+        # One must stay.
+        unused = unused[1:] if len(unused) == len(names) else unused
+        if unused:
             yield _with_table(case, place, table.data.drop_columns(unused))
 
 
