@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from qcore.arrow_functions import ARROW_FUNCTIONS
 from qcore.frontends.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER
 from qcore.frontends.substrait.functions import other_names
-from qcore.functions import scalar_functions
-from qcore.signatures import type_word
+from qcore.language.arrow_functions import ARROW_FUNCTIONS
+from qcore.language.functions import scalar_functions
+from qcore.language.signatures import type_word
 
 PAGE = Path(__file__).with_name("FUNCTIONS.md")
 INTRODUCTION = """\

@@ -3,10 +3,11 @@
 `qcore.sql(text, tables={...})` runs SQL; `PlanBuilder` and `Task` run plans of one's own.
 """
 
-from qcore.aggregate_steps import agg
+from qcore.builder.aggregate_steps import agg
+from qcore.builder.plan_builder import PlanBuilder
+from qcore.builder.window_steps import window
 from qcore.config import VERSION as __version__
 from qcore.connectors.base import FileSplit, Split
-from qcore.dialect import Dialect
 from qcore.errors import (
     Cancelled,
     ExecutionError,
@@ -16,11 +17,13 @@ from qcore.errors import (
     SchemaChangeError,
     Timeout,
 )
-from qcore.expression import Expr, col, lit
-from qcore.output_buffers import OutputBufferManager, OutputBuffers, Pages
-from qcore.partition_files import PartitionManifest
-from qcore.plan_builder import PlanBuilder
-from qcore.polled_query import NativeOperator, PolledQuery, polled
+from qcore.execution.output_buffers import OutputBufferManager, OutputBuffers, Pages
+from qcore.execution.polled_query import NativeOperator, PolledQuery, polled
+from qcore.execution.result import Result
+from qcore.execution.session import Session, sql
+from qcore.execution.task import Task
+from qcore.language.dialect import Dialect
+from qcore.language.expression import Expr, col, lit
 from qcore.protocols import (
     BatchIterator,
     Blocked,
@@ -32,10 +35,7 @@ from qcore.protocols import (
     SourceOperator,
     StatelessOperator,
 )
-from qcore.result import Result
-from qcore.session import Session, sql
-from qcore.task import Task
-from qcore.window_steps import window
+from qcore.writing.partition_files import PartitionManifest
 
 __all__ = [
     "BatchIterator",

@@ -13,8 +13,8 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv
 
-from qcore.table_write import ParquetRows
 from qcore.text_table import cell, python_values
+from qcore.writing.table_write import ParquetRows
 
 FORMATS = ("table", "csv", "json", "arrow", "parquet")
 BINARY_FORMATS = ("arrow", "parquet")

@@ -27,12 +27,12 @@ from unittest import mock
 import pyarrow as pa
 
 import qcore
-import qcore.task
+import qcore.execution.task
 from conftest import held_by_engine, settles
 from operator_plans import CASES, LEFT, RIGHT, random_rows
 from polling import run_polled
 from qcore import IterOutcome, PlanBuilder, PollPull, PollPush
-from qcore.lowering import Lowered, Lowering
+from qcore.lowering.pipelines import Lowered, Lowering
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.random_operator import Bell, RandomOperator
@@ -478,8 +478,8 @@ def run_task(
 ) -> str:
     disturbance = Disturbance(plan, rng, injected)
     with (
-        mock.patch.object(qcore.task, "Lowering", lowering_with(disturbance)),
-        mock.patch.object(qcore.task, "scheduler_of", return_value=scheduler_with(plan.threads)),
+        mock.patch.object(qcore.execution.task, "Lowering", lowering_with(disturbance)),
+        mock.patch.object(qcore.execution.task, "scheduler_of", return_value=scheduler_with(plan.threads)),
     ):
         options = {"batch_rows": plan.batch_rows, "memory_limit": plan.memory_limit}
         task = qcore.Task(builder.build(), drivers=plan.drivers, **options)

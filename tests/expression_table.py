@@ -10,9 +10,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from qcore.compile import compile_projection
-from qcore.expression import lit
-from qcore.functions import expr_type
+from qcore.language.expression import lit
+from qcore.language.functions import expr_type
+from qcore.lowering.compile import compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account
 

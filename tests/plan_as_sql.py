@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from qcore import plan as p
-from qcore.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
-from qcore.functions import expr_type
+from qcore.language import plan as p
+from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
+from qcore.language.functions import expr_type
 
 OPERATORS = {
     "add": "+",

@@ -14,7 +14,7 @@ from expressions import LOADS, PREDICATES, lineitem
 from join import cases
 from join import run as run_join
 
-from qcore.compile import compile_predicate, compile_projection
+from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.ground.memory import Account

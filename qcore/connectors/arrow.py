@@ -21,7 +21,7 @@ from qcore.connectors.base import (
     select_fields,
 )
 from qcore.errors import ExecutionError, PlanError
-from qcore.expression import Expr
+from qcore.language.expression import Expr
 
 # Rows of a split: a few batches, so that drivers finish together; each split costs about 12 µs to open.
 SPLIT_ROWS_MAX = 256 * 1024

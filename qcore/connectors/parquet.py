@@ -14,7 +14,7 @@ from qcore.connectors.parquet_footer import FOOTERS, INT96_UNIT, ParquetFooter
 from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
 from qcore.errors import ExecutionError
-from qcore.expression import Expr
+from qcore.language.expression import Expr
 
 # Row groups up to this many rows are decoded at once, by one call without the GIL; larger ones batch by batch.
 WHOLE_GROUP_ROWS_MAX = 512 * 1024

@@ -16,7 +16,7 @@ from qcore.connectors.decimal_footer import decimals_as_integers
 from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
 from qcore.errors import PlanError
-from qcore.expression import Expr
+from qcore.language.expression import Expr
 
 # A string column is read as a dictionary when the dictionaries of its row groups take at most this much as stored, and
 # at most so many bytes a row: TPC-H's two flag columns at SF1 read in 13 ms instead of 99.

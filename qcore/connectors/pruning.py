@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Call, Cast, Column, Expr, In, Literal
+from qcore.language.expression import Call, Cast, Column, Expr, In, Literal
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from qcore import plan as p
 from qcore.connectors.base import Split, Table, TableStatistics, select_fields
-from qcore.expression import Expr, col, column_names
+from qcore.language import plan as p
+from qcore.language.expression import Expr, col, column_names
 
 
 @dataclass(frozen=True)

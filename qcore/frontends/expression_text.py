@@ -6,10 +6,10 @@ import re
 
 import pyarrow as pa
 
-from qcore.expression import Column, Expr
 from qcore.frontends.sql import plan_fragment
-from qcore.plan import Aggregate, AggregateCall, PlanNode, Project, Scan
-from qcore.schema import unknown
+from qcore.language.expression import Column, Expr
+from qcore.language.plan import Aggregate, AggregateCall, PlanNode, Project, Scan
+from qcore.language.schema import unknown
 from qcore_ext.ground.status import PlanError
 
 # The table the text is planned over.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from qcore.schema import unknown
+from qcore.language.schema import unknown
 from qcore_ext.ground.status import PlanError
 
 _PREFIXES = re.compile(

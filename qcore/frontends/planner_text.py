@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcore.dialect import QCORE, Dialect
 from qcore.frontends.sql_text import SqlText
 from qcore.frontends.substrait.dialect_functions import (
     NAMES,
@@ -13,6 +12,7 @@ from qcore.frontends.substrait.dialect_functions import (
     SIMILAR_PREFIX,
     planner_name,
 )
+from qcore.language.dialect import QCORE, Dialect
 from qcore_ext.ground.status import PlanError
 
 

@@ -16,8 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.data_types import common_type, plain
-from qcore.dialect import QCORE, Dialect
 from qcore.frontends.correlated_names import confused_columns, repeated_condition
 from qcore.frontends.planner_errors import cleaned, plan_error
 from qcore.frontends.planner_rules import rules_to_leave_out
@@ -40,10 +38,12 @@ from qcore.frontends.substrait.plan import (
     read_plan_message,
 )
 from qcore.frontends.substrait.relations import GROUPING_SET
-from qcore.naming import ColumnNames, NodeIds
-from qcore.plan import PlanNode, RecursiveUnion, Unnest, WorkingTable
-from qcore.schema import same_type, unnest_schema
-from qcore.set_operations import make_set_operation, typed
+from qcore.language.data_types import common_type, plain
+from qcore.language.dialect import QCORE, Dialect
+from qcore.language.naming import ColumnNames, NodeIds
+from qcore.language.plan import PlanNode, RecursiveUnion, Unnest, WorkingTable
+from qcore.language.schema import same_type, unnest_schema
+from qcore.language.set_operations import make_set_operation, typed
 from qcore_ext.ground.status import PlanError
 
 SETTINGS = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qcore.expression import col
-from qcore.file_sets import local_path
 from qcore.frontends.sql_text import SqlText
 from qcore.frontends.substrait.plan import PlanResult
-from qcore.naming import NodeIds
-from qcore.plan import Project, TableWrite
-from qcore.schema import check_unique, project_schema
-from qcore.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
+from qcore.language.expression import col
+from qcore.language.naming import NodeIds
+from qcore.language.plan import Project, TableWrite
+from qcore.language.schema import check_unique, project_schema
+from qcore.writing.file_sets import local_path
+from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 from qcore_ext.ground.status import PlanError
 
 _USAGE = "COPY (select …) TO 'file.parquet' [(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 100000)]"

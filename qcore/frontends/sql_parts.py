@@ -115,6 +115,8 @@ def _set_operation(sql: SqlText, region: Region, operator: int, number: int) -> 
 
 def _is_operator(sql: SqlText, i: int) -> bool:
     """EXCEPT before a bracket with a list of columns belongs to a star."""
-    return not (sql.is_word(i, "EXCEPT") and sql.is_sign(i + 1, "(")) or sql.is_word(
-        i + 2, "SELECT", "WITH", "VALUES", "TABLE"
-    ) or sql.is_sign(i + 2, "(")
+    return (
+        not (sql.is_word(i, "EXCEPT") and sql.is_sign(i + 1, "("))
+        or sql.is_word(i + 2, "SELECT", "WITH", "VALUES", "TABLE")
+        or sql.is_sign(i + 2, "(")
+    )

@@ -73,8 +73,10 @@ def _operand(sql: SqlText, end: int) -> int:
         at = before
     if at == end:
         raise PlanError("IN (subquery) without an expression before it")
-    if sql.is_sign(at, "(") and any(sql.is_sign(i, ",") for i in sql.level(at + 1, sql.partner[at])) and (
-        sql.partner[at] == end - 1
+    if (
+        sql.is_sign(at, "(")
+        and any(sql.is_sign(i, ",") for i in sql.level(at + 1, sql.partner[at]))
+        and (sql.partner[at] == end - 1)
     ):
         raise PlanError("(several columns) IN (subquery) is not supported here; use EXISTS")
     return at

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from qcore.frontends.sql_clauses import CLAUSES, items, named, quoted, read_alias, selects, with_visible
 from qcore.frontends.sql_text import TAIL, Region, SqlText
-from qcore.schema import unknown
+from qcore.language.schema import unknown
 from qcore_ext.ground.status import PlanError
 
 _JOIN_KINDS = frozenset({"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "CROSS", "SEMI", "ANTI"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from qcore.naming import NodeIds
+from qcore.language.naming import NodeIds
+from qcore.language.plan import PlanNode, Scan
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
 from qcore.optimizer.build_sides import choose_build_sides
 from qcore.optimizer.cardinality import Estimator, StatisticsOf
@@ -19,7 +20,6 @@ from qcore.optimizer.scan_filters import give_filters_to_scans
 from qcore.optimizer.semi_joins import push_semi_joins
 from qcore.optimizer.shared_plans import share_subplans
 from qcore.optimizer.simplify import simplify_plan
-from qcore.plan import PlanNode, Scan
 
 __all__ = ["RULES", "Estimator", "StatisticsOf", "optimize"]
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from qcore.expression import Column, col
-from qcore.naming import ColumnNames, NodeIds
+from qcore.language.expression import Column, col
+from qcore.language.naming import ColumnNames, NodeIds
+from qcore.language.plan import Aggregate, Filter, HashJoin, PlanNode, Project, Scan
+from qcore.language.schema import MARK_KINDS, same_type
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import rebuilt, renames, transformed
-from qcore.plan import Aggregate, Filter, HashJoin, PlanNode, Project, Scan
-from qcore.schema import MARK_KINDS, same_type
 
 # Part of the groups left, at most; and the copied scan's rows, as part of those of the largest input below, at most.
 GROUPS_MAX = 0.2
@@ -74,9 +74,7 @@ def _is_reduced(node: PlanNode, column: str) -> bool:
     )
 
 
-def _best_source(
-    other: PlanNode, other_key: str, child: PlanNode, column: str, estimator: Estimator
-) -> Source | None:
+def _best_source(other: PlanNode, other_key: str, child: PlanNode, column: str, estimator: Estimator) -> Source | None:
     """The filtered scan with the fewest keys that `other_key` can be one of, if it is worth copying."""
     groups = estimator.column(child, column).distinct
     rows = max(estimator.rows(below) for below in child.walk())

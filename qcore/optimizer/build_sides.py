@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qcore.language.plan import HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import schema_of_join, transformed
-from qcore.plan import HashJoin, NestedLoopJoin, PlanNode
 
 # Building on the kept side of a semi, anti or outer join costs flags of who matched; it must pay well.
 KEPT_SIDE_RATIO = 4.0

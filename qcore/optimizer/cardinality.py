@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Call, Cast, Column, Expr, In, Literal, column_names, conjuncts
-from qcore.plan import (
+from qcore.language.expression import Call, Cast, Column, Expr, In, Literal, column_names, conjuncts
+from qcore.language.plan import (
     Aggregate,
     EnforceSingleRow,
     Filter,
@@ -35,7 +35,7 @@ from qcore.plan import (
     Window,
     WorkingTable,
 )
-from qcore.schema import MARK_KINDS
+from qcore.language.schema import MARK_KINDS
 
 # Statistics of a scan: qcore.connectors.base.TableStatistics or None.
 StatisticsOf = Callable[[Scan], Any]

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from qcore.expression import Expr, column_names
-from qcore.naming import NodeIds
-from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, transformed, window_over
-from qcore.plan import (
+from qcore.language.expression import Expr, column_names
+from qcore.language.naming import NodeIds
+from qcore.language.plan import (
     Aggregate,
     AggregateCall,
     EnforceSingleRow,
@@ -37,7 +36,8 @@ from qcore.plan import (
     Window,
     WorkingTable,
 )
-from qcore.schema import LEFT_ONLY, MARK_KINDS
+from qcore.language.schema import LEFT_ONLY, MARK_KINDS
+from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, transformed, window_over
 
 
 def prune_columns(plan: PlanNode, output: Sequence[str], ids: NodeIds) -> PlanNode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from qcore.expression import (
+from qcore.language.expression import (
     Call,
     Column,
     Expr,
@@ -18,11 +18,9 @@ from qcore.expression import (
     same,
     substitute,
 )
-from qcore.joins import conjunction, join_on_keys, split_conditions
-from qcore.naming import NodeIds
-from qcore.optimizer.nodes import rebuilt, renames
-from qcore.optimizer.simplify import COMPARISONS
-from qcore.plan import (
+from qcore.language.joins import conjunction, join_on_keys, split_conditions
+from qcore.language.naming import NodeIds
+from qcore.language.plan import (
     Aggregate,
     Filter,
     HashJoin,
@@ -34,7 +32,9 @@ from qcore.plan import (
     UnionAll,
     Unnest,
 )
-from qcore.schema import MARK_KINDS
+from qcore.language.schema import MARK_KINDS
+from qcore.optimizer.nodes import rebuilt, renames
+from qcore.optimizer.simplify import COMPARISONS
 
 Join = HashJoin | NestedLoopJoin
 Predicates = list[Expr]

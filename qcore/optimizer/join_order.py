@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qcore.expression import Call, Column, Expr, call, col, column_names, conjuncts
-from qcore.joins import conjunction, join_on_keys, split_conditions
-from qcore.naming import NodeIds
+from qcore.language.expression import Call, Column, Expr, call, col, column_names, conjuncts
+from qcore.language.joins import conjunction, join_on_keys, split_conditions
+from qcore.language.naming import NodeIds
+from qcore.language.plan import Filter, HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, is_unique
 from qcore.optimizer.nodes import rebuilt
-from qcore.plan import Filter, HashJoin, NestedLoopJoin, PlanNode
 
 DP_RELATIONS_MAX = 10
 # Build rows weigh more than probe rows: measured about 2 : 1 for tables past the cache.
@@ -266,4 +266,3 @@ class _Graph:
             now += [condition for mask, condition in self.others if mask == 0]
         more, rest = split_conditions(now, left.schema, right.schema)
         return join_on_keys(self.ids, "inner", left, right, [*pairs, *more], rest)
-

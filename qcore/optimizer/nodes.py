@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from qcore.expression import Column, Expr, col
-from qcore.naming import NodeIds
-from qcore.plan import (
+from qcore.language.expression import Column, Expr, col
+from qcore.language.naming import NodeIds
+from qcore.language.plan import (
     Aggregate,
     Binary,
     HashJoin,
@@ -27,7 +27,7 @@ from qcore.plan import (
     UserOperator,
     Window,
 )
-from qcore.schema import MARK_KINDS, join_schema, project_schema, unnest_schema
+from qcore.language.schema import MARK_KINDS, join_schema, project_schema, unnest_schema
 
 
 def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = None) -> PlanNode:

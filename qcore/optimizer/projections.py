@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from qcore.expression import Alias, Column, Expr, Literal, substitute, walk
+from qcore.language.expression import Alias, Column, Expr, Literal, substitute, walk
+from qcore.language.plan import Aggregate, PlanNode, Project
 from qcore.optimizer.nodes import renames, transformed
-from qcore.plan import Aggregate, PlanNode, Project
 
 
 def merge_projections(plan: PlanNode) -> PlanNode:
@@ -33,9 +33,13 @@ def _merge(node: Project) -> PlanNode:
 
 def _only_renames(node: Project, child: Aggregate) -> bool:
     """Whether the Project gives every column of the aggregate, in order, under a name of its own."""
-    return len(node.expressions) == len(child.schema) and child.grouping_id is None and all(
-        isinstance(expr, Column) and expr.name == name
-        for name, expr in zip(child.schema.names, node.expressions, strict=True)
+    return (
+        len(node.expressions) == len(child.schema)
+        and child.grouping_id is None
+        and all(
+            isinstance(expr, Column) and expr.name == name
+            for name, expr in zip(child.schema.names, node.expressions, strict=True)
+        )
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcore.expression import same
+from qcore.language.expression import same
+from qcore.language.plan import Filter, PlanNode, Scan
 from qcore.optimizer.nodes import transformed
-from qcore.plan import Filter, PlanNode, Scan
 
 
 def give_filters_to_scans(plan: PlanNode) -> PlanNode:

@@ -11,9 +11,8 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from qcore.expression import Column, Expr, Literal, col
-from qcore.optimizer.nodes import rebuilt
-from qcore.plan import (
+from qcore.language.expression import Column, Expr, Literal, col
+from qcore.language.plan import (
     Aggregate,
     Filter,
     HashJoin,
@@ -29,7 +28,8 @@ from qcore.plan import (
     UnionAll,
     Window,
 )
-from qcore.schema import MARK_KINDS
+from qcore.language.schema import MARK_KINDS
+from qcore.optimizer.nodes import rebuilt
 
 _RESULTS = (Aggregate, Window, TopN)
 # Parameters that decide which rows a node gives, by its type.

@@ -13,13 +13,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.data_types import is_numeric, is_temporal, plain
-from qcore.expression import Call, Case, Cast, Column, Expr, In, Literal, children, conjuncts, rebuild, same
-from qcore.functions import expr_type
-from qcore.joins import conjunction
+from qcore.language.data_types import is_numeric, is_temporal, plain
+from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, children, conjuncts, rebuild, same
+from qcore.language.functions import expr_type
+from qcore.language.joins import conjunction
+from qcore.language.plan import Aggregate, AggregateCall, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, Values
+from qcore.language.schema import join_schema
 from qcore.optimizer.nodes import transformed
-from qcore.plan import Aggregate, AggregateCall, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, Values
-from qcore.schema import join_schema
 from qcore_ext.ground.status import PlanError
 
 TRUE = Literal(True, pa.bool_())

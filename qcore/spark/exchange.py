@@ -25,7 +25,7 @@ import pyarrow as pa
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, ReaderStream, Split, TableStatistics, select_fields
 from qcore.errors import Cancelled, ExecutionError, PlanError
-from qcore.expression import Expr
+from qcore.language.expression import Expr
 
 # Where the tasks write; must be seen by the executors and by this process under the same path.
 DIRECTORY_CONF = "spark.qcore.exchange.dir"

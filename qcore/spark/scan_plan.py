@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from qcore.connectors.base import FileSplit
 from qcore.errors import PlanError
-from qcore.expression import Expr, call
+from qcore.language.expression import Expr, call
 from qcore.spark.predicates import Conditions, Untranslated, plain_value
 from qcore.spark.types import arrow_schema
 

@@ -15,7 +15,7 @@ from qcore.connectors.parquet_statistics import FooterStatistics
 from qcore.connectors.storage import locate
 from qcore.connectors.view import ViewTable
 from qcore.errors import ExecutionError, PlanError
-from qcore.expression import Expr
+from qcore.language.expression import Expr
 from qcore.spark.exchange import SparkTable, is_connect
 from qcore.spark.predicates import Untranslated
 from qcore.spark.scan_plan import FileScan, file_scan

@@ -7,6 +7,7 @@ from qcore_ext.ground.memory import Account
 from qcore_ext.operators.operator import Operator
 
 def to_record_batch(batch: Any) -> Any: ...
+
 @disjoint_base
 class CallbackSink(Operator):
     def __init__(

@@ -9,6 +9,7 @@ from qcore_ext.operators.operator import Operator
 from qcore_ext.structures.split_queue import SplitQueue
 
 def explain_difference(declared: Schema, given: Schema) -> str | None: ...
+
 @disjoint_base
 class TableScan(Operator):
     def __init__(

@@ -7,6 +7,4 @@ from qcore_ext.structures.batch_spool import BatchSpool
 
 @disjoint_base
 class SpoolRead(Operator):
-    def __init__(
-        self, node_id: str, query_memory: Account, spool: BatchSpool, reader: int, schema: Schema
-    ) -> None: ...
+    def __init__(self, node_id: str, query_memory: Account, spool: BatchSpool, reader: int, schema: Schema) -> None: ...

@@ -7,6 +7,4 @@ from qcore_ext.operators.operator import Operator
 
 @disjoint_base
 class TopN(Operator):
-    def __init__(
-        self, node_id: str, query_memory: Account, keys: list[Any], count: int, offset: int = 0
-    ) -> None: ...
+    def __init__(self, node_id: str, query_memory: Account, keys: list[Any], count: int, offset: int = 0) -> None: ...

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from expression_table import array, evaluate, make_table
 
-from qcore.compile import compile_projection
-from qcore.expression import Case, Cast, call, col, lit
+from qcore.language.expression import Case, Cast, call, col, lit
+from qcore.lowering.compile import compile_projection
 from qcore_ext.ground.status import ExecutionError, PlanError
 
 D = decimal.Decimal

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from expression_table import SIZES, make_table
 
-from qcore.compile import compile_predicate, compile_projection
-from qcore.expression import col, lit
+from qcore.language.expression import col, lit
+from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import ExecutionError

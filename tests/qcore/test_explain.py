@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from qcore.aggregate_steps import agg
-from qcore.explain import describe, explain_plan
-from qcore.expression import col
-from qcore.plan_builder import PlanBuilder
+from qcore.builder.aggregate_steps import agg
+from qcore.builder.plan_builder import PlanBuilder
+from qcore.execution.explain import describe, explain_plan
+from qcore.language.expression import col
 
 T = pa.schema([("k", pa.string()), ("x", pa.int64()), ("y", pa.int64())])
 

@@ -11,9 +11,9 @@ import qcore
 from operator_plans import CASES, LEFT, RIGHT
 from qcore import PlanBuilder, col
 from qcore.config import Settings
-from qcore.explain import explain_plan
-from qcore.lowering import Lowered, Lowering
-from qcore.plan import PlanNode, Scan
+from qcore.execution.explain import explain_plan
+from qcore.language.plan import PlanNode, Scan
+from qcore.lowering.pipelines import Lowered, Lowering
 from qcore_ext.ground.status import PlanError
 
 

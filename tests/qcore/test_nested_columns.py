@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import qcore
-import qcore.plan as p
+import qcore.language.plan as p
 from oracle import assert_same_rows
 from qcore import PlanBuilder, col
 from random_tables import NESTED_TYPES, random_table

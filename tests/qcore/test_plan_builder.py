@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from qcore import plan as p
-from qcore.aggregate_steps import agg
+from qcore.builder.aggregate_steps import agg
+from qcore.builder.plan_builder import PlanBuilder
 from qcore.errors import PlanError
-from qcore.expression import col, lit
-from qcore.plan_builder import PlanBuilder
+from qcore.language import plan as p
+from qcore.language.expression import col, lit
 
 LINES = pa.schema([("ok", pa.int64()), ("qty", pa.decimal128(15, 2)), ("day", pa.date32()), ("tag", pa.string())])
 ORDERS = pa.schema([("o_ok", pa.int32()), ("o_day", pa.date32()), ("tag", pa.string())])

@@ -8,7 +8,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.plan import RecursiveUnion, WorkingTable
+from qcore.language.plan import RecursiveUnion, WorkingTable
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account

@@ -18,10 +18,10 @@ import pytest
 import qcore
 from oracle import assert_same_rows
 from qcore import PlanBuilder, PollPull, SchemaChangeError, col
-from qcore import plan as p
-from qcore.aggregate_steps import agg
-from qcore.functions import aggregate_type
-from qcore.schema import aggregate_schema
+from qcore.builder.aggregate_steps import agg
+from qcore.language import plan as p
+from qcore.language.functions import aggregate_type
+from qcore.language.schema import aggregate_schema
 
 ROWS = 300
 BASE = pa.schema([("i", pa.int64()), ("k", pa.int32()), ("v", pa.int32()), ("s", pa.string())])

@@ -315,7 +315,7 @@ def test_a_promise_of_an_operator_holds_for_each_input() -> None:
 
 def test_the_single_row_is_widened() -> None:
     """D6: the row is held when its schema changes; a row of nulls is of the last schema."""
-    from qcore.plan import EnforceSingleRow
+    from qcore.language.plan import EnforceSingleRow
 
     one, none = FIRST.slice(0, 1), SECOND.slice(1)
     for tables, row in (((one, none), [1, "x", None]), ((FIRST.slice(3), none), [None] * 3)):

@@ -13,7 +13,7 @@ from expression_table import evaluate
 
 import qcore
 from qcore import col, lit
-from qcore.expression import Expr, call
+from qcore.language.expression import Expr, call
 
 ZONES = ["Europe/Paris", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "UTC", "+05:30"]
 UTC = dt.UTC

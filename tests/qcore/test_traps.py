@@ -193,6 +193,8 @@ def test_d6_the_same_schema_is_decided_by_value(drivers: int) -> None:
     plan = PlanBuilder().source(FreshSchemas()).operator(CountsBinds).build()
     assert qcore.Session(threads=drivers).execute(plan).to_arrow().num_rows == drivers * 40
     assert len(bound) == drivers
+
+
 @pytest.mark.parametrize("drivers", DRIVERS)
 def test_d9_figures_of_a_failed_driver_are_kept(drivers: int) -> None:
     """V14: what ran before the failure shows, the failing operator's own calls included."""

@@ -221,7 +221,7 @@ def test_a_schema_that_changes() -> None:
     plan = PlanBuilder().values(pa.Table.from_batches([first])).unnest("l").build()
 
     def compile(schema: Any) -> Any:
-        from qcore.lowering import compile_unnest
+        from qcore.lowering.pipelines import compile_unnest
 
         return compile_unnest(plan, pa.schema(schema))
 

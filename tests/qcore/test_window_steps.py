@@ -74,8 +74,7 @@ def test_a_window_keeps_the_columns_and_their_order() -> None:
     assert_same_rows(
         got.select(["id", "a", "b"]),
         in_duckdb(
-            "select id, sum(x + 1) over w as a, rank() over w as b from t "
-            "window w as (order by d desc nulls first)"
+            "select id, sum(x + 1) over w as a, rank() over w as b from t window w as (order by d desc nulls first)"
         ),
     )
 

@@ -14,18 +14,18 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from oracle import assert_same_rows
-from qcore import plan as p
 from qcore.config import Settings
 from qcore.connectors.arrow import ArrowSplit, ArrowTable
 from qcore.connectors.sources import table_from
 from qcore.errors import PlanError
-from qcore.expression import Call, col, conjuncts
+from qcore.execution.result import Result
+from qcore.execution.session import bind_sources
 from qcore.frontends.sql import plan_sql
-from qcore.lowering import FLIPPED
-from qcore.naming import NodeIds
+from qcore.language import plan as p
+from qcore.language.expression import Call, col, conjuncts
+from qcore.language.naming import NodeIds
+from qcore.lowering.pipelines import FLIPPED
 from qcore.optimizer import RULES, Estimator, optimize
-from qcore.result import Result
-from qcore.session import bind_sources
 from sql_fuzz.queries import Ordered
 from sql_fuzz.tables import TableData
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.dialect import QCORE, Dialect
-from qcore.expression import Call, Case, Cast, Column, Expr, In, Literal
 from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
 from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type
-from qcore.functions import expr_type
-from qcore.plan import PlanNode
-from qcore.schema import same_type
+from qcore.language.dialect import QCORE, Dialect
+from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal
+from qcore.language.functions import expr_type
+from qcore.language.plan import PlanNode
+from qcore.language.schema import same_type
 from qcore_ext.ground.status import PlanError
 
 _RETURN_NULL = 1
@@ -186,7 +186,6 @@ class ExpressionReader:
             return In(value, options)
         return Call("or", tuple(Call("equal", (value, option)) for option in options))
 
-
     def _in_rows(self, message: Any, scope: Scope) -> Expr:
         """Several values that equal those of one of the options, pairwise."""
         values = [self.read(value, scope) for value in message.value]
@@ -195,17 +194,15 @@ class ExpressionReader:
             raise PlanError(f"a list of rows must have rows of as many values as are looked for, {len(values)}")
         if not rows:
             return Literal(False, pa.bool_())
-        found = [
-            Call("and", tuple(Call("equal", pair) for pair in zip(values, row, strict=True))) for row in rows
-        ]
+        found = [Call("and", tuple(Call("equal", pair) for pair in zip(values, row, strict=True))) for row in rows]
         return found[0] if len(found) == 1 else Call("or", tuple(found))
 
 
 def _without_coercions(made: Call, schema: pa.Schema) -> Call:
     """Arithmetic or a comparison without the casts a planner put in to meet its own typing.
 
-    qcore.functions converts arguments itself, to narrower decimals. A cast goes where the value, and the kind of
-    arithmetic (decimal or float), stay the same without it.
+    qcore.language.functions converts arguments itself, to narrower decimals. A cast goes where the value, and the
+    kind of arithmetic (decimal or float), stay the same without it.
     """
     bare = tuple(_uncast(argument, schema) for argument in made.arguments)
     if all(a is b for a, b in zip(bare, made.arguments, strict=True)):
@@ -250,4 +247,3 @@ def _uncast(argument: Expr, schema: pa.Schema) -> Expr:
         pa.types.is_decimal(from_type) and from_type.scale <= argument.to.scale
     )
     return argument.argument if lossless else argument
-

@@ -1,7 +1,7 @@
 """Substrait function names → expressions over qcore's functions. Floor P2.
 
 Names are those of Substrait's standard extensions and of DataFusion's producer; a signature after ':' is dropped, for
-qcore.functions infers types itself.
+qcore.language.functions infers types itself.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from qcore.dialect import QCORE, Dialect
-from qcore.expression import Call, Case, Cast, Expr, Literal, call
 from qcore.frontends.substrait.dialect_functions import SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
-from qcore.functions import is_aggregate, is_known, part_name
+from qcore.language.dialect import QCORE, Dialect
+from qcore.language.expression import Call, Case, Cast, Expr, Literal, call
+from qcore.language.functions import is_aggregate, is_known, part_name
 from qcore_ext.ground.status import PlanError
 
 _SAME_MEANING = {

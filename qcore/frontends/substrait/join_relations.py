@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from qcore.expression import Call, Case, Expr, Literal, col, column_names, conjuncts, substitute
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.relation import Relation
-from qcore.joins import make_join
-from qcore.naming import ColumnNames, NodeIds
-from qcore.plan import NestedLoopJoin, PlanNode
-from qcore.schema import join_schema
+from qcore.language.expression import Call, Case, Expr, Literal, col, column_names, conjuncts, substitute
+from qcore.language.joins import make_join
+from qcore.language.naming import ColumnNames, NodeIds
+from qcore.language.plan import NestedLoopJoin, PlanNode
+from qcore.language.schema import join_schema
 from qcore_ext.ground.status import PlanError
 
 # What sql.py writes into the hint of a join that comes from NOT IN or IN, which Substrait cannot tell from EXISTS.
@@ -56,9 +56,7 @@ class JoinRelations:
 
         def read(self, message: Any) -> Relation: ...
         def _filter_node(self, node: PlanNode, predicate: Expr) -> PlanNode: ...
-        def _project_node(
-            self, node: PlanNode, names: Sequence[str], expressions: Sequence[Expr]
-        ) -> PlanNode: ...
+        def _project_node(self, node: PlanNode, names: Sequence[str], expressions: Sequence[Expr]) -> PlanNode: ...
 
     def _join(self, message: Any) -> Relation:
         left, right = self.read(message.left), self.read(message.right)

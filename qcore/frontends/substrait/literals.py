@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Literal
 from qcore.frontends.substrait.types import read_type, time_type, unit_of
+from qcore.language.expression import Literal
 from qcore_ext.ground.status import PlanError
 
 _DECIMAL_DIGITS_MAX = 38

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.dialect import QCORE, Dialect
 from qcore.frontends.substrait.relations import Parts, RelationReader
 from qcore.frontends.substrait.types import OWN_TYPES, top_level_names
-from qcore.naming import ColumnNames, NodeIds
-from qcore.plan import PlanNode
+from qcore.language.dialect import QCORE, Dialect
+from qcore.language.naming import ColumnNames, NodeIds
+from qcore.language.plan import PlanNode
 from qcore_ext.ground.status import PlanError
 
 # Among the types' addresses: the zone of timestamps with a time zone, where qcore.frontends.sql knows it.
@@ -103,9 +103,7 @@ def read_plan_message(
     for url in message.expected_type_urls:
         if url.startswith(TIME_ZONE):
             reader.expressions.time_zone = url.removeprefix(TIME_ZONE)
-    reader.subtrees = [
-        part.rel if part.WhichOneof("rel_type") == "rel" else None for part in message.relations
-    ]
+    reader.subtrees = [part.rel if part.WhichOneof("rel_type") == "rel" else None for part in message.relations]
     relation = roots[0] if roots else message.relations[0]
     if relation.WhichOneof("rel_type") == "rel":
         root = reader.exact(reader.read(relation.rel))

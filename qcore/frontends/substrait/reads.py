@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Literal
 from qcore.frontends.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
 from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type, top_level_names
-from qcore.naming import ColumnNames, NodeIds
-from qcore.plan import PlanNode, Scan, Values
-from qcore.schema import unknown
+from qcore.language.expression import Literal
+from qcore.language.naming import ColumnNames, NodeIds
+from qcore.language.plan import PlanNode, Scan, Values
+from qcore.language.schema import unknown
 from qcore_ext.ground.status import PlanError
 
 # The one column of rows without columns (`select 1`): a batch counts its rows by its columns elsewhere.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qcore.frontends.substrait.expressions import Scope
-from qcore.plan import PlanNode
+from qcore.language.plan import PlanNode
 
 
 @dataclass

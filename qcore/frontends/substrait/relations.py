@@ -12,18 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.dialect import QCORE, Dialect
-from qcore.expression import (
-    Call,
-    Cast,
-    Column,
-    Expr,
-    Literal,
-    col,
-    conjuncts,
-    lit,
-    same,
-)
 from qcore.frontends.substrait.dropped import (
     FETCH_COUNT,
     FETCH_OFFSET,
@@ -37,10 +25,22 @@ from qcore.frontends.substrait.join_relations import JoinRelations
 from qcore.frontends.substrait.reads import TableRead, read_positions, read_table
 from qcore.frontends.substrait.relation import Relation
 from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader
-from qcore.functions import expr_type
-from qcore.joins import conjunction, make_join
-from qcore.naming import ColumnNames, NodeIds
-from qcore.plan import (
+from qcore.language.dialect import QCORE, Dialect
+from qcore.language.expression import (
+    Call,
+    Cast,
+    Column,
+    Expr,
+    Literal,
+    col,
+    conjuncts,
+    lit,
+    same,
+)
+from qcore.language.functions import expr_type
+from qcore.language.joins import conjunction, make_join
+from qcore.language.naming import ColumnNames, NodeIds
+from qcore.language.plan import (
     Aggregate,
     AggregateCall,
     EnforceSingleRow,
@@ -54,8 +54,8 @@ from qcore.plan import (
     SortKey,
     TopN,
 )
-from qcore.schema import aggregate_schema, join_schema, project_schema
-from qcore.set_operations import distinct, make_set_operation, union_all, with_common_types
+from qcore.language.schema import aggregate_schema, join_schema, project_schema
+from qcore.language.set_operations import distinct, make_set_operation, union_all, with_common_types
 from qcore_ext.ground.status import PlanError
 
 # What sql.py writes into the hint of an aggregate whose one grouping set Substrait cannot tell from a plain GROUP BY.
@@ -288,9 +288,7 @@ class RelationReader(JoinRelations):
         unit, id_ = 1 << len(keys), col(grouping_id or "")
         position = Cast(Call("divide", (id_ - id_ % unit, lit(unit))), pa.int32())
         kept = node.schema.names
-        return Relation(
-            self._project_node(node, [*kept, set_ids], [*map(col, kept), position]), [*columns, set_ids]
-        )
+        return Relation(self._project_node(node, [*kept, set_ids], [*map(col, kept), position]), [*columns, set_ids])
 
     def _groupings(self, message: Any) -> tuple[list[Any], list[list[int]]]:
         """Messages of key expressions, and the positions of each set's keys among them."""
@@ -415,9 +413,7 @@ class RelationReader(JoinRelations):
                 node = LocalPartition(self.ids.new(), child.node.schema, child.node, "hash", names)
                 return Relation(node, child.columns)
         if kind == "round_robin":
-            return Relation(
-                LocalPartition(self.ids.new(), child.node.schema, child.node, "round_robin"), child.columns
-            )
+            return Relation(LocalPartition(self.ids.new(), child.node.schema, child.node, "round_robin"), child.columns)
         if kind == "broadcast":
             raise PlanError("a broadcast exchange is not supported: this process would get every row once a target")
         return child

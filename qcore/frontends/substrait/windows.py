@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression import Case, Cast, Column, Expr, Literal, call, col, walk
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.functions import aggregate_name
-from qcore.functions import KEEP_VALUES, PAIRS, expr_type, is_aggregate
-from qcore.naming import ColumnNames, NodeIds
-from qcore.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
-from qcore.schema import project_schema, same_type
-from qcore.window_plan import FRACTIONS, NUMBERED, PLACES, VALUES, range_unit, window_type
+from qcore.language.expression import Case, Cast, Column, Expr, Literal, call, col, walk
+from qcore.language.functions import KEEP_VALUES, PAIRS, expr_type, is_aggregate
+from qcore.language.naming import ColumnNames, NodeIds
+from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
+from qcore.language.schema import project_schema, same_type
+from qcore.language.window_plan import FRACTIONS, NUMBERED, PLACES, VALUES, range_unit, window_type
 from qcore_ext.ground.status import PlanError
 
 # (descending, nulls first) by SortDirection.
@@ -102,9 +102,7 @@ class WindowReader:
     def _floats(self, expr: Expr) -> Expr:
         return expr if expr_type(expr, self.scope.schema) == pa.float64() else Cast(expr, pa.float64())
 
-    def _value(
-        self, group: _Group, name: str, arguments: Sequence[Expr], frame: WindowFrame, flags: set[str]
-    ) -> Expr:
+    def _value(self, group: _Group, name: str, arguments: Sequence[Expr], frame: WindowFrame, flags: set[str]) -> Expr:
         ignore_nulls = "ignore_nulls" in flags
         if name == "ntile":
             number = self._number(name, arguments, 0)

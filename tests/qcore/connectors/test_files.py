@@ -26,7 +26,7 @@ TYPES = {"a": pa.int64(), "s": pa.string(), "f": pa.float64(), "d": pa.date32()}
 def sample(n_rows: int = 2500) -> pa.Table:
     table = random_table(1, n_rows, TYPES, {"a": 0.1, "s": 0.0, "f": 0.1, "d": 0.1})
     # CSV does not tell an empty string from none.
-    return table.set_column(1, "s", pa.array([f"word {i}, \"quoted\"" for i in range(n_rows)]))
+    return table.set_column(1, "s", pa.array([f'word {i}, "quoted"' for i in range(n_rows)]))
 
 
 def write_csv(table: pa.Table, path: Path) -> None:

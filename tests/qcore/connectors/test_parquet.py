@@ -20,7 +20,7 @@ from qcore.connectors.files import FileTable, SplitTable
 from qcore.connectors.parquet_footer import FOOTERS
 from qcore.connectors.storage import locate
 from qcore.errors import ExecutionError, PlanError
-from qcore.expression import col, lit
+from qcore.language.expression import col, lit
 from random_tables import KEY_TYPES, NESTED_TYPES, SIZES, random_table
 
 WRITABLE = [type for type in KEY_TYPES if not pa.types.is_duration(type) and type != pa.timestamp("s")]

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from plan_as_sql import plan_sql_text
 
-from qcore import plan as p
 from qcore.errors import PlanError
 from qcore.frontends.sql import plan_sql
+from qcore.language import plan as p
 from qcore.optimizer import optimize
 
 QUERIES = Path(__file__).parents[3] / "bench" / "tpch" / "queries"

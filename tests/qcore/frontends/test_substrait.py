@@ -11,10 +11,10 @@ import pytest
 from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
-from qcore import plan as p
 from qcore.errors import PlanError
 from qcore.frontends.substrait import read_substrait
 from qcore.frontends.substrait.literals import read_literal
+from qcore.language import plan as p
 
 T = pa.schema([("a", pa.int64()), ("b", pa.int32()), ("s", pa.string())])
 

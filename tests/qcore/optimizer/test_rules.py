@@ -8,13 +8,13 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from qcore import plan as p
+from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import ColumnStatistics, TableStatistics
-from qcore.explain import explain_plan
-from qcore.expression import Call, Expr, In, call, col, lit
+from qcore.execution.explain import explain_plan
+from qcore.language import plan as p
+from qcore.language.expression import Call, Expr, In, call, col, lit
 from qcore.optimizer import Estimator, optimize
 from qcore.optimizer.simplify import simplify
-from qcore.plan_builder import PlanBuilder
 
 I64 = pa.int64()
 TABLES = {

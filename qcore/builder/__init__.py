@@ -1,0 +1,1 @@
+"""Plans built step by step in Python."""

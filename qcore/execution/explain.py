@@ -1,0 +1,283 @@
+"""A plan as text: a tree of nodes with estimated rows, and what really happened once it ran. Floor P4. SPEC G7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from qcore.language.expression import Column, Expr
+from qcore.language.plan import (
+    Aggregate,
+    AggregateCall,
+    CallbackSink,
+    Filter,
+    HashJoin,
+    Limit,
+    LocalPartition,
+    NestedLoopJoin,
+    OrderBy,
+    PartitionedOutput,
+    PlanNode,
+    Project,
+    RecursiveUnion,
+    Scan,
+    SharedRead,
+    SortKey,
+    TableWrite,
+    TopN,
+    Unnest,
+    UserOperator,
+    UserSink,
+    UserSource,
+    Values,
+    Window,
+    WorkingTable,
+)
+from qcore.protocol_bridges import operator_name
+
+# Longer lists and expressions are cut: a plan is read as a whole.
+DETAIL_WIDTH_MAX = 100
+
+Estimates = Callable[[PlanNode], float]
+_CALLS = ("add_input", "get_output", "finish", "is_blocked")
+
+
+def explain_plan(plan: PlanNode, estimates: Estimates | None = None, stats: Mapping[str, Any] | None = None) -> str:
+    """The plan as an aligned tree, one line a node.
+
+    Parameters
+    ----------
+    plan : PlanNode
+        The root.
+    estimates : callable, optional
+        Rows a node is expected to give, such as qcore.optimizer.Estimator(…).rows.
+    stats : mapping, optional
+        What Task.stats() gave for this plan: adds the rows each node gave, its time over all drivers and its pipeline.
+
+    Returns
+    -------
+    str
+        Columns: node, id, estimated rows, and with `stats` rows, ms, blocked ms, pipeline; and the ms of functions that
+        pyarrow computes, where there are any.
+    """
+    labels: list[str] = []
+    nodes: list[PlanNode] = []
+    _draw(plan, "", "", labels, nodes)
+    columns: list[tuple[str, list[str], bool]] = [
+        ("plan", labels, False),
+        ("id", [node.id for node in nodes], True),
+    ]
+    if estimates is not None:
+        columns.append(("estimated rows", [f"{round(estimates(node)):,}" for node in nodes], True))
+    if stats is not None:
+        measured = _measured(stats)
+        found = [measured.get(node.id, _Measured()) for node in nodes]
+        columns.append(("rows", [f"{one.rows:,}" if one.ran else "" for one in found], True))
+        columns.append(("ms", [f"{one.wall_nanos / 1e6:,.2f}" if one.ran else "" for one in found], True))
+        columns.append(("blocked ms", [f"{one.blocked_nanos / 1e6:,.2f}" if one.ran else "" for one in found], True))
+        if any(one.arrow_nanos for one in found):
+            arrow = [f"{one.arrow_nanos / 1e6:,.2f}" if one.arrow_nanos else "" for one in found]
+            columns.append(("pyarrow ms", arrow, True))
+        columns.append(("pipelines", [", ".join(map(str, one.pipelines)) for one in found], False))
+    return _table(columns)
+
+
+@dataclass
+class _Measured:
+    """What the operators of one node did together."""
+
+    rows: int = 0
+    wall_nanos: int = 0
+    blocked_nanos: int = 0
+    arrow_nanos: int = 0
+    pipelines: list[int] = field(default_factory=list)
+    ran: bool = False
+
+
+def _measured(stats: Mapping[str, Any]) -> dict[str, _Measured]:
+    """Figures by node id; a node's rows are those of its last operator."""
+    result: dict[str, _Measured] = {}
+    for number, pipeline in enumerate(stats.get("pipelines", ())):
+        for figures in pipeline["operators"]:
+            one = result.setdefault(str(figures["node_id"]), _Measured())
+            one.ran = True
+            one.wall_nanos += sum(int(figures[name]["wall_nanos"]) for name in _CALLS if name in figures)
+            one.arrow_nanos += int(figures.get("arrow_wall_nanos", 0))
+            one.blocked_nanos += sum(figures.get("blocked_wall_nanos", {}).values())
+            one.rows = int(figures["output_rows"])
+            if number not in one.pipelines:
+                one.pipelines.append(number)
+    return result
+
+
+def _draw(node: PlanNode, first: str, rest: str, labels: list[str], nodes: list[PlanNode]) -> None:
+    text = describe(node)
+    labels.append(first + text)
+    nodes.append(node)
+    children = node.children
+    for i, child in enumerate(children):
+        last = i == len(children) - 1
+        _draw(child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), labels, nodes)
+
+
+def _table(columns: Sequence[tuple[str, list[str], bool]]) -> str:
+    widths = [max(len(header), *map(len, cells)) for header, cells, _ in columns]
+    lines = []
+    for row in range(-1, len(columns[0][1])):
+        cells = [header if row < 0 else values[row] for header, values, _ in columns]
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, (_, _, right) in zip(cells, widths, columns, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+# --- one node ---
+
+
+def describe(node: PlanNode) -> str:
+    """A node on one line: what it is and what it does, without its inputs."""
+    details = _DETAILS.get(type(node))
+    text = type(node).__name__ if details is None else f"{_title(node)} {_cut(details(node))}"
+    return text.rstrip()
+
+
+def _title(node: PlanNode) -> str:
+    if isinstance(node, (HashJoin, NestedLoopJoin)):
+        return f"{type(node).__name__} {node.kind.replace('_', ' ')}"
+    return type(node).__name__
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= DETAIL_WIDTH_MAX else text[: DETAIL_WIDTH_MAX - 1] + "…"
+
+
+def _scan(node: Scan) -> str:
+    text = f"{node.table} [{', '.join(node.columns)}]"
+    return text if node.filter is None else f"{text} prune by {_bare(node.filter)}"
+
+
+def _bare(expr: object) -> str:
+    """An expression without its outermost brackets."""
+    text = repr(expr)
+    return text[1:-1] if text.startswith("(") and text.endswith(")") and _closes_last(text) else text
+
+
+def _closes_last(text: str) -> bool:
+    depth = 0
+    for position, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return position == len(text) - 1
+    return False
+
+
+def _project(node: Project) -> str:
+    return _named(zip(node.schema.names, node.expressions, strict=True))
+
+
+def _named(expressions: Iterable[tuple[str, Expr]]) -> str:
+    """name = expression, or the name alone where that is the column itself."""
+    return ", ".join(
+        name if isinstance(expr, Column) and expr.name == name else f"{name} = {_bare(expr)}"
+        for name, expr in expressions
+    )
+
+
+def _call(call: AggregateCall) -> str:
+    arguments = ", ".join(map(_bare, call.values)) or ("*" if call.function == "count" else "")
+    if call.order:
+        arguments += f" order by {', '.join(map(_bare, call.order_keys))}"
+    distinct = "distinct " if call.distinct else ""
+    where = f" filter {_bare(call.filter)}" if call.filter is not None else ""
+    return f"{call.name} = {call.function}({distinct}{arguments}){where}"
+
+
+def _aggregate(node: Aggregate) -> str:
+    keys = _named(node.keys)
+    calls = ", ".join(map(_call, node.aggregates))
+    by = f"by [{keys}] " if node.keys else ""
+    sets = f" sets {node.grouping_sets}" if node.grouping_sets is not None else ""
+    return f"{by}{calls}{sets}"
+
+
+def _window(node: Window) -> str:
+    calls = ", ".join(f"{call.name} = {call.function}({call.argument or ''})" for call in node.calls)
+    by = f" partition by [{', '.join(node.partition_by)}]" if node.partition_by else ""
+    order = f" order by {_keys(node.order_by)}" if node.order_by else ""
+    return f"{calls}{by}{order}"
+
+
+def _join(node: HashJoin | NestedLoopJoin) -> str:
+    parts = []
+    if isinstance(node, HashJoin):
+        parts += [f"{a} = {b}" for a, b in zip(node.left_keys, node.right_keys, strict=True)]
+    if node.condition is not None:
+        parts.append(_bare(node.condition))
+    side = " build left" if node.build == "left" else ""
+    return f"{' and '.join(parts)}{side}"
+
+
+def _keys(keys: Sequence[SortKey]) -> str:
+    return ", ".join(
+        key.column + (" desc" if key.descending else "") + (" nulls first" if key.nulls_first else "") for key in keys
+    )
+
+
+def _top_n(node: TopN) -> str:
+    return f"{_rows(node.count, node.offset)} by {_keys(node.keys)}"
+
+
+def _rows(count: int | None, offset: int) -> str:
+    skipped = f" after {offset:,}" if offset else ""
+    return f"{'all' if count is None else f'{count:,}'}{skipped}"
+
+
+def _partition(node: LocalPartition) -> str:
+    keys = f" by [{', '.join(node.keys)}]" if node.keys else ""
+    return f"{node.kind.replace('_', ' ')}{keys}"
+
+
+def _unnest(node: Unnest) -> str:
+    lists = ", ".join(column if column == name else f"{name} = {column}" for column, name in node.lists)
+    number = f" with ordinality {node.ordinality}" if node.ordinality is not None else ""
+    return f"{'outer ' if node.outer else ''}[{lists}]{number}"
+
+
+def _output(node: PartitionedOutput) -> str:
+    keys = f" by [{', '.join(node.keys)}]" if node.keys else ""
+    return f"{node.kind} into {node.partitions}{keys}" + (f" files in {node.path}" if node.path else "")
+
+
+def _user(node: UserSource | UserOperator | UserSink) -> str:
+    """The operator's class, and what its explain() says, if it has one that needs no instance."""
+    explain = None if isinstance(node.factory, type) else getattr(node.factory, "explain", None)
+    return operator_name(node.factory) + (f" {explain()}" if explain is not None else "")
+
+
+_DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
+    Scan: _scan,
+    Values: lambda node: f"{node.data.num_rows:,} rows [{', '.join(node.schema.names)}]",
+    Filter: lambda node: _bare(node.predicate),
+    Project: _project,
+    Aggregate: _aggregate,
+    HashJoin: _join,
+    NestedLoopJoin: _join,
+    Window: _window,
+    OrderBy: lambda node: f"by {_keys(node.keys)}",
+    TopN: _top_n,
+    Limit: lambda node: _rows(node.count, node.offset),
+    LocalPartition: _partition,
+    SharedRead: lambda node: f"of {node.of} [{', '.join(node.columns)}]",
+    RecursiveUnion: lambda node: f"{node.key}{' distinct' if node.distinct else ''}",
+    WorkingTable: lambda node: node.key,
+    Unnest: _unnest,
+    TableWrite: lambda node: f"{'file' if node.single else 'files in'} {node.path}",
+    PartitionedOutput: _output,
+    CallbackSink: lambda node: getattr(node.callback, "__name__", type(node.callback).__name__),
+    UserSource: _user,
+    UserOperator: _user,
+    UserSink: _user,
+}

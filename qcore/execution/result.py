@@ -1,0 +1,129 @@
+"""A query's result: its batches as they come, and what running it showed. Floor P4."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from qcore.config import Settings
+from qcore.errors import SchemaChangeError
+from qcore.execution.explain import explain_plan
+from qcore.execution.profile import profile_text
+from qcore.execution.task import Task
+from qcore.language.plan import PlanNode
+from qcore_ext.data.schema import Schema
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class Result:
+    """Rows of a query, streamed. Starts running when the first batch is asked for.
+
+    Iterating gives pyarrow.RecordBatch; `to_arrow` and `to_pandas` collect them. It has `__arrow_c_stream__`, so
+    pyarrow, pandas, polars and DuckDB take it as it is. Reading it again runs the query again.
+
+    Attributes
+    ----------
+    plan : PlanNode
+        What runs, after optimization.
+    schema : pyarrow.Schema
+        Of the result, known before anything runs (SPEC D4).
+    """
+
+    def __init__(
+        self,
+        plan: PlanNode,
+        settings: Settings,
+        output_names: list[str] | None = None,
+        estimates: Callable[[PlanNode], float] | None = None,
+    ) -> None:
+        self.plan = plan
+        self._settings = settings
+        self._estimates = estimates
+        names = output_names if output_names is not None else plan.schema.names
+        fields = pa.schema(Schema(plan.schema))
+        self.schema: pa.Schema = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=True)])
+        self._lock = threading.Lock()
+        self._task: Task | None = None
+        self._taken = False
+
+    @property
+    def task(self) -> Task:
+        """The task that runs the query, or ran it last."""
+        with self._lock:
+            if self._task is None:
+                self._task = Task.of_plan(self.plan, self._settings)
+            return self._task
+
+    def _fresh_task(self) -> Task:
+        """A task whose batches nobody has read."""
+        with self._lock:
+            if self._task is None or self._taken:
+                self._task = Task.of_plan(self.plan, self._settings)
+            self._taken = True
+            return self._task
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._fresh_task().batches(self._settings.timeout):
+            if batch.schema.types != self.schema.types:
+                raise self._schema_changed(batch.schema)
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+
+    def _schema_changed(self, given: pa.Schema) -> SchemaChangeError:
+        """The error for rows of a wider schema than was known before anything ran (SPEC D4, D6)."""
+        remedy = "a Result is of one schema; declare the wider one at the source, or read Task(plan).iterator()"
+        for field, known in zip(given, self.schema, strict=False):
+            if field.type != known.type:
+                return SchemaChangeError(
+                    f"the result's column {known.name!r} changed from {known.type} to {field.type}: {remedy}"
+                )
+        new = given.field(len(self.schema))
+        return SchemaChangeError(f"the result has a new column {new.name!r} ({new.type}): {remedy}")
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as a pyarrow.Table."""
+        return pa.Table.from_batches(list(self), schema=self.schema)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All rows as a pandas.DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    async def aiter(self) -> AsyncIterator[pa.RecordBatch]:
+        """The batches, without blocking the event loop; leaving the loop early cancels the query."""
+        batches = iter(self)
+        end = object()
+        try:
+            while (batch := await asyncio.to_thread(next, batches, end)) is not end:
+                yield batch
+        finally:
+            if self.task.state == "running":
+                self.cancel()
+
+    def explain(self, analyze: bool = False) -> str:
+        """The plan as text; with `analyze` the query runs and the text shows rows and times beside the estimates."""
+        if not analyze:
+            return explain_plan(self.plan, self._estimates)
+        for _ in self:
+            pass
+        return explain_plan(self.plan, self._estimates, self.stats())
+
+    def stats(self) -> dict[str, Any]:
+        """Figures of every operator (SPEC V14), at any time."""
+        return self.task.stats()
+
+    def profile(self) -> str:
+        """Where the time went: one line an operator, most expensive first."""
+        return profile_text(self.stats())
+
+    def cancel(self) -> None:
+        """Stop the query; iterating then raises Cancelled."""
+        self.task.cancel()

@@ -1,0 +1,71 @@
+"""The scans of a plan as what runs it sees them: their tables, their splits, their streams. Floor P3. SPEC V3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.config import Settings
+from qcore.connectors.base import Table
+from qcore.connectors.files import SplitTable
+from qcore.connectors.view import expand_view
+from qcore.language import plan as p
+from qcore.language.expression import Expr, col, substitute
+
+# Splits asked of a source for each driver: enough that the last ones even out.
+SPLITS_PER_DRIVER = 8
+
+
+class Scans:
+    """The scan nodes of one plan, by id."""
+
+    def __init__(self, plan: p.PlanNode, settings: Settings) -> None:
+        self._settings = settings
+        self.nodes = {node.id: node for node in own_nodes(plan) if isinstance(node, p.Scan)}
+        self._tables: dict[str, Table] = {
+            scan.id: scan.source if scan.source is not None else SplitTable(source_schema(scan), scan.on_schema_change)
+            for scan in self.nodes.values()
+        }
+
+    def open(self, scan: p.Scan, split: Any) -> Any:
+        """A split as an Arrow stream."""
+        return self._tables[scan.id].open(split, scan.columns, source_filter(scan), self._settings.batch_rows)
+
+    def splits(self, scan: p.Scan) -> Iterable[Any]:
+        """The splits of a scan that has a source."""
+        target = self._settings.threads * SPLITS_PER_DRIVER
+        splits: Iterable[Any] = scan.source.splits(scan.columns, source_filter(scan), target)
+        return splits
+
+
+def own_nodes(plan: p.PlanNode) -> Iterator[p.PlanNode]:
+    """The nodes that the plan's task runs itself: what is below a RecursiveUnion runs in tasks of its own."""
+    yield plan
+    for child in () if isinstance(plan, p.RecursiveUnion) else plan.children:
+        yield from own_nodes(child)
+
+
+def expand_views(plan: p.PlanNode) -> p.PlanNode:
+    """The plan with views replaced by what they stand for."""
+    if isinstance(plan, p.Scan):
+        return expand_view(plan)
+    children = tuple(expand_views(child) for child in plan.children)
+    if all(new is old for new, old in zip(children, plan.children, strict=True)):
+        return plan
+    return plan.with_children(*children)
+
+
+def source_schema(scan: p.Scan) -> pa.Schema:
+    """The scan's output schema under the source's own column names."""
+    pairs = zip(scan.schema, scan.columns, strict=True)
+    return pa.schema([field.with_name(name) for field, name in pairs])
+
+
+def source_filter(scan: p.Scan) -> Expr | None:
+    """The scan's pruning filter over the source's own column names."""
+    if scan.filter is None:
+        return None
+    pairs = zip(scan.schema.names, scan.columns, strict=True)
+    return substitute(scan.filter, {name: col(held) for name, held in pairs})

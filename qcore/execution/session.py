@@ -1,0 +1,179 @@
+"""Sessions: registered tables, settings, and running SQL, plans and Substrait with them. Floor P4."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from qcore.config import Settings
+from qcore.connectors.base import Table, TableStatistics, under_policy
+from qcore.connectors.sources import table_from
+from qcore.connectors.view import expand_view
+from qcore.errors import PlanError
+from qcore.execution.result import Result
+from qcore.frontends.sql import plan_sql
+from qcore.frontends.substrait import read_substrait
+from qcore.language import plan as p
+from qcore.language.dialect import Dialect
+from qcore.optimizer import Estimator, optimize
+
+
+class Session:
+    """Tables and settings that queries share. Usable from several threads.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Worker threads; by default one for every processor this process may use.
+    memory_limit : int, optional
+        Bytes the operators of one query may keep; by default no limit.
+    spill_dir : str, optional
+        Where operators may write what memory cannot hold.
+    batch_rows : int, optional
+        Rows of a batch that sources aim at.
+    timeout : float, optional
+        Seconds after which a query stops with Timeout.
+    dialect : Dialect or {'qcore', 'duckdb', 'postgresql', 'spark'}, optional
+        What SQL text means where engines differ, such as 7 / 2 or where nulls sort (docs/SQL.md).
+
+    Examples
+    --------
+    >>> import pyarrow as pa, qcore
+    >>> session = qcore.Session(threads=2)
+    >>> session.register("t", pa.table({"a": [1, 2, 3]}))
+    >>> session.sql("select sum(a) as s from t").to_arrow().to_pylist()
+    [{'s': 6}]
+    """
+
+    def __init__(
+        self,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        spill_dir: str | None = None,
+        batch_rows: int | None = None,
+        timeout: float | None = None,
+        dialect: Dialect | str | None = None,
+    ) -> None:
+        self.dialect = Dialect.named(dialect)
+        self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
+        self.change()
+        self._tables: dict[str, Table] = {}
+
+    def change(self, **settings: Any) -> None:
+        """Run later queries with other settings, such as change(batch_rows=1000); those begun keep theirs.
+
+        Raises
+        ------
+        ValueError
+            A value makes no sense.
+        PlanError
+            There is no setting of that name.
+        """
+        names = ("threads", "memory_limit", "spill_dir", "batch_rows", "timeout")
+        for name in settings:
+            if name not in names:
+                raise PlanError(f"a session has no setting {name!r}; it has {', '.join(names)}")
+        made = Settings.make(**{name: settings.get(name, getattr(self.settings, name)) for name in names})
+        session = weakref.ref(self)
+
+        def change_session(**settings: Any) -> None:
+            if (alive := session()) is not None:
+                alive.change(**settings)
+
+        self.settings = replace(made, change=change_session)
+
+    def register(self, name: str, source: Any, on_schema_change: str | None = None) -> None:
+        """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session.
+
+        Files of different schemas are one table of the union of their columns: by name, types widened, null where a
+        file lacks one; with on_schema_change="error" they are refused with a SchemaChangeError.
+        """
+        self._tables[name] = table_from(source, on_schema_change)
+
+    def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
+        """Plan a query over the session's tables and `tables`; it runs when the result is read.
+
+        COPY (query) TO 'file.parquet' writes the query's rows; its result is a row of the path, rows and bytes.
+
+        Raises
+        ------
+        PlanError
+            The text has a syntax error, names an unknown table or column, or asks for what the engine cannot run.
+        """
+        known = dict(self._tables)
+        for name, source in (tables or {}).items():
+            known[name] = table_from(source)
+        planned = plan_sql(text, {name: table.schema for name, table in known.items()}, self.dialect)
+        return self._run(planned.plan, planned.output_names, known)
+
+    def substrait(self, plan_bytes: bytes) -> Result:
+        """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
+        planned = read_substrait(plan_bytes, {name: table.schema for name, table in self._tables.items()})
+        files = {name: table_from(paths) for name, paths in planned.files.items()}
+        return self._run(planned.plan, planned.output_names, {**self._tables, **files})
+
+    def execute(self, plan: p.PlanNode) -> Result:
+        """Run a plan of PlanBuilder's; its scans name tables of this session or bring their own source."""
+        return self._run(plan, None, self._tables)
+
+    def _run(self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table]) -> Result:
+        bound = bind_sources(plan, tables)
+        statistics: dict[int, TableStatistics] = {}
+
+        def of_scan(scan: p.Scan) -> TableStatistics:
+            key = id(scan.source)
+            if key not in statistics:
+                statistics[key] = scan.source.statistics()
+            return statistics[key]
+
+        return Result(optimize(bound, of_scan), self.settings, output_names, Estimator(of_scan).rows)
+
+
+def bind_sources(plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
+    """The plan with every scan's source filled in. PlanError for a table nobody registered."""
+    if isinstance(plan, p.Scan):
+        if plan.source is not None:
+            return expand_view(plan)
+        if plan.table not in tables:
+            known = ", ".join(sorted(tables)) or "none"
+            raise PlanError(f"table {plan.table!r} is not registered (node {plan.id}); registered: {known}")
+        table = under_policy(tables[plan.table], plan.on_schema_change)
+        return expand_view(replace(plan, source=table))
+    children = tuple(bind_sources(child, tables) for child in plan.children)
+    return plan.with_children(*children) if children else plan
+
+
+def sql(
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    *,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    timeout: float | None = None,
+    dialect: Dialect | str | None = None,
+) -> Result:
+    """Run SQL over `tables` (name → source), without a session of one's own.
+
+    Parameters
+    ----------
+    text : str
+        One SELECT statement. Planning needs the `sql` extra.
+    tables : mapping of str to source
+        A source is a path, a glob or a list of files, Arrow data, a frame, or a Spark DataFrame.
+    threads, memory_limit, timeout, dialect
+        As Session's.
+
+    Returns
+    -------
+    Result
+        Streams; `to_arrow()` and `to_pandas()` collect it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, qcore
+    >>> qcore.sql("select a + 1 as b from t", {"t": pa.table({"a": [1]})}).to_arrow().to_pylist()
+    [{'b': 2}]
+    """
+    return Session(threads, memory_limit, None, None, timeout, dialect).sql(text, tables)

@@ -1,0 +1,387 @@
+"""The low-level handle on a running plan: splits in, batches out (SPEC V3, V4, D2, D3). Floor P4."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.config import Settings
+from qcore.connectors.alignment import Alignment
+from qcore.connectors.base import Split
+from qcore.errors import PlanError, Timeout
+from qcore.execution.output_buffers import OutputBufferManager, OutputBuffers
+from qcore.execution.scans import Scans, expand_views
+from qcore.language import plan as p
+from qcore.lowering.pipelines import Lowering
+from qcore.lowering.recursion import recursive_stream
+from qcore.protocols import IterOutcome
+from qcore_ext.data.schema import Schema
+from qcore_ext.data.widening import widened
+from qcore_ext.execution.scheduler import Scheduler
+from qcore_ext.execution.task import Task as EngineTask
+from qcore_ext.structures.batch_queue import QueueReader
+
+# Waiting for a batch is done in slices, so that Ctrl-C is seen.
+WAIT_SLICE_SECONDS = 0.05
+
+_schedulers: dict[int, Scheduler] = {}
+_schedulers_lock = threading.Lock()
+
+
+def scheduler_of(threads: int) -> Scheduler:
+    """The process's scheduler with this many threads, shared by all that ask for as many."""
+    with _schedulers_lock:
+        scheduler = _schedulers.get(threads)
+        if scheduler is None or not scheduler.usable:
+            scheduler = _schedulers[threads] = Scheduler(threads)
+        return scheduler
+
+
+class Task:
+    """A plan being run: pipelines of drivers, fed with splits.
+
+    Parameters
+    ----------
+    plan : PlanNode
+        From PlanBuilder.build() or another frontend. Scans without a source wait for add_split.
+    drivers : int, optional
+        Drivers of each pipeline that can be split, and threads; by default one a processor.
+    memory_limit : int, optional
+        Bytes its operators may keep.
+    batch_rows : int, optional
+        Rows of a batch that sources aim at.
+    id : str, optional
+        By which OutputBufferManager knows its output; by default one of its own.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, qcore
+    >>> plan = qcore.PlanBuilder().values(pa.table({"a": [1, 2, 3]})).filter(qcore.col("a") > 1).build()
+    >>> task = qcore.Task(plan, drivers=2)
+    >>> sum(batch.num_rows for batch in task.batches())
+    2
+    """
+
+    def __init__(
+        self,
+        plan: p.PlanNode,
+        drivers: int | None = None,
+        *,
+        memory_limit: int | None = None,
+        batch_rows: int | None = None,
+        id: str | None = None,
+    ) -> None:
+        self._open(plan, Settings.make(drivers, memory_limit, None, batch_rows, None), id)
+
+    @classmethod
+    def of_plan(cls, plan: p.PlanNode, settings: Settings) -> Task:
+        """A task under a session's settings."""
+        task = cls.__new__(cls)
+        task._open(plan, settings)
+        return task
+
+    def _open(self, plan: p.PlanNode, settings: Settings, id: str | None = None) -> None:
+        self.settings = settings
+        self.id = uuid.uuid4().hex if id is None else id
+        self.plan = plan = expand_views(plan)
+        #: Schema of the batches, as the engine gives them: every column nullable, dictionaries as their values.
+        self.schema: pa.Schema = pa.schema(Schema(plan.schema))
+        self._scans = Scans(plan, settings)
+        self._told = self.schema
+        task = weakref.ref(self)  # the engine's task, held by this one, holds the operators
+
+        def report(error: Exception) -> None:
+            if (alive := task()) is not None:
+                alive._engine.fail(error)
+
+        lowering = Lowering(settings, self._scans.open, report, recursion_opener(settings))
+        lowered = lowering.finish(plan)
+        self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
+        self._engine = EngineTask(
+            [pipeline.chains() for pipeline in lowered.pipelines],
+            lowered.memory,
+            scheduler_of(settings.threads),
+            lowered.split_queues,
+        )
+        self._output: OutputBuffers | None = None
+        if lowered.output is not None:
+            assert isinstance(plan, p.PartitionedOutput)
+            self._output = OutputBuffers(self.id, plan.kind, lowered.output, self.schema, self._engine)
+            OutputBufferManager.instance().add(self._output)
+        self._feeders: list[threading.Thread] = []
+        self._waiting_splits: list[Any] = []
+
+    # --- splits ---
+
+    def add_split(self, node_id: str, split: Split) -> None:
+        """Give a scan node one more split, at any time until no_more_splits. PlanError for a node that takes none."""
+        self._engine.add_split(node_id, split)
+
+    def no_more_splits(self, node_id: str) -> None:
+        """Say that a scan node gets no further split."""
+        self._engine.no_more_splits(node_id)
+
+    def _feed(self) -> None:
+        """Give the scans that have a source its splits."""
+        for scan in self._scans.nodes.values():
+            if scan.source is None:
+                continue
+            if getattr(scan.source, "splits_wait", False):
+                feeder = threading.Thread(target=self._feed_scan, args=(scan,), daemon=True)
+                self._feeders.append(feeder)
+                feeder.start()
+            else:
+                self._feed_scan(scan)
+
+    def _feed_scan(self, scan: p.Scan) -> None:
+        try:
+            splits = self._scans.splits(scan)
+            if getattr(scan.source, "splits_wait", False):
+                self._waiting_splits.append(splits)
+            for split in splits:
+                if self._engine.state not in ("created", "running"):
+                    break
+                self._engine.add_split(scan.id, split)
+            close = getattr(splits, "close", None)
+            if close is not None:
+                close()
+            self._engine.no_more_splits(scan.id)
+        except Exception as error:
+            if self._engine.state in ("created", "running"):
+                self._engine.fail(error)
+                if threading.current_thread() not in self._feeders:
+                    raise
+
+    def _stop_feeding(self) -> None:
+        """End the sources that still wait for splits nobody wants any more."""
+        while self._waiting_splits:
+            self._waiting_splits.pop().close()
+        for feeder in self._feeders:
+            feeder.join()
+
+    # --- running ---
+
+    @property
+    def state(self) -> str:
+        """created, running, finished, failed or cancelled."""
+        return str(self._engine.state)
+
+    def start(self) -> None:
+        """Let the scheduler's threads run it; returns at once."""
+        if self._engine.state == "created":
+            self._feed()
+            if self._engine.state == "created":  # not cancelled meanwhile
+                self._engine.start()
+
+    def output_buffers(self) -> OutputBuffers:
+        """The pages of a plan that ends in partitioned_output(); starts the task if need be (SPEC V11).
+
+        Raises
+        ------
+        PlanError
+            The plan ends otherwise, or in files.
+        """
+        if self._output is None:
+            raise PlanError("the plan does not end in partitioned_output() without a path: it has no output buffers")
+        self.start()
+        return self._output
+
+    def _expect_batches(self) -> None:
+        if self._output is not None:
+            raise PlanError("the plan ends in partitioned_output(): its rows come from task.output_buffers()")
+
+    def run_on_caller(self) -> Iterator[pa.RecordBatch]:
+        """The result's batches, computed on this thread alone as they are asked for (SPEC D3)."""
+        self._expect_batches()
+        try:
+            self._feed()
+            while not self._engine.run_on_caller(until=self._reader):
+                batch = self._reader.next_batch(timeout=0)
+                if batch is None:
+                    # All batches are out, but drivers are left to be closed.
+                    self._engine.run_on_caller()
+                    break
+                yield self._in_schema(batch)
+            yield from self._rest()
+        finally:
+            self._leave()
+
+    def _rest(self) -> Iterator[pa.RecordBatch]:
+        if self._reader is None:
+            return
+        while (batch := self._reader.next_batch()) is not None:
+            yield self._in_schema(batch)
+
+    def _in_schema(self, batch: Any) -> pa.RecordBatch:
+        """The batch under the schema of the last one, which grows where the batch does not go into it (SPEC D6).
+
+        Drivers may have seen different schemas: told as they come, one would change to another and back.
+        """
+        rows = pa.record_batch(batch)
+        if not rows.schema.equals(self._told):
+            self._told = pa.schema(widened(Schema(self._told), Schema(rows.schema)))
+            alignment = Alignment(rows.schema, list(self._told), "the result", absent_is_null=True)
+            rows = alignment.batch(rows).cast(self._told)
+        return rows
+
+    def batches(self, timeout: float | None = None) -> Iterator[pa.RecordBatch]:
+        """The result's batches as they come; starts the task if need be.
+
+        Raises
+        ------
+        QcoreError
+            What the task failed with. Leaving the loop early cancels the task.
+        Timeout
+            `timeout` seconds after the first batch was asked for, the task is still running; it is cancelled.
+        """
+        self._expect_batches()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            self.start()
+            while self._reader is not None:
+                batch = self._next_batch(deadline, timeout)
+                if batch is None:
+                    break
+                yield self._in_schema(batch)
+            self._wait_until(deadline, timeout)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """End what still runs, and free everything."""
+        if self._engine.state == "running":
+            self._engine.cancel()
+            self._engine.settle()
+        self._stop_feeding()
+        if self._reader is not None:
+            self._reader.close()
+
+    def __del__(self) -> None:
+        # The operators of a task that nobody started leave their barriers here, while all they refer to is there; as
+        # part of a cycle, the collector would take it apart in no order.
+        engine = self.__dict__.get("_engine")
+        if engine is not None and engine.state == "created":
+            engine.cancel()
+
+    def _next_batch(self, deadline: float | None, timeout: float | None) -> Any:
+        while True:
+            if deadline is not None and time.monotonic() > deadline and self._engine.state == "running":
+                raise Timeout(f"the query ran longer than its timeout of {timeout} s")
+            # Asked before the queue is: a task that was over by then puts nothing more into it. The other way round,
+            # batches that came between would be lost.
+            over = self._engine.state not in ("created", "running")
+            try:
+                return self._reader.next_batch(timeout=WAIT_SLICE_SECONDS)
+            except Timeout:
+                if over:
+                    return None
+
+    def _wait_until(self, deadline: float | None, timeout: float | None) -> None:
+        try:
+            self._engine.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except Timeout:
+            raise Timeout(f"the query ran longer than its timeout of {timeout} s") from None
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait for the end of a started task; raises what it failed with, or Timeout after `timeout` seconds."""
+        try:
+            self._engine.wait(timeout)
+        finally:
+            if self._engine.state != "running":
+                self._stop_feeding()
+
+    def cancel(self) -> None:
+        """Stop it, from any thread, within the batch it works on; whoever waits for it gets Cancelled."""
+        self._engine.cancel()
+
+    def iterator(self) -> TaskIterator:
+        """The running query as an iterator of outcomes (SPEC D2)."""
+        return TaskIterator(self)
+
+    def had_data(self) -> bool:
+        """Whether a source gave a batch, or would have if statistics had not shown that none of its rows can pass."""
+        if any(pipeline["operators"][0]["output_batches"] > 0 for pipeline in self.stats()["pipelines"]):
+            return True
+        sources = [scan.source for scan in self._scans.nodes.values() if scan.source is not None]
+        return any((source.statistics().row_count or 0) > 0 for source in sources)
+
+    # --- figures ---
+
+    def progress(self) -> tuple[int, int]:
+        """Splits read to their end, and splits added, of all scans together."""
+        done, added = self._engine.progress()
+        return int(done), int(added)
+
+    def stats(self) -> dict[str, Any]:
+        """Figures of every operator and driver (SPEC V14), at any time."""
+        stats: dict[str, Any] = self._engine.stats()
+        return stats
+
+
+class TaskIterator:
+    """next() → IterOutcome; then `batch` and `schema`. close() at the end, or earlier (SPEC D2, D5, D7, D8)."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._batches = task.batches()
+        self._outcome: IterOutcome | None = None
+        #: The rows of the last OK or OK_NEW_SCHEMA; None otherwise.
+        self.batch: pa.RecordBatch | None = None
+        #: The schema of the last rows; the declared one before the first.
+        self.schema: pa.Schema = task.schema
+        #: What STOP is about.
+        self.error: Exception | None = None
+
+    def next(self) -> IterOutcome:
+        """Go on to the next batch. After NONE or STOP it stays so."""
+        self.batch = None
+        if self._outcome in (IterOutcome.NONE, IterOutcome.STOP):
+            return self._outcome
+        first = self._outcome is None
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._outcome = IterOutcome.NONE
+            if first and self._task.had_data():
+                # All rows were filtered away: who asks learns the schema (SPEC D5).
+                self.batch = pa.RecordBatch.from_pylist([], schema=self.schema)
+                self._outcome = IterOutcome.OK_NEW_SCHEMA
+            return self._outcome
+        except Exception as error:
+            self.error = error
+            self._outcome = IterOutcome.STOP
+            return self._outcome
+        changed = first or not batch.schema.equals(self.schema)
+        self.batch = batch
+        self.schema = batch.schema
+        self._outcome = IterOutcome.OK_NEW_SCHEMA if changed else IterOutcome.OK
+        return self._outcome
+
+    def close(self) -> None:
+        """End the query, if it still runs, and free everything. May be called again."""
+        self.batch = None
+        if self._outcome is None:
+            # Not begun: the generator has nothing to end.
+            self._task.cancel()
+        self._batches.close()  # type: ignore[attr-defined]
+        if self._outcome is not IterOutcome.STOP:
+            self._outcome = IterOutcome.NONE
+
+
+def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion], pa.RecordBatchReader]:
+    """What opens the rows of a RecursiveUnion as a stream. Its rounds run on the thread that reads it: a round that
+    waited for the scheduler's threads could wait for the one it is on.
+    """
+    alone = replace(settings, threads=1, timeout=None)
+
+    def run(plan: p.PlanNode) -> Iterator[pa.RecordBatch]:
+        return Task.of_plan(plan, alone).run_on_caller()
+
+    return lambda node: recursive_stream(node, run, settings.memory_limit)

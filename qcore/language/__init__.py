@@ -1,0 +1,1 @@
+"""What plans and expressions are made of: nodes, types, functions, and the schemas that follow from them."""

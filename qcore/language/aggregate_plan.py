@@ -1,0 +1,204 @@
+"""What an Aggregate node asks of the aggregation operators: inputs, calls, states and what is left to compute. Floor
+P3.
+
+avg is sum over count, and count(x) is the count of rows less the count of nulls, which costs nothing where a batch has
+no nulls; so the sums and counts of a node's aggregates are computed once however many of them need each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.language.data_types import is_text
+from qcore.language.expression import Case, Cast, Column, Expr, Literal, call, col, same
+from qcore.language.functions import KEEP_VALUES, PAIRS, aggregate_type, expr_type
+from qcore.language.plan import Aggregate, AggregateCall
+from qcore_ext.compute.aggregate_calls import COLLECTED
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.status import PlanError
+from qcore_ext.operators.aggregation import partial_schema
+
+Named = list[tuple[str, Expr]]
+# (function, argument positions, filter position, distinct), and what a function that keeps its values has beside.
+OperatorCall = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class AggregateSteps:
+    """An Aggregate node taken apart.
+
+    `inputs` are the expressions the partial (or single) step reads, of `input_schema`: keys, then arguments, then
+    filters. `calls` are the operator's aggregates, as AggregateCalls takes them. `post` turns the operator's output, of
+    `final_schema`, into the node's; nothing is left to do when `is_final`.
+    """
+
+    key_names: list[str]
+    inputs: Named
+    calls: list[OperatorCall]
+    input_schema: pa.Schema
+    partial_schema: pa.Schema
+    final_schema: pa.Schema
+    post: Named
+    is_final: bool
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether a group's rows must meet before anything is computed: there are no states that could."""
+        return _needs_all_rows(self.calls)
+
+
+class _Builder:
+    def __init__(self, node: Aggregate) -> None:
+        self.node = node
+        self.input_schema = node.child.schema
+        self.inputs: Named = list(node.keys)
+        self.calls: list[OperatorCall] = []
+        self.types: list[pa.DataType] = []
+
+    def input(self, expr: Expr | None) -> int:
+        """Position of an argument or filter among the inputs, added once."""
+        if expr is None:
+            return -1
+        for position in range(len(self.node.keys), len(self.inputs)):
+            if same(self.inputs[position][1], expr):
+                return position
+        self.inputs.append((f"$in{len(self.inputs)}", expr))
+        return len(self.inputs) - 1
+
+    def call(self, function: str, arguments: Sequence[Expr], filter: Expr | None, distinct: bool, *more: Any) -> Column:
+        """The output column of an aggregate of the operator, added once."""
+        positions = tuple(map(self.input, arguments))
+        place: Any = positions if len(positions) > 1 else positions[0] if positions else -1
+        wanted = (function, place, self.input(filter), distinct, *more)
+        if wanted not in self.calls:
+            self.calls.append(wanted)
+            self.types.append(_operator_type(function, [expr_type(part, self.input_schema) for part in arguments]))
+        return Column(f"$agg{self.calls.index(wanted)}")
+
+    def count(self, argument: Expr | None, filter: Expr | None) -> Expr:
+        rows = self.call("count", (), filter, False)
+        if argument is None or (isinstance(argument, Literal) and argument.value is not None):
+            return rows
+        return call("subtract", rows, self.call("count_null", (argument,), filter, False))
+
+    def output(self, aggregate: AggregateCall) -> Expr:
+        """An expression over the operator's output that gives the aggregate."""
+        function, filter, distinct = aggregate.function, aggregate.filter, aggregate.distinct
+        values = aggregate.values
+        if function in KEEP_VALUES or (function in ("first", "last") and aggregate.order):
+            return self.kept(aggregate)
+        if function in PAIRS:
+            return self.call(function, [self.floats(value) for value in values], filter, distinct)
+        if function == "count" and not distinct and len(values) < 2:
+            return self.count(values[0] if values else None, filter)
+        if function == "avg" and not distinct:
+            return self.average(values[0], filter)
+        return self.call(function, values, filter, distinct and function not in ("min", "max"))
+
+    def average(self, argument: Expr, filter: Expr | None) -> Expr:
+        if pa.types.is_integer(expr_type(argument, self.input_schema)):
+            # The sum of an average must not overflow where the average does not.
+            argument = Cast(argument, pa.decimal128(20, 0))
+        total = self.call("sum", (argument,), filter, False)
+        count = Cast(self.count(argument, filter), pa.float64())
+        # 0 / 0 is NaN, but an average of nothing is null: so is the sum, which decides.
+        return Case(((call("is_not_null", total), call("divide", Cast(total, pa.float64()), count)),))
+
+    def floats(self, expr: Expr) -> Expr:
+        is_float = expr_type(expr, self.input_schema) == pa.float64()
+        return expr if is_float else Cast(expr, pa.float64())
+
+    def kept(self, aggregate: AggregateCall) -> Expr:
+        """An aggregate of values in an order."""
+        function = aggregate.function
+        value, keys, order = aggregate.values[0], aggregate.order_keys, aggregate.order
+        parameter: Any = None
+        if function == "string_agg":
+            if not is_text(expr_type(value, self.input_schema)):
+                value = Cast(value, pa.string())
+            parameter = _separator(aggregate)
+        elif function in ("first", "last"):
+            function = f"{function}_ordered"
+        elif function != "array_agg":
+            parameter = 0.5 if function == "median" else _fraction(aggregate)
+            if function != "quantile_disc":
+                function, value = "quantile_cont", self.floats(value)
+            # The order is the values' own; WITHIN GROUP may turn it round.
+            keys, order = (value,), order[:1] or ((False, False),)
+        return self.call(function, (value, *keys), aggregate.filter, aggregate.distinct, (order, parameter))
+
+
+def _operator_type(function: str, types: Sequence[pa.DataType]) -> pa.DataType:
+    """Type of an aggregate as the operator has it, which knows more functions, and order keys among the arguments."""
+    if function == "count_null":
+        return pa.int64()
+    if function in ("first_ordered", "last_ordered", "quantile_disc"):
+        return types[0]
+    if function == "quantile_cont":
+        return pa.float64()
+    return aggregate_type(function, types[:1] if function in COLLECTED else types)
+
+
+def _needs_all_rows(calls: Sequence[OperatorCall]) -> bool:
+    return any(distinct or function in COLLECTED for function, _, _, distinct, *_ in calls)
+
+
+def _constant(expr: Expr) -> Any:
+    while isinstance(expr, Cast):
+        expr = expr.argument
+    if not isinstance(expr, Literal):
+        raise PlanError(f"it must be a constant, not {expr!r}")
+    return expr.value
+
+
+def _separator(aggregate: AggregateCall) -> str:
+    """Between the strings of string_agg; by default a comma, none for null."""
+    if len(aggregate.values) < 2:
+        return ","
+    try:
+        value = _constant(aggregate.values[1])
+    except PlanError as error:
+        raise PlanError(f"the separator of string_agg: {error}") from None
+    return "" if value is None else str(value)
+
+
+def _fraction(aggregate: AggregateCall) -> float:
+    try:
+        value = _constant(aggregate.values[1])
+    except PlanError as error:
+        raise PlanError(f"the fraction of {aggregate.function}: {error}") from None
+    if not isinstance(value, (int, float, Decimal)) or not 0 <= value <= 1:
+        raise PlanError(f"the fraction of {aggregate.function} is a number from 0 to 1, not {value!r}")
+    return float(value)
+
+
+def aggregate_steps(node: Aggregate) -> AggregateSteps:
+    """Take an Aggregate node apart. PlanError where the engine cannot run it."""
+    assert node.grouping_sets is None, "lowering takes grouping sets apart first"
+    builder = _Builder(node)
+    outputs = [builder.output(aggregate) for aggregate in node.aggregates]
+    key_names = [name for name, _ in node.keys]
+    key_fields = [node.schema.field(name) for name in key_names]
+    final_schema = pa.schema(key_fields + [pa.field(f"$agg{i}", type_) for i, type_ in enumerate(builder.types)])
+    input_schema = pa.schema([(name, expr_type(expr, builder.input_schema)) for name, expr in builder.inputs])
+    partial = input_schema
+    if not _needs_all_rows(builder.calls):
+        partial = pa.schema(partial_schema(Schema(input_schema), len(key_names), builder.calls, Schema(final_schema)))
+    post: Named = [(name, col(name)) for name in key_names]
+    for aggregate, output in zip(node.aggregates, outputs, strict=True):
+        wanted = node.schema.field(aggregate.name).type
+        if expr_type(output, final_schema) != wanted:
+            output = Cast(output, wanted)
+        post.append((aggregate.name, output))
+    is_final = [field.type for field in final_schema] == [field.type for field in node.schema] and all(
+        isinstance(output, Column) and output.name == name
+        for (_, output), name in zip(post, final_schema.names, strict=False)
+    )
+    if is_final:
+        final_schema = node.schema
+    return AggregateSteps(key_names, builder.inputs, builder.calls, input_schema, partial, final_schema, post, is_final)

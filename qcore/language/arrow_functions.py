@@ -1,0 +1,521 @@
+"""Scalar functions computed by pyarrow.compute or, where it has none, by Python over distinct values. Floor P1.
+
+They are the long tail: functions that hot queries do not use. A kernel here takes arrays, and scalars for arguments
+that are constant, and gives an array or the list of its values; it raises ValueError or an Arrow error for a value it
+cannot compute. The engine calls it with a whole batch where it can and counts it (docs/FUNCTIONS.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import functools
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from qcore.language.data_types import BOOL, INT64, INTERVAL, STRING, TypeMismatch, Types
+from qcore.language.signatures import Function, Signature, fixed
+from qcore_ext.ground.status import ExecutionError
+
+Kernel = Callable[..., Any]
+BINARY = pa.binary()
+MICROS = pa.timestamp("us")
+_FAILURES = (pa.ArrowException, ValueError, OverflowError, LookupError)
+
+
+@dataclass(frozen=True)
+class ArrowFunction:
+    """A signature and its kernel. A null argument makes the result null; a kernel sees no null constants."""
+
+    function: Function
+    kernel: Kernel
+
+
+class BoundCall:
+    """A kernel with its constant arguments: from a batch of the others to a batch of one column.
+
+    Parameters
+    ----------
+    name : str
+        For errors.
+    kernel : callable
+    arguments : sequence
+        A pa.Scalar for a constant, None for the next column of the batch.
+    type_ : pyarrow.DataType
+        Of the result.
+    """
+
+    def __init__(self, name: str, kernel: Kernel, arguments: Sequence[pa.Scalar | None], type_: pa.DataType) -> None:
+        self.name = name
+        self.kernel = kernel
+        self.arguments = arguments
+        self.type = type_
+
+    def __call__(self, batch: Any) -> pa.RecordBatch:
+        """The values for a batch of the arguments that are not constant. ExecutionError says what failed."""
+        columns = iter(pa.record_batch(batch).columns)
+        arguments = [next(columns) if constant is None else constant for constant in self.arguments]
+        try:
+            result = self.kernel(*arguments)
+            if not isinstance(result, (pa.Array, pa.ChunkedArray)):
+                result = pa.array(result, self.type)
+            if isinstance(result, pa.ChunkedArray):
+                result = result.combine_chunks()
+            if result.type != self.type:
+                result = result.cast(self.type)
+        except _FAILURES as error:
+            shown = [value if isinstance(value, pa.Scalar) else value[0] for value in arguments if _has_value(value)]
+            values = ", ".join(repr(value.as_py()) for value in shown)
+            raise ExecutionError(f"{self.name}({values}): {error}") from None
+        return pa.record_batch([result], names=["value"])
+
+
+def _has_value(argument: pa.Array | pa.Scalar) -> bool:
+    return isinstance(argument, pa.Scalar) or len(argument) > 0
+
+
+# --- ways to make a kernel ---
+
+
+def _values(argument: pa.Array | pa.Scalar, n: int) -> list[Any]:
+    return [argument.as_py()] * n if isinstance(argument, pa.Scalar) else argument.to_pylist()
+
+
+def _length(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
+    return next((len(argument) for argument in arguments if isinstance(argument, pa.Array)), 1)
+
+
+def by_value(function: Callable[..., Any], type_: pa.DataType) -> Kernel:
+    """A kernel of a function from Python values to one; it is called once for each distinct value of a column."""
+
+    def kernel(*arguments: pa.Array | pa.Scalar) -> pa.Array:
+        columns = [argument for argument in arguments if isinstance(argument, pa.Array)]
+        if len(columns) == 1:
+            encoded = columns[0].dictionary_encode()
+            n = len(encoded.dictionary)
+            rows = [_values(encoded.dictionary if a is columns[0] else a, n) for a in arguments]
+            made = [function(*row) for row in zip(*rows, strict=True)]
+            return pa.array(made, type_).take(encoded.indices)
+        rows = [_values(argument, _length(arguments)) for argument in arguments]
+        return pa.array([None if None in row else function(*row) for row in zip(*rows, strict=True)], type_)
+
+    return kernel
+
+
+def by_pattern(function: Kernel) -> Kernel:
+    """A kernel of a function whose first argument is an array and whose others are Python constants.
+
+    Where the others differ from row to row it is called once for each combination.
+    """
+
+    def kernel(text: pa.Array | pa.Scalar, *rest: pa.Array | pa.Scalar) -> Any:
+        n = _length([text, *rest])
+        if isinstance(text, pa.Scalar):
+            text = pa.repeat(text, n)
+        if all(isinstance(argument, pa.Scalar) for argument in rest):
+            return function(text, *(argument.as_py() for argument in rest))
+        rows: dict[tuple[Any, ...], list[int]] = {}
+        for row, key in enumerate(zip(*(_values(argument, n) for argument in rest), strict=True)):
+            rows.setdefault(key, []).append(row)
+        pieces, order = [], []
+        for key, places in rows.items():
+            taken = text.take(pa.array(places))
+            made = [None] * len(places) if None in key else function(taken, *key)
+            pieces.append(made if isinstance(made, list) else made.to_pylist())
+            order += places
+        values: list[Any] = [None] * n
+        for place, value in zip(order, itertools.chain.from_iterable(pieces), strict=True):
+            values[place] = value
+        return values
+
+    return kernel
+
+
+# --- regular expressions: RE2's ---
+
+
+def _with_flags(pattern: str, flags: str) -> str:
+    """The pattern with PostgreSQL's letters as RE2's; g, which only says how often, is dropped."""
+    known = {"i": "i", "s": "s", "n": "m", "m": "m", "c": "", "g": "", "l": "", "p": "s"}
+    unknown_flags = sorted(set(flags) - set(known))
+    if unknown_flags:
+        raise ValueError(f"unknown flag {unknown_flags[0]!r} of a regular expression; there are {', '.join(known)}")
+    letters = "".join(dict.fromkeys(known[flag] for flag in flags if known[flag]))
+    return f"(?{letters}){pattern}" if letters else pattern
+
+
+def _regexp_like(text: pa.Array, pattern: str, flags: str = "") -> pa.Array:
+    return pc.match_substring_regex(text, _with_flags(pattern, flags))
+
+
+def _regexp_full_match(text: pa.Array, pattern: str, flags: str = "") -> pa.Array:
+    return pc.match_substring_regex(text, rf"\A(?:{_with_flags(pattern, flags)})\z")
+
+
+def _regexp_replace(text: pa.Array, pattern: str, new: str, flags: str = "") -> pa.Array:
+    most = -1 if "g" in flags else 1
+    new = re.sub(r"\\&", r"\\0", new)
+    return pc.replace_substring_regex(text, _with_flags(pattern, flags), new, max_replacements=most)
+
+
+def _regexp_count(text: pa.Array, pattern: str, start: int = 1, flags: str = "") -> pa.Array:
+    if start < 1:
+        raise ValueError(f"the start is counted from 1, not {start}")
+    if start > 1:
+        text = pc.utf8_slice_codeunits(text, start - 1)
+    return pc.count_substring_regex(text, _with_flags(pattern, flags))
+
+
+def _regexp_instr(text: pa.Array, pattern: str, start: int = 1, flags: str = "") -> pa.Array:
+    if start < 1:
+        raise ValueError(f"the start is counted from 1, not {start}")
+    rest = pc.utf8_slice_codeunits(text, start - 1) if start > 1 else text
+    places = pc.find_substring_regex(rest, _with_flags(pattern, flags)).to_pylist()
+    # Arrow counts bytes.
+    return pa.array(
+        [
+            None if at is None else 0 if at < 0 else start + len(value.encode()[:at].decode())
+            for value, at in zip(rest.to_pylist(), places, strict=True)
+        ],
+        INT64,
+    )
+
+
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]])*\]|(?P<opens>\((?!\?)|\(\?P?<[A-Za-z_]\w*>)|.", re.DOTALL)
+
+
+def _named_groups(pattern: str) -> tuple[str, int]:
+    """The pattern with its n capturing groups named g1 to gn, as Arrow wants them, and n."""
+    count = 0
+
+    def named(found: re.Match[str]) -> str:
+        nonlocal count
+        if found.group("opens") is None:
+            return found.group()
+        count += 1
+        return f"(?P<g{count}>"
+
+    return _GROUP.sub(named, pattern), count
+
+
+def _captured(text: pa.Array, pattern: str, group: int, flags: str) -> pa.Array:
+    """A group's text, the whole match's for 0; null where the pattern does not match."""
+    named, count = _named_groups(pattern)
+    if not 0 <= group <= count:
+        raise ValueError(f"there is no group {group}; the pattern has {count}")
+    found = pc.extract_regex(text, _with_flags(f"(?P<g0>{named})", flags))
+    # A row without a match is a null struct, whose fields say nothing.
+    return pc.if_else(found.is_valid(), pc.struct_field(found, f"g{group}"), pa.scalar(None, STRING))
+
+
+def _regexp_extract(text: pa.Array, pattern: str, group: int = 0, flags: str = "") -> pa.Array:
+    found = _captured(text, pattern, group, flags)
+    return pc.if_else(pc.and_(text.is_valid(), found.is_null()), "", found)
+
+
+def _regexp_match_first(text: pa.Array, pattern: str, flags: str = "") -> pa.Array:
+    """The first group's text, the match's where there is no group, null without a match: (regexp_match(…))[1]."""
+    return _captured(text, pattern, min(_named_groups(pattern)[1], 1), flags)
+
+
+def similar_pattern(pattern: str) -> str:
+    """SIMILAR TO's pattern as a regular expression: % and _ as in LIKE, and | * + ? {} () [] as in one."""
+    out, at, in_class = [], 0, False
+    while at < len(pattern):
+        letter = pattern[at]
+        at += 1
+        if letter == "\\" and at < len(pattern):
+            out.append(re.escape(pattern[at]))
+            at += 1
+        elif in_class:
+            in_class = letter != "]"
+            out.append(letter)
+        elif letter == "[":
+            in_class = True
+            out.append(letter)
+        elif letter == "%":
+            out.append(".*")
+        elif letter == "_":
+            out.append(".")
+        else:
+            out.append("\\" + letter if letter in ".^$" else "(?:" if letter == "(" else letter)
+    return rf"(?s)\A(?:{''.join(out)})\z"
+
+
+def _like_regexp(pattern: str, escape: str) -> str:
+    if len(escape) > 1:
+        raise ValueError(f"the escape is one character, not {escape!r}")
+    out, at = [], 0
+    while at < len(pattern):
+        letter = pattern[at]
+        if letter == escape:
+            at += 1
+            if at == len(pattern):
+                raise ValueError(f"the pattern {pattern!r} ends with its escape character")
+            out.append(re.escape(pattern[at]))
+        else:
+            out.append(".*" if letter == "%" else "." if letter == "_" else re.escape(letter))
+        at += 1
+    return rf"(?s)\A{''.join(out)}\z"
+
+
+def _like_escape(text: pa.Array, pattern: str, escape: str) -> pa.Array:
+    return pc.match_substring_regex(text, _like_regexp(pattern, escape))
+
+
+def _ilike_escape(text: pa.Array, pattern: str, escape: str) -> pa.Array:
+    return pc.match_substring_regex(text, _like_regexp(pattern, escape), ignore_case=True)
+
+
+def _similar_to(text: pa.Array, pattern: str) -> pa.Array:
+    return pc.match_substring_regex(text, similar_pattern(pattern))
+
+
+# --- text ---
+
+
+def _initcap(text: str) -> str:
+    return re.sub(r"[^\W_]+", lambda word: word.group()[0].upper() + word.group()[1:].lower(), text)
+
+
+@functools.lru_cache(maxsize=64)
+def _translation(old: str, new: str) -> dict[int, int | None]:
+    table: dict[int, int | None] = {}
+    for i, letter in enumerate(old):
+        table.setdefault(ord(letter), ord(new[i]) if i < len(new) else None)
+    return table
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    return text.translate(_translation(old, new))
+
+
+def _levenshtein(a: str, b: str) -> int:
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        last, row[0] = row[0], i
+        for j, other in enumerate(b, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (letter != other))
+    return row[-1]
+
+
+def _find_in_set(text: str, items: str) -> int:
+    parts = items.split(",") if items else []
+    return parts.index(text) + 1 if text in parts else 0
+
+
+def _substr_index(text: str, cut: str, count: int) -> str:
+    if not cut or count == 0:
+        return ""
+    parts = text.split(cut)
+    return cut.join(parts[:count] if count > 0 else parts[count:])
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _hash(name: str) -> Kernel:
+    return by_value(lambda value: hashlib.new(name, _bytes(value)).hexdigest(), STRING)
+
+
+_DIGESTS = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512", "blake2b", "blake2s")
+
+
+def _digest(value: str | bytes, name: str) -> bytes:
+    if name.lower() not in _DIGESTS:
+        raise ValueError(f"unknown digest {name!r}; there are {', '.join(_DIGESTS)}")
+    return hashlib.new(name.lower(), _bytes(value)).digest()
+
+
+def _encode(value: str | bytes, form: str) -> str:
+    if form.lower() == "hex":
+        return _bytes(value).hex()
+    if form.lower() == "base64":
+        return base64.b64encode(_bytes(value)).decode()
+    raise ValueError(f"unknown encoding {form!r}; there are hex and base64")
+
+
+def _decode(value: str | bytes, form: str) -> bytes:
+    if form.lower() == "hex":
+        return bytes.fromhex(_bytes(value).decode())
+    if form.lower() == "base64":
+        content = _bytes(value)
+        return base64.b64decode(content + b"=" * (-len(content) % 4), validate=True)
+    raise ValueError(f"unknown encoding {form!r}; there are hex and base64")
+
+
+def _to_hex(value: int) -> str:
+    return f"{value & 0xFFFFFFFFFFFFFFFF:x}"
+
+
+# --- dates and times as text ---
+
+# What C's strftime, Python's and Arrow's agree on.
+_SAME_EVERYWHERE = re.compile(r"(?:[^%]|%[YmdHMSyjbBaApIeFTDuwUWGV%])*")
+
+
+def _strftime(when: pa.Array, form: str) -> pa.Array:
+    if _SAME_EVERYWHERE.fullmatch(form):
+        if pa.types.is_timestamp(when.type):
+            # Arrow's %S has the fraction of a second too.
+            when = pc.floor_temporal(when, unit="second").cast(pa.timestamp("s", when.type.tz))
+        return pc.strftime(when, format=form)
+    return by_value(lambda value: value.strftime(form), STRING)(when)
+
+
+def _strptime(text: pa.Array, form: str) -> pa.Array:
+    return by_value(lambda value: datetime.datetime.strptime(value, form), MICROS)(text)
+
+
+def _try_strptime(text: pa.Array, form: str) -> pa.Array:
+    def parsed(value: str) -> datetime.datetime | None:
+        try:
+            return datetime.datetime.strptime(value, form)
+        except ValueError:
+            return None
+
+    return by_value(parsed, MICROS)(text)
+
+
+def _age(late: datetime.datetime, early: datetime.datetime) -> Any:
+    """Years and months, then days, then time between, as PostgreSQL counts them: borrowed days are early's month's."""
+    sign = 1
+    if late < early:
+        late, early, sign = early, late, -1
+    months = (late.year - early.year) * 12 + late.month - early.month
+    days = late.day - early.day
+    clock = (late - late.replace(hour=0, minute=0, second=0, microsecond=0)) - (
+        early - early.replace(hour=0, minute=0, second=0, microsecond=0)
+    )
+    micros = clock // datetime.timedelta(microseconds=1)
+    if micros < 0:
+        micros += 86_400_000_000
+        days -= 1
+    if days < 0:
+        first = early.replace(day=1)
+        following = (first + datetime.timedelta(days=32)).replace(day=1)
+        days += (following - first).days
+        months -= 1
+    return pa.MonthDayNano([sign * months, sign * days, sign * micros * 1000])
+
+
+def _stamped(types: Types, n: int) -> tuple[pa.DataType, ...]:
+    """The first n types as dates or timestamps; text is read as a timestamp."""
+    taken = []
+    for type_ in types[:n]:
+        if pa.types.is_null(type_) or pa.types.is_string(type_):
+            type_ = MICROS
+        if not (pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_time(type_)):
+            raise TypeMismatch("it takes a date, a time or a timestamp")
+        taken.append(type_)
+    return tuple(taken)
+
+
+def _formatted(types: Types) -> Signature:
+    if not all(pa.types.is_string(type_) or pa.types.is_null(type_) for type_ in types[1:]):
+        raise TypeMismatch("the format is text")
+    return Signature(STRING, (*_stamped(types, 1), STRING))
+
+
+# --- time zones ---
+
+
+def _to_local(types: Types) -> Signature:
+    (when,) = types
+    if not pa.types.is_timestamp(when) or when.tz is None:
+        raise TypeMismatch("it takes a timestamp with a time zone")
+    return Signature(pa.timestamp(when.unit), (when,))
+
+
+def assume_zone(zone: str) -> Kernel:
+    """A kernel that takes timestamps for the local time of a zone.
+
+    A time that a clock shows twice is the later one, standard time; one that it skips is moved on by as much as it
+    skips, as PostgreSQL and DuckDB do.
+    """
+
+    def kernel(when: pa.Array) -> pa.Array:
+        late = pc.assume_timezone(when, zone, ambiguous="latest", nonexistent="latest")
+        seen = pc.local_timestamp(late)
+        if pc.all(pc.equal(seen, when)).as_py() is not False:
+            return late
+        # In a gap "latest" is its end, and "earliest" the last tick before it: what the clock should show beyond the
+        # gap's start is added.
+        last = pc.local_timestamp(pc.assume_timezone(when, zone, ambiguous="latest", nonexistent="earliest"))
+        beyond = pc.subtract(pc.subtract(when, last), pa.scalar(1, pa.duration(when.type.unit)))
+        return pc.if_else(pc.equal(seen, when), late, pc.add(late, beyond))
+
+    return kernel
+
+
+def zone_offset(when: pa.Array) -> pa.Array:
+    """What local time is ahead of UTC, as PostgreSQL writes it: +01, -03:30."""
+    written = pc.strftime(when.cast(pa.timestamp("s", when.type.tz), safe=False), format="%z")
+    whole_hours = pc.replace_substring_regex(written, "^(...)00$", r"\1")
+    return pc.replace_substring_regex(whole_hours, "^(...)(..)$", r"\1:\2")
+
+
+# --- the table ---
+
+
+def _bytes_or_text(result: pa.DataType, more: int) -> Function:
+    def resolve(types: Types) -> Signature:
+        given = types[0] if types[0] == BINARY else STRING
+        if not all(pa.types.is_string(type_) or pa.types.is_null(type_) or type_ == BINARY for type_ in types):
+            raise TypeMismatch("it takes text or bytes")
+        return Signature(result, (given, *(STRING,) * more))
+
+    takes = "text or bytes" + ", text" * more
+    return Function(1 + more, 1 + more, resolve, takes, "text" if result == STRING else "bytes")
+
+
+ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
+    "regexp_like": ArrowFunction(fixed(BOOL, STRING, STRING, STRING, optional=1), by_pattern(_regexp_like)),
+    "regexp_full_match": ArrowFunction(fixed(BOOL, STRING, STRING, STRING, optional=1), by_pattern(_regexp_full_match)),
+    "regexp_replace": ArrowFunction(
+        fixed(STRING, STRING, STRING, STRING, STRING, optional=1), by_pattern(_regexp_replace)
+    ),
+    "regexp_count": ArrowFunction(fixed(INT64, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_count)),
+    "regexp_instr": ArrowFunction(fixed(INT64, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_instr)),
+    "regexp_extract": ArrowFunction(
+        fixed(STRING, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_extract)
+    ),
+    "regexp_match_first": ArrowFunction(
+        fixed(STRING, STRING, STRING, STRING, optional=1), by_pattern(_regexp_match_first)
+    ),
+    "like_escape": ArrowFunction(fixed(BOOL, STRING, STRING, STRING), by_pattern(_like_escape)),
+    "ilike_escape": ArrowFunction(fixed(BOOL, STRING, STRING, STRING), by_pattern(_ilike_escape)),
+    "similar_to": ArrowFunction(fixed(BOOL, STRING, STRING), by_pattern(_similar_to)),
+    "initcap": ArrowFunction(fixed(STRING, STRING), by_value(_initcap, STRING)),
+    "translate": ArrowFunction(fixed(STRING, STRING, STRING, STRING), by_value(_translate, STRING)),
+    "levenshtein": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_levenshtein, INT64)),
+    "find_in_set": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_find_in_set, INT64)),
+    "substr_index": ArrowFunction(fixed(STRING, STRING, STRING, INT64), by_value(_substr_index, STRING)),
+    "md5": ArrowFunction(_bytes_or_text(STRING, 0), _hash("md5")),
+    "sha1": ArrowFunction(_bytes_or_text(STRING, 0), _hash("sha1")),
+    "sha224": ArrowFunction(_bytes_or_text(STRING, 0), _hash("sha224")),
+    "sha256": ArrowFunction(_bytes_or_text(STRING, 0), _hash("sha256")),
+    "sha384": ArrowFunction(_bytes_or_text(STRING, 0), _hash("sha384")),
+    "sha512": ArrowFunction(_bytes_or_text(STRING, 0), _hash("sha512")),
+    "digest": ArrowFunction(_bytes_or_text(BINARY, 1), by_value(_digest, BINARY)),
+    "encode": ArrowFunction(_bytes_or_text(STRING, 1), by_value(_encode, STRING)),
+    "decode": ArrowFunction(_bytes_or_text(BINARY, 1), by_value(_decode, BINARY)),
+    "to_hex": ArrowFunction(fixed(STRING, INT64), by_value(_to_hex, STRING)),
+    "strftime": ArrowFunction(
+        Function(2, 2, _formatted, "date, time or timestamp, text", "text"), by_pattern(_strftime)
+    ),
+    "strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_strptime)),
+    "try_strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_try_strptime)),
+    "age": ArrowFunction(fixed(INTERVAL, MICROS, MICROS), by_value(_age, INTERVAL)),
+    "local_time": ArrowFunction(
+        Function(1, 1, _to_local, "timestamp with a time zone", "timestamp"), pc.local_timestamp
+    ),
+}

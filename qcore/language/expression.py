@@ -1,0 +1,326 @@
+"""Expressions: immutable trees over the columns of one input, independent of its schema until compiled. Floor P1."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+class Expr:
+    """An expression over the columns of a plan node's input. Build with col() and lit(); combine with operators."""
+
+    __slots__ = ()
+    # __eq__ builds an expression, so identity is all that hashing can use.
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> Expr:
+        return call("add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return call("add", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return call("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return call("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return call("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return call("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return call("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return call("divide", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return call("modulo", self, other)
+
+    def __neg__(self) -> Expr:
+        return call("negate", self)
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return call("equal", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return call("not_equal", self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return call("less", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return call("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return call("greater", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return call("greater_equal", self, other)
+
+    def __and__(self, other: Any) -> Expr:
+        return call("and", self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return call("and", other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return call("or", self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return call("or", other, self)
+
+    def __invert__(self) -> Expr:
+        return call("not", self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("an expression has no truth value; combine conditions with &, | and ~, not and, or and not")
+
+    def is_null(self) -> Expr:
+        """True where the value is null."""
+        return call("is_null", self)
+
+    def is_not_null(self) -> Expr:
+        """True where the value is not null."""
+        return call("is_not_null", self)
+
+    def between(self, low: Any, high: Any) -> Expr:
+        """low <= self and self <= high."""
+        return call("and", call("greater_equal", self, low), call("less_equal", self, high))
+
+    def isin(self, values: list[Any]) -> Expr:
+        """True where the value equals one of `values` (literals)."""
+        return In(self, tuple(lit(value) for value in values))
+
+    def like(self, pattern: str) -> Expr:
+        """SQL LIKE: % for any run of characters, _ for one."""
+        return call("like", self, pattern)
+
+    def cast(self, to: pa.DataType) -> Expr:
+        """The value as another type; an ExecutionError where a value does not fit."""
+        return Cast(self, to)
+
+    def alias(self, name: str) -> Alias:
+        """The expression under a name of its own, for project()."""
+        return Alias(self, name)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Column(Expr):
+    """A column of the input, by name; names are unique within a node's schema."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Literal(Expr):
+    """A constant. `value` is what pa.scalar(value, type) takes; None is null."""
+
+    value: Any
+    type: pa.DataType
+
+    def __repr__(self) -> str:
+        return "null" if self.value is None else repr(self.value) if isinstance(self.value, str) else str(self.value)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call(Expr):
+    """A scalar function of qcore.language.functions applied to arguments."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+    def __repr__(self) -> str:
+        symbol = _SYMBOLS.get(self.function)
+        if symbol and len(self.arguments) == 2:
+            return f"({self.arguments[0]!r} {symbol} {self.arguments[1]!r})"
+        return f"{self.function}({', '.join(map(repr, self.arguments))})"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cast(Expr):
+    """`argument` as type `to`. `safe` False gives null instead of an error (TRY_CAST)."""
+
+    argument: Expr
+    to: pa.DataType
+    safe: bool = True
+
+    def __repr__(self) -> str:
+        return f"cast({self.argument!r} as {self.to})"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Case(Expr):
+    """The value of the first branch whose condition is true; else `otherwise`, or null."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr | None = None
+
+    def __repr__(self) -> str:
+        body = " ".join(f"when {condition!r} then {value!r}" for condition, value in self.branches)
+        return f"case {body} else {self.otherwise!r} end"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class In(Expr):
+    """True where `argument` equals one of `values`; null where it does not and it or one of them is null."""
+
+    argument: Expr
+    values: tuple[Expr, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.argument!r} in ({', '.join(map(repr, self.values))})"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Alias(Expr):
+    """A named expression; the name counts at the top of a projection only."""
+
+    argument: Expr
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{self.argument!r} as {self.name}"
+
+
+_SYMBOLS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "modulo": "%",
+    "equal": "=",
+    "not_equal": "<>",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "and": "and",
+    "or": "or",
+    "like": "like",
+}
+
+
+def col(name: str) -> Expr:
+    """The input's column `name`."""
+    return Column(name)
+
+
+def lit(value: Any, type: pa.DataType | None = None) -> Expr:
+    """A constant. Without `type`: bool, int64, float64, string, binary, date32, timestamp[us], or the decimal's own
+    digits.
+
+    An Expr passes through unchanged.
+    """
+    if isinstance(value, Expr):
+        return value
+    if type is None:
+        type = _literal_type(value)
+    return Literal(value, type)
+
+
+def _literal_type(value: Any) -> pa.DataType:
+    if isinstance(value, decimal.Decimal):
+        _, digits, exponent = value.as_tuple()
+        if not isinstance(exponent, int):
+            raise TypeError(f"the decimal {value} is not a finite number")
+        scale = max(0, -exponent)
+        return pa.decimal128(max(len(digits) + max(0, exponent), scale, 1), scale)
+    if isinstance(value, datetime.datetime):
+        return pa.timestamp("us", tz="UTC" if value.tzinfo else None)
+    return pa.scalar(value).type
+
+
+def call(function: str, *arguments: Any) -> Expr:
+    """Apply a scalar function; arguments that are no expressions become literals."""
+    return Call(function, tuple(lit(argument) for argument in arguments))
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """Direct sub-expressions."""
+    if isinstance(expr, Call):
+        return expr.arguments
+    if isinstance(expr, (Cast, Alias)):
+        return (expr.argument,)
+    if isinstance(expr, In):
+        return (expr.argument, *expr.values)
+    if isinstance(expr, Case):
+        parts = tuple(part for branch in expr.branches for part in branch)
+        return parts if expr.otherwise is None else (*parts, expr.otherwise)
+    return ()
+
+
+def rebuild(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
+    """The same expression over other sub-expressions, in children()'s order."""
+    if isinstance(expr, Call):
+        return Call(expr.function, parts)
+    if isinstance(expr, Cast):
+        return Cast(parts[0], expr.to, expr.safe)
+    if isinstance(expr, Alias):
+        return Alias(parts[0], expr.name)
+    if isinstance(expr, In):
+        return In(parts[0], parts[1:])
+    if isinstance(expr, Case):
+        count = len(expr.branches)
+        branches = tuple((parts[2 * i], parts[2 * i + 1]) for i in range(count))
+        return Case(branches, None if expr.otherwise is None else parts[-1])
+    return expr
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and all below it, parents first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def column_names(expr: Expr) -> set[str]:
+    """Names of the columns an expression reads."""
+    return {part.name for part in walk(expr) if isinstance(part, Column)}
+
+
+def substitute(expr: Expr, by_name: dict[str, Expr]) -> Expr:
+    """Replace columns by expressions; columns not in `by_name` stay."""
+    if isinstance(expr, Column):
+        return by_name.get(expr.name, expr)
+    parts = children(expr)
+    return rebuild(expr, tuple(substitute(part, by_name) for part in parts)) if parts else expr
+
+
+def conjuncts(expr: Expr) -> list[Expr]:
+    """The parts of a conjunction, in order."""
+    if isinstance(expr, Call) and expr.function == "and":
+        return [part for argument in expr.arguments for part in conjuncts(argument)]
+    return [expr]
+
+
+def same(a: Expr, b: Expr) -> bool:
+    """Structural equality (== builds an expression)."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Column):
+        return a.name == b.name  # type: ignore[attr-defined]
+    if isinstance(a, Literal):
+        other: Any = b
+        return a.type == other.type and type(a.value) is type(other.value) and a.value == other.value
+    if isinstance(a, Call) and a.function != b.function:  # type: ignore[attr-defined]
+        return False
+    if isinstance(a, Cast) and (a.to != b.to or a.safe != b.safe):  # type: ignore[attr-defined]
+        return False
+    if isinstance(a, Alias) and a.name != b.name:  # type: ignore[attr-defined]
+        return False
+    if isinstance(a, Case) and (a.otherwise is None) != (b.otherwise is None):  # type: ignore[attr-defined]
+        return False
+    left, right = children(a), children(b)
+    return len(left) == len(right) and all(map(same, left, right))

@@ -1,0 +1,596 @@
+"""Functions: their names, and the types they take and give. Floor P1; knows nothing of the engine.
+
+A function is resolved from its name and argument types to a Signature: the result type, and the types its arguments are
+converted to first. Frontends use it to check plans; qcore.lowering.compile uses it to insert the conversions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from qcore.language.arrow_functions import ARROW_FUNCTIONS
+from qcore.language.data_types import (
+    BOOL,
+    DATE,
+    DECIMAL_DIGITS_MAX,
+    FLOAT64,
+    INT64,
+    STRING,
+    TypeMismatch,
+    Types,
+    as_decimal,
+    common_type,
+    is_numeric,
+    is_temporal,
+    merged_type,
+    plain,
+)
+from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
+from qcore.language.signatures import MANY, Function, Signature, fixed, numbers
+from qcore_ext.ground.status import PlanError
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def _same_numbers(types: Types) -> Signature:
+    common = merged_type(numbers(types))
+    if all(type_ == pa.float32() for type_ in types):
+        common = pa.float32()
+    return Signature(common, (common,) * len(types))
+
+
+def _add(types: Types) -> Signature:
+    moved = _shift(types, commutes=True)
+    if moved:
+        return moved
+    a, b = numbers(types)
+    if _both_decimal(a, b):
+        a, b = as_decimal(a), as_decimal(b)
+        scale = max(a.scale, b.scale)
+        whole = max(a.precision - a.scale, b.precision - b.scale)
+        result = pa.decimal128(min(whole + scale + 1, DECIMAL_DIGITS_MAX), scale)
+        # Each side keeps its own digits and only moves to the common scale.
+        sides = (pa.decimal128(min(t.precision - t.scale + scale, DECIMAL_DIGITS_MAX), scale) for t in (a, b))
+        return Signature(result, tuple(sides))
+    return _same_numbers([a, b])
+
+
+def _subtract(types: Types) -> Signature:
+    a, b = types
+    if pa.types.is_date(a) and pa.types.is_date(b):
+        return Signature(INT64, (DATE, DATE))
+    if pa.types.is_timestamp(a) and (pa.types.is_timestamp(b) or pa.types.is_date(b)):
+        common = merged_type([a, b])
+        return Signature(pa.duration(common.unit), (common, common))
+    if pa.types.is_date(a) and pa.types.is_timestamp(b):
+        return Signature(pa.duration(b.unit), (b, b))
+    return _shift(types, commutes=False) or _add(types)
+
+
+def _shift(types: Types, commutes: bool) -> Signature | None:
+    """Date or timestamp moved by days, an interval or a duration."""
+    if len(types) != 2:
+        raise TypeMismatch("it takes two arguments")
+    a, b = types
+    if commutes and is_temporal(b) and not is_temporal(a):
+        moved = _shift([b, a], commutes=False)
+        return Signature(moved.result, moved.arguments[::-1]) if moved else None
+    if pa.types.is_date(a) and (pa.types.is_integer(b) or pa.types.is_null(b)):
+        return Signature(DATE, (DATE, INT64))
+    if pa.types.is_date(a) and pa.types.is_interval(b):
+        return Signature(DATE, (DATE, b))
+    if (pa.types.is_timestamp(a) or pa.types.is_time(a)) and pa.types.is_interval(b):
+        return Signature(a, (a, b))
+    if pa.types.is_timestamp(a) and pa.types.is_duration(b):
+        return Signature(a, (a, pa.duration(a.unit)))
+    if pa.types.is_interval(a) and a == b:
+        return Signature(a, (a, b))
+    if pa.types.is_duration(a) and pa.types.is_duration(b):
+        common = merged_type([a, b])
+        return Signature(common, (common, common))
+    if is_temporal(a) or is_temporal(b):
+        raise TypeMismatch("a date moves by whole days or an interval, a timestamp by an interval or a duration")
+    return None
+
+
+def _both_decimal(a: pa.DataType, b: pa.DataType) -> bool:
+    """One is a decimal and neither is a float."""
+    if pa.types.is_floating(a) or pa.types.is_floating(b):
+        return False
+    return pa.types.is_decimal(a) or pa.types.is_decimal(b)
+
+
+def _multiply(types: Types) -> Signature:
+    a, b = types
+    if pa.types.is_interval(a) and pa.types.is_integer(b):
+        return Signature(a, (a, INT64))
+    if pa.types.is_integer(a) and pa.types.is_interval(b):
+        return Signature(b, (INT64, b))
+    a, b = numbers(types)
+    if _both_decimal(a, b):
+        a, b = as_decimal(a), as_decimal(b)
+        if a.scale + b.scale > DECIMAL_DIGITS_MAX:
+            raise TypeMismatch(
+                f"the result would have {a.scale + b.scale} digits after the point; cast an argument first"
+            )
+        digits = min(a.precision + b.precision, DECIMAL_DIGITS_MAX)
+        return Signature(pa.decimal128(digits, a.scale + b.scale), (a, b))
+    return _same_numbers([a, b])
+
+
+def _divide(types: Types) -> Signature:
+    a, b = numbers(types)
+    if _both_decimal(a, b):
+        return Signature(FLOAT64, (FLOAT64, FLOAT64))
+    return _same_numbers([a, b])
+
+
+def _same_number(types: Types) -> Signature:
+    return _same_numbers(types)
+
+
+def _round(types: Types) -> Signature:
+    number, *digits = numbers(types)
+    if any(not pa.types.is_integer(type_) for type_ in digits):
+        raise TypeMismatch("the number of digits is an integer")
+    if pa.types.is_decimal(number):
+        # 9.99 rounds to 10.0: one digit more.
+        result = pa.decimal128(min(number.precision + 1, DECIMAL_DIGITS_MAX), number.scale)
+        return Signature(result, (number, *(INT64 for _ in digits)))
+    return Signature(number, (number, *(INT64 for _ in digits)))
+
+
+def _whole(types: Types) -> Signature:
+    (number,) = numbers(types)
+    if pa.types.is_decimal(number):
+        digits = max(number.precision - number.scale + 1, 1)
+        return Signature(pa.decimal128(min(digits, DECIMAL_DIGITS_MAX), 0), (number,))
+    return Signature(number, (number,))
+
+
+# --- the rest --------------------------------------------------------------------------------------------------------
+
+
+def _comparison(types: Types) -> Signature:
+    common = merged_type(types)
+    if pa.types.is_nested(common):
+        raise TypeMismatch("nested values cannot be compared")
+    return Signature(BOOL, (common,) * len(types))
+
+
+def _boolean(types: Types) -> Signature:
+    if any(not (pa.types.is_boolean(type_) or pa.types.is_null(type_)) for type_ in types):
+        raise TypeMismatch("it takes conditions")
+    return Signature(BOOL, (BOOL,) * len(types))
+
+
+def _predicate(types: Types) -> Signature:
+    return Signature(BOOL, tuple(types))
+
+
+def _unify(types: Types) -> Signature:
+    common = merged_type(types)
+    return Signature(common, (common,) * len(types))
+
+
+def _nullif(types: Types) -> Signature:
+    common = merged_type(types)
+    return Signature(common if pa.types.is_null(types[0]) else types[0], (common, common))
+
+
+def _concat(types: Types) -> Signature:
+    return Signature(STRING, (STRING,) * len(types))
+
+
+def _part(types: Types) -> Signature:
+    (when,) = types
+    if pa.types.is_string(when) or pa.types.is_null(when):
+        when = pa.timestamp("us")
+    if not (is_temporal(when) or pa.types.is_interval(when) or pa.types.is_duration(when)):
+        raise TypeMismatch("it takes a date, a time or a timestamp")
+    return Signature(INT64, (when,))
+
+
+def _epoch(types: Types) -> Signature:
+    return Signature(FLOAT64, _part(types).arguments)
+
+
+def _octets(types: Types) -> Signature:
+    if types[0] != pa.binary() and not pa.types.is_string(types[0]) and not pa.types.is_null(types[0]):
+        raise TypeMismatch("it takes text or bytes")
+    return Signature(INT64, (types[0] if types[0] == pa.binary() else STRING,))
+
+
+def _trunc(types: Types) -> Signature:
+    return _whole(types) if len(types) == 1 else _round(types)
+
+
+def _date_diff(types: Types) -> Signature:
+    common = merged_type([pa.timestamp("us") if pa.types.is_string(type_) else type_ for type_ in types[1:]])
+    if pa.types.is_null(common):
+        common = DATE
+    if not pa.types.is_string(types[0]) or not (pa.types.is_date(common) or pa.types.is_timestamp(common)):
+        raise TypeMismatch("it takes a unit, as a text literal, and two dates or timestamps")
+    return Signature(INT64, (STRING, common, common))
+
+
+def _to_timestamp(types: Types) -> Signature:
+    (when,) = types
+    if not (is_numeric(when) or is_temporal(when) or pa.types.is_string(when) or pa.types.is_null(when)):
+        raise TypeMismatch("it takes a number, text, or a date")
+    return Signature(pa.timestamp("us"), (when,))
+
+
+def _date_bin(types: Types) -> Signature:
+    stride, when, *origin = types
+    if not pa.types.is_interval(stride):
+        raise TypeMismatch("it takes an interval and a timestamp")
+    if not pa.types.is_timestamp(when):
+        when = pa.timestamp("us")
+    return Signature(when, (stride, when, *(when for _ in origin)))
+
+
+def _date_trunc(types: Types) -> Signature:
+    part, when = types
+    if not pa.types.is_string(part):
+        raise TypeMismatch("the unit is a text literal")
+    if pa.types.is_null(when) or pa.types.is_string(when):
+        when = pa.timestamp("us")
+    if not (pa.types.is_date(when) or pa.types.is_timestamp(when)):
+        raise TypeMismatch("it takes a date or a timestamp")
+    return Signature(when, (STRING, when))
+
+
+_SCALAR: dict[str, Function] = {
+    "add": Function(2, 2, _add, "number, number; date or timestamp, interval or days", "as the arguments"),
+    "subtract": Function(
+        2, 2, _subtract, "number, number; date or timestamp, the same or an interval", "as they are; days, duration"
+    ),
+    "multiply": Function(2, 2, _multiply, "number, number; interval, integer", "as the arguments"),
+    "divide": Function(2, 2, _divide, "number, number", "as the arguments; of decimals a float"),
+    "modulo": Function(2, 2, _same_numbers, "number, number", "as the arguments"),
+    "negate": Function(1, 1, _same_number, "number", "as the argument"),
+    "abs": Function(1, 1, _same_number, "number", "as the argument"),
+    "sign": Function(1, 1, _same_number, "number", "as the argument"),
+    "round": Function(1, 2, _round, "number, [integer]", "as the number"),
+    "floor": Function(1, 1, _whole, "number", "as the number, without digits after the point"),
+    "ceil": Function(1, 1, _whole, "number", "as the number, without digits after the point"),
+    "and": Function(1, MANY, _boolean, "boolean, …", "boolean"),
+    "or": Function(1, MANY, _boolean, "boolean, …", "boolean"),
+    "not": Function(1, 1, _boolean, "boolean", "boolean"),
+    "is_null": Function(1, 1, _predicate, "any", "boolean"),
+    "is_not_null": Function(1, 1, _predicate, "any", "boolean"),
+    "is_true": Function(1, 1, _boolean, "boolean", "boolean"),
+    "is_false": Function(1, 1, _boolean, "boolean", "boolean"),
+    "is_not_true": Function(1, 1, _boolean, "boolean", "boolean"),
+    "is_not_false": Function(1, 1, _boolean, "boolean", "boolean"),
+    "coalesce": Function(1, MANY, _unify, "any, …", "as the arguments"),
+    "nullif": Function(2, 2, _nullif, "any, any", "as the first"),
+    "greatest": Function(1, MANY, _unify, "any, …", "as the arguments"),
+    "least": Function(1, MANY, _unify, "any, …", "as the arguments"),
+    "substring": fixed(STRING, STRING, INT64, INT64, optional=1),
+    "length": fixed(INT64, STRING),
+    "upper": fixed(STRING, STRING),
+    "lower": fixed(STRING, STRING),
+    "trim": fixed(STRING, STRING, STRING, optional=1),
+    "ltrim": fixed(STRING, STRING, STRING, optional=1),
+    "rtrim": fixed(STRING, STRING, STRING, optional=1),
+    "left": fixed(STRING, STRING, INT64),
+    "right": fixed(STRING, STRING, INT64),
+    "replace": fixed(STRING, STRING, STRING, STRING),
+    "position": fixed(INT64, STRING, STRING),
+    "concat": Function(1, MANY, _concat, "any, …", "text"),
+    "concat_ws": Function(2, MANY, _concat, "text, any, …", "text"),
+    "reverse": fixed(STRING, STRING),
+    "repeat": fixed(STRING, STRING, INT64),
+    "lpad": fixed(STRING, STRING, INT64, STRING, optional=1),
+    "rpad": fixed(STRING, STRING, INT64, STRING, optional=1),
+    "split_part": fixed(STRING, STRING, STRING, INT64),
+    "octet_length": Function(1, 1, _octets, "text or bytes", "integer"),
+    "bit_length": Function(1, 1, _octets, "text or bytes", "integer"),
+    "ascii": fixed(INT64, STRING),
+    "chr": fixed(STRING, INT64),
+    "trunc": Function(1, 2, _trunc, "number, [integer]", "as the number"),
+    "factorial": fixed(INT64, INT64),
+    "make_date": fixed(DATE, INT64, INT64, INT64),
+    "last_day": fixed(DATE, DATE),
+    "to_timestamp": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "to_timestamp_seconds": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "to_timestamp_millis": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "to_timestamp_micros": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "to_timestamp_nanos": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "from_unixtime": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
+    "date_diff": Function(3, 3, _date_diff, "unit, date or timestamp, date or timestamp", "integer"),
+    "date_bin": Function(2, 3, _date_bin, "interval, timestamp, [timestamp]", "timestamp"),
+    "date_trunc": Function(2, 2, _date_trunc, "unit, date or timestamp", "as the second"),
+}
+for _name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+    _SCALAR[_name] = Function(2, 2, _comparison, "any, any", "boolean")
+for _name in ("is_distinct_from", "is_not_distinct_from"):
+    _SCALAR[_name] = Function(2, 2, _comparison, "any, any", "boolean")
+for _name in ("like", "not_like", "ilike", "not_ilike"):
+    _SCALAR[_name] = fixed(BOOL, STRING, STRING, STRING, optional=1)
+for _name in ("starts_with", "ends_with", "contains"):
+    _SCALAR[_name] = fixed(BOOL, STRING, STRING)
+for _name in (
+    "sin", "cos", "tan", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt",
+    "log10", "log2", "degrees", "radians", "sqrt", "exp", "ln",
+):  # fmt: skip
+    _SCALAR[_name] = fixed(FLOAT64, FLOAT64)
+for _name in ("atan2", "log", "power"):
+    _SCALAR[_name] = fixed(FLOAT64, FLOAT64, FLOAT64)
+for _name in ("is_nan", "is_infinite", "is_finite"):
+    _SCALAR[_name] = fixed(BOOL, FLOAT64)
+for _name in (
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_shift_left", "bitwise_shift_right", "gcd", "lcm",
+):  # fmt: skip
+    _SCALAR[_name] = fixed(INT64, INT64, INT64)
+
+# Parts of a date or time; call("year", x) and call("extract", "year", x) mean the same.
+PARTS = (
+    "year", "quarter", "month", "week", "day", "day_of_week", "day_of_year", "iso_day_of_week", "iso_year", "decade",
+    "century", "millennium", "hour", "minute", "second", "millisecond", "microsecond", "nanosecond", "epoch",
+)  # fmt: skip
+# Other names of them: SQL's in EXTRACT, plurals, and those of other engines.
+PART_NAMES = {
+    "dow": "day_of_week", "dayofweek": "day_of_week", "weekday": "day_of_week", "doy": "day_of_year",
+    "dayofyear": "day_of_year", "isodow": "iso_day_of_week", "isoyear": "iso_year", "weekofyear": "week",
+    "mon": "month", "min": "minute", "sec": "second", "hr": "hour", "ms": "millisecond", "us": "microsecond",
+    "ns": "nanosecond", "msec": "millisecond", "usec": "microsecond", "centuries": "century",
+    "millennia": "millennium", "milliseconds": "millisecond", "microseconds": "microsecond",
+    "nanoseconds": "nanosecond",
+    **{f"{_part_name}s": _part_name for _part_name in PARTS[:5]}, "hours": "hour", "minutes": "minute",
+    "seconds": "second", "decades": "decade",
+}  # fmt: skip
+for _name in PARTS:
+    _SCALAR[_name] = Function(
+        1, 1, _epoch if _name == "epoch" else _part, "date, time, timestamp or interval", "integer"
+    )
+_SCALAR.update({_name: _arrow.function for _name, _arrow in ARROW_FUNCTIONS.items()})
+
+
+def part_name(text: str) -> str:
+    """The part of a date or time that a text such as 'DOW' or 'hours' names; PlanError when there is none."""
+    name = text.lower()
+    name = PART_NAMES.get(name, name)
+    if name not in PARTS:
+        raise PlanError(f"unknown part {text!r} of a date or time; there are {', '.join(PARTS)}")
+    return name
+
+
+def _sum(types: Types) -> pa.DataType:
+    (type_,) = types
+    if pa.types.is_null(type_) or pa.types.is_integer(type_):
+        return INT64
+    if pa.types.is_decimal(type_):
+        return pa.decimal128(DECIMAL_DIGITS_MAX, type_.scale)
+    if pa.types.is_floating(type_):
+        return FLOAT64
+    raise TypeMismatch("it takes numbers")
+
+
+def _average(types: Types) -> pa.DataType:
+    if any(not is_numeric(type_) and not pa.types.is_null(type_) for type_ in types):
+        raise TypeMismatch("it takes numbers")
+    return FLOAT64
+
+
+def _pairs(types: Types) -> pa.DataType:
+    _average(types)
+    return INT64
+
+
+def _truth(types: Types) -> pa.DataType:
+    return _boolean(types).result
+
+
+def _bits(types: Types) -> pa.DataType:
+    if not pa.types.is_integer(types[0]):
+        raise TypeMismatch("it takes integers")
+    return types[0]
+
+
+def _text(types: Types) -> pa.DataType:
+    if any(pa.types.is_nested(type_) for type_ in types):
+        raise TypeMismatch("it takes text")
+    return STRING
+
+
+def _quantile_of(types: Types) -> pa.DataType:
+    if len(types) > 1 and not is_numeric(types[1]):
+        raise TypeMismatch("the fraction is a number from 0 to 1")
+    return types[0]
+
+
+_AGGREGATES: dict[str, tuple[int, int, Callable[[Types], pa.DataType]]] = {
+    "count": (0, MANY, lambda types: INT64),
+    "sum": (1, 1, _sum),
+    "min": (1, 1, lambda types: types[0]),
+    "max": (1, 1, lambda types: types[0]),
+    "any_value": (1, 1, lambda types: types[0]),
+    "first": (1, 1, lambda types: types[0]),
+    "last": (1, 1, lambda types: types[0]),
+    "bool_and": (1, 1, _truth),
+    "bool_or": (1, 1, _truth),
+    "bit_and": (1, 1, _bits),
+    "bit_or": (1, 1, _bits),
+    "bit_xor": (1, 1, _bits),
+    "string_agg": (1, 2, _text),
+    "array_agg": (1, 1, lambda types: pa.list_(types[0])),
+    "median": (1, 1, _average),
+    "quantile_cont": (2, 2, _average),
+    "quantile_disc": (2, 2, _quantile_of),
+}
+for _name in ("avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop"):
+    _AGGREGATES[_name] = (1, 1, _average)
+# Aggregates that need all values of a group at once, and so have no frames.
+KEEP_VALUES = frozenset({"string_agg", "array_agg", "median", "quantile_cont", "quantile_disc"})
+# Aggregates of pairs (y, x) of numbers.
+PAIRS = frozenset({
+    "covar_pop", "covar_samp", "corr", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy",
+    "regr_slope", "regr_intercept", "regr_r2",
+})  # fmt: skip
+for _name in PAIRS:
+    _AGGREGATES[_name] = (2, 2, _pairs if _name == "regr_count" else _average)
+
+
+def scalar_functions() -> dict[str, Function]:
+    """All scalar functions by name."""
+    return dict(_SCALAR)
+
+
+def is_known(name: str) -> bool:
+    """Whether `name` is a scalar function."""
+    return name in _SCALAR
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether `name` is an aggregate function."""
+    return name in _AGGREGATES
+
+
+def resolve(name: str, arg_types: Types) -> Signature:
+    """Result type and argument conversions of a scalar function.
+
+    Raises
+    ------
+    PlanError
+        The function is unknown or does not take these types; the message names both.
+    """
+    function = _SCALAR.get(name)
+    shown = f"{name}({', '.join(map(str, arg_types))})"
+    if function is None:
+        raise PlanError(f"unknown function {shown}; qcore.language.functions lists what there is")
+    if not function.arguments_min <= len(arg_types) <= function.arguments_max:
+        raise PlanError(f"{shown}: {name} takes {_count(function.arguments_min, function.arguments_max)}")
+    try:
+        return function.resolve([plain(type_) for type_ in arg_types])
+    except TypeMismatch as reason:
+        raise PlanError(f"{shown} is not defined: {reason}") from None
+
+
+def scalar_type(name: str, arg_types: Types) -> pa.DataType:
+    """Result type of a scalar function.
+
+    Examples
+    --------
+    >>> scalar_type("multiply", [pa.decimal128(15, 2), pa.decimal128(15, 2)])
+    Decimal128Type(decimal128(30, 4))
+    """
+    return resolve(name, arg_types).result
+
+
+def aggregate_type(name: str, arg_types: Types) -> pa.DataType:
+    """Result type of an aggregate function; `count` without arguments counts rows.
+
+    Raises
+    ------
+    PlanError
+        The function is unknown or does not take these types; the message names both.
+    """
+    shown = f"{name}({', '.join(map(str, arg_types))})"
+    if name not in _AGGREGATES:
+        raise PlanError(f"unknown aggregate {shown}; there are {', '.join(sorted(_AGGREGATES))}")
+    fewest, most, result = _AGGREGATES[name]
+    if not fewest <= len(arg_types) <= most:
+        raise PlanError(f"{shown}: {name} takes {_count(fewest, most)}")
+    try:
+        return result([plain(type_) for type_ in arg_types])
+    except TypeMismatch as reason:
+        raise PlanError(f"{shown} is not defined: {reason}") from None
+
+
+def _count(fewest: int, most: int) -> str:
+    if most == MANY:
+        return f"at least {fewest} argument{'s' if fewest != 1 else ''}"
+    return f"{fewest} argument{'s' if fewest != 1 else ''}" if fewest == most else f"{fewest} to {most} arguments"
+
+
+# --- expressions -----------------------------------------------------------------------------------------------------
+
+
+def literal_as(literal: Literal, others: Types) -> Literal:
+    """`literal` in the type that suits the types it meets: 1 beside a decimal is decimal(1, 0), '1995-01-01' beside a
+    date stays text and is converted when compiled.
+    """
+    if not isinstance(literal.value, int) or isinstance(literal.value, bool) or not pa.types.is_integer(literal.type):
+        return literal
+    if any(map(pa.types.is_decimal, others)) and not any(map(pa.types.is_floating, others)):
+        return Literal(literal.value, pa.decimal128(len(str(abs(literal.value))), 0))
+    return literal
+
+
+# Functions whose arguments are of one kind, so that a literal can suit the others.
+_ALIKE = {
+    "add", "subtract", "multiply", "modulo", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "is_distinct_from", "is_not_distinct_from", "coalesce", "nullif", "greatest", "least", "case", "in",
+}  # fmt: skip
+
+
+def suit_literals(name: str, arguments: Sequence[Expr], types: Types) -> tuple[list[Expr], list[pa.DataType]]:
+    """Arguments of one call with their integer literals suited to the others."""
+    suited: list[Expr] = []
+    if name not in _ALIKE:
+        return list(arguments), list(types)
+    for i, argument in enumerate(arguments):
+        others = [type_ for j, type_ in enumerate(types) if j != i]
+        suited.append(literal_as(argument, others) if isinstance(argument, Literal) else argument)
+    return suited, [a.type if isinstance(a, Literal) else t for a, t in zip(suited, types, strict=True)]
+
+
+def expr_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
+    """Type of an expression over columns of `schema`.
+
+    Raises
+    ------
+    PlanError
+        A column or function is unknown, or types do not fit.
+    """
+    if isinstance(expr, Column):
+        return schema.field(column_index(expr.name, schema)).type
+    if isinstance(expr, Literal):
+        return expr.type
+    if isinstance(expr, Alias):
+        return expr_type(expr.argument, schema)
+    if isinstance(expr, Cast):
+        expr_type(expr.argument, schema)
+        return expr.to
+    if isinstance(expr, In):
+        common_type([expr_type(part, schema) for part in (expr.argument, *expr.values)])
+        return BOOL
+    if isinstance(expr, Case):
+        values = [value for _, value in expr.branches]
+        values += [expr.otherwise] if expr.otherwise is not None else []
+        _, types = suit_literals("case", values, [expr_type(value, schema) for value in values])
+        for condition, _ in expr.branches:
+            resolve("not", [expr_type(condition, schema)])
+        return common_type(types)
+    if isinstance(expr, Call):
+        expr = canonical(expr)
+        _, types = suit_literals(
+            expr.function, expr.arguments, [expr_type(argument, schema) for argument in expr.arguments]
+        )
+        return scalar_type(expr.function, types)
+    raise PlanError(f"{expr!r} is no expression")
+
+
+def canonical(expr: Call) -> Call:
+    """The call with a function's own name: extract('dow', x) is day_of_week(x)."""
+    if expr.function != "extract" or len(expr.arguments) != 2:
+        return expr
+    part = expr.arguments[0]
+    if not isinstance(part, Literal) or part.value is None:
+        raise PlanError("extract: the part must be a text literal")
+    return Call(part_name(str(part.value)), expr.arguments[1:])
+
+
+def column_index(name: str, schema: pa.Schema) -> int:
+    """Position of a column by name; PlanError when it is absent or ambiguous."""
+    places = schema.get_all_field_indices(name)
+    if len(places) == 1:
+        return places[0]
+    if places:
+        raise PlanError(f"the column name {name!r} occurs {len(places)} times; rename the columns first")
+    raise PlanError(f"there is no column {name!r}; there are {', '.join(schema.names) or 'none'}")

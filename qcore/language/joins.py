@@ -1,0 +1,177 @@
+"""Making joins: which conditions are keys, and keys of one type on both sides. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pyarrow as pa
+
+from qcore.language.data_types import common_type, is_temporal, plain
+from qcore.language.expression import Call, Cast, Column, Expr, Literal, call, col, column_names
+from qcore.language.functions import expr_type
+from qcore.language.naming import ColumnNames, NodeIds
+from qcore.language.plan import HashJoin, NestedLoopJoin, PlanNode, Project
+from qcore.language.schema import MARK, join_schema, project_schema, same_type
+from qcore_ext.ground.status import PlanError
+
+KeyPair = tuple[Expr, Expr]
+
+
+def make_join(
+    ids: NodeIds,
+    kind: str,
+    left: PlanNode,
+    right: PlanNode,
+    conditions: Sequence[Expr],
+    mark: str = MARK,
+    id: str | None = None,
+) -> PlanNode:
+    """The join of two inputs on all `conditions`: a hash join when one of them is an equality of the two sides.
+
+    Keys that are no columns, or of differing types, are computed by a Project below; such columns come out of the join
+    beside the others.
+    """
+    pairs, rest = split_conditions(conditions, left.schema, right.schema)
+    return join_on_keys(ids, kind, left, right, pairs, rest, mark, id)
+
+
+def join_on_keys(
+    ids: NodeIds,
+    kind: str,
+    left: PlanNode,
+    right: PlanNode,
+    pairs: Sequence[KeyPair],
+    rest: Sequence[Expr],
+    mark: str = MARK,
+    id: str | None = None,
+) -> PlanNode:
+    """The join on key pairs (left, right) and what else must hold."""
+    condition = conjunction(rest)
+    if pairs:
+        left, right, left_keys, right_keys = _with_keys(ids, left, right, pairs)
+    schema = join_schema(kind, left.schema, right.schema, mark)
+    id = id if id is not None else ids.new()
+    if not pairs:
+        return NestedLoopJoin(id, schema, left, right, kind, condition)
+    return HashJoin(id, schema, left, right, kind, left_keys, right_keys, condition)
+
+
+def conjunction(parts: Sequence[Expr]) -> Expr | None:
+    """All parts together; None for no parts."""
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else Call("and", tuple(parts))
+
+
+def split_conditions(conditions: Sequence[Expr], left: pa.Schema, right: pa.Schema) -> tuple[list[KeyPair], list[Expr]]:
+    """Key pairs among the conditions, and the other conditions."""
+    left_names, right_names = set(left.names), set(right.names)
+    pairs: list[KeyPair] = []
+    rest: list[Expr] = []
+    for condition in conditions:
+        pair = _key_pair(condition, left_names, right_names)
+        if pair is None:
+            rest.append(condition)
+        elif isinstance(condition, Call) and condition.function == "is_not_distinct_from":
+            pairs += _null_safe(pair, left, right)
+        else:
+            pairs.append(pair)
+    return pairs, rest
+
+
+def _key_pair(condition: Expr, left: set[str], right: set[str]) -> KeyPair | None:
+    if not isinstance(condition, Call) or condition.function not in ("equal", "is_not_distinct_from"):
+        return None
+    a, b = condition.arguments
+    of_a, of_b = column_names(a), column_names(b)
+    if not of_a or not of_b:
+        return None
+    if of_a <= left and of_b <= right:
+        return a, b
+    if of_a <= right and of_b <= left:
+        return b, a
+    return None
+
+
+def _null_safe(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> list[KeyPair]:
+    """Keys under which null equals null: a stand-in for null, and whether it was null."""
+    a, b = pair
+    zero = _any_value(common_type([expr_type(a, left), expr_type(b, right)]))
+    return [
+        (call("coalesce", a, zero), call("coalesce", b, zero)),
+        (call("is_null", a), call("is_null", b)),
+    ]
+
+
+def _any_value(type_: pa.DataType) -> Literal:
+    type_ = plain(type_)
+    if pa.types.is_boolean(type_):
+        return Literal(False, type_)
+    if pa.types.is_string(type_):
+        return Literal("", type_)
+    if pa.types.is_binary(type_):
+        return Literal(b"", type_)
+    if pa.types.is_decimal(type_):
+        return Literal(Decimal(0), type_)
+    if pa.types.is_null(type_):
+        return Literal(None, type_)
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or is_temporal(type_):
+        return Literal(pa.scalar(0, type_).as_py(), type_)
+    raise PlanError(f"values of type {type_} cannot be compared as null-safe join keys")
+
+
+def _with_keys(
+    ids: NodeIds, left: PlanNode, right: PlanNode, pairs: Sequence[KeyPair]
+) -> tuple[PlanNode, PlanNode, tuple[str, ...], tuple[str, ...]]:
+    """Both inputs with every key as a column, of one type on both sides."""
+    typed = [_one_type(pair, left.schema, right.schema) for pair in pairs]
+    names = ColumnNames([*left.schema.names, *right.schema.names])
+    left, left_keys = _key_columns(ids, left, [a for a, _ in typed], names)
+    right, right_keys = _key_columns(ids, right, [b for _, b in typed], names)
+    return left, right, left_keys, right_keys
+
+
+def _one_type(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> KeyPair:
+    a, b = pair
+    type_a, type_b = expr_type(a, left), expr_type(b, right)
+    nested = pa.types.is_nested(type_a) or pa.types.is_nested(type_b)
+    if nested and type_a != type_b:
+        raise PlanError(f"join keys {a!r} ({type_a}) and {b!r} ({type_b}) are of different nested types; cast one")
+    if same_type(type_a, type_b):
+        return pair
+    mixed = pa.types.is_string(plain(type_a)) != pa.types.is_string(plain(type_b))
+    nulls = pa.types.is_null(type_a) or pa.types.is_null(type_b)
+    try:
+        if mixed and not nulls:
+            raise PlanError("text and other types")
+        common = common_type([type_a, type_b])
+    except PlanError:
+        raise PlanError(
+            f"join keys {a!r} ({type_a}) and {b!r} ({type_b}) cannot be compared; cast one to the other's type"
+        ) from None
+    return (
+        a if same_type(type_a, common) else Cast(a, common),
+        b if same_type(type_b, common) else Cast(b, common),
+    )
+
+
+def _key_columns(
+    ids: NodeIds, node: PlanNode, keys: Sequence[Expr], names: ColumnNames
+) -> tuple[PlanNode, tuple[str, ...]]:
+    computed: dict[str, Expr] = {}
+    result = []
+    for key in keys:
+        if isinstance(key, Column):
+            result.append(key.name)
+            continue
+        columns = sorted(column_names(key))
+        name = names.new(f"{columns[0]}_key")
+        computed[name] = key
+        result.append(name)
+    if not computed:
+        return node, tuple(result)
+    all_names = [*node.schema.names, *computed]
+    expressions = (*(col(name) for name in node.schema.names), *computed.values())
+    schema = project_schema(all_names, expressions, node.schema)
+    return Project(ids.new(), schema, node, expressions), tuple(result)

@@ -1,0 +1,123 @@
+"""Output schemas of plan nodes, and what makes a node's inputs acceptable. Floor P2."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from qcore.language.data_types import plain
+from qcore.language.expression import Expr, column_names
+from qcore.language.functions import aggregate_type, expr_type
+from qcore.language.plan import AggregateCall
+from qcore_ext.ground.status import PlanError
+
+# Joins whose output is one side only.
+LEFT_ONLY = frozenset({"left_semi", "left_anti", "null_aware_anti"})
+RIGHT_ONLY = frozenset({"right_semi", "right_anti"})
+# Joins whose output is the left side and whether a row has a match; null-aware: or whether that is unknown, as of IN.
+MARK_KINDS = frozenset({"mark", "null_aware_mark"})
+JOIN_KINDS = ("inner", "left", "right", "full", *sorted(LEFT_ONLY), *sorted(RIGHT_ONLY), *sorted(MARK_KINDS))
+# The name of a mark join's boolean column, unless the reader gives another.
+MARK = "mark"
+
+
+def unknown(kind: str, name: str, candidates: Iterable[str], where: str) -> PlanError:
+    """An error for a name that is not there: what, where, and what was probably meant."""
+    names = list(candidates)
+    lowered = {candidate.lower(): candidate for candidate in names}
+    close = difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.6)
+    if close:
+        hint = f"did you mean {' or '.join(repr(lowered[match]) for match in close)}?"
+    else:
+        hint = f"there are {', '.join(sorted(names)[:20]) or 'none'}{', …' if len(names) > 20 else ''}"
+    return PlanError(f"unknown {kind} {name!r} in {where}; {hint}")
+
+
+def check_columns(expr: Expr, schema: pa.Schema, where: str) -> None:
+    """PlanError for a column that `schema` lacks, naming `where` it is used and what there is."""
+    for name in sorted(column_names(expr)):
+        check_column(name, schema, where)
+
+
+def check_column(name: str, schema: pa.Schema, where: str) -> None:
+    """PlanError unless `schema` has the column exactly once."""
+    count = len(schema.get_all_field_indices(name))
+    if count == 0:
+        raise unknown("column", name, schema.names, where)
+    if count > 1:
+        raise PlanError(f"column {name!r} in {where} occurs {count} times; rename the columns first")
+
+
+def check_unique(names: Sequence[str], where: str) -> None:
+    """PlanError for a name that occurs twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise PlanError(f"two columns are named {name!r} in {where}; give one another name")
+        seen.add(name)
+
+
+def project_schema(names: Sequence[str], expressions: Sequence[Expr], child: pa.Schema) -> pa.Schema:
+    """Schema of a Project."""
+    return pa.schema([pa.field(name, expr_type(expr, child)) for name, expr in zip(names, expressions, strict=True)])
+
+
+def aggregate_schema(
+    keys: Sequence[tuple[str, Expr]], aggregates: Sequence[AggregateCall], child: pa.Schema
+) -> pa.Schema:
+    """Schema of an Aggregate: keys, then aggregates."""
+    fields = [pa.field(name, expr_type(expr, child)) for name, expr in keys]
+    for aggregate in aggregates:
+        for key in aggregate.order_keys:
+            expr_type(key, child)
+        types = [expr_type(argument, child) for argument in aggregate.values]
+        fields.append(pa.field(aggregate.name, aggregate_type(aggregate.function, types)))
+    return pa.schema(fields)
+
+
+def join_schema(kind: str, left: pa.Schema, right: pa.Schema, mark: str = MARK) -> pa.Schema:
+    """Schema of a HashJoin or NestedLoopJoin."""
+    if kind in LEFT_ONLY:
+        return left
+    if kind in RIGHT_ONLY:
+        return right
+    if kind in MARK_KINDS:
+        return left.append(pa.field(mark, pa.bool_()))
+    return pa.schema(list(left) + list(right))
+
+
+def element_type(type_: pa.DataType) -> pa.DataType | None:
+    """Type of a list's elements; a map's are structs of key and value. None for what is no list."""
+    if pa.types.is_map(type_):
+        return pa.struct([type_.key_field, type_.item_field])
+    if isinstance(type_, (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)):
+        return type_.value_type
+    return None
+
+
+def unnest_schema(child: pa.Schema, lists: Sequence[tuple[str, str]], ordinality: str | None) -> pa.Schema:
+    """Schema of an Unnest. PlanError for a column that is no list."""
+    names = dict(lists)
+    fields = []
+    for field in child:
+        if field.name in names:
+            of = element_type(field.type)
+            if of is None:
+                raise PlanError(f"column {field.name!r} is {field.type}; only lists and maps have elements to unnest")
+            field = pa.field(names[field.name], of)
+        fields.append(field)
+    if ordinality is not None:
+        fields.append(pa.field(ordinality, pa.int64()))
+    return pa.schema(fields)
+
+
+def without_metadata(schema: pa.Schema) -> pa.Schema:
+    """The schema with names and types only: what plans compare."""
+    return pa.schema([pa.field(field.name, field.type) for field in schema])
+
+
+def same_type(a: pa.DataType, b: pa.DataType) -> bool:
+    """Whether two types differ in layout at most."""
+    return a == b or plain(a) == plain(b)

@@ -1,0 +1,134 @@
+"""Steps of dates, times and intervals. Floor P2.
+
+What depends on a calendar or a clock is computed of a timestamp's local time, in the zone of its type.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from qcore.language import functions
+from qcore.language.data_types import FLOAT64, INT64, INTERVAL, is_temporal, is_zoned
+from qcore.lowering.compile_steps import Steps
+from qcore_ext.ground.status import PlanError
+
+_TIME_PARTS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
+_UNITS = ("millennium", "century", "decade", "year", "quarter", "month", "week", "day", *_TIME_PARTS)
+_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+class TemporalSteps(Steps):
+    """The functions of dates and times that are more than one step of their own name."""
+
+    def call_to_timestamp(self, steps: list[int], type_: pa.DataType) -> int:
+        """Numbers are seconds since 1970."""
+        return self.ticks(steps[0], type_, "s")
+
+    def call_to_timestamp_seconds(self, steps: list[int], type_: pa.DataType) -> int:
+        return self.ticks(steps[0], type_, "s")
+
+    def call_to_timestamp_millis(self, steps: list[int], type_: pa.DataType) -> int:
+        return self.ticks(steps[0], type_, "ms")
+
+    def call_to_timestamp_micros(self, steps: list[int], type_: pa.DataType) -> int:
+        return self.ticks(steps[0], type_, "us")
+
+    def call_to_timestamp_nanos(self, steps: list[int], type_: pa.DataType) -> int:
+        return self.ticks(steps[0], type_, "ns")
+
+    def call_from_unixtime(self, steps: list[int], type_: pa.DataType) -> int:
+        return self.ticks(steps[0], type_, "s")
+
+    def ticks(self, step: int, type_: pa.DataType, unit: str) -> int:
+        """Numbers as the time so many units after 1970; others are converted."""
+        given = self.types[step]
+        if pa.types.is_integer(given):
+            return self.convert(self.convert(self.convert(step, INT64), pa.timestamp(unit)), type_)
+        if pa.types.is_floating(given) or pa.types.is_decimal(given):
+            per_unit = self.constant(pa.scalar(_NANOS[unit] / _NANOS[type_.unit]))
+            scaled = self.add("multiply", [self.convert(step, FLOAT64), per_unit], FLOAT64)
+            return self.convert(self.convert(scaled, INT64), type_)
+        return self.convert(step, type_)
+
+    def call_date_diff(self, steps: list[int], type_: pa.DataType) -> int:
+        unit = self.unit("date_diff", steps[0])
+        return self.add("date_diff", [self.local(step) for step in steps[1:]], type_, unit=unit)
+
+    def call_date_bin(self, steps: list[int], type_: pa.DataType) -> int:
+        months, days, nanos = self.literal_value("date_bin", steps[0], "the interval")
+        stride = (days * 86_400_000_000_000 + nanos) // _NANOS[type_.unit]
+        if months or stride <= 0:
+            raise PlanError("date_bin takes an interval of days and times, longer than nothing; date_trunc cuts months")
+        origin = self.literal_value("date_bin", steps[2], "the origin") if len(steps) == 3 else None
+        ticks = 0 if origin is None else self.value(steps[2]).value
+        return self.add("date_bin", [steps[1]], type_, stride=stride, origin=ticks)
+
+    def unit(self, name: str, step: int) -> str:
+        """A unit of dates and times, from a literal."""
+        unit = functions.part_name(str(self.literal_value(name, step, "the unit")))
+        if unit not in _UNITS:
+            raise PlanError(f"{name}: unknown unit {unit!r}; there are {', '.join(_UNITS)}")
+        return unit
+
+    def part(self, name: str, step: int) -> int:
+        type_ = self.types[step]
+        if pa.types.is_duration(type_):
+            step = self.convert(step, INTERVAL)
+        if name == "epoch":
+            return self.add("part", [step], FLOAT64, part=name, label=name)
+        step = self.local(step)
+        if pa.types.is_date(type_) and name in _TIME_PARTS:
+            step = self.convert(step, pa.timestamp("s"))
+        if pa.types.is_time(type_) and name not in _TIME_PARTS:
+            raise PlanError(f"{name}({type_}) is not defined: a time of day has no date")
+        return self.add("part", [step], INT64, part=name, label=name)
+
+    def call_date_trunc(self, steps: list[int], type_: pa.DataType) -> int:
+        unit = self.unit("date_trunc", steps[0])
+        local = self.local(steps[1])
+        cut = self.add("date_trunc", [local], self.types[local], unit=unit)
+        return self.convert(cut, type_)
+
+    def call_add(self, steps: list[int], type_: pa.DataType) -> int:
+        return self.sum("add", steps, type_)
+
+    def call_subtract(self, steps: list[int], type_: pa.DataType) -> int:
+        return self.sum("subtract", steps, type_)
+
+    def sum(self, name: str, steps: list[int], type_: pa.DataType) -> int:
+        """+ and -, of dates and intervals too."""
+        a, b = (self.types[step] for step in steps)
+        if not is_temporal(a) and is_temporal(b):
+            steps, a, b = steps[::-1], b, a
+        if pa.types.is_date(a) and pa.types.is_date(b):
+            return self.add("days_between", steps, type_, label=name)
+        if pa.types.is_date(a):
+            operation = "shift_days" if pa.types.is_integer(b) else "shift_interval"
+            return self.add(operation, steps, type_, sign=-1 if name == "subtract" else 1, label=name)
+        if is_zoned(a) and pa.types.is_interval(b):
+            return self.shift_zoned(name, steps, type_)
+        if pa.types.is_interval(b):
+            operation = "interval_add" if pa.types.is_interval(a) else "shift_interval"
+            operation = "shift_time" if pa.types.is_time(a) else operation
+            return self.add(operation, steps, type_, sign=-1 if name == "subtract" else 1, label=name)
+        return self.add(name, steps, type_)
+
+    def shift_zoned(self, name: str, steps: list[int], type_: pa.DataType) -> int:
+        """Months and days move what a clock in the zone shows, the rest the instant."""
+        moved, interval = steps
+        months, days, nanos = self.literal_value(name, interval, "the interval added to a timestamp of a time zone")
+        sign = -1 if name == "subtract" else 1
+        for part in ((months, days, 0), (0, 0, nanos)):
+            if any(part):
+                by_clock = part[2] == 0
+                start = self.local(moved) if by_clock else moved
+                by = self.constant(pa.scalar(pa.MonthDayNano(part), INTERVAL))
+                shifted = self.add("shift_interval", [start, by], self.types[start], sign=sign, label=name)
+                moved = self.convert(shifted, type_)
+        return moved
+
+    def call_multiply(self, steps: list[int], type_: pa.DataType) -> int:
+        if pa.types.is_interval(type_):
+            steps = steps if pa.types.is_interval(self.types[steps[0]]) else steps[::-1]
+            return self.add("interval_multiply", steps, type_, label="multiply")
+        return self.add("multiply", steps, type_)

@@ -1,0 +1,597 @@
+"""Plan → pipelines of operators; the only place that builds operators. Floor P3.
+
+The tree is cut at every input of a node but one (SPEC V1) and at LocalPartition (V2). A pipeline is a list of steps;
+each step makes one operator for one driver, so that every driver gets instances of its own (V4). What drivers share
+(split queues, join bridges, exchange queues, limits) is made once, here, and handed to the operators' constructors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.config import Settings
+from qcore.language import plan as p
+from qcore.language.aggregate_plan import AggregateSteps, aggregate_steps
+from qcore.language.expression import Expr, col, column_names
+from qcore.language.schema import element_type, same_type, unnest_schema
+from qcore.lowering.compile import compile_predicate, compile_projection
+from qcore.lowering.grouping_sets import GroupingSets, expanded
+from qcore.lowering.nested_keys import without_nested_keys
+from qcore.lowering.retyping import once_per_schema
+from qcore.lowering.runtime_filters import RuntimeFilters
+from qcore.protocol_bridges import operator_maker, operator_name
+from qcore.writing.file_sets import check_absent
+from qcore.writing.partition_files import PartitionFiles
+from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore_ext.operators.aggregation import HashAggregation
+from qcore_ext.operators.callback_sink import CallbackSink
+from qcore_ext.operators.enforce_single_row import EnforceSingleRow
+from qcore_ext.operators.filter import Filter
+from qcore_ext.operators.grouping_sets import GroupingSets as RepeatBySets
+from qcore_ext.operators.hash_join_build import HashBuild
+from qcore_ext.operators.hash_join_probe import HashProbe
+from qcore_ext.operators.limit import Limit, LimitState
+from qcore_ext.operators.local_exchange import LocalExchange
+from qcore_ext.operators.local_partition import LocalPartition
+from qcore_ext.operators.order_by import OrderBy
+from qcore_ext.operators.partitioned_output import PartitionedOutput
+from qcore_ext.operators.project import Project
+from qcore_ext.operators.python_operator import PythonOperator
+from qcore_ext.operators.result_sink import ResultSink
+from qcore_ext.operators.scan import TableScan
+from qcore_ext.operators.spool_read import SpoolRead
+from qcore_ext.operators.spool_write import SpoolWrite
+from qcore_ext.operators.top_n import TopN
+from qcore_ext.operators.unnest import Unnest
+from qcore_ext.operators.window import Window
+from qcore_ext.structures.batch_queue import BatchQueue
+from qcore_ext.structures.batch_spool import BatchSpool
+from qcore_ext.structures.join_bridge import JoinBridge
+from qcore_ext.structures.output_buffer import OutputBuffer
+from qcore_ext.structures.sort_state import SortState
+from qcore_ext.structures.split_queue import SplitQueue
+
+MakeOperator = Callable[[int], Any]
+OpenSplit = Callable[[p.Scan, Any], Any]
+Report = Callable[[Exception], None]
+
+
+@dataclass
+class Pipeline:
+    """A chain of steps, source first, run by `drivers` drivers."""
+
+    drivers: int
+    steps: list[MakeOperator] = field(default_factory=list)
+    node_ids: list[str] = field(default_factory=list)
+
+    def add(self, node_id: str, make: MakeOperator) -> None:
+        self.steps.append(make)
+        self.node_ids.append(node_id)
+
+    def chains(self) -> list[list[Any]]:
+        """The operators of every driver."""
+        return [[make(driver) for make in self.steps] for driver in range(self.drivers)]
+
+
+@dataclass
+class Lowered:
+    """What a task runs: pipelines in the order they were closed, the last giving the result."""
+
+    pipelines: list[Pipeline]
+    split_queues: dict[str, SplitQueue]
+    memory: Account
+    results: BatchQueue | None
+    output: OutputBuffer | None = None
+
+
+# A top-n of more rows is sorted whole: keeping the best so far would save nothing.
+TOP_N_ROWS_MAX = 1 << 31
+
+# A join whose sides change places.
+FLIPPED = {
+    "inner": "inner",
+    "full": "full",
+    "left": "right",
+    "right": "left",
+    "left_semi": "right_semi",
+    "right_semi": "left_semi",
+    "left_anti": "right_anti",
+    "right_anti": "left_anti",
+}
+
+
+def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa.Schema) -> list[tuple[str, str, str]]:
+    """(side, column of that side, name in the output) for each output column of a join."""
+    sides = dict.fromkeys(probe.names, "probe") | dict.fromkeys(build.names, "build")
+    return [(sides.get(name, "mark"), name, name) for name in node.schema.names]
+
+
+class Lowering:
+    """Lowers one plan.
+
+    `open_split(scan, split)` opens a split of a scan node as an Arrow stream, `open_recursion(node)` the rows of a
+    RecursiveUnion. `report` gets what operators written in
+    Python raise where the engine's never do, in close.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        open_split: OpenSplit,
+        report: Report | None = None,
+        open_recursion: Callable[[p.RecursiveUnion], Any] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.open_split = open_split
+        self.open_recursion = open_recursion
+        self.report = report
+        self.memory = Account(None, settings.memory_limit or 0)
+        self.closed: list[Pipeline] = []
+        self.split_queues: dict[str, SplitQueue] = {}
+        self._runtime_filters = RuntimeFilters()
+        self._shared: dict[str, p.Shared] = {}
+        self._n_reads: Counter[str] = Counter()
+        self._spools: dict[str, tuple[BatchSpool, Iterator[int]]] = {}
+        self.output: OutputBuffer | None = None
+        self._methods: dict[type[p.PlanNode], Callable[[Any], Pipeline]] = {
+            p.Scan: self.scan,
+            p.Values: self.values,
+            p.Filter: self.filter,
+            p.Project: self.project,
+            p.Aggregate: self.aggregate,
+            GroupingSets: self.grouping_sets,
+            p.Window: self.window,
+            p.HashJoin: self.hash_join,
+            p.NestedLoopJoin: self.nested_loop_join,
+            p.OrderBy: self.order_by,
+            p.TopN: self.top_n,
+            p.Limit: self.limit,
+            p.EnforceSingleRow: self.enforce_single_row,
+            p.Unnest: self.unnest,
+            p.TableWrite: self.table_write,
+            p.UnionAll: self.union_all,
+            p.RecursiveUnion: self.recursive_union,
+            p.LocalPartition: self.local_partition,
+            p.Shared: self.shared,
+            p.SharedRead: self.shared,
+            p.CallbackSink: self.callback_sink,
+            p.PartitionedOutput: self.partitioned_output,
+            p.UserSource: self.user_source,
+            p.UserOperator: self.user_operator,
+            p.UserSink: self.user_sink,
+        }
+
+    def lower(self, node: p.PlanNode) -> Pipeline:
+        """The open pipeline whose last step is the node."""
+        node = without_nested_keys(node) or node
+        method = self._methods.get(type(node))
+        if method is None:
+            raise PlanError(f"the engine cannot run a {type(node).__name__} node (node {node.id})")
+        return method(node)
+
+    def finish(self, root: p.PlanNode) -> Lowered:
+        """Lower the whole plan; its rows go to the queue `results`, unless it ends in a sink of its own."""
+        self._note_shared(root)
+        pipeline = self.lower(root)
+        results = None
+        if not isinstance(root, p.Sink):
+            results = BatchQueue(pipeline.drivers)
+            pipeline.add("result", lambda driver: ResultSink("result", self.memory, results))
+        self.closed.append(pipeline)
+        return Lowered(self.closed, self.split_queues, self.memory, results, self.output)
+
+    # --- sources ---
+
+    def scan(self, node: p.Scan) -> Pipeline:
+        if node.id in self.split_queues:
+            raise PlanError(f"two scan nodes have the id {node.id!r}; give each an id of its own")
+        queue = self.split_queues[node.id] = SplitQueue(node.id)
+        pairs = list(zip(node.schema, node.columns, strict=True))
+        schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
+        pipeline = Pipeline(self.settings.threads)
+        pipeline.add(
+            node.id,
+            lambda driver: TableScan(
+                node.id,
+                self.memory,
+                queue,
+                schema,
+                lambda split: self.open_split(self._runtime_filters.applied(node), split),
+                self.settings.batch_rows,
+                node.on_schema_change == "evolve",
+            ),
+        )
+        if tuple(node.schema.names) != node.columns:
+            columns = [(field.name, col(held)) for field, held in pairs]
+            self._project(pipeline, node.id, columns, node.schema)
+        return pipeline
+
+    def values(self, node: p.Values) -> Pipeline:
+        return self._one_split(node, node.data, lambda data: data)
+
+    def recursive_union(self, node: p.RecursiveUnion) -> Pipeline:
+        assert self.open_recursion is not None
+        return self._one_split(node, node, self.open_recursion)
+
+    def _one_split(self, node: p.PlanNode, split: Any, open: Callable[[Any], Any]) -> Pipeline:
+        queue = SplitQueue(node.id)
+        queue.add(split)
+        queue.no_more()
+        schema = Schema(node.schema)
+        pipeline = Pipeline(1)
+        pipeline.add(
+            node.id, lambda driver: TableScan(node.id, self.memory, queue, schema, open, self.settings.batch_rows)
+        )
+        return pipeline
+
+    # --- one input, no state shared ---
+
+    def filter(self, node: p.Filter) -> Pipeline:
+        pipeline = self.lower(node.child)
+        compile = once_per_schema(
+            lambda schema: compile_predicate(node.predicate, schema), [node.predicate], node.child.schema
+        )
+        pipeline.add(node.id, lambda driver: Filter(node.id, self.memory, compile))
+        return pipeline
+
+    def project(self, node: p.Project) -> Pipeline:
+        pipeline = self.lower(node.child)
+        named = list(zip(node.schema.names, node.expressions, strict=True))
+        self._project(pipeline, node.id, named, node.child.schema)
+        return pipeline
+
+    def _project(
+        self,
+        pipeline: Pipeline,
+        node_id: str,
+        expressions: Sequence[tuple[str, Expr]],
+        declared: pa.Schema,
+        pinned: bool = False,
+    ) -> None:
+        """Append a projection of rows that the plan knows as `declared`; `pinned`: its types must not change."""
+        compile = _projection(expressions, declared, pinned)
+        pipeline.add(node_id, lambda driver: Project(node_id, self.memory, compile))
+
+    # --- exchanges ---
+
+    def exchange(
+        self, pipeline: Pipeline, node_id: str, kind: str, keys: Sequence[str], drivers: int, schema: pa.Schema
+    ) -> Pipeline:
+        """Close `pipeline` with a LocalPartition and open the one that reads it, with `drivers` drivers."""
+        queues = [BatchQueue(pipeline.drivers) for _ in range(drivers)]
+        names = list(keys)
+        engine_schema = Schema(schema)
+        pipeline.add(node_id, lambda driver: LocalPartition(node_id, self.memory, queues, kind, names, engine_schema))
+        self.closed.append(pipeline)
+        above = Pipeline(drivers)
+        above.add(node_id, lambda driver: LocalExchange(node_id, self.memory, queues[driver], engine_schema))
+        return above
+
+    def gather(self, pipeline: Pipeline, node: p.PlanNode, schema: pa.Schema) -> Pipeline:
+        """The pipeline itself when it has one driver, else one behind a gathering exchange."""
+        if pipeline.drivers == 1:
+            return pipeline
+        return self.exchange(pipeline, node.id, "gather", (), 1, schema)
+
+    def local_partition(self, node: p.LocalPartition) -> Pipeline:
+        drivers = 1 if node.kind == "gather" else node.drivers or self.settings.threads
+        return self.exchange(self.lower(node.child), node.id, node.kind, node.keys, drivers, node.schema)
+
+    def union_all(self, node: p.UnionAll) -> Pipeline:
+        inputs = []
+        for child in node.inputs:
+            pipeline = self.lower(child)
+            if child.schema.names != node.schema.names:
+                pairs = zip(node.schema.names, child.schema.names, strict=True)
+                self._project(pipeline, node.id, [(name, col(of)) for name, of in pairs], child.schema)
+            inputs.append(pipeline)
+        drivers = max(pipeline.drivers for pipeline in inputs)
+        queues = [BatchQueue(sum(pipeline.drivers for pipeline in inputs)) for _ in range(drivers)]
+        for pipeline in inputs:
+            pipeline.add(node.id, lambda driver: LocalPartition(node.id, self.memory, queues, "round_robin", []))
+            self.closed.append(pipeline)
+        engine_schema = Schema(node.schema)
+        above = Pipeline(drivers)
+        above.add(node.id, lambda driver: LocalExchange(node.id, self.memory, queues[driver], engine_schema))
+        return above
+
+    # --- subplans computed once ---
+
+    def _note_shared(self, root: p.PlanNode) -> None:
+        """Note the shared subplans and how many places read each."""
+        for node in root.walk():
+            if isinstance(node, p.Shared):
+                self._shared[node.id] = node
+                self._n_reads[node.id] += 1
+            elif isinstance(node, p.SharedRead):
+                self._n_reads[node.of] += 1
+
+    def shared(self, node: p.Shared | p.SharedRead) -> Pipeline:
+        """A pipeline that reads a spool; what fills it is lowered with the first place that reads it."""
+        name, columns = (node.id, tuple(node.schema.names)) if isinstance(node, p.Shared) else (node.of, node.columns)
+        if name not in self._shared:
+            raise PlanError(f"node {node.id} reads the shared subplan {name!r}, which the plan does not have")
+        child = self._shared[name].child
+        if name not in self._spools:
+            below = self.lower(child)
+            made = BatchSpool(below.drivers, [self.settings.threads] * self._n_reads[name])
+            below.add(name, lambda driver: SpoolWrite(name, self.memory, made))
+            self.closed.append(below)
+            self._spools[name] = made, iter(range(self._n_reads[name]))
+        spool, readers = self._spools[name]
+        reader, schema = next(readers), Schema(child.schema)
+        pipeline = Pipeline(self.settings.threads)
+        pipeline.add(node.id, lambda driver: SpoolRead(node.id, self.memory, spool, reader, schema))
+        if [*columns] != child.schema.names or [*columns] != node.schema.names:
+            pairs = zip(node.schema.names, columns, strict=True)
+            self._project(pipeline, node.id, [(new, col(held)) for new, held in pairs], child.schema)
+        return pipeline
+
+    # --- aggregation ---
+
+    def grouping_sets(self, node: GroupingSets) -> Pipeline:
+        assert isinstance(node.child, p.Project)
+        pipeline = self.lower(node.child.child)
+        named = list(zip(node.child.schema.names, node.child.expressions, strict=True))
+        # What the aggregation above groups by; here the columns still have their names.
+        self._project(pipeline, node.child.id, named, node.child.child.schema, pinned=True)
+        sets, numbers, schema = list(map(list, node.sets)), list(node.numbers), Schema(node.schema)
+        pipeline.add(
+            node.id,
+            lambda driver: RepeatBySets(node.id, self.memory, sets, numbers, node.n_keys, schema),
+        )
+        return pipeline
+
+    def aggregate(self, node: p.Aggregate) -> Pipeline:
+        if node.grouping_sets is not None:
+            return self.lower(expanded(node))
+        pipeline = self.lower(node.child)
+        steps = aggregate_steps(node)
+        drivers = self.settings.threads if steps.key_names else 1
+        kind = "hash" if steps.key_names else "gather"
+        if pipeline.drivers == 1:
+            self._aggregation(pipeline, node, steps, "single", steps.inputs)
+        elif steps.needs_all_rows:
+            # The rows of a group must meet before repeats can be told from firsts.
+            self._project(pipeline, node.id, steps.inputs, node.child.schema, pinned=True)
+            pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema)
+            self._aggregation(pipeline, node, steps, "single", None)
+        else:
+            self._aggregation(pipeline, node, steps, "partial", steps.inputs)
+            pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
+            self._aggregation(pipeline, node, steps, "final", None)
+        if not steps.is_final:
+            self._project(pipeline, node.id, steps.post, steps.final_schema)
+        return pipeline
+
+    def _aggregation(
+        self,
+        pipeline: Pipeline,
+        node: p.Aggregate,
+        steps: AggregateSteps,
+        step: str,
+        expressions: Sequence[tuple[str, Expr]] | None,
+    ) -> None:
+        """Append one step of an aggregation; it reads `expressions`, or the input's columns as they are."""
+        # Groups and states are of the types that the plan knows.
+        compile = None if expressions is None else _projection(expressions, node.child.schema, pinned=True)
+        schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
+        inputs = Schema(steps.partial_schema if step == "final" else steps.input_schema)
+        pipeline.add(
+            node.id,
+            lambda driver: HashAggregation(
+                node.id, self.memory, compile, len(steps.key_names), steps.calls, step, schema, input_schema=inputs
+            ),
+        )
+
+    def window(self, node: p.Window) -> Pipeline:
+        pipeline = self.lower(node.child)
+        keys = list(node.partition_by)
+        if pipeline.drivers > 1:
+            kind, drivers = ("hash", self.settings.threads) if keys else ("gather", 1)
+            pipeline = self.exchange(pipeline, node.id, kind, keys, drivers, node.child.schema)
+        calls = [
+            (
+                call.function,
+                call.argument,
+                call.number,
+                (call.frame.mode, call.frame.start, call.frame.end),
+                (call.second, call.distinct, call.ignore_nulls),
+            )
+            for call in node.calls
+        ]
+        schema = Schema(node.schema)
+        pipeline.add(
+            node.id, lambda driver: Window(node.id, self.memory, keys, sort_keys(node.order_by), calls, schema)
+        )
+        return pipeline
+
+    # --- joins ---
+
+    def hash_join(self, node: p.HashJoin) -> Pipeline:
+        return self._join(node, node.left_keys, node.right_keys)
+
+    def nested_loop_join(self, node: p.NestedLoopJoin) -> Pipeline:
+        return self._join(node, None, None)
+
+    def _join(
+        self, node: p.HashJoin | p.NestedLoopJoin, left_keys: Sequence[str] | None, right_keys: Sequence[str] | None
+    ) -> Pipeline:
+        """The build side's pipeline ends in HashBuild; the probe's goes on. They meet at a bridge (SPEC V15)."""
+        kind, probe, build, probe_keys, build_keys = node.kind, node.left, node.right, left_keys, right_keys
+        if node.build == "left":
+            if kind not in FLIPPED:
+                raise PlanError(f"a {kind} join cannot build on its left side (node {node.id}); use build='right'")
+            kind, probe, build, probe_keys, build_keys = FLIPPED[kind], build, probe, build_keys, probe_keys
+        build_pipeline = self.lower(build)
+        pipeline = self.lower(probe)
+        bridge = JoinBridge(
+            kind, build_pipeline.drivers, pipeline.drivers, node.condition is not None, build.schema, probe.schema
+        )
+        self._runtime_filters.note(kind, probe, probe_keys or (), bridge)
+        output = join_output(node, probe.schema, build.schema)
+        stored = [name for side, name, _ in output if side == "build"]
+        if node.condition is not None:
+            stored += [name for name in sorted(column_names(node.condition)) if name in build.schema.names]
+        condition = None
+        if node.condition is not None:
+            predicate = node.condition
+            pairs = pa.schema([*probe.schema, *build.schema])
+            condition = once_per_schema(lambda schema: compile_predicate(predicate, schema), [predicate], pairs)
+        self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
+        # Without keys it is a nested-loop join: every build row is a candidate of every probe row.
+        keys = list(probe_keys or ())
+        pipeline.add(node.id, lambda driver: HashProbe(node.id, self.memory, bridge, keys, output, condition))
+        return pipeline
+
+    def _close_build(
+        self, pipeline: Pipeline, node_id: str, bridge: JoinBridge, keys: list[str], stored: list[str]
+    ) -> None:
+        pipeline.add(node_id, lambda driver: HashBuild(node_id, self.memory, bridge, keys, stored))
+        self.closed.append(pipeline)
+
+    # --- order ---
+
+    def order_by(self, node: p.OrderBy) -> Pipeline:
+        pipeline = self.lower(node.child)
+        keys = sort_keys(node.keys)
+        state = SortState(pipeline.drivers)
+        pipeline.add(node.id, lambda driver: OrderBy(node.id, self.memory, keys, state))
+        return pipeline
+
+    def top_n(self, node: p.TopN) -> Pipeline:
+        # Candidates are copied, which lists, structs and maps cannot be one by one.
+        if node.count + node.offset > TOP_N_ROWS_MAX or any(map(pa.types.is_nested, node.schema.types)):
+            ordered = p.OrderBy(node.id, node.schema, node.child, node.keys)
+            return self.limit(p.Limit(node.id, node.schema, ordered, node.count, node.offset))
+        pipeline = self.lower(node.child)
+        keys = sort_keys(node.keys)
+        if pipeline.drivers > 1:
+            pipeline.add(node.id, lambda driver: TopN(node.id, self.memory, keys, node.count + node.offset))
+            pipeline = self.gather(pipeline, node, node.schema)
+        pipeline.add(node.id, lambda driver: TopN(node.id, self.memory, keys, node.count, node.offset))
+        return pipeline
+
+    def limit(self, node: p.Limit) -> Pipeline:
+        pipeline = self.lower(node.child)
+        state = LimitState(node.count, node.offset)
+        pipeline.add(node.id, lambda driver: Limit(node.id, self.memory, state))
+        return pipeline
+
+    def enforce_single_row(self, node: p.EnforceSingleRow) -> Pipeline:
+        pipeline = self.gather(self.lower(node.child), node, node.schema)
+        schema = Schema(node.schema)
+        pipeline.add(node.id, lambda driver: EnforceSingleRow(node.id, self.memory, schema))
+        return pipeline
+
+    def unnest(self, node: p.Unnest) -> Pipeline:
+        pipeline = self.lower(node.child)
+        compile = once_per_schema(lambda schema: compile_unnest(node, schema), [], node.child.schema)
+        pipeline.add(node.id, lambda driver: Unnest(node.id, self.memory, compile, node.outer))
+        return pipeline
+
+    def table_write(self, node: p.TableWrite) -> Pipeline:
+        if not node.single:
+            check_absent(node.path, f"write_parquet (node {node.id})")
+        pipeline = self.lower(node.child)
+        if node.single:
+            pipeline = self.gather(pipeline, node, node.child.schema)
+        rows = pa.schema(Schema(node.child.schema))
+        state = TableWriteState(node.path, rows, node.single, node.compression, node.row_group_rows)
+        schema = Schema(node.schema)
+        pipeline.add(
+            node.id,
+            lambda driver: PythonOperator(
+                "TableWrite", node.id, self.memory, lambda: TableWrite(state, driver), "operator", schema, self.report
+            ),
+        )
+        pipeline = self.gather(pipeline, node, node.schema)
+        pipeline.add(
+            node.id,
+            lambda driver: PythonOperator(
+                "TableCommit", node.id, self.memory, lambda: TableCommit(state), "operator", schema, self.report
+            ),
+        )
+        return pipeline
+
+    def callback_sink(self, node: p.CallbackSink) -> Pipeline:
+        pipeline = self.lower(node.child)
+        pipeline.add(node.id, lambda driver: CallbackSink(node.id, self.memory, node.callback))
+        return pipeline
+
+    def partitioned_output(self, node: p.PartitionedOutput) -> Pipeline:
+        pipeline = self.lower(node.child)
+        keys = list(node.keys)
+        target: OutputBuffer | PartitionFiles
+        if node.path is None:
+            target = self.output = OutputBuffer(node.kind, node.partitions, pipeline.drivers, node.buffer_bytes)
+        else:
+            check_absent(node.path, f"partitioned_output (node {node.id})")
+            schema = pa.schema(Schema(node.schema))
+            target = PartitionFiles(node.path, schema, node.keys, node.partitions, pipeline.drivers)
+        rows = Schema(node.schema)
+        pipeline.add(
+            node.id,
+            lambda driver: PartitionedOutput(node.id, self.memory, target, node.partitions, keys, schema=rows),
+        )
+        return pipeline
+
+    # --- written in Python ---
+
+    def user_source(self, node: p.UserSource) -> Pipeline:
+        return self._user_step(Pipeline(node.partitions or self.settings.threads), node, "source")
+
+    def user_operator(self, node: p.UserOperator) -> Pipeline:
+        return self._user_step(self.lower(node.child), node, "operator")
+
+    def user_sink(self, node: p.UserSink) -> Pipeline:
+        return self._user_step(self.lower(node.child), node, "sink")
+
+    def _user_step(self, pipeline: Pipeline, node: p.UserSource | p.UserOperator | p.UserSink, role: str) -> Pipeline:
+        schema = Schema(node.schema)
+        name = operator_name(node.factory)
+        make = operator_maker(node.factory, self.settings, pipeline.drivers, role != "source")
+        evolve = isinstance(node, p.UserSource) and node.on_schema_change == "evolve"
+        pipeline.add(
+            node.id,
+            lambda driver: PythonOperator(
+                name, node.id, self.memory, lambda: make(driver), role, schema, self.report, evolve
+            ),
+        )
+        return pipeline
+
+
+def compile_unnest(node: p.Unnest, schema: pa.Schema) -> tuple[Schema, list[int], list[int]]:
+    """What the Unnest operator wants to know of an input of this schema."""
+    names = dict(node.lists)
+    for name, of in names.items():
+        wanted, found = node.schema.field(of).type, element_type(schema.field(name).type)
+        if found is None or not same_type(wanted, found):
+            raise SchemaChangeError(f"column {name!r} was a list of {wanted} and is {schema.field(name).type} now")
+    ordered = pa.schema([schema.field(name) for name in node.child.schema.names])
+    origins = [-1 - list(names).index(name) if name in names else schema.names.index(name) for name in ordered.names]
+    if node.ordinality is not None:
+        origins.append(-1 - len(names))
+    positions = [schema.names.index(name) for name in names]
+    return Schema(unnest_schema(ordered, node.lists, node.ordinality)), positions, origins
+
+
+def _projection(
+    expressions: Sequence[tuple[str, Expr]], declared: pa.Schema, pinned: bool = False
+) -> Callable[[Any], Any]:
+    return once_per_schema(
+        lambda schema: compile_projection(expressions, schema), [expr for _, expr in expressions], declared, pinned
+    )
+
+
+def sort_keys(keys: Sequence[p.SortKey]) -> list[tuple[str, bool, bool]]:
+    """(column, descending, nulls first) as the sorting operators take them."""
+    return [(key.column, key.descending, key.nulls_first) for key in keys]

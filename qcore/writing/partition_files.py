@@ -1,0 +1,162 @@
+"""A task's output as Arrow IPC files, one a partition, with a manifest: for tasks elsewhere, or later. Floor P3.
+
+SPEC V11.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import QcoreError, SchemaChangeError
+from qcore.writing.file_sets import StagingFolder, writing
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+
+
+def file_name(partition: int) -> str:
+    """Name of a partition's file."""
+    return f"part-{partition:05d}.arrow"
+
+
+@dataclass(frozen=True)
+class PartitionManifest:
+    """What a folder of partitions holds.
+
+    Attributes
+    ----------
+    path : str
+        The folder.
+    keys : tuple of str
+        Columns whose hash says which partition a row is in.
+    rows, bytes : tuple of int
+        Of each partition.
+    schema : pyarrow.Schema
+    """
+
+    path: str
+    keys: tuple[str, ...]
+    rows: tuple[int, ...]
+    bytes: tuple[int, ...]
+    schema: pa.Schema
+
+    @property
+    def n_partitions(self) -> int:
+        """How many there are."""
+        return len(self.rows)
+
+    def file(self, partition: int) -> str:
+        """The partition's Arrow IPC file, which a scan takes as its source. Every partition has one."""
+        if not 0 <= partition < self.n_partitions:
+            raise QcoreError(f"{self.path} has no partition {partition}; it has {self.n_partitions}")
+        return os.path.join(self.path, file_name(partition))
+
+    @classmethod
+    def read(cls, path: Any) -> PartitionManifest:
+        """The manifest of a folder that partitioned_output(path=…) wrote. QcoreError when it is none."""
+        folder = os.fspath(path)
+        try:
+            with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
+                held = json.load(file)
+            if held["format"] != FORMAT:
+                raise QcoreError(f"{folder} has a manifest of format {held['format']}; this qcore reads {FORMAT}")
+            return cls(
+                str(folder),
+                tuple(held["keys"]),
+                tuple(part["rows"] for part in held["partitions"]),
+                tuple(part["bytes"] for part in held["partitions"]),
+                pa.ipc.read_schema(pa.py_buffer(base64.b64decode(held["schema"]))),
+            )
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            raise QcoreError(f"{folder} holds no complete partitions: {error}") from error
+
+
+@dataclass
+class _PartitionFile:
+    """One partition being written."""
+
+    lock: threading.Lock
+    writer: Any = None
+    n_rows: int = 0
+
+
+class PartitionFiles:
+    """Where the PartitionedOutput operators of a task write their pages (as operators/partitioned_output.pyx has it).
+
+    The folder appears under its name when every producer has finished, and not at all otherwise.
+    """
+
+    def __init__(
+        self, path: str, schema: pa.Schema, keys: tuple[str, ...], n_partitions: int, n_producers: int
+    ) -> None:
+        self._schema = schema
+        self._keys = keys
+        self._staging = StagingFolder(path)
+        self._files = [_PartitionFile(threading.Lock()) for _ in range(n_partitions)]
+        self._lock = threading.Lock()
+        self._n_producers = n_producers
+        self._complete = True
+
+    def write(self, partition: int, page: Any) -> None:
+        """Append a page to its partition's file. From any thread."""
+        file = self._files[partition]
+        batch = pa.record_batch(page)
+        if not batch.schema.equals(self._schema):
+            raise SchemaChangeError(f"the files of {self._staging.target} have {self._schema}, now came {batch.schema}")
+        with file.lock, writing(self._staging.target):
+            self._writer(partition).write_batch(batch)
+            file.n_rows += batch.num_rows
+
+    def _writer(self, partition: int) -> Any:
+        file = self._files[partition]
+        if file.writer is None:
+            file.writer = pa.ipc.new_file(self._staging.file(file_name(partition)), self._schema)
+        return file.writer
+
+    def producer_done(self, finished: bool) -> None:
+        """One operator writes no more; after the last one the folder is complete, or gone."""
+        with self._lock:
+            self._complete = self._complete and finished
+            self._n_producers -= 1
+            if self._n_producers > 0:
+                return
+        try:
+            if self._complete:
+                self._commit()
+        finally:
+            self._drop()
+
+    def _commit(self) -> None:
+        parts = []
+        with writing(self._staging.target):
+            for partition, file in enumerate(self._files):
+                self._writer(partition).close()
+                file.writer = None
+                n_bytes = os.path.getsize(self._staging.file(file_name(partition)))
+                parts.append({"rows": file.n_rows, "bytes": n_bytes})
+            manifest = {
+                "format": FORMAT,
+                "keys": list(self._keys),
+                "schema": base64.b64encode(self._schema.serialize()).decode(),
+                "partitions": parts,
+            }
+            with open(self._staging.file(MANIFEST), "w", encoding="utf-8") as target:
+                json.dump(manifest, target, indent=1)
+        self._staging.become_target()
+
+    def _drop(self) -> None:
+        """Close what is open and remove what did not become the target."""
+        for file in self._files:
+            if file.writer is not None:
+                try:
+                    file.writer.close()
+                except (OSError, pa.ArrowException):
+                    continue  # the file goes anyway
+        self._staging.remove()

@@ -1,0 +1,222 @@
+"""Writing a query's rows to Parquet files, which appear when all are complete. Floor P3. SPEC Q2.
+
+Every driver's TableWrite writes a file of its own below a hidden name and gives a row about it; TableCommit, behind
+them all, gives the files their names and passes the rows on. Both are operators in Python: what they do, a call a
+batch, is pyarrow's work.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from qcore.errors import PlanError, SchemaChangeError
+from qcore.protocols import Operator
+from qcore.writing.file_sets import StagingFolder, writing
+
+# What a write gives: a row a file.
+WRITTEN = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
+ROW_GROUP_ROWS = 1 << 17
+COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+
+
+class ParquetRows:
+    """A Parquet file being written: batches go in, row groups of `row_group_rows` rows come out."""
+
+    def __init__(
+        self, target: str | IO[bytes], schema: pa.Schema, compression: str, row_group_rows: int = ROW_GROUP_ROWS
+    ) -> None:
+        self._schema = storable(schema)
+        self._row_group_rows = row_group_rows
+        self._held: list[pa.RecordBatch] = []
+        self._n_held = 0
+        self._writer = pyarrow.parquet.ParquetWriter(target, self._schema, compression=compression)
+        #: Rows taken so far.
+        self.n_rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take a batch."""
+        self._held.append(batch)
+        self._n_held += batch.num_rows
+        self.n_rows += batch.num_rows
+        if self._n_held >= self._row_group_rows:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._n_held:
+            rows = pa.Table.from_batches(self._held).cast(self._schema)
+            self._writer.write_table(rows, row_group_size=self._row_group_rows)
+        self._held, self._n_held = [], 0
+
+    def close(self) -> None:
+        """Write what is left, and the file's end."""
+        self._flush()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is: it is going to be removed."""
+        self._held = []
+        self._writer.close()
+
+
+def storable(schema: pa.Schema) -> pa.Schema:
+    """The schema with views as plain strings and lists: every pyarrow can write those."""
+    return pa.schema([field.with_type(_storable_type(field.type)) for field in schema])
+
+
+def _storable_type(type_: pa.DataType) -> pa.DataType:
+    if type_ == pa.string_view():
+        return pa.string()
+    if type_ == pa.binary_view():
+        return pa.binary()
+    if isinstance(type_, (pa.ListType, pa.ListViewType)):
+        return pa.list_(type_.value_field.with_type(_storable_type(type_.value_type)))
+    if isinstance(type_, (pa.LargeListType, pa.LargeListViewType)):
+        return pa.large_list(type_.value_field.with_type(_storable_type(type_.value_type)))
+    if isinstance(type_, pa.StructType):
+        return pa.struct([field.with_type(_storable_type(field.type)) for field in type_])
+    return type_
+
+
+class TableWriteState:
+    """What the operators of one write share.
+
+    Parameters
+    ----------
+    path : str
+        The file, or the folder for a file a driver.
+    schema : pyarrow.Schema
+        Of the rows.
+    single : bool
+        One file.
+    """
+
+    def __init__(self, path: str, schema: pa.Schema, single: bool, compression: str, row_group_rows: int) -> None:
+        self.path = path
+        self.single = single
+        self.schema = schema
+        self._options = (compression, row_group_rows)
+        self._staging = StagingFolder(path)
+        # For a query that is given up before all of its operators have begun.
+        weakref.finalize(self, self._staging.remove)
+
+    def open(self, name: str) -> tuple[str, ParquetRows]:
+        """A file for a driver: its path for now, and what takes its rows."""
+        path = self._staging.file(name)
+        with writing(self.path):
+            return path, ParquetRows(path, self.schema, *self._options)
+
+    def commit(self, names: Sequence[str]) -> list[str]:
+        """All files are complete: give them their names. Their paths."""
+        if not self.single:
+            self._staging.become_target()
+            return [os.path.join(self.path, name) for name in names]
+        with writing(self.path):
+            os.replace(os.path.join(self._staging.path, names[0]), self.path)
+        self._staging.remove()
+        return [self.path]
+
+    def give_up(self) -> None:
+        """The write failed, or was stopped."""
+        self._staging.remove()
+
+
+class TableWrite(Operator):
+    """Writes the rows of one driver to a file, and gives a row about it; none when there were no rows."""
+
+    def __init__(self, state: TableWriteState, driver: int) -> None:
+        self._state = state
+        self._name = f"part-{driver:05d}.parquet"
+        self._path = ""
+        self._file: ParquetRows | None = None
+        self._written: pa.RecordBatch | None = None
+
+    def output_schema(self, schema: Any) -> pa.Schema:
+        return WRITTEN
+
+    def bind(self, schema: pa.Schema) -> None:
+        if not schema.equals(self._state.schema):
+            raise SchemaChangeError(f"the file has the columns {self._state.schema}, and now came {schema}")
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        if self._file is None:
+            self._path, self._file = self._state.open(self._name)
+        with writing(self._state.path):
+            self._file.write(batch)
+
+    def finish(self) -> None:
+        if self._file is not None:
+            with writing(self._state.path):
+                self._file.close()
+                n_bytes = os.path.getsize(self._path)
+            self._written = written([(self._name, self._file.n_rows, n_bytes)])
+            self._file = None
+
+    def get_output(self) -> pa.RecordBatch | None:
+        given, self._written = self._written, None
+        return given
+
+    def close(self) -> None:
+        if self._file is not None:
+            try:
+                self._file.abandon()
+            except (OSError, pa.ArrowException):
+                pass  # what stopped the query matters more; the file goes anyway
+            finally:
+                self._file = None
+                self._state.give_up()
+
+
+class TableCommit(Operator):
+    """Gives the files of all drivers their names, and passes on what is known of them. There is one."""
+
+    def __init__(self, state: TableWriteState) -> None:
+        self._state = state
+        self._files: list[tuple[str, int, int]] = []
+        self._committed = False
+        self._given: pa.RecordBatch | None = None
+
+    def add_input(self, batch: pa.RecordBatch) -> None:
+        self._files += [(row["path"], row["rows"], row["bytes"]) for row in batch.to_pylist()]
+
+    def finish(self) -> None:
+        if not self._files:
+            # No row: a file all the same, which says what columns there are.
+            name = "part-00000.parquet"
+            path, file = self._state.open(name)
+            with writing(self._state.path):
+                file.close()
+                self._files = [(name, 0, os.path.getsize(path))]
+        files = sorted(self._files)
+        paths = self._state.commit([name for name, _, _ in files])
+        self._committed = True
+        self._given = written([(path, *rest) for path, (_, *rest) in zip(paths, files, strict=True)])
+
+    def get_output(self) -> pa.RecordBatch | None:
+        given, self._given = self._given, None
+        return given
+
+    def close(self) -> None:
+        if not self._committed:
+            self._state.give_up()
+
+
+def written(files: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Rows of WRITTEN."""
+    columns = [pa.array(values, field.type) for values, field in zip(zip(*files, strict=True), WRITTEN, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=WRITTEN)
+
+
+def check_options(compression: str, row_group_rows: int, where: str) -> None:
+    """PlanError for what Parquet files cannot be written with."""
+    if compression not in COMPRESSIONS:
+        raise PlanError(f"{where}: compression is one of {', '.join(COMPRESSIONS)}, not {compression!r}")
+    if not isinstance(row_group_rows, int) or isinstance(row_group_rows, bool) or row_group_rows < 1:
+        raise PlanError(f"{where}: row_group_rows must be 1 or more, not {row_group_rows!r}")
