@@ -140,6 +140,15 @@ class Aggregate(Unary):
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
     grouping_id: str | None = None
 
+    def set_number(self, position: int) -> int:
+        """The grouping id of a set: bits of its missing keys, and above them its position, since equal sets are groups
+        of their own.
+        """
+        assert self.grouping_sets is not None
+        n_keys = len(self.keys)
+        missing = sum(1 << (n_keys - 1 - key) for key in range(n_keys) if key not in self.grouping_sets[position])
+        return missing | position << n_keys
+
 
 @dataclass(frozen=True, eq=False)
 class SortKey:

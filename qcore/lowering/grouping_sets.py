@@ -43,7 +43,7 @@ def expanded(node: Aggregate) -> PlanNode:
         node.id, project_schema(list(inputs), list(inputs.values()), child.schema), child, tuple(inputs.values())
     )
     schema = project.schema.append(pa.field(_SET, pa.int64())).append(pa.field(_ROW, pa.bool_()))
-    numbers = tuple(_number(n_keys, keys, i) for i, keys in enumerate(node.grouping_sets))
+    numbers = tuple(map(node.set_number, range(len(node.grouping_sets))))
     repeated = GroupingSets(node.id, schema, project, n_keys, node.grouping_sets, numbers)
     keys = [(name, col(f"$key{i}")) for i, (name, _) in enumerate(node.keys)]
     keys.append((node.grouping_id or _SET, col(_SET)))
@@ -67,9 +67,3 @@ def _over_columns(call: AggregateCall, column: object) -> AggregateCall:
             for i, argument in enumerate(call.arguments)
         )
     return replace(call, arguments=arguments, filter=None if call.filter is None else column(call.filter))
-
-
-def _number(n_keys: int, keys: tuple[int, ...], position: int) -> int:
-    """Bits of the missing keys, and above them the set's position: equal sets are groups of their own."""
-    missing = sum(1 << (n_keys - 1 - key) for key in range(n_keys) if key not in keys)
-    return missing | position << n_keys

@@ -12,6 +12,7 @@ from qcore.optimizer.build_sides import choose_build_sides
 from qcore.optimizer.cardinality import Estimator, StatisticsOf
 from qcore.optimizer.columns import prune_columns
 from qcore.optimizer.filters import push_filters
+from qcore.optimizer.grouping_sets import roll_up_grouping_sets
 from qcore.optimizer.join_order import order_joins
 from qcore.optimizer.limits import push_limits
 from qcore.optimizer.nodes import renumbered
@@ -39,6 +40,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("limits", lambda node, context: push_limits(node, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
     ("shared_plans", lambda node, context: share_subplans(node)),
+    ("grouping_sets", lambda node, context: roll_up_grouping_sets(node, context.ids, context.estimator)),
     ("aggregate_reduction", lambda node, context: reduce_aggregates(node, context.ids, context.estimator)),
     ("semi_joins", lambda node, context: push_semi_joins(node, context.estimator)),
     ("join_order", lambda node, context: order_joins(node, context.ids, context.estimator)),
