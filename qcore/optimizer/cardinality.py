@@ -144,10 +144,10 @@ class Estimator:
         if isinstance(node, HashJoin):
             pairs = list(zip(node.left_keys, node.right_keys, strict=True))
             if node.kind in ("left_semi", "left_anti", "null_aware_anti"):
-                return left * self._semi_fraction(node, pairs, node.right, right)
+                return left * self._semi_fraction(node, pairs, node.left, node.right)
             if node.kind in ("right_semi", "right_anti"):
                 swapped = [(b, a) for a, b in pairs]
-                return right * self._semi_fraction(node, swapped, node.left, left)
+                return right * self._semi_fraction(node, swapped, node.right, node.left)
             left_columns = [self.column(node.left, a) for a, _ in pairs]
             right_columns = [self.column(node.right, b) for _, b in pairs]
             values = self.key_values(left_columns, right_columns)
@@ -171,16 +171,18 @@ class Estimator:
         return max(inner, kept[node.kind])
 
     def _semi_fraction(
-        self, node: HashJoin, pairs: Sequence[tuple[str, str]], other: PlanNode, other_rows: float
+        self, node: HashJoin, pairs: Sequence[tuple[str, str]], kept: PlanNode, other: PlanNode
     ) -> float:
         """Part of the kept side's rows that comes through a semi or anti join."""
-        kept = node.right if other is node.left else node.left
+        matched = self._matched(node, kept, other, pairs)
+        return max(0.05, 1.0 - matched) if "anti" in node.kind else matched
+
+    def _matched(self, node: HashJoin, kept: PlanNode, other: PlanNode, pairs: Sequence[tuple[str, str]]) -> float:
+        """Part of the rows of `kept` that have a match in `other`."""
         a = [self.column(kept, name) for name, _ in pairs]
         b = [self.column(other, name) for _, name in pairs]
-        matched = min(1.0, other_rows / max(combined(a), combined(b), 1.0))
-        if node.condition is not None:
-            matched *= OTHER_FRACTION
-        return max(0.05, 1.0 - matched) if "anti" in node.kind else matched
+        matched = min(1.0, self.rows(other) / max(combined(a), combined(b), 1.0))
+        return matched * OTHER_FRACTION if node.condition is not None else matched
 
     def key_values(self, a: Sequence[ColumnEstimate], b: Sequence[ColumnEstimate]) -> float:
         """What to divide the product of both sides' rows by, for a join on these keys.
@@ -203,10 +205,7 @@ class Estimator:
         if isinstance(node, Aggregate):
             return self._aggregated(node, name)
         if isinstance(node, (HashJoin, NestedLoopJoin)):
-            for side in (node.left, node.right):
-                if name in side.schema.names:
-                    return self.column(side, name)
-            return ColumnEstimate(2.0, self.rows(node))
+            return self._of_join(node, name)
         if isinstance(node, SharedRead):
             return self.column(node.like, node.columns[node.schema.names.index(name)])
         is_added = isinstance(node, (Window, Unnest)) and name not in node.child.schema.names
@@ -214,6 +213,22 @@ class Estimator:
         if isinstance(node, (UnionAll, RecursiveUnion, UserOperator, TableWrite)) or not node.children or is_added:
             return self._unknown(node, node.schema.field(name).type)
         return self.column(node.children[0], name)
+
+    def _of_join(self, node: HashJoin | NestedLoopJoin, name: str) -> ColumnEstimate:
+        for side, kinds in ((node.left, ("right", "full")), (node.right, ("left", "full"))):
+            if name not in side.schema.names:
+                continue
+            column = self.column(side, name)
+            if node.kind not in kinds or not isinstance(node, HashJoin):
+                return column
+            # Rows of the other side without a match have nulls here.
+            pairs = list(zip(node.left_keys, node.right_keys, strict=True))
+            if side is node.left:
+                pairs = [(b, a) for a, b in pairs]
+            other = node.right if side is node.left else node.left
+            matched = self._matched(node, other, side, pairs)
+            return replace(column, null_fraction=1.0 - matched * (1.0 - column.null_fraction))
+        return ColumnEstimate(2.0, self.rows(node))
 
     def _unknown(self, node: PlanNode, type_: pa.DataType) -> ColumnEstimate:
         rows = self.rows(node)
