@@ -20,6 +20,7 @@ from qcore.frontends.correlated_names import confused_columns, repeated_conditio
 from qcore.frontends.planner_errors import cleaned, plan_error
 from qcore.frontends.planner_rules import rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
+from qcore.frontends.planner_types import planner_schema
 from qcore.frontends.shown_names import shown_name
 from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
@@ -27,7 +28,7 @@ from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import without_in_subqueries
 from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_using import without_using
-from qcore.frontends.sql_windows import mark_windows
+from qcore.frontends.sql_windows import framed_by_peers, mark_windows
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.frontends.substrait.join_relations import NULL_AWARE
 from qcore.frontends.substrait.plan import (
@@ -59,6 +60,8 @@ SIMPLIFY = "simplify_expressions"
 LEFT_ANTI, LEFT_MARK = 6, 11
 
 _OUTER = "outer_ref("
+# What it says of a window ordered by times, bytes, durations or intervals.
+_NO_RANGE = "Cannot run range queries on datatype"
 
 _contexts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 _contexts_lock = threading.Lock()
@@ -111,8 +114,13 @@ class _Planner:
                 self._add_unnesting(part)
             else:
                 self._add_set_operation(part)
-        text = mark_windows(without_using(text, self._columns_of))
-        return _checked_message(text, self.tables, self.dialect)
+        text = without_using(text, self._columns_of)
+        try:
+            return _checked_message(mark_windows(text), self.tables, self.dialect)
+        except PlanError as error:
+            if _NO_RANGE not in str(error):
+                raise
+        return _checked_message(mark_windows(framed_by_peers(text)), self.tables, self.dialect)
 
     def _columns_of(self, text: str) -> list[str]:
         """The names of a query's columns."""
@@ -381,6 +389,7 @@ def _new_context(tables: Mapping[str, pa.Schema], lower: bool, extended: bool, n
         repeated = sorted({column for column in schema.names if schema.names.count(column) > 1})
         if repeated:
             raise PlanError(f"table {name!r} has more than one column {repeated[0]!r}; SQL cannot tell them apart")
+        schema = planner_schema(schema)
         empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
         try:
             context.register_record_batches(_quoted(name), [[empty]])

@@ -48,6 +48,24 @@ def mark_windows(text: str) -> str:
     return text
 
 
+def framed_by_peers(text: str) -> str:
+    """The text with GROUPS as the frame of every ordered window that has none: the rows of the standard's RANGE, for
+    types that the planner knows no RANGE of.
+    """
+    text = _inlined(text)
+    sql = SqlText(text)
+    for over in range(len(sql.tokens) - 1, -1, -1):
+        if not sql.is_word(over, "OVER") or not sql.is_sign(over + 1, "("):
+            continue
+        end = sql.partner[over + 1]
+        inside = list(sql.level(over + 2, end))
+        is_ordered = any(sql.is_word(i, "ORDER") for i in inside)
+        if is_ordered and not any(sql.is_word(i, "ROWS", "RANGE", "GROUPS") for i in inside):
+            at = sql.tokens[end].start
+            text = f"{text[:at]} GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW{text[at:]}"
+    return text
+
+
 def _inlined(text: str) -> str:
     """The text with named windows written out, where they must differ between functions."""
     while True:

@@ -84,6 +84,8 @@ class _Builder:
         rows = self.call("count", (), filter, False)
         if argument is None or (isinstance(argument, Literal) and argument.value is not None):
             return rows
+        if pa.types.is_nested(expr_type(argument, self.input_schema)):
+            argument = Case(((call("is_not_null", argument), Literal(True, pa.bool_())),))
         return call("subtract", rows, self.call("count_null", (argument,), filter, False))
 
     def output(self, aggregate: AggregateCall) -> Expr:
@@ -96,6 +98,9 @@ class _Builder:
             return self.call(function, [self.floats(value) for value in values], filter, distinct)
         if function == "count" and not distinct and len(values) < 2:
             return self.count(values[0] if values else None, filter)
+        if function == "count" and distinct:
+            # What a nested value counts by.
+            values = tuple(self.flat(value) for value in values)
         if function == "avg" and not distinct:
             return self.average(values[0], filter)
         return self.call(function, values, filter, distinct and function not in ("min", "max"))
@@ -108,6 +113,9 @@ class _Builder:
         count = Cast(self.count(argument, filter), pa.float64())
         # 0 / 0 is NaN, but an average of nothing is null: so is the sum, which decides.
         return Case(((call("is_not_null", total), call("divide", Cast(total, pa.float64()), count)),))
+
+    def flat(self, expr: Expr) -> Expr:
+        return call("nested_bytes", expr) if pa.types.is_nested(expr_type(expr, self.input_schema)) else expr
 
     def floats(self, expr: Expr) -> Expr:
         is_float = expr_type(expr, self.input_schema) == pa.float64()

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qcore.language.data_types import BOOL, INT64, INTERVAL, STRING, TypeMismatch, Types
+from qcore.language.nested_values import nested_bytes
 from qcore.language.signatures import Function, Signature, fixed
 from qcore_ext.ground.status import ExecutionError
 
@@ -425,6 +426,56 @@ def _formatted(types: Types) -> Signature:
     return Signature(STRING, (*_stamped(types, 1), STRING))
 
 
+# --- casts ---
+
+
+def bytes_as_text(raw: pa.Array) -> pa.Array:
+    """Bytes that are UTF-8 as text; an error of Arrow's where they are not."""
+    return raw.cast(STRING)
+
+
+def bytes_as_text_or_null(raw: pa.Array) -> pa.Array:
+    """The same, with null where they are not."""
+    try:
+        return bytes_as_text(raw)
+    except pa.ArrowInvalid:
+        return pa.array([_text_or_none(value) for value in raw.to_pylist()], STRING)
+
+
+def _text_or_none(raw: bytes | None) -> str | None:
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def span_as_text(spans: pa.Array) -> list[str | None]:
+    """Intervals and durations as PostgreSQL and DuckDB write them: 1 year 2 months 3 days 04:05:06.000007."""
+    return [None if span is None else _span_text(span) for span in spans.to_pylist()]
+
+
+def _span_text(span: Any) -> str:
+    if isinstance(span, datetime.timedelta):
+        months, days, nanos = 0, 0, span // datetime.timedelta(microseconds=1) * 1000
+    else:
+        months, days, nanos = span
+    # Years and months have one sign.
+    years, months = divmod(abs(months), 12) if months >= 0 else (-(abs(months) // 12), -(abs(months) % 12))
+    named = [(years, "year"), (months, "month"), (days, "day")]
+    words = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in named if count]
+    seconds, fraction = divmod(abs(nanos) // 1000, 1_000_000)
+    if seconds or fraction or not words:
+        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        words.append(f"{'-' if nanos < 0 else ''}{clock}{f'.{fraction:06}'.rstrip('0') if fraction else ''}")
+    return " ".join(words)
+
+
+def _nested(types: Types) -> Signature:
+    if not pa.types.is_nested(types[0]):
+        raise TypeMismatch("it takes a list, struct or map")
+    return Signature(BINARY, (types[0],))
+
+
 # --- time zones ---
 
 
@@ -515,6 +566,7 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     "strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_strptime)),
     "try_strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_try_strptime)),
     "age": ArrowFunction(fixed(INTERVAL, MICROS, MICROS), by_value(_age, INTERVAL)),
+    "nested_bytes": ArrowFunction(Function(1, 1, _nested, "list, struct or map", "bytes"), nested_bytes),
     "local_time": ArrowFunction(
         Function(1, 1, _to_local, "timestamp with a time zone", "timestamp"), pc.local_timestamp
     ),

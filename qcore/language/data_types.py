@@ -66,6 +66,12 @@ def is_text(type_: pa.DataType) -> bool:
     return pa.types.is_string(plain(type_))
 
 
+def is_list_of_any_layout(type_: pa.DataType) -> bool:
+    """List, large list, fixed-size list or list view."""
+    is_list = pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_)
+    return bool(is_list or pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_))
+
+
 def integer_as_decimal(type_: pa.DataType) -> pa.DataType:
     """The decimal type that holds every value of an integer type."""
     digits = _DIGITS[type_.bit_width // 8]

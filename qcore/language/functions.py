@@ -155,8 +155,6 @@ def _whole(types: Types) -> Signature:
 
 def _comparison(types: Types) -> Signature:
     common = merged_type(types)
-    if pa.types.is_nested(common):
-        raise TypeMismatch("nested values cannot be compared")
     return Signature(BOOL, (common,) * len(types))
 
 
@@ -362,6 +360,8 @@ def part_name(text: str) -> str:
 
 def _sum(types: Types) -> pa.DataType:
     (type_,) = types
+    if type_ == pa.uint64():
+        return type_
     if pa.types.is_null(type_) or pa.types.is_integer(type_):
         return INT64
     if pa.types.is_decimal(type_):

@@ -97,11 +97,14 @@ def _key_pair(condition: Expr, left: set[str], right: set[str]) -> KeyPair | Non
 def _null_safe(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> list[KeyPair]:
     """Keys under which null equals null: a stand-in for null, and whether it was null."""
     a, b = pair
-    zero = _any_value(common_type([expr_type(a, left), expr_type(b, right)]))
-    return [
-        (call("coalesce", a, zero), call("coalesce", b, zero)),
-        (call("is_null", a), call("is_null", b)),
-    ]
+    nulls = (call("is_null", a), call("is_null", b))
+    common = common_type([expr_type(a, left), expr_type(b, right)])
+    if pa.types.is_null(common):
+        return [nulls]
+    if pa.types.is_nested(common):
+        a, b, common = call("nested_bytes", a), call("nested_bytes", b), pa.binary()
+    zero = _any_value(common)
+    return [(call("coalesce", a, zero), call("coalesce", b, zero)), nulls]
 
 
 def _any_value(type_: pa.DataType) -> Literal:
@@ -114,9 +117,9 @@ def _any_value(type_: pa.DataType) -> Literal:
         return Literal(b"", type_)
     if pa.types.is_decimal(type_):
         return Literal(Decimal(0), type_)
-    if pa.types.is_null(type_):
-        return Literal(None, type_)
-    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or is_temporal(type_):
+    if pa.types.is_interval(type_):
+        return Literal(pa.MonthDayNano([0, 0, 0]), type_)
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or is_temporal(type_) or pa.types.is_duration(type_):
         return Literal(pa.scalar(0, type_).as_py(), type_)
     raise PlanError(f"values of type {type_} cannot be compared as null-safe join keys")
 

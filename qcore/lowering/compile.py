@@ -126,6 +126,11 @@ class _Compiler(TemporalSteps):
         if name in COMPARISONS and len(steps) == 2:
             steps = self.comparable(steps)
         signature = functions.resolve(name, [self.types[step] for step in steps])
+        if name in COMPARISONS and pa.types.is_null(signature.arguments[0]):
+            return self.null(BOOL)
+        is_comparison = name in COMPARISONS or name in ("is_distinct_from", "is_not_distinct_from")
+        if is_comparison and pa.types.is_nested(signature.arguments[0]):
+            return self.add(name, [self.nested_bytes(step) for step in steps], BOOL)
         if name in COMPARISONS and any(self.is_constant(step) and not self.value(step).is_valid for step in steps):
             return self.null(BOOL)
         steps = [self.convert(step, type_) for step, type_ in zip(steps, signature.arguments, strict=True)]
@@ -139,6 +144,11 @@ class _Compiler(TemporalSteps):
         if name in ARROW_FUNCTIONS:
             return self.arrow(name, steps, signature.result)
         return self.add(name, steps, signature.result)
+
+    def nested_bytes(self, step: int) -> int:
+        """Bytes that compare as the step's nested values do."""
+        is_null = pa.types.is_null(self.types[step])
+        return self.null(pa.binary()) if is_null else self.arrow("nested_bytes", [step], pa.binary())
 
     def comparable(self, steps: list[int]) -> list[int]:
         """Both sides of a comparison, with a constant in the other side's type when it has that value exactly."""

@@ -7,7 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language.arrow_functions import ARROW_FUNCTIONS, BoundCall, Kernel, assume_zone, zone_offset
+from qcore.language.arrow_functions import (
+    ARROW_FUNCTIONS,
+    BoundCall,
+    Kernel,
+    assume_zone,
+    bytes_as_text,
+    bytes_as_text_or_null,
+    span_as_text,
+    zone_offset,
+)
 from qcore.language.data_types import STRING, is_text, is_zoned, plain
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program
@@ -128,6 +137,10 @@ class Steps:
             return step
         if pa.types.is_null(given):
             return self.null(wanted)
+        if given == pa.binary() and wanted == STRING:
+            return self.arrow("cast", [step], STRING, bytes_as_text if safe else bytes_as_text_or_null)
+        if wanted == STRING and (pa.types.is_interval(given) or pa.types.is_duration(given)):
+            return self.arrow("cast", [step], STRING, span_as_text)
         if not _is_instant(given, wanted):
             if is_zoned(given):
                 return self.convert_zoned(step, wanted, safe)

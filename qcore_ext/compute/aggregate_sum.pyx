@@ -149,6 +149,15 @@ cdef void sum_unsigned(
             sums[groups[i] if groups != NULL else 0] += <int128> values[i]
 
 
+cdef uint64_t any_bits(const uint64_t* values, int64_t n) noexcept nogil:
+    """The bits that some value has."""
+    cdef uint64_t bits = 0
+    cdef int64_t i
+    for i in range(n):
+        bits |= values[i]
+    return bits
+
+
 cdef int sum_integers(
     int128* sums, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument, const uint8_t* mask,
 ) noexcept nogil:
@@ -167,7 +176,11 @@ cdef int sum_integers(
         for i in range(n):
             sums[groups[i]] += values[i]
         return 0
-    magnitude = simd_kernels().magnitude(values, n)
+    if argument.phys == PHYS_U64:
+        # As signed integers the largest ones would look small.
+        magnitude = any_bits(<const uint64_t*> values, n)
+    else:
+        magnitude = simd_kernels().magnitude(values, n)
     small = magnitude >> SAFE_BITS == 0
     if argument.phys == PHYS_U64 and not small:
         sum_unsigned(sums, groups, n, <const uint64_t*> values, NULL)

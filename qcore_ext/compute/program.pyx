@@ -2,7 +2,7 @@
 
 cimport cython
 from cpython.bytearray cimport PyByteArray_AsString
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from qcore_ext.compute.arithmetic cimport arithmetic_bind
@@ -10,14 +10,17 @@ from qcore_ext.compute.arrow_call cimport arrow_kernel
 from qcore_ext.compute.cast cimport cast_bind
 from qcore_ext.compute.comparison cimport comparison_bind
 from qcore_ext.compute.conditional cimport conditional_bind
-from qcore_ext.compute.kernel cimport Frame, Register, Step, result
+from qcore_ext.compute.kernel cimport Frame, Register, Step, frame_validity, result
 from qcore_ext.compute.logic cimport logic_bind
 from qcore_ext.compute.numeric cimport numeric_bind
 from qcore_ext.compute.temporal cimport temporal_bind
 from qcore_ext.compute.text cimport text_bind
 from qcore_ext.data.capsule cimport PyBatch
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_heap, column_load_narrow
-from qcore_ext.data.schema cimport PHYS_I64, PHYS_VIEW, TYPE_DECIMAL, CSchema, DataType, Schema, type_name
+from qcore_ext.data.column cimport (
+    CONSTANT, DICTIONARY, VECTOR_ROWS, Column, Vector, VectorScratch, column_heap, column_load_narrow,
+)
+from qcore_ext.data.schema cimport PHYS_I64, PHYS_NESTED, PHYS_VIEW, TYPE_DECIMAL, CSchema, DataType, Schema, type_name
+from qcore_ext.ground.bitmap cimport bit_clear, is_valid
 from qcore_ext.ground.memory cimport (
     Account, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref,
     struct_free,
@@ -48,6 +51,21 @@ cdef int load_kernel(const Step* step, Frame* frame) except -1 nogil:
     out.phys = vector.phys
     out.values = vector.values
     out.validity = vector.validity
+    return 0
+
+
+cdef int nested_kernel(const Step* step, Frame* frame) except -1 nogil:
+    """Of a nested column, which kernels never look into, only what is null."""
+    cdef Column* column = frame.batch.columns[step.p0]
+    cdef const Column* base = column.base if column.encoding == DICTIONARY else NULL
+    cdef uint8_t* validity = frame_validity(frame, step)
+    cdef int64_t i, row
+    for i in range(frame.n):
+        row = 0 if column.encoding == CONSTANT else frame.rows[i] if frame.rows != NULL else frame.start + i
+        if not is_valid(column.validity, row) or (
+            base != NULL and not is_valid(base.validity, 0 if base.encoding == CONSTANT else column.indices[row])
+        ):
+            bit_clear(validity, i)
     return 0
 
 
@@ -133,7 +151,7 @@ cdef class Program:
             step.arg_types[k] = self.types[step.args[k]]
         if name == "load":
             step.p0 = options["column"]
-            step.kernel = load_kernel
+            step.kernel = load_kernel if step.type.phys != PHYS_NESTED else nested_kernel
             if step.type.phys == PHYS_VIEW:
                 self.text_columns[self.n_text_columns] = <int32_t> step.p0
                 self.n_text_columns += 1
@@ -204,7 +222,7 @@ cdef class Program:
             output = &self.outputs[i]
             output.register = outputs[i]
             step = &self.steps[output.register]
-            output.column = <int32_t> step.p0 if step.kernel == load_kernel else -1
+            output.column = <int32_t> step.p0 if step.kernel in (load_kernel, nested_kernel) else -1
             output.makes_text = step.type.phys == PHYS_VIEW
             needed = set()
             waiting = [output.register]

@@ -316,7 +316,7 @@ class RelationReader(JoinRelations):
         if name == "count" and not distinct:
             arguments = tuple(a for a in arguments if not (isinstance(a, Literal) and a.value is not None))
         if name in ("sum", "avg"):
-            arguments = tuple(_unwidened(a, scope.schema) for a in arguments)
+            arguments = tuple(_unwidened(a, scope.schema, name == "avg") for a in arguments)
         where = self.expressions.read(message.filter, scope) if message.HasField("filter") else None
         wish = _name_of(arguments[0]) if arguments else "rows"
         keys, order = self._order(function.sorts, scope)
@@ -561,10 +561,12 @@ def _name_of(expr: Expr) -> str:
     return type(expr).__name__.lower()
 
 
-def _unwidened(argument: Expr, schema: pa.Schema) -> Expr:
-    """What a cast between integers casts: sums widen by themselves."""
-    if isinstance(argument, Cast) and pa.types.is_integer(argument.to):
+def _unwidened(argument: Expr, schema: pa.Schema, exact: bool) -> Expr:
+    """What a cast between integers casts: sums widen by themselves. So do averages, which are exact for integers."""
+    if isinstance(argument, Cast) and (pa.types.is_integer(argument.to) or exact):
         from_type = expr_type(argument.argument, schema)
+        if exact and pa.types.is_integer(from_type) and argument.to == pa.float64():
+            return argument.argument
         if pa.types.is_signed_integer(from_type) and argument.to == pa.int64():
             return argument.argument
     return argument

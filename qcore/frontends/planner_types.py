@@ -1,0 +1,26 @@
+"""Types that the planner cannot write into Substrait, as those it can. Floor P2.
+
+The plan reads the table's own types; the planner only has to know what can be done with a column.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def planner_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with lists of every layout as lists."""
+    return pa.schema([field.with_type(_planner_type(field.type)) for field in schema])
+
+
+def _planner_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_planner_type(field.type)) for field in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_planner_type(type_.key_type), _planner_type(type_.item_type))
+    if pa.types.is_large_list(type_):
+        return pa.large_list(type_.value_field.with_type(_planner_type(type_.value_type)))
+    is_list = pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_)
+    if is_list or pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_):
+        return pa.list_(type_.value_field.with_type(_planner_type(type_.value_type)))
+    return type_

@@ -1,0 +1,146 @@
+"""Bytes that stand for nested values: equal where the values are, and in their order. Floor P1.
+
+Within a value, null is equal to null and comes last; a list is before a longer one that begins like it. Lists, structs
+and maps as keys are rare enough for a value at a time.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.language.data_types import is_list_of_any_layout
+from qcore_ext.ground.status import PlanError
+
+# Ahead of each part of a value; the end of a list is below both.
+_END, _VALUE, _NULL = b"\x00", b"\x01", b"\x02"
+_WHOLE_BYTES = 17
+_SIGN = 1 << (8 * _WHOLE_BYTES - 1)
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def encoded(value: Any, type_: pa.DataType) -> bytes:
+    """Bytes of a value (not None) of a type, as pyarrow gives it to Python."""
+    if is_list_of_any_layout(type_):
+        return b"".join(_part(item, type_.value_type) for item in value) + _END
+    if pa.types.is_struct(type_):
+        return b"".join(_part(value[field.name], field.type) for field in type_)
+    if pa.types.is_map(type_):
+        return b"".join(_part(key, type_.key_type) + _part(item, type_.item_type) for key, item in value) + _END
+    if pa.types.is_floating(type_):
+        return _float(float(value))
+    if isinstance(value, (str, bytes)):
+        raw = value.encode() if isinstance(value, str) else value
+        return raw.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
+    return (_whole(value, type_) + _SIGN).to_bytes(_WHOLE_BYTES, "big")
+
+
+def _part(value: Any, type_: pa.DataType) -> bytes:
+    return _NULL if value is None else _VALUE + encoded(value, type_)
+
+
+def _float(value: float) -> bytes:
+    if math.isnan(value):
+        return b"\xff" * 8
+    (bits,) = struct.unpack(">Q", struct.pack(">d", value + 0.0))  # -0.0 + 0.0 is 0.0
+    return int((bits ^ 0xFFFFFFFFFFFFFFFF) if bits >> 63 else (bits | 1 << 63)).to_bytes(8, "big")
+
+
+def _whole(value: Any, type_: pa.DataType) -> int:
+    if isinstance(value, Decimal):
+        return int(value.scaleb(type_.scale))
+    if isinstance(value, (int, bool)):
+        return int(value)
+    if isinstance(value, datetime.datetime):
+        since = value.replace(tzinfo=None) - (value.utcoffset() or datetime.timedelta()) - _EPOCH
+        return since // datetime.timedelta(microseconds=1)
+    if isinstance(value, datetime.date):
+        return value.toordinal()
+    if isinstance(value, datetime.timedelta):
+        return value // datetime.timedelta(microseconds=1)
+    if isinstance(value, datetime.time):
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+    raise PlanError(f"a nested key holds values of type {type_}, which have no order here; compare their parts")
+
+
+def decoded(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
+    """The value whose bytes begin at a place, and the place behind it."""
+    if is_list_of_any_layout(type_):
+        return _items(raw, at, lambda place: _decoded_part(raw, place, type_.value_type))
+    if pa.types.is_struct(type_):
+        value: dict[str, Any] = {}
+        for field in type_:
+            value[field.name], at = _decoded_part(raw, at, field.type)
+        return value, at
+    if pa.types.is_map(type_):
+
+        def pair(place: int) -> tuple[Any, int]:
+            key, place = _decoded_part(raw, place, type_.key_type)
+            item, place = _decoded_part(raw, place, type_.item_type)
+            return (key, item), place
+
+        return _items(raw, at, pair)
+    if pa.types.is_floating(type_):
+        return _decoded_float(raw[at : at + 8]), at + 8
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        data, at = _decoded_bytes(raw, at)
+        return data.decode(), at
+    if pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_):
+        return _decoded_bytes(raw, at)
+    whole = int.from_bytes(raw[at : at + _WHOLE_BYTES], "big") - _SIGN
+    return _from_whole(whole, type_), at + _WHOLE_BYTES
+
+
+def _items(raw: bytes, at: int, read: Callable[[int], tuple[Any, int]]) -> tuple[list[Any], int]:
+    items = []
+    while raw[at : at + 1] != _END:
+        item, at = read(at)
+        items.append(item)
+    return items, at + 1
+
+
+def _decoded_part(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
+    return (None, at + 1) if raw[at : at + 1] == _NULL else decoded(raw, at + 1, type_)
+
+
+def _decoded_float(raw: bytes) -> float:
+    bits = int.from_bytes(raw, "big")
+    bits = bits ^ 1 << 63 if bits >> 63 else bits ^ 0xFFFFFFFFFFFFFFFF
+    (value,) = struct.unpack(">d", bits.to_bytes(8, "big"))
+    return float(value)
+
+
+def _decoded_bytes(raw: bytes, at: int) -> tuple[bytes, int]:
+    end = at
+    while raw[end : end + 2] != b"\x00\x00":
+        end += 2 if raw[end : end + 2] == b"\x00\xff" else 1
+    return raw[at:end].replace(b"\x00\xff", b"\x00"), end + 2
+
+
+def _from_whole(whole: int, type_: pa.DataType) -> Any:
+    if pa.types.is_decimal(type_):
+        return Decimal(whole).scaleb(-type_.scale)
+    if pa.types.is_boolean(type_):
+        return bool(whole)
+    if pa.types.is_timestamp(type_):
+        moment = _EPOCH + datetime.timedelta(microseconds=whole)
+        return moment.replace(tzinfo=datetime.UTC) if type_.tz else moment
+    if pa.types.is_date(type_):
+        return datetime.date.fromordinal(whole)
+    if pa.types.is_duration(type_):
+        return datetime.timedelta(microseconds=whole)
+    if pa.types.is_time(type_):
+        return (_EPOCH + datetime.timedelta(microseconds=whole)).time()
+    return whole
+
+
+def nested_bytes(values: pa.Array) -> pa.Array:
+    """The bytes of each value of an array; null where the value is."""
+    found = [None if value is None else encoded(value, values.type) for value in values.to_pylist()]
+    return pa.array(found, pa.binary())
