@@ -16,17 +16,17 @@ import pyarrow.compute as pc
 import qcore
 from oracle import assert_same_rows, comparable_rows
 from qcore import IterOutcome, PlanBuilder, agg, col, lit
+from qcore.language.expression import Expr
 from qcore.language.plan import (
     Aggregate,
     EnforceSingleRow,
     HashJoin,
+    Limit,
+    RecursiveUnion,
     Shared,
     SharedRead,
-    SortKey,
     UnionAll,
-    Window,
-    WindowCall,
-    WindowFrame,
+    WorkingTable,
 )
 
 LEFT = pa.schema([("a", pa.int64()), ("b", pa.int32()), ("s", pa.string()), ("v", pa.int64())])
@@ -150,9 +150,22 @@ class Passing(qcore.Operator):
 
 
 def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with v * 2."""
+    """The batch with v * 2, of v's type."""
     position = batch.schema.get_field_index("v")
-    return batch.set_column(position, batch.schema.field(position), pc.multiply(batch.column(position), 2))
+    field, column = batch.schema.field(position), batch.column(position)
+    return batch.set_column(position, field, pc.add(column, column).cast(field.type))
+
+
+class Listed(qcore.StatelessOperator):
+    """Adds e: the list v, v + 1, … of a % 4 elements, null where a or v is."""
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        return schema.append(pa.field("e", pa.list_(pa.int64())))
+
+    def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = zip(batch.column("a").to_pylist(), batch.column("v").to_pylist(), strict=True)
+        lists = [None if a is None or v is None else list(range(int(v), int(v) + int(a) % 4)) for a, v in rows]
+        return batch.append_column("e", pa.array(lists, pa.list_(pa.int64())))
 
 
 # --- the plans ---
@@ -165,14 +178,8 @@ def grouping_sets(one: PlanBuilder) -> PlanBuilder:
 
 
 def window(one: PlanBuilder, keys: tuple[str, ...]) -> PlanBuilder:
-    child = one.build()
-    calls = (
-        WindowCall("n", "row_number"),
-        WindowCall("x", "sum", "v", 1, WindowFrame("rows", -2, 1)),
-    )
-    schema = child.schema.append(pa.field("n", pa.int64())).append(pa.field("x", pa.int64()))
-    order = tuple(SortKey(name) for name in ("a", "b", "s", "v"))
-    return continued(one, Window("window", schema, child, keys, order, calls))
+    calls = {"n": "row_number", "x": qcore.window("sum", "v", frame=("rows", -2, 1))}
+    return one.window(calls, keys, ["a", "b", "s", "v"])
 
 
 def single_row(one: PlanBuilder) -> PlanBuilder:
@@ -187,6 +194,19 @@ def no_row(one: PlanBuilder) -> PlanBuilder:
     return continued(none, EnforceSingleRow("single", node.schema, node))
 
 
+def recursion(first: PlanBuilder, again: Callable[[PlanBuilder], PlanBuilder], distinct: bool) -> PlanBuilder:
+    """The rows of `first`, then what `again` makes of the rows that came last, until it makes none."""
+    node = first.build()
+    working = continued(PlanBuilder(), WorkingTable("working", node.schema, "again"))
+    left, right, free = first._both("recursion", again(working))
+    return first._with(RecursiveUnion("recursion", node.schema, "again", (left, right), distinct), free)
+
+
+def like(name: str, rows: PlanBuilder, value: str | Expr) -> Expr:
+    """The value in the type of a column of these rows."""
+    return (col(value) if isinstance(value, str) else value).cast(rows.build().schema.field(name).type)
+
+
 JOINS = {
     "inner": "select * from {l} join {r} on {on}",
     "left": "select * from {l} left join {r} on {on}",
@@ -198,6 +218,8 @@ JOINS = {
     "right_anti": "select * from {r} where not exists (select 1 from {l} where {on})",
     "mark": "select *, exists (select 1 from {r} where {on}) from {l}",
 }
+# Listed's.
+LISTS = "range(v::bigint, v::bigint + a::bigint % 4)"
 # What nested-loop joins see.
 FEW = {"l": "(from l where a < 8) as l", "r": "(from r where k < 8) as r"}
 
@@ -232,8 +254,28 @@ CASES = {
         lambda one, two: grouping_sets(one),
         "select a, b, count(*), sum(v) from l group by grouping sets ((a, b), (a), ())",
     ),
+    "rollup": Case(
+        lambda one, two: one.aggregate(["s", "b"], {"n": ("count",), "hi": ("max", "v")}, grouping_sets="rollup"),
+        "select s, b, count(*), max(v) from l group by rollup (s, b)",
+    ),
     "window": Case(lambda one, two: window(one, ("a",)), window_sql("a")),
     "window without keys": Case(lambda one, two: window(one, ()), window_sql("")),
+    "window of other rows' values": Case(
+        lambda one, two: one.window(
+            {"r": "rank", "before": ("lag", "v", 2), "first": ("first_value", "s"), "n": ("count", "v")},
+            partition_by=["s"],
+            order_by=["a", "b", "v"],
+        ),
+        "select *, rank() over p, lag(v, 2) over p, first_value(s) over p, count(v) over p from l "
+        "window p as (partition by s order by a nulls last, b nulls last, v nulls last)",
+    ),
+    "unnest": Case(
+        lambda one, two: one.operator(Listed()).unnest("e"), f"select *, unnest({LISTS}) as e from l"
+    ),
+    "outer unnest with numbers": Case(
+        lambda one, two: one.operator(Listed()).unnest({"e": "x"}, outer=True, ordinality="n"),
+        f"select l.*, u.x, u.x - v + 1 from l left join lateral (select unnest({LISTS}) as x) as u on true",
+    ),
     "order by": Case(
         lambda one, two: one.order_by(["s desc", "a", "b nulls first", "v"]),
         "from l order by s desc nulls last, a nulls last, b nulls first, v nulls last",
@@ -255,6 +297,27 @@ CASES = {
     "union all": Case(
         lambda one, two: one.project(["a", "s"]).union_all(two.project(["k", "t"]), two.project(["k", "t"])),
         "select a, s from l union all select k, t from r union all select k, t from r",
+    ),
+    "union distinct": Case(
+        lambda one, two: one.project(["a", "s"]).union_all(two.project(["k", "t"])).distinct(),
+        "select a, s from l union select k, t from r",
+    ),
+    "recursion over a table": Case(
+        lambda one, two: recursion(
+            one.filter(col("a") < 5).project({"n": col("a")}),
+            lambda working: working.hash_join(two, ["n"], ["k"]).project({"n": like("n", working, "w")}),
+            distinct=True,
+        ),
+        "with recursive again(n) as (select a from l where a < 5 union select w from r join again on n = k) from again",
+    ),
+    "recursion with an aggregate above": Case(
+        lambda one, two: recursion(
+            one.project({"n": col("a")}).local_partition(),
+            lambda working: working.filter(col("n") < 40).project({"n": like("n", working, col("n") + lit(7))}).order_by(["n"]),
+            distinct=False,
+        ).aggregate(["n"], {"x": ("count",)}),
+        "with recursive again(n) as (select a from l union all select n + 7 from again where n < 40) "
+        "select n, count(*) from again group by n",
     ),
     "hash exchange": Case(lambda one, two: one.local_partition(["a", "s"], drivers=3), "from l"),
     "round robin exchange": Case(
@@ -311,10 +374,12 @@ def shared_twice(one: PlanBuilder, two: PlanBuilder, how: str) -> PlanBuilder:
     """Sums of l joined with themselves: what the build side waits for, the probe side reads too."""
     sums = one.aggregate(["a"], {"x": ("sum", "v")}).build()
     made = Shared("shared", sums.schema, sums)
-    read = SharedRead("read", pa.schema([("a2", pa.int64()), ("x2", pa.int64())]), "shared", ("a", "x"), sums)
+    renamed = pa.schema([field.with_name(field.name + "2") for field in sums.schema])
+    read = SharedRead("read", renamed, "shared", ("a", "x"), sums)
     keys = (("a",), ("a2",))
     if how == "one side is empty":
-        nobody = two.filter(col("k") > 1000).project({"k": col("k")}).build()
+        key = sums.schema.field("a").type
+        nobody = two.filter(col("k") > 1000).project({"k": col("k").cast(key)}).build()
         empty = HashJoin("empty", made.schema, made, nobody, "left_semi", ("a",), ("k",))
         inputs = (empty, SharedRead("read", sums.schema, "shared", ("a", "x"), sums))
         return continued(two, UnionAll("union", sums.schema, inputs))
@@ -331,6 +396,31 @@ for side in ("left", "right"):
 CASES["a subplan read twice, once in vain"] = Case(
     lambda one, two: shared_twice(one, two, "one side is empty"), f"select * from {SUMS}"
 )
+
+
+def shared_three_times(one: PlanBuilder) -> PlanBuilder:
+    """Sums of l, of which one reader wants nothing."""
+    sums = one.aggregate(["a"], {"x": ("sum", "v")}).build()
+    second, third = (SharedRead(id, sums.schema, "shared", ("a", "x"), sums) for id in ("second", "third"))
+    inputs = (Limit("none", sums.schema, second, 0), Shared("shared", sums.schema, sums), third)
+    return continued(one, UnionAll("union", sums.schema, inputs))
+
+
+CASES["a subplan read three times, once not at all"] = Case(
+    lambda one, two: shared_three_times(one), f"select * from {SUMS} union all select * from {SUMS}"
+)
+
+
+def set_operation_cases() -> dict[str, Case]:
+    """Intersections and differences, of distinct rows and of all."""
+    made = {}
+    for kind, step in (("intersect", PlanBuilder.intersect), ("except", PlanBuilder.except_)):
+        for all in (False, True):
+            made[kind + " all" * all] = Case(
+                lambda one, two, step=step, all=all: step(one.project(["a", "s"]), two.project(["k", "t"]), all=all),
+                f"select a, s from l {kind} {'all ' * all}select k, t from r",
+            )
+    return made
 
 
 def join_cases() -> dict[str, Case]:
@@ -355,4 +445,4 @@ def join_cases() -> dict[str, Case]:
     return made
 
 
-CASES |= join_cases()
+CASES |= join_cases() | set_operation_cases()

@@ -20,7 +20,7 @@ from qcore.execution.output_buffers import OutputBufferManager, OutputBuffers
 from qcore.execution.scans import Scans, expand_views
 from qcore.language import plan as p
 from qcore.lowering.pipelines import Lowering
-from qcore.lowering.recursion import recursive_stream
+from qcore.lowering.recursion import RecursiveRows
 from qcore.protocols import IterOutcome
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
@@ -375,7 +375,7 @@ class TaskIterator:
             self._outcome = IterOutcome.NONE
 
 
-def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion], pa.RecordBatchReader]:
+def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion], RecursiveRows]:
     """What opens the rows of a RecursiveUnion as a stream. Its rounds run on the thread that reads it: a round that
     waited for the scheduler's threads could wait for the one it is on.
     """
@@ -384,4 +384,4 @@ def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion], pa.Reco
     def run(plan: p.PlanNode) -> Iterator[pa.RecordBatch]:
         return Task.of_plan(plan, alone).run_on_caller()
 
-    return lambda node: recursive_stream(node, run, settings.memory_limit)
+    return lambda node: RecursiveRows(node, run, settings.memory_limit)

@@ -223,12 +223,14 @@ class Lowering:
 
     def _one_split(self, node: p.PlanNode, split: Any, open: Callable[[Any], Any]) -> Pipeline:
         queue = SplitQueue(node.id)
-        queue.add(split)
+        # Errors show the split: a number, not all that it stands for.
+        queue.add(1)
         queue.no_more()
         schema = Schema(node.schema)
         pipeline = Pipeline(1)
+        rows = self.settings.batch_rows
         pipeline.add(
-            node.id, lambda driver: TableScan(node.id, self.memory, queue, schema, open, self.settings.batch_rows)
+            node.id, lambda driver: TableScan(node.id, self.memory, queue, schema, lambda _: open(split), rows)
         )
         return pipeline
 

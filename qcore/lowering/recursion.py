@@ -7,9 +7,11 @@ plan of its own, in which a Values node stands for the working table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 
+from qcore.connectors.alignment import Alignment
 from qcore.language.plan import PlanNode, RecursiveUnion, Values, WorkingTable
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
@@ -20,34 +22,61 @@ from qcore_ext.structures.distinct_rows import DistinctRows
 RunPlan = Callable[[PlanNode], Iterator[pa.RecordBatch]]
 
 
-def recursive_stream(node: RecursiveUnion, run: RunPlan, memory_limit: int | None) -> pa.RecordBatchReader:
-    """The rows of a recursive union as an Arrow stream; `run` gives the batches of a plan."""
-    schema = pa.schema(Schema(node.schema))
-    return pa.RecordBatchReader.from_batches(schema, _rounds(node, schema, run, memory_limit))
+class RecursiveRows:
+    """The rows of a recursive union as an Arrow stream, to be read once; `run` gives the batches of a plan.
 
+    Attributes
+    ----------
+    error : Exception or None
+        What a round failed with, as it was: the stream itself has but a text to say it.
+    """
 
-def _rounds(
-    node: RecursiveUnion, schema: pa.Schema, run: RunPlan, memory_limit: int | None
-) -> Iterator[pa.RecordBatch]:
-    first, repeated = node.inputs
-    met = DistinctRows(Schema(schema), Account(None, memory_limit or 0)) if node.distinct else None
-    plan = first
-    for _ in range(node.rounds_max + 1):
-        working: list[pa.RecordBatch] = []
-        for batch in run(plan):
-            fresh = pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-            if met is not None:
-                fresh = pa.record_batch(met.add(PyBatch.from_arrow(fresh)))
-            if fresh.num_rows > 0:
-                working.append(fresh)
-                yield fresh
-        if not working:
-            return
-        plan = _with_working_table(repeated, node.key, pa.Table.from_batches(working, schema))
-    raise ExecutionError(
-        f"RecursiveUnion (node {node.id}): more than {node.rounds_max:,} rounds of {node.key}; its recursive part does "
-        "not come to an end"
-    )
+    def __init__(self, node: RecursiveUnion, run: RunPlan, memory_limit: int | None) -> None:
+        self._node = node
+        self._run = run
+        self._schema = pa.schema(Schema(node.schema))
+        self._met = DistinctRows(Schema(self._schema), Account(None, memory_limit or 0)) if node.distinct else None
+        self.error: Exception | None = None
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._rounds()
+        except Exception as error:
+            self.error = error
+            raise
+
+    def _rounds(self) -> Iterator[pa.RecordBatch]:
+        node = self._node
+        plan, repeated = node.inputs
+        for _ in range(node.rounds_max + 1):
+            working: list[pa.RecordBatch] = []
+            for batch in self._run(plan):
+                fresh = self._in_schema(batch, plan)
+                if self._met is not None:
+                    fresh = pa.record_batch(self._met.add(PyBatch.from_arrow(fresh)))
+                if fresh.num_rows > 0:
+                    working.append(fresh)
+                    yield fresh
+            if not working:
+                return
+            plan = _with_working_table(repeated, node.key, pa.Table.from_batches(working, self._schema))
+        raise ExecutionError(
+            f"RecursiveUnion (node {node.id}): more than {node.rounds_max:,} rounds of {node.key}; its recursive part "
+            "does not come to an end"
+        )
+
+    def _in_schema(self, batch: pa.RecordBatch, plan: PlanNode) -> pa.RecordBatch:
+        """The columns that the plan of a round names, by position; its sources may have widened them (SPEC D6)."""
+        if batch.schema.types == self._schema.types:
+            return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        pairs = zip(plan.schema.names, self._schema, strict=True)
+        wanted = [field.with_name(name) for name, field in pairs]
+        rows = Alignment(batch.schema, wanted, f"a round of {self._node.key}", on_schema_change="evolve").batch(batch)
+        return pa.RecordBatch.from_arrays(rows.cast(pa.schema(wanted)).columns, schema=self._schema)
 
 
 def _with_working_table(plan: PlanNode, key: str, rows: pa.Table) -> PlanNode:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.errors import ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError, SchemaChangeError
+from qcore.language.data_types import plain
 
 
 def local_path(path: Any, where: str) -> str:
@@ -42,6 +43,27 @@ def writing(path: str) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(f"cannot write {path}: {error}") from error
+
+
+def as_declared(batch: pa.RecordBatch, schema: pa.Schema, target: str) -> pa.RecordBatch:
+    """The batch under the schema of the files, whatever the layout of its columns. SchemaChangeError for a column that
+    is new or of a wider type: files that are begun cannot change (SPEC D6).
+    """
+    if batch.schema.equals(schema):
+        return batch
+    for field in batch.schema:
+        at = schema.get_field_index(field.name)
+        if at < 0:
+            raise SchemaChangeError(
+                f"column {field.name!r} is {field.type} and new: what is written to {target} has the columns "
+                f"{schema.names}; declare it at the source"
+            )
+        if plain(field.type) != plain(schema.field(at).type):
+            raise SchemaChangeError(
+                f"column {field.name!r} changed from {schema.field(at).type} to {field.type}: what is written to "
+                f"{target} has the first type; declare the wider one at the source"
+            )
+    return batch.select(schema.names).cast(schema)
 
 
 class StagingFolder:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.errors import QcoreError, SchemaChangeError
-from qcore.writing.file_sets import StagingFolder, writing
+from qcore.errors import QcoreError
+from qcore.writing.file_sets import StagingFolder, as_declared, writing
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -107,9 +107,7 @@ class PartitionFiles:
     def write(self, partition: int, page: Any) -> None:
         """Append a page to its partition's file. From any thread."""
         file = self._files[partition]
-        batch = pa.record_batch(page)
-        if not batch.schema.equals(self._schema):
-            raise SchemaChangeError(f"the files of {self._staging.target} have {self._schema}, now came {batch.schema}")
+        batch = as_declared(pa.record_batch(page), self._schema, self._staging.target)
         with file.lock, writing(self._staging.target):
             self._writer(partition).write_batch(batch)
             file.n_rows += batch.num_rows

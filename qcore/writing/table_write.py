@@ -15,9 +15,9 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from qcore.errors import PlanError, SchemaChangeError
+from qcore.errors import PlanError
 from qcore.protocols import Operator
-from qcore.writing.file_sets import StagingFolder, writing
+from qcore.writing.file_sets import StagingFolder, as_declared, writing
 
 # What a write gives: a row a file.
 WRITTEN = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
@@ -104,6 +104,7 @@ class TableWriteState:
         self._staging = StagingFolder(path)
         # For a query that is given up before all of its operators have begun.
         weakref.finalize(self, self._staging.remove)
+        self.given_up = False
 
     def open(self, name: str) -> tuple[str, ParquetRows]:
         """A file for a driver: its path for now, and what takes its rows."""
@@ -122,7 +123,8 @@ class TableWriteState:
         return [self.path]
 
     def give_up(self) -> None:
-        """The write failed, or was stopped."""
+        """The write failed, or was stopped. Drivers that are still at it give up as well when they close."""
+        self.given_up = True
         self._staging.remove()
 
 
@@ -140,12 +142,13 @@ class TableWrite(Operator):
         return WRITTEN
 
     def bind(self, schema: pa.Schema) -> None:
-        if not schema.equals(self._state.schema):
-            raise SchemaChangeError(f"the file has the columns {self._state.schema}, and now came {schema}")
+        # Refused before a row is lost in it.
+        as_declared(pa.RecordBatch.from_pylist([], schema), self._state.schema, self._state.path)
 
     def add_input(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
+        batch = as_declared(batch, self._state.schema, self._state.path)
         if self._file is None:
             self._path, self._file = self._state.open(self._name)
         with writing(self._state.path):
@@ -172,6 +175,9 @@ class TableWrite(Operator):
             finally:
                 self._file = None
                 self._state.give_up()
+        elif self._state.given_up:
+            # TableCommit was closed first, and this file came after.
+            self._state.give_up()
 
 
 class TableCommit(Operator):

@@ -89,6 +89,7 @@ cdef class PythonOperator(Operator):
     cdef Schema declared
     cdef bint evolve
     cdef Widener widener            # None until a batch is of another schema
+    cdef list earlier               # Schemas promised before the last: batches held since then may come yet
     cdef FutureWait waiting
     cdef object waited_for          # the future last waited for
     cdef bint is_waiting
@@ -106,6 +107,7 @@ cdef class PythonOperator(Operator):
         self.role = role
         self.declared = schema
         self.evolve = evolve
+        self.earlier = []
         self.report = report
         self.batch_class = record_batch_class()
         self.waiting = FutureWait()
@@ -132,6 +134,8 @@ cdef class PythonOperator(Operator):
             if not hasattr(promised, "__arrow_c_schema__"):
                 raise ExecutionError(f"output_schema() gave a {type(promised).__name__}, not a pyarrow.Schema")
             output = Schema(promised)
+            if not schema_equal(output.schema, self.output_schema):
+                self.earlier.append(Schema.wrap(self.output_schema))
             self.set_output_schema(output.schema)
         return 0
 
@@ -226,6 +230,8 @@ cdef class PythonOperator(Operator):
         if self.role == "source" and not schema_equal(batch.batch.schema, self.output_schema):
             return self.meet_schema(batch.batch)
         if not schema_equal(batch.batch.schema, self.output_schema):
+            if self.was_promised(batch.batch.schema):
+                return self.widened(batch.batch)
             declared = arrow_schema(Schema.wrap(self.output_schema))
             raise ExecutionError(
                 "gave a batch of another schema than output_schema() declares\n"
@@ -245,6 +251,21 @@ cdef class PythonOperator(Operator):
                 self.set_output_schema(wide)
         finally:
             owner_unref(<Owner*> wide)
+        return self.widened(batch)
+
+    cdef bint was_promised(self, CSchema* schema) except -1:
+        """Whether the schema was declared for an earlier input, and goes into that declared now."""
+        cdef CSchema* wide
+        cdef Schema promised
+        for promised in self.earlier:
+            if schema_equal(promised.schema, schema):
+                wide = schema_widen(self.output_schema, schema)
+                owner_unref(<Owner*> wide)
+                return wide == self.output_schema
+        return False
+
+    cdef Batch* widened(self, Batch* batch) except NULL:
+        """The batch under the output's schema."""
         if self.widener is None:
             self.widener = Widener(self.memory)
         self.widener.aim(batch.schema, self.output_schema)

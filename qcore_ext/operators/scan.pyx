@@ -92,7 +92,7 @@ cdef class TableScan(Operator):
             return self.next_split(token)
         if fault_here(FAULT_SPLIT_READ):
             raise_injected(FAULT_SPLIT_READ)
-        if self.stream.next_batch(self.account, &self.current):
+        if self.read():
             if self.widening:
                 self.widen_current()
             if self.current.n_rows > self.batch_rows:
@@ -104,6 +104,24 @@ cdef class TableScan(Operator):
             self.end_split()
         self.splits.done()
         return YIELDED
+
+    cdef int read(self) except -1 nogil:
+        """The stream's next batch into `current`; 0 at its end."""
+        cdef int found = -1
+        try:
+            found = self.stream.next_batch(self.account, &self.current)
+        finally:
+            if found < 0:
+                self.raise_error_of_source()
+        return found
+
+    cdef int raise_error_of_source(self) except -1 nogil:
+        """What the source keeps as its `error`: a stream can only say the text of what it failed with."""
+        with gil:
+            error = getattr(self.source, "error", None)
+            if isinstance(error, Exception):
+                raise error
+        return 0
 
     cdef int next_piece(self, Batch** out) except -1 nogil:
         cdef int64_t n = min(self.batch_rows, self.current.n_rows - self.offset)

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
-from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.atomic cimport qc_add, qc_load
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport struct_free, struct_new
 from qcore_ext.ground.wait_token cimport (
@@ -139,7 +139,7 @@ cdef class BatchSpool:
         end = position
         if self.drivers_of[reader] == 0:
             # Batches pushed from now on are not for this reader.
-            self.n_reading -= 1
+            qc_add(&self.n_reading, -1)
             end = self.n_batches
         mutex_unlock(&self.mutex)
         # Never dropped under the lock.

@@ -5,7 +5,7 @@ from libc.stdlib cimport free, realloc
 
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
-from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.atomic cimport qc_add, qc_load
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport wall_nanos
@@ -49,7 +49,7 @@ cdef void let_go(OutputBuffer buffer, Page* page, Page** dropped) noexcept nogil
     """One partition holds the page no more."""
     page.n_holders -= 1
     if page.n_holders == 0:
-        buffer.bytes_held -= page.n_bytes
+        qc_add(&buffer.bytes_held, -page.n_bytes)
         page.next_dropped = dropped[0]
         dropped[0] = page
 
@@ -147,12 +147,12 @@ cdef class OutputBuffer:
         mutex_lock(&self.mutex)
         try:
             # Counted first: a holder that goes takes it off again.
-            self.bytes_held += n_bytes
+            qc_add(&self.bytes_held, n_bytes)
             self.put_locked(partition, page)
         finally:
             held = page.n_holders > 0
             if not held:
-                self.bytes_held -= n_bytes
+                qc_add(&self.bytes_held, -n_bytes)
             mutex_unlock(&self.mutex)
             if not held:
                 free_pages(page)
@@ -417,7 +417,7 @@ cdef class OutputBuffer:
             mutex_lock(&self.mutex)
             if not of.is_gone:
                 of.is_gone = True
-                self.n_wanting -= 1
+                qc_add(&self.n_wanting, -1)
                 self.drop_pages(of, of.n_pages, &dropped)
                 if self.n_wanting == 0:
                     self.drop_pages(shared, shared.n_pages, &dropped)

@@ -12,13 +12,16 @@ from operator_plans import CASES, LEFT, RIGHT
 from qcore import PlanBuilder, col
 from qcore.config import Settings
 from qcore.execution.explain import explain_plan
-from qcore.language.plan import PlanNode, Scan
+from qcore.language.plan import PlanNode
 from qcore.lowering.pipelines import Lowered, Lowering
 from qcore_ext.ground.status import PlanError
 
 
 def lowered(plan: PlanNode, drivers: int) -> Lowered:
-    return Lowering(Settings.make(drivers), lambda scan, split: split).finish(plan)
+    def opened(*of: Any) -> Any:
+        return of[-1]
+
+    return Lowering(Settings.make(drivers), opened, open_recursion=opened).finish(plan)
 
 
 def scan(name: str, schema: pa.Schema = LEFT) -> PlanBuilder:
@@ -94,11 +97,9 @@ def test_v4_every_driver_has_instances_of_its_own(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_g7_every_node_and_operator_explains_itself(name: str) -> None:
     """G7: one line a node with its kind and id, before it runs and after; each operator by class and node in stats."""
-    plan = CASES[name].build(scan("l"), PlanBuilder({"r": RIGHT}).scan("r")).build()
+    left, right = LEFT.empty_table(), RIGHT.empty_table()
+    plan = CASES[name].build(PlanBuilder().scan("l", source=left), PlanBuilder().scan("r", source=right)).build()
     task = qcore.Task(plan, drivers=2)
-    for node in plan.walk():
-        if isinstance(node, Scan):
-            task.no_more_splits(node.id)
     list(task.batches())
     nodes = list(plan.walk())
     for text in (explain_plan(plan), explain_plan(plan, stats=task.stats())):

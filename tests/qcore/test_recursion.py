@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 import pyarrow as pa
 import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.language.plan import RecursiveUnion, WorkingTable
+from qcore.language.plan import RecursiveUnion, UserOperator, WorkingTable
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
@@ -122,3 +124,61 @@ def test_distinct_rows() -> None:
         fresh = pa.record_batch(met.add(PyBatch.from_arrow(batch)))
         seen += map(repr, zip(*(column.to_pylist() for column in fresh.columns), strict=True))
     assert seen == list(dict.fromkeys(map(repr, rows)))
+
+
+class Failing(qcore.StatelessOperator):
+    """Fails in the third round."""
+
+    def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if 3 in batch.column("n").to_pylist():
+            raise OSError("the disk is gone")
+        return batch
+
+
+class Widening(qcore.SourceOperator):
+    """Declares int32 and gives int64 too, and a column more."""
+
+    partitions = 1
+
+    def output_schema(self, schema: None) -> pa.Schema:
+        return pa.schema({"n": pa.int32()})
+
+    def init_local_state(self, cx: Any, shared: Any) -> Any:
+        parts = [{"n": pa.array([1], pa.int32())}, {"n": pa.array([2], self.second), "more": ["x"]}]
+        return map(pa.record_batch, parts)
+
+    def __init__(self, second: pa.DataType) -> None:
+        self.second = second
+
+    def poll_pull(self, cx: Any, local: Any, shared: Any, partition: int) -> qcore.PollPull:
+        batch = next(local, None)
+        return qcore.PollPull.EXHAUSTED if batch is None else qcore.PollPull.batch(batch)
+
+
+def looped(first: qcore.PlanBuilder, again: qcore.PlanBuilder | None = None) -> RecursiveUnion:
+    """`first`, then, without end but for the rows met before, `again` or its own rows."""
+    node = first.build()
+    working = WorkingTable("working", node.schema, "r")
+    repeated = working if again is None else UserOperator("failing", node.schema, working, Failing())
+    return RecursiveUnion("loop", node.schema, "r", (node, repeated), distinct=True)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_d9_a_round_s_error_names_the_operator_that_failed(threads: int) -> None:
+    """D9: as it was, with its cause, named once; not as the text of the stream that brings the rows."""
+    first = qcore.PlanBuilder().values(pa.table({"n": [3]}), id="first")
+    with pytest.raises(qcore.ExecutionError, match=r"^Failing \(node failing\) failed: OSError: the disk") as caught:
+        qcore.Session(threads=threads).execute(looped(first, first)).to_arrow()
+    assert isinstance(caught.value.__cause__, OSError)
+    assert (caught.value.operator, caught.value.node_id) == ("Failing", "failing")
+
+
+def test_d6_schemas_that_change_in_the_rounds() -> None:
+    """D6: columns added are not the recursion's; a wider type is refused, by name and with both types."""
+    narrow = qcore.PlanBuilder().source(Widening(pa.int16()), on_schema_change="evolve")
+    rows = qcore.Session(threads=1).execute(looped(narrow)).to_arrow()
+    assert_same_rows(rows, pa.table({"n": pa.array([1, 2], pa.int32())}), check_names=True)
+    wide = qcore.PlanBuilder().source(Widening(pa.int64()), on_schema_change="evolve")
+    match = r"^TableScan \(node loop\) .*column 'n' of a round of r is int64, .* declares int32"
+    with pytest.raises(qcore.SchemaChangeError, match=match):
+        qcore.Session(threads=1).execute(looped(wide)).to_arrow()

@@ -313,6 +313,28 @@ def test_a_promise_of_an_operator_holds_for_each_input() -> None:
         list(qcore.Task(changing(FIRST).operator(Lying).build(), drivers=1).batches(timeout=30))
 
 
+def test_d6_an_operator_that_holds_batches_of_an_earlier_schema() -> None:
+    """D6, H3: what it took before its input widened comes out later, under the wider schema."""
+
+    class Holding(qcore.Operator):
+        def __init__(self) -> None:
+            self.held: list[pa.RecordBatch] = []
+
+        def add_input(self, batch: pa.RecordBatch) -> None:
+            self.held.append(batch)
+
+        def get_output(self) -> pa.RecordBatch | None:
+            return self.held.pop(0) if self.finish_called and self.held else None
+
+        def is_finishing(self) -> bool:
+            return self.finish_called and not self.held
+
+    batches = list(qcore.Task(changing(FIRST, SECOND).operator(Holding).build(), drivers=1).batches(timeout=30))
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert rows == [row | {"b": None} for row in FIRST.to_pylist()] + [{"a": 2**40, "s": "z", "b": True}]
+    assert {batch.schema.field("a").type for batch in batches} == {pa.int64()}
+
+
 def test_the_single_row_is_widened() -> None:
     """D6: the row is held when its schema changes; a row of nulls is of the last schema."""
     from qcore.language.plan import EnforceSingleRow

@@ -13,6 +13,7 @@ import pytest
 import qcore
 from oracle import assert_same_rows
 from qcore import PlanBuilder, col
+from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
 from random_tables import ALL_TYPES, plain, random_table
 
 TABLE = random_table(3, 30_000, {"k": pa.int64(), "s": pa.string(), "d": pa.decimal128(12, 2)}, n_distinct={"k": 50})
@@ -137,6 +138,42 @@ def test_a_query_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     task = qcore.Task(PlanBuilder().source(Endless()).write_parquet(tmp_path / "out").build(), drivers=1)
     with pytest.raises(qcore.Cancelled):
         list(task.batches())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_comes_after_the_write_was_given_up(tmp_path: Path) -> None:
+    """D9: of a query that is stopped, the commit may be closed while a driver still finishes its file."""
+    state = TableWriteState(str(tmp_path / "out"), pa.schema({"k": pa.int64()}), False, "none", 1)
+    writer, commit = TableWrite(state, 0), TableCommit(state)
+    commit.close()
+    writer.add_input(pa.record_batch({"k": [1, 2]}))
+    writer.finish()
+    writer.close()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"k": pa.array([1], pa.int16()), "more": ["x"]}, r"column 'more' is string and new: .*'k'"),
+    ({"k": pa.array([1.5])}, "column 'k' changed from int16 to double"),
+])  # fmt: skip
+def test_a_schema_that_changes_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """D6: a file that is begun has its columns; both types are named, and nothing is left. Layouts may change."""
+
+    class Changing(qcore.BatchIterator):
+        def __init__(self) -> None:
+            parts = [{"k": pa.array([1], pa.int16())}, {"k": pa.array([2], pa.int8())}, change]
+            self.left = map(pa.record_batch, parts)
+
+        def next(self) -> qcore.IterOutcome:
+            self.batch = next(self.left, None)
+            return qcore.IterOutcome.NONE if self.batch is None else qcore.IterOutcome.OK_NEW_SCHEMA
+
+    rows = PlanBuilder().source(Changing, pa.schema({"k": pa.int16()}), on_schema_change="evolve")
+    with pytest.raises(qcore.SchemaChangeError, match=rf"^TableWrite \(node \d\).*{message}"):
+        run(rows.write_parquet(tmp_path / "out"))
+    rows = PlanBuilder().source(Changing, pa.schema({"k": pa.int16()}), on_schema_change="evolve")
+    with pytest.raises(qcore.SchemaChangeError, match=rf"^PartitionedOutput \(node \d\).*{message}"):
+        list(qcore.Task(rows.partitioned_output(path=tmp_path / "parts").build(), drivers=1).batches(timeout=60))
     assert os.listdir(tmp_path) == []
 
 

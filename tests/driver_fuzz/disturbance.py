@@ -1,0 +1,126 @@
+"""Random operators put between those of a lowered plan, and what is checked of their calls."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import qcore
+from driver_fuzz.scenario import Scenario
+from driver_fuzz.user_operators import Injected
+from qcore.lowering.pipelines import Lowered, Lowering
+from qcore_ext.random_operator import Bell, RandomOperator
+
+
+@dataclass
+class Disturbance:
+    """What the random operators of one run share."""
+
+    scenario: Scenario
+    injected: Injected
+    bell: Bell = field(default_factory=Bell)
+    log: list[Any] = field(default_factory=list)
+    task: qcore.Task | None = None
+    on_cancel: threading.Event = field(default_factory=threading.Event)
+    lowerings: Iterator[int] = field(default_factory=itertools.count)
+
+    def at_step(self, is_chosen: bool) -> dict[int, Any]:
+        """What a random operator does, and when."""
+        if not is_chosen:
+            return {}
+        fault = self.scenario.fault
+        if fault == "error":
+            return {self.scenario.step: self.injected}
+        if fault == "early finish":
+            return {self.scenario.step: None}
+        if fault == "cancel":
+            return {self.scenario.step: self.cancel}
+        return {}
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+        self.on_cancel.set()
+
+    def place(self, lowered: Lowered) -> None:
+        """Put random operators between the engine's; each round of a recursion is lowered by itself."""
+        lowering = next(self.lowerings)
+        rng = random.Random(f"{self.scenario.seed}, {lowering}")
+        places = [
+            (number, position)
+            for number, pipeline in enumerate(lowered.pipelines)
+            for position in range(1, len(pipeline.steps))
+        ]
+        chosen = [place for place in places if rng.random() < self.scenario.share]
+        if self.scenario.fault in ("error", "early finish", "cancel") and not chosen:
+            chosen = [rng.choice(places)]
+        faulty = rng.choice(chosen) if chosen else None
+        memory = lowered.memory
+        for number, position in sorted(chosen, reverse=True):
+            pipeline = lowered.pipelines[number]
+            faulty_driver = rng.randrange(pipeline.drivers) if (number, position) == faulty else -1
+            seed = rng.getrandbits(32)
+
+            def make(driver: int, at: Any = (number, position, faulty_driver, seed)) -> RandomOperator:
+                number, position, faulty_driver, seed = at
+                return RandomOperator(
+                    (lowering, number, driver, position),
+                    memory,
+                    random.Random(seed + driver),
+                    self.bell,
+                    self.log,
+                    self.at_step(driver == faulty_driver),
+                )
+
+            pipeline.steps.insert(position, make)
+            pipeline.node_ids.insert(position, "random")
+
+
+def lowering_with(disturbance: Disturbance) -> type[Lowering]:
+    """Lowers plans as ever, and disturbs what comes of it."""
+
+    class RandomLowering(Lowering):
+        def finish(self, root: Any) -> Lowered:
+            lowered = super().finish(root)
+            disturbance.place(lowered)
+            return lowered
+
+    return RandomLowering
+
+
+@contextlib.contextmanager
+def ringing(bell: Bell, rng: random.Random) -> Iterator[None]:
+    """Another thread rings the bell all the while."""
+    stopped = threading.Event()
+
+    def ring() -> None:
+        while not stopped.wait(rng.random() * 0.001):
+            bell.ring()
+
+    thread = threading.Thread(target=ring)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def check_log(log: list[Any]) -> None:
+    """Calls in order, each operator closed once, and those of a driver from the root to the leaf."""
+    known = {"open", "finish", "abandon", "close"}
+    assert not [entry for entry in log if entry[1] not in known], log
+    counts = Counter(log)
+    assert not counts or max(counts.values()) == 1, counts.most_common(3)
+    places = {place for place, _ in log}
+    assert {place for place, call in log if call == "close"} == places
+    closes = [place for place, call in log if call == "close"]
+    for chain in {place[:-1] for place in places}:
+        positions = [place[-1] for place in closes if place[:-1] == chain]
+        assert positions == sorted(positions, reverse=True), (chain, positions)

@@ -1,0 +1,160 @@
+"""What a plan may refuse of schemas that change below it: the table in docs/ARCHITECTURE.md, node by node (SPEC D6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from driver_fuzz.epochs import ADDED
+from qcore.language import plan as p
+from qcore.language.expression import Alias, Call, Cast, Column, Expr, In, children, column_names
+
+AGGREGATES = frozenset({"sum", "avg", "min", "max", "count"})
+# Calls that mean the same for a value of any type that holds it.
+EXACT_CALLS = frozenset({
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from",
+    "is_null", "is_not_null", "and", "or", "not",
+})  # fmt: skip
+# Aggregation's keys and arguments may be computed by a projection of its own.
+GROUPING = {"HashAggregation", "GroupingSets", "Project"}
+Changes = dict[str, str]
+
+
+class Refusals:
+    """Follows the changes through a plan: which columns of a node's rows may change, and who may refuse that."""
+
+    def __init__(self, plan: p.PlanNode) -> None:
+        self.plan = plan
+        self.found: set[str] = set()
+        self.shared = {node.id: node for node in plan.walk() if isinstance(node, p.Shared)}
+
+    def operators(self) -> set[str]:
+        """Classes of the operators that may refuse what comes."""
+        self.changes(self.plan)
+        return self.found
+
+    def refuse(self, names: Iterable[str], changes: Changes, operators: set[str], kinds: set[str]) -> None:
+        if any(changes.get(name) in kinds for name in names):
+            self.found |= operators
+
+    def compute(self, expr: Expr, changes: Changes, operator: str) -> None:
+        """What an expression over changed columns comes to: wider types may mean something else, but to comparisons."""
+        if isinstance(expr, Column):
+            return
+        if isinstance(expr, (Alias, In)) or (isinstance(expr, Call) and expr.function in EXACT_CALLS):
+            for child in children(expr):
+                self.compute(child, changes, operator)
+        else:
+            self.refuse(column_names(expr), changes, {operator}, {"wider"})
+
+    def changes(self, node: p.PlanNode) -> Changes:
+        """By output column."""
+        below = [self.changes(child) for child in node.children]
+        method = getattr(self, f"of_{type(node).__name__}", None)
+        changes: Changes = method(node, *below) if method is not None else dict(below[0]) if below else {}
+        return {name: changes[name] for name in node.schema.names if name in changes}
+
+    def of_UserSource(self, node: p.UserSource) -> Changes:  # noqa: N802 - named for the node
+        epochs = getattr(node.factory, "epochs", None)
+        if epochs is None:
+            return {}
+        if epochs.in_conflict:
+            self.found |= {"ChangingSource", "IteratingSource", "PushingSource"}
+        return dict(epochs.changed())
+
+    def of_Filter(self, node: p.Filter, changes: Changes) -> Changes:  # noqa: N802
+        self.compute(node.predicate, changes, "Filter")
+        return changes
+
+    def of_Project(self, node: p.Project, changes: Changes) -> Changes:  # noqa: N802
+        made = {}
+        for name, expr in zip(node.schema.names, node.expressions, strict=True):
+            self.compute(expr, changes, "Project")
+            kinds = {changes[column] for column in column_names(expr) if column in changes}
+            fixed = isinstance(expr, Cast) or pa.types.is_boolean(node.schema.field(name).type)
+            if kinds and not fixed:
+                made[name] = max(kinds)
+        return made
+
+    def of_Aggregate(self, node: p.Aggregate, changes: Changes) -> Changes:  # noqa: N802
+        used = [expr for _, expr in node.keys]
+        for call in node.aggregates:
+            used += [*call.arguments, *([] if call.filter is None else [call.filter])]
+        names = set().union(*map(column_names, used)) if used else set()
+        self.refuse(names, changes, GROUPING, {"integer", "wider", "from null"})
+        return {}
+
+    def of_Window(self, node: p.Window, changes: Changes) -> Changes:  # noqa: N802
+        made = dict(changes)
+        self.refuse(node.partition_by, changes, {"LocalPartition"}, {"wider"})
+        for call in node.calls:
+            if call.argument is None:
+                continue
+            if call.function in AGGREGATES:
+                self.refuse([call.argument], changes, {"Window"}, {"integer", "wider", "from null"})
+            elif call.argument in changes:
+                made[call.name] = changes[call.argument]
+        return made
+
+    def of_HashJoin(self, node: p.HashJoin, left: Changes, right: Changes) -> Changes:  # noqa: N802
+        for a, b in zip(node.left_keys, node.right_keys, strict=True):
+            # Where one side's type is known, a null is of that type.
+            is_open = all(pa.types.is_null(of.schema.field(key).type) for of, key in ((node.left, a), (node.right, b)))
+            kinds = {"integer", "wider"} | ({"from null"} if is_open else set())
+            self.refuse([a], left, {"HashProbe", "HashBuild"}, kinds)
+            self.refuse([b], right, {"HashProbe", "HashBuild"}, kinds)
+        return self.joined(node, left, right, "HashProbe")
+
+    def of_NestedLoopJoin(self, node: p.NestedLoopJoin, left: Changes, right: Changes) -> Changes:  # noqa: N802
+        return self.joined(node, left, right, "NestedLoopJoin")
+
+    def joined(self, node: Any, left: Changes, right: Changes, operator: str) -> Changes:
+        both = left | right
+        if node.condition is not None:
+            self.compute(node.condition, both, operator)
+        return both
+
+    def of_LocalPartition(self, node: p.LocalPartition, changes: Changes) -> Changes:  # noqa: N802
+        self.refuse(node.keys, changes, {"LocalPartition"}, {"wider"})
+        return changes
+
+    def of_PartitionedOutput(self, node: p.PartitionedOutput, changes: Changes) -> Changes:  # noqa: N802
+        self.refuse(node.keys, changes, {"PartitionedOutput"}, {"wider"})
+        if node.path is not None:
+            self.found |= self.of_files("PartitionedOutput")
+        return {}
+
+    def of_TableWrite(self, node: p.TableWrite, changes: Changes) -> Changes:  # noqa: N802
+        self.found |= self.of_files("TableWrite")
+        return {}
+
+    def of_files(self, operator: str) -> set[str]:
+        """Files have the columns that were declared: whatever a source adds may be refused."""
+        sources = [node.factory for node in self.plan.walk() if isinstance(node, p.UserSource)]
+        changing = [factory.epochs for factory in sources if hasattr(factory, "epochs")]
+        return {operator} if any(epochs.changed() or ADDED in epochs.widest for epochs in changing) else set()
+
+    def of_UnionAll(self, node: p.UnionAll, *inputs: Changes) -> Changes:  # noqa: N802
+        made: Changes = {}
+        for child, changes in zip(node.inputs, inputs, strict=True):
+            for name, own in zip(node.schema.names, child.schema.names, strict=True):
+                if own in changes:
+                    made[name] = max(made.get(name, ""), changes[own])
+        return made
+
+    def of_RecursiveUnion(self, node: p.RecursiveUnion, *inputs: Changes) -> Changes:  # noqa: N802
+        if any(inputs):
+            self.found.add("TableScan")
+        return {}
+
+    def of_SharedRead(self, node: p.SharedRead) -> Changes:  # noqa: N802
+        changes = self.changes(self.shared[node.of].child)
+        pairs = zip(node.columns, node.schema.names, strict=True)
+        return {name: changes[of] for of, name in pairs if of in changes}
+
+
+def refusers(plan: p.PlanNode) -> set[str]:
+    """Classes of the operators that may end the query with a SchemaChangeError."""
+    return Refusals(plan).operators()
