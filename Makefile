@@ -91,14 +91,16 @@ tsan:  ## Run the stress tests under ThreadSanitizer (ARGS=tests/… for others)
 # The run-time library has to be loaded before Python, and needs addresses that are not random. Reports go to files, as
 # pytest keeps what a test prints. Its look for deadlocks bears 64 locks a thread; a fork takes more, of Arrow's allocator.
 RACES := build/thread-sanitizer/races
+LIBTSAN := $${CC:-cc} -print-file-name=libtsan.so
 STRESS := $(addprefix tests/,$(addprefix ext/execution/test_,contract_check.py scheduler.py task.py) ext/structures \
 	$(addprefix ext/operators/test_,join_barriers.py local_partition.py partitioned_output.py) \
 	$(addprefix qcore/test_,early_finish.py no_locks.py partitioned_output.py polled.py recursion.py task.py traps.py \
 	user_operators.py) test_driver_fuzz.py)
 
 tsan-tests: $(INSTALLED)
+	@[ -e "$$($(LIBTSAN))" ] || { echo "make tsan needs gcc's libtsan: apt-get install build-essential" >&2; exit 1; }
 	@rm -rf $(RACES) && mkdir -p $(RACES)
-	QCORE_TEST_INSTALLED=1 setarch $$(uname -m) -R env LD_PRELOAD="$$($${CC:-cc} -print-file-name=libtsan.so)" \
+	QCORE_TEST_INSTALLED=1 setarch $$(uname -m) -R env LD_PRELOAD="$$($(LIBTSAN))" \
 		TSAN_OPTIONS="suppressions=$(abspath tests/tsan_suppressions.txt) log_path=$(abspath $(RACES))/of exitcode=66 die_after_fork=0 detect_deadlocks=0" \
 		$(BIN)/pytest -q $(or $(ARGS),$(STRESS)) || { status=$$?; cat $(RACES)/of.* >&2 || true; exit $$status; }
 
