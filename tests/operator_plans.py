@@ -313,7 +313,9 @@ CASES = {
     "recursion with an aggregate above": Case(
         lambda one, two: recursion(
             one.project({"n": col("a")}).local_partition(),
-            lambda working: working.filter(col("n") < 40).project({"n": like("n", working, col("n") + lit(7))}).order_by(["n"]),
+            lambda working: (
+                working.filter(col("n") < 40).project({"n": like("n", working, col("n") + lit(7))}).order_by(["n"])
+            ),
             distinct=False,
         ).aggregate(["n"], {"x": ("count",)}),
         "with recursive again(n) as (select a from l union all select n + 7 from again where n < 40) "

@@ -86,10 +86,10 @@ def epochs_of(table: pa.Table, kind: str, rng: random.Random) -> Epochs:
         batches,
         pa.concat_tables([empty, *columns]),
     )
-    if kind == "conflict" and not all(is_text(type_) or pa.types.is_null(type_) for type_ in base.types):
-        # A null may become anything.
-        name = rng.choice([field.name for field in base if not is_text(field.type) and not pa.types.is_null(field.type)])
-        wrong = pa.schema([(name, pa.string())])
+    # A null may become anything.
+    numbers = [field.name for field in base if not is_text(field.type) and not pa.types.is_null(field.type)]
+    if kind == "conflict" and numbers:
+        wrong = pa.schema([(rng.choice(numbers), pa.string())])
         made.batches.insert(rng.randint(0, len(batches)), pa.record_batch([pa.array(["one"])], wrong))
         made.in_conflict = True
     return made
