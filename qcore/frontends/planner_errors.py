@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS
+from qcore.language.functions import is_aggregate, scalar_functions
 from qcore.language.schema import unknown
+from qcore.language.window_plan import is_window_function
 from qcore_ext.ground.status import PlanError
 
 _PREFIXES = re.compile(
@@ -19,6 +23,13 @@ _NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
 _NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
 _NOT_SUBSTRAIT = re.compile(r'NotImplemented\("(.*)', re.DOTALL)
 _STATEMENT = re.compile(r"(?:DDL|DML|Statement) not supported: ([\w ]+)")
+_AMBIGUOUS = re.compile(r"Ambiguous reference to unqualified field \"?([^\s\"]+)")
+_NO_FUNCTION = re.compile(r"Invalid function '([^']+)'")
+_NO_OPERATOR = re.compile(r"Cannot coerce arithmetic expression (.+?) to valid types")
+_NO_SIGNATURE = re.compile(r"Function '(\w+)' (?:failed to match any signature|requires|expects)")
+_REQUIRES = re.compile(r"requires (\w+)")
+_RECEIVED = re.compile(r"but received \w+ \(DataType: (.+?)\)\.")
+_COUNTS = re.compile(r"expects (\d+) arguments but received (\d+)")
 _PLAN_TYPE = re.compile(r"Unsupported plan type: (\w+)")
 
 
@@ -35,17 +46,57 @@ def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
         if name in columns:
             return PlanError(f"column {missing.group(1)!r} cannot be used at that place in the query")
         return unknown("column", name, columns, "the query")
+    ambiguous = _AMBIGUOUS.search(text)
+    if ambiguous:
+        holders = [table for table, schema in tables.items() if ambiguous.group(1) in schema.names]
+        hint = f", as in {holders[0]}.{ambiguous.group(1)}" if holders else ""
+        return PlanError(f"column {ambiguous.group(1)!r} is in more than one table of the query; say in which{hint}")
+    call = _of_a_call(text)
+    if call is not None:
+        return call
     statement = _STATEMENT.search(text)
     if statement:
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", statement.group(1).replace("Memory", "")).upper()
-        return PlanError(
-            f"{words} is not supported: qcore runs queries. COPY (…) TO 'file.parquet' writes one, Session.register() "
-            "makes a table of a file, of Arrow data or of a result"
-        )
+        return no_statement(words)
     unsupported = _NOT_SUBSTRAIT.match(text)
     if unsupported:
         return PlanError(_unsupported(unsupported.group(1)))
     return PlanError(f"the query cannot be planned: {cleaned(text)}")
+
+
+def no_statement(words: str) -> PlanError:
+    """That a statement of this kind does not run."""
+    return PlanError(
+        f"{words} is not supported: qcore runs queries. COPY (…) TO 'file.parquet' writes one, Session.register() "
+        "makes a table of a file, of Arrow data or of a result"
+    )
+
+
+def _of_a_call(text: str) -> PlanError | None:
+    """What is wrong with a function's name or arguments, or with an operator's."""
+    invalid = _NO_FUNCTION.search(text)
+    if invalid:
+        name = invalid.group(1)
+        if is_window_function(name) and not is_aggregate(name):
+            return PlanError(f"{name} is a window function; write {name}(…) OVER (…)")
+        names = [*scalar_functions(), *(known for known, _ in DIALECT_FUNCTIONS)]
+        close = dict.fromkeys(difflib.get_close_matches(name.lower(), names))
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "docs/FUNCTIONS.md lists what there is"
+        return PlanError(f"unknown function {name!r} in the query; {hint}")
+    operator = _NO_OPERATOR.search(text)
+    if operator:
+        return PlanError(f"{operator.group(1)} is not defined; cast one side to a type that goes with the other")
+    wrong = _NO_SIGNATURE.search(text)
+    if wrong is None:
+        return None
+    wanted = dict.fromkeys(_REQUIRES.findall(text))
+    given = dict.fromkeys(_RECEIVED.findall(text))
+    counts = _COUNTS.search(text)
+    if not wanted and counts:
+        return PlanError(f"{wrong.group(1)}() takes {counts.group(1)} arguments, not {counts.group(2)}")
+    if not wanted or not given:
+        return None
+    return PlanError(f"{wrong.group(1)}() takes {' or '.join(wanted)}, not {' or '.join(given)}; cast the argument")
 
 
 def _unsupported(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.correlated_names import confused_columns, repeated_condition
-from qcore.frontends.planner_errors import cleaned, plan_error
+from qcore.frontends.planner_errors import cleaned, no_statement, plan_error
 from qcore.frontends.planner_rules import rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
 from qcore.frontends.planner_types import planner_schema
@@ -55,6 +55,8 @@ SETTINGS = {
 CONTEXTS_MAX = 16
 # What DataFusion says of a rule of its optimizer that fails.
 _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")
+# … for a reason that is the query's,
+_NEGATIVE = "must be >"
 # … and one that takes IN (subquery) for never unknown.
 SIMPLIFY = "simplify_expressions"
 LEFT_ANTI, LEFT_MARK = 6, 11
@@ -271,7 +273,7 @@ def _optimized(
             return context, frame, frame.optimized_logical_plan()
         except Exception as error:
             failed = _FAILED_RULE.search(str(error))
-            if failed is None or failed.group(1) in without:
+            if failed is None or failed.group(1) in without or _NEGATIVE in str(error):
                 raise plan_error(error, tables) from None
             without = (*without, failed.group(1))
         context, frame = _resolved(text, tables, dialect, without)
@@ -427,6 +429,8 @@ def _options() -> Any:
 # --- what DataFusion would get wrong ---
 
 _STRING_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+# Checked by the planner before it is refused, with errors that mislead.
+_CHANGING = re.compile(r"\s*(insert|update|delete|merge|truncate)\b", re.IGNORECASE)
 _MISREAD = {
     # Parsed, then ignored.
     re.compile(r"\btablesample\b", re.IGNORECASE): "TABLESAMPLE is",
@@ -435,6 +439,9 @@ _MISREAD = {
 
 def _refuse_misread(text: str) -> None:
     bare = _STRING_OR_COMMENT.sub(" ", text)
+    changing = _CHANGING.match(bare)
+    if changing:
+        raise no_statement(changing.group(1).upper())
     for pattern, construct in _MISREAD.items():
         if pattern.search(bare):
             raise PlanError(f"{construct} not supported yet")

@@ -191,7 +191,7 @@ ERRORS = {
     "select unnest([1, 2])": "literal of the Substrait type list",
     "drop table t": "DROP TABLE is not supported",
     "create table x as select 1": "CREATE TABLE is not supported",
-    "insert into t select * from t": "INSERT INTO is not supported",
+    "insert into t select * from t": "INSERT is not supported",
     "select 1; select 2": "cannot be planned",
     "": "cannot be planned",
 }
