@@ -172,7 +172,7 @@ def test_a_fault_names_class_and_node(fault: str, drivers: int) -> None:
         builder = builder.project({"a": qcore.col("a")}) if "columns" not in fault else builder
     task = qcore.Task(builder.build(), drivers=drivers)
     with pytest.raises(qcore.ExecutionError, match=rf"Broken \(node culprit\)[\s\S]*{message}") as raised:
-        list(task.batches(timeout=5))
+        list(task.batches(timeout=50))
     assert (raised.value.operator, raised.value.node_id) == ("Broken", "culprit")
     assert task.state == "failed"
     assert str(raised.value).count("node culprit") == 1
@@ -212,7 +212,7 @@ def test_other_queries_live_on() -> None:
     living.start()
     for build, message in FAULTS.values():
         with pytest.raises(qcore.ExecutionError, match=message):
-            list(qcore.Task(build().build(), drivers=2).batches(timeout=5))
+            list(qcore.Task(build().build(), drivers=2).batches(timeout=50))
     assert living.state == "running"
     go_on.set()
     assert [row["n"] for batch in living.batches() for row in batch.to_pylist()] == [sum(given)]

@@ -114,8 +114,8 @@ def test_stopping_early_cancels_the_job(spark: Any, exchange_dir: Path) -> None:
     first = next(splits)
     started = time.monotonic()
     splits.close()  # type: ignore[attr-defined]
-    assert time.monotonic() - started < 8
-    deadline = time.monotonic() + 5
+    assert time.monotonic() - started < 40, "the job's 78 s of sleeping partitions are not waited for"
+    deadline = time.monotonic() + 60
     while spark.sparkContext.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []

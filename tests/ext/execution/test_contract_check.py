@@ -34,7 +34,7 @@ class OnCall:
 def run(*operators: FakeOperator) -> Task:
     task = Task([[list(operators)]])
     try:
-        task.run_on_caller(timeout=5)
+        task.run_on_caller(timeout=50)
     finally:
         task.cancel()
         task.settle()
@@ -96,7 +96,7 @@ def test_an_end_calls_nobody(end: str) -> None:
     last = FakeOperator("sink", [NEEDS_INPUT, FINISHED])
     task = Task([[[first, middle, last]]])
     with broken("middle", "its end called get_output of source"):
-        task.run_on_caller(timeout=5)
+        task.run_on_caller(timeout=50)
     assert "was called by middle as it ended" in str(refused[0])
 
 
@@ -105,9 +105,9 @@ def test_a_call_after_the_end(fails: bool) -> None:
     task = Task([[[source(*[ValueError("broken on purpose")] * fails), sink()]]])
     if fails:
         with pytest.raises(ExecutionError, match="broken on purpose"):
-            task.run_on_caller(timeout=5)
+            task.run_on_caller(timeout=50)
     else:
-        task.run_on_caller(timeout=5)
+        task.run_on_caller(timeout=50)
     for at, name in enumerate(["source", "sink"]):
         with broken(name, "get_output was called after close"):
             poll(task.pipelines[0].drivers[0], at)
@@ -127,7 +127,7 @@ def test_a_call_at_the_wrong_time(call: str, asked: int, when: str) -> None:
             told.append(str(error))
 
     task = Task([[[source(OUTPUT), sink(log=OnCall(call, meddle))]]])
-    task.run_on_caller(timeout=5)
+    task.run_on_caller(timeout=50)
     assert when in told[0]
 
 
@@ -142,7 +142,7 @@ def test_asking_upstream_when_no_input_is_needed() -> None:
 
     # As it is opened the sink has not yet said that it needs input.
     task = Task([[[source(OUTPUT), sink(log=OnCall("open", meddle))]]])
-    task.run_on_caller(timeout=5)
+    task.run_on_caller(timeout=50)
     assert "source (node source-node)" in told[0]
     assert "while the operator below needed no input" in told[0]
 

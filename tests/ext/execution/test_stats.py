@@ -178,7 +178,7 @@ def test_v14_drivers_are_told_apart_and_summed() -> None:
     """V14: per operator and driver."""
     drivers = [chain([], [OUTPUT] * n) for n in (1, 4)]
     task = Task([drivers])
-    task.run_on_caller(timeout=5)
+    task.run_on_caller(timeout=50)
     (pipeline,) = task.stats()["pipelines"]
     for operator in pipeline["operators"][1:]:
         assert [part["input_rows"] for part in operator["drivers"]] == [3, 12]
