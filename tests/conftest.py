@@ -30,7 +30,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTED), os.environ
 os.environ["PYTHONSAFEPATH"] = "1"
 
 # How long the last worker may take to drop what it holds, once a query is over.
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 20.0
 
 
 def spark_obstacle() -> str | None:

@@ -16,7 +16,7 @@ import pytest
 import qcore
 from qcore import Blocked, IterOutcome, PlanBuilder, PollPull, PollPush
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 TABLE = pa.table({"a": pa.array(range(3000), pa.int64())})
 GOOD = pa.record_batch({"a": pa.array([1, 2], pa.int64())})

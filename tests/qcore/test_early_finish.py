@@ -11,7 +11,7 @@ import pytest
 import qcore
 from qcore import PlanBuilder, PollPull, col
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 DRIVERS = [1, 2, 3, 8]
 SMALL = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array([i % 3 for i in range(100)], pa.int64())})
 

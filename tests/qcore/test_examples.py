@@ -14,7 +14,7 @@ from types import ModuleType
 import pyarrow as pa
 import pytest
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 

@@ -17,7 +17,7 @@ from operator_plans import CASES, LEFT, RIGHT, Doubled, random_rows
 from polling import run_polled
 from qcore import FileSplit, NativeOperator, PlanBuilder, PollPull, PollPush, col
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 ROWS = pa.record_batch({"a": pa.array(range(10), pa.int64())})
 

@@ -14,7 +14,7 @@ import pytest
 import qcore
 from qcore import IterOutcome, PlanBuilder, PollPull, PollPush, col
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 N_ROWS = 1000
 TABLE = pa.table(

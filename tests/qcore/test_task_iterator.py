@@ -13,7 +13,7 @@ import qcore
 from operator_plans import CASES, LEFT, RIGHT, random_rows
 from qcore import IterOutcome, PlanBuilder, Task
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 # More batches than the result's queue holds.
 TABLE = pa.table({"a": pa.array(range(20_000), pa.int64())})
 CLOSED: list[str] = []

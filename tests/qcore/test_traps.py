@@ -17,7 +17,7 @@ import pytest
 import qcore
 from qcore import PlanBuilder, PollPull, col
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 DRIVERS = [1, 2, 3, 8]
 ROWS = pa.table({"a": pa.array(range(1000), pa.int64())})
 

@@ -18,7 +18,7 @@ import pytest
 import qcore
 from qcore import IterOutcome, PlanBuilder, PollPull, PollPush, col
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 TABLE = pa.table({"a": pa.array(range(5000), pa.int64()), "s": pa.array([str(i % 7) for i in range(5000)])})
 THREADS = [1, 2, 3, 8]
 

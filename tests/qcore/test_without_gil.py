@@ -14,7 +14,7 @@ import pytest
 import qcore
 from qcore import PlanBuilder, col
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 BATCH = pa.record_batch(
     {

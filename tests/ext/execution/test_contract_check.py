@@ -17,7 +17,7 @@ from qcore_ext.testing import FakeOperator, Resource, Sleeper, poll, run_driver
 OUTPUT, NEEDS_INPUT, FINISHED, YIELDED = Poll.OUTPUT, Poll.NEEDS_INPUT, Poll.FINISHED, Poll.YIELDED
 USER = (BlockReason.WAIT_FOR_USER,)
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 
 class OnCall:

@@ -16,7 +16,7 @@ from qcore_ext.testing import FakeOperator
 OUTPUT, NEEDS_INPUT, FINISHED, YIELDED = Poll.OUTPUT, Poll.NEEDS_INPUT, Poll.FINISHED, Poll.YIELDED
 SPLIT = (BlockReason.WAIT_FOR_SPLIT,)
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 
 class Chain:

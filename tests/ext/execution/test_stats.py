@@ -13,7 +13,7 @@ from qcore_ext.ground.status import Cancelled, ExecutionError, Timeout
 from qcore_ext.operators.operator import Poll
 from qcore_ext.testing import FakeOperator
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 OUTPUT, NEEDS_INPUT = Poll.OUTPUT, Poll.NEEDS_INPUT
 SPLIT = (BlockReason.WAIT_FOR_SPLIT,)

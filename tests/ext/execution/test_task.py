@@ -27,7 +27,7 @@ from qcore_ext.structures.batch_queue import BatchQueue, QueueReader
 from qcore_ext.structures.split_queue import SplitQueue
 from qcore_ext.testing import FakeOperator, Resource, Sleeper
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.int32())])
 

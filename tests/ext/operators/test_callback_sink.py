@@ -20,7 +20,7 @@ from qcore_ext.ground.status import Cancelled, ExecutionError
 from qcore_ext.operators.callback_sink import CallbackSink
 from qcore_ext.testing import BatchSource, import_batches
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 TABLE = pa.table({"a": pa.array(range(100), pa.int64())})
 
 

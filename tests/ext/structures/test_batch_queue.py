@@ -17,7 +17,7 @@ from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.structures.batch_queue import BatchQueue, QueueReader
 from qcore_ext.testing import BatchSource, import_batches, run_chain
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 TABLE = pa.table({"a": pa.array(range(1000), pa.int64())})
 
 
