@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from driver_fuzz.crowd import TASKS, crowd
 from driver_fuzz.run import run
 from driver_fuzz.scenario import EPOCHS, FAULTS, RANDOM_PLAN, SINKS, WAYS, scenario
 from operator_plans import CASES
@@ -17,6 +18,13 @@ def test_any_disturbance_leaves_the_answer_or_its_error(first: int) -> None:
     """
     for seed in range(first, first + 10):
         run(seed)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", range(3))
+def test_many_tasks_at_once_lose_no_wake_up(seed: int) -> None:
+    """V7, V8, G5: 200 tasks of 4 drivers on 2 threads, read, left, cancelled and forgotten; `--crowd` goes on."""
+    assert sum(crowd(seed).values()) == TASKS
 
 
 def test_seeds_reach_everything() -> None:

@@ -1,4 +1,4 @@
-"""`make fuzz`: seed after seed until the time is over; `--seed 7 --runs 1` runs one again."""
+"""`make fuzz`: seeds until the time is over; `--seed 7 --runs 1` runs one again, `--crowd` many tasks at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 import traceback
 from collections import Counter
 
+from driver_fuzz.crowd import crowd
 from driver_fuzz.run import check_nothing_is_left, run, shut_down
 from driver_fuzz.scenario import scenario
 
@@ -20,6 +21,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="where to begin; by default the clock says")
     parser.add_argument("--runs", type=int, default=0, help="how many seeds, one after the other")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long, unless --runs is given")
+    parser.add_argument("--crowd", action="store_true", help="each seed many small tasks at once on two threads")
     options = parser.parse_args()
     first = int(time.time()) if options.seed is None else options.seed
     until = time.monotonic() + options.seconds
@@ -29,14 +31,14 @@ def main() -> int:
         if not options.runs and time.monotonic() > until:
             break
         try:
-            ends[run(seed)] += 1
+            ends.update(crowd(seed) if options.crowd else [run(seed)])
             if (seed - first) % CHECKED_RUNS == CHECKED_RUNS - 1 or options.runs:
                 check_nothing_is_left()
         except Exception:
             failed += 1
-            sys.stdout.write(
-                f"{scenario(seed)}\n{traceback.format_exc()}\nagain: make fuzz ARGS='--seed {seed} --runs 1'\n"
-            )
+            again = f"--seed {seed} --runs 1" + " --crowd" * options.crowd
+            about = "" if options.crowd else f"{scenario(seed)}\n"
+            sys.stdout.write(f"{about}{traceback.format_exc()}\nagain: make fuzz ARGS='{again}'\n")
             sys.stdout.flush()
     sys.stdout.write(f"seeds {first} to {seed}: {failed} failed; {dict(ends)}\n")
     shut_down()
