@@ -48,6 +48,9 @@ def scenario(seed: int) -> Scenario:
     fault = rng.choice(FAULTS)
     sink = rng.choice(SINKS)
     way = rng.choice(WAYS)
+    epochs = rng.choice(EPOCHS)
+    if epochs:
+        size = max(size, 30)  # in several parts
     if sink == "parquet" and fault == "early finish":
         fault = "none"  # between a write and its commit nobody has enough
     return Scenario(
@@ -65,6 +68,6 @@ def scenario(seed: int) -> Scenario:
         rng.choice((1, 2, 5, 20, 60)),
         rng.random() < 0.5,
         sink,
-        rng.choice(EPOCHS),
+        epochs,
         rng.choice((1, 1000, 30_000, 10**6)) if fault == "memory" else None,
     )
