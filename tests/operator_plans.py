@@ -269,9 +269,7 @@ CASES = {
         "select *, rank() over p, lag(v, 2) over p, first_value(s) over p, count(v) over p from l "
         "window p as (partition by s order by a nulls last, b nulls last, v nulls last)",
     ),
-    "unnest": Case(
-        lambda one, two: one.operator(Listed()).unnest("e"), f"select *, unnest({LISTS}) as e from l"
-    ),
+    "unnest": Case(lambda one, two: one.operator(Listed()).unnest("e"), f"select *, unnest({LISTS}) as e from l"),
     "outer unnest with numbers": Case(
         lambda one, two: one.operator(Listed()).unnest({"e": "x"}, outer=True, ordinality="n"),
         f"select l.*, u.x, u.x - v + 1 from l left join lateral (select unnest({LISTS}) as x) as u on true",

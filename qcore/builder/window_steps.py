@@ -9,8 +9,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from qcore.builder.plan_steps import Expression, PlanSteps, in_step, listed
+from qcore.language.aggregate_functions import PAIRS
 from qcore.language.expression import Column, Expr, Literal, col
-from qcore.language.functions import PAIRS, expr_type
+from qcore.language.functions import expr_type
 from qcore.language.naming import ColumnNames
 from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
 from qcore.language.schema import check_column, check_unique, project_schema

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS
-from qcore.language.functions import is_aggregate, scalar_functions
+from qcore.language.aggregate_functions import is_aggregate
+from qcore.language.functions import scalar_functions
 from qcore.language.schema import unknown
 from qcore.language.window_plan import is_window_function
 from qcore_ext.ground.status import PlanError
@@ -102,6 +103,11 @@ def _of_a_call(text: str) -> PlanError | None:
 def _unsupported(text: str) -> str:
     if "using" in text:
         return "JOIN … USING and NATURAL JOIN are not supported at that place in the query; write the condition with ON"
+    if "OuterReferenceColumn" in text:
+        return (
+            "a correlated subquery at that place in the query is not supported; in a select list it may compare "
+            "columns of the outer query by = only, and IN must not be correlated; use a join"
+        )
     plan_type = _PLAN_TYPE.search(text)
     if plan_type and plan_type.group(1) == "Unnest":
         return "UNNEST in SQL is not supported yet; PlanBuilder.unnest() does it"

@@ -1,4 +1,4 @@
-"""Types that the planner cannot write into Substrait, as those it can. Floor P2.
+"""Types that the planner cannot write into Substrait, or compare, as those it can. Floor P2.
 
 The plan reads the table's own types; the planner only has to know what can be done with a column.
 """
@@ -9,11 +9,13 @@ import pyarrow as pa
 
 
 def planner_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with lists of every layout as lists."""
+    """The schema with lists of every layout as lists, and times of day in nanoseconds, as its literals of them are."""
     return pa.schema([field.with_type(_planner_type(field.type)) for field in schema])
 
 
 def _planner_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_time(type_):
+        return pa.time64("ns")
     if pa.types.is_struct(type_):
         return pa.struct([field.with_type(_planner_type(field.type)) for field in type_])
     if pa.types.is_map(type_):

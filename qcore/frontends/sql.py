@@ -24,8 +24,10 @@ from qcore.frontends.planner_types import planner_schema
 from qcore.frontends.shown_names import shown_name
 from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
+from qcore.frontends.sql_functions import with_known_functions
+from qcore.frontends.sql_operators import with_known_operators
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
-from qcore.frontends.sql_subqueries import without_in_subqueries
+from qcore.frontends.sql_subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
 from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_using import without_using
 from qcore.frontends.sql_windows import framed_by_peers, mark_windows
@@ -106,7 +108,8 @@ class _Planner:
 
     def message(self, text: str) -> Any:
         """The Substrait plan of a query over the tables and the parts, those in this text included."""
-        text = with_select_lists(text)
+        text = with_known_operators(with_select_lists(with_known_functions(text)))
+        text = with_counts_for_exists(with_rows_as_exists(text))
         while (found := cut_part(text, self.count)) is not None:
             self.count += 1
             text, part = found

@@ -7,7 +7,8 @@ what IN is: whether there is a match, whether there is a row at all, and whether
 
 from __future__ import annotations
 
-from qcore.frontends.sql_text import SqlText
+from qcore.frontends.sql_clauses import CLAUSES, items, selects
+from qcore.frontends.sql_text import SET_OPERATORS, TAIL, SqlText
 from qcore_ext.ground.status import PlanError
 
 # What an expression before IN cannot go beyond, and words that are part of it.
@@ -27,6 +28,98 @@ def without_in_subqueries(text: str) -> str:
         text = changed
         number += 1
     return text
+
+
+def with_rows_as_exists(text: str) -> str:
+    """The text with every (a, b, …) [NOT] IN (subquery) in terms of EXISTS, for the planner takes one column only.
+
+    Where it is a condition of its own, joined to others by AND, null and false are the same, and one EXISTS does.
+
+    Raises
+    ------
+    PlanError
+        A row of one value, or of none.
+    """
+    number = 0
+    while (changed := _without_rows(SqlText(text), number)) is not None:
+        text = changed
+        number += 1
+    return text
+
+
+def with_counts_for_exists(text: str) -> str:
+    """The text with every EXISTS (subquery) in a select list as a comparison of the number of rows: DataFusion
+    decorrelates EXISTS among conditions only. What the subquery groups or limits is left as it is.
+    """
+    while (changed := _counted(SqlText(text))) is not None:
+        text = changed
+    return text
+
+
+def _counted(sql: SqlText) -> str | None:
+    for region in sql.regions():
+        for start, end in selects(sql, region):
+            stop = next((i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES)), end)
+            for i in range(start, stop):
+                if not sql.is_word(i, "EXISTS") or not sql.is_word(i + 2, "SELECT"):
+                    continue
+                close = sql.partner[i + 1]
+                inner = list(sql.level(i + 2, close))
+                begin = next((j for j in inner if sql.is_word(j, "FROM")), close)
+                changing = ("GROUP", "HAVING", "QUALIFY", *TAIL, *SET_OPERATORS)
+                if (
+                    sql.enclosing(i)[-1] == region
+                    and not any(sql.is_word(j, *changing) for j in inner)
+                    and begin < close
+                ):
+                    return sql.replaced(i, close + 1, f"(SELECT count(*) > 0 {sql.slice(begin, close)})")
+    return None
+
+
+def _without_rows(sql: SqlText, number: int) -> str | None:
+    for i in range(len(sql.tokens)):
+        is_in = sql.is_word(i, "IN") and sql.is_sign(i + 1, "(") and sql.is_word(i + 2, "SELECT", "WITH", "VALUES")
+        negated = sql.is_word(i - 1, "NOT")
+        end = i - 1 if negated else i
+        if not is_in or not sql.is_sign(end - 1, ")") or end - 1 not in sql.partner:
+            continue
+        opened = sql.partner[end - 1]
+        start = opened - sql.is_word(opened - 1, "ROW", "STRUCT")
+        if sql.tokens[start - 1].kind in ("word", "quoted") and not sql.is_word(start - 1, *_BEFORE):
+            continue  # a function's call
+        values = [sql.slice(a, b) for a, b in items(sql, opened + 1, end - 1)]
+        if len(values) < 2:
+            continue
+        close = sql.partner[i + 1] + 1
+        alias = f"$rows{number}"
+        columns = [f'"$value{k}"' for k in range(len(values))]
+        of_rows = f'(SELECT 1 FROM {sql.slice(i + 1, close)} AS "{alias}"({", ".join(columns)})'
+        pairs = [(f'"{alias}".{column}', value) for column, value in zip(columns, values, strict=True)]
+        same = " AND ".join(f"{found} = {value}" for found, value in pairs)
+        maybe = " AND ".join(f"({found} = {value} OR {found} IS NULL OR {value} IS NULL)" for found, value in pairs)
+        if _is_condition(sql, start, close):
+            made = f"NOT EXISTS {of_rows} WHERE {maybe})" if negated else f"EXISTS {of_rows} WHERE {same})"
+        else:
+            made = (
+                f"(CASE WHEN EXISTS {of_rows} WHERE {same}) THEN TRUE "
+                f"WHEN EXISTS {of_rows} WHERE {maybe}) THEN {_UNKNOWN} ELSE FALSE END)"
+            )
+            made = f"(NOT {made})" if negated else made
+        return sql.replaced(start, close, made)
+    return None
+
+
+def _is_condition(sql: SqlText, start: int, end: int) -> bool:
+    """Whether tokens start to end are one of the conditions that a WHERE, HAVING or QUALIFY joins by AND."""
+    region = sql.enclosing(start)[-1]
+    level = list(sql.level(region.start, region.end))
+    clauses = [i for i in level if sql.is_word(i, *CLAUSES, *TAIL, *SET_OPERATORS)]
+    begin = max((i for i in clauses if i < start), default=-1)
+    until = min((i for i in clauses if i >= end), default=region.end)
+    within = [i for i in level if begin < i < until]
+    joined = (sql.is_word(start - 1, "AND") or start - 1 == begin) and (end == until or sql.is_word(end, "AND"))
+    is_clause = sql.is_word(begin, "WHERE", "HAVING", "QUALIFY")
+    return is_clause and joined and start in level and not any(sql.is_word(i, "OR", "CASE", "BETWEEN") for i in within)
 
 
 def _without_first(sql: SqlText, number: int) -> str | None:

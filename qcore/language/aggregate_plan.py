@@ -14,9 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.language.data_types import is_text
 from qcore.language.expression import Case, Cast, Column, Expr, Literal, call, col, same
-from qcore.language.functions import KEEP_VALUES, PAIRS, aggregate_type, expr_type
+from qcore.language.functions import expr_type
 from qcore.language.plan import Aggregate, AggregateCall
 from qcore_ext.compute.aggregate_calls import COLLECTED
 from qcore_ext.data.schema import Schema

@@ -33,10 +33,13 @@ _FAILURES = (pa.ArrowException, ValueError, OverflowError, LookupError)
 
 @dataclass(frozen=True)
 class ArrowFunction:
-    """A signature and its kernel. A null argument makes the result null; a kernel sees no null constants."""
+    """A signature and its kernel. A null argument makes the result null, and the kernel sees no null constants, unless
+    it `takes_null`.
+    """
 
     function: Function
     kernel: Kernel
+    takes_null: bool = False
 
 
 class BoundCall:

@@ -123,7 +123,20 @@ def _common_pair(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
     if pa.types.is_duration(a) and pa.types.is_duration(b):
         return pa.duration(_finest(a, b))
+    if is_list_of_any_layout(a) and is_list_of_any_layout(b):
+        return pa.list_(_common_pair(plain(a.value_type), plain(b.value_type)))
+    if pa.types.is_struct(a) and pa.types.is_struct(b) and _alike(a, b):
+        fields = zip(a, b, strict=True)
+        return pa.struct([(one.name, _common_pair(plain(one.type), plain(other.type))) for one, other in fields])
     raise TypeMismatch(f"{a} and {b} have nothing in common")
+
+
+def _alike(a: pa.StructType, b: pa.StructType) -> bool:
+    """As many fields, of the same names where one of them is no planner's c0, c1, …"""
+    if a.num_fields != b.num_fields:
+        return False
+    pairs = zip((field.name for field in a), (field.name for field in b), strict=True)
+    return all(one == other or f"c{i}" in (one, other) for i, (one, other) in enumerate(pairs))
 
 
 def _finest(a: pa.DataType, b: pa.DataType) -> str:

@@ -6,11 +6,10 @@ converted to first. Frontends use it to check plans; qcore.lowering.compile uses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.language.arrow_functions import ARROW_FUNCTIONS
 from qcore.language.data_types import (
     BOOL,
     DATE,
@@ -28,7 +27,8 @@ from qcore.language.data_types import (
     plain,
 )
 from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
-from qcore.language.signatures import MANY, Function, Signature, fixed, numbers
+from qcore.language.nested_functions import ARROW_CALLS
+from qcore.language.signatures import MANY, Function, Signature, fixed, n_arguments, numbers
 from qcore_ext.ground.status import PlanError
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -178,6 +178,10 @@ def _nullif(types: Types) -> Signature:
     return Signature(common if pa.types.is_null(types[0]) else types[0], (common, common))
 
 
+def _length(types: Types) -> Signature:
+    return Signature(INT64, tuple(types)) if pa.types.is_nested(types[0]) else fixed(INT64, STRING).resolve(types)
+
+
 def _concat(types: Types) -> Signature:
     return Signature(STRING, (STRING,) * len(types))
 
@@ -269,7 +273,7 @@ _SCALAR: dict[str, Function] = {
     "greatest": Function(1, MANY, _unify, "any, …", "as the arguments"),
     "least": Function(1, MANY, _unify, "any, …", "as the arguments"),
     "substring": fixed(STRING, STRING, INT64, INT64, optional=1),
-    "length": fixed(INT64, STRING),
+    "length": Function(1, 1, _length, "text or list", "integer"),
     "upper": fixed(STRING, STRING),
     "lower": fixed(STRING, STRING),
     "trim": fixed(STRING, STRING, STRING, optional=1),
@@ -346,7 +350,7 @@ for _name in PARTS:
     _SCALAR[_name] = Function(
         1, 1, _epoch if _name == "epoch" else _part, "date, time, timestamp or interval", "integer"
     )
-_SCALAR.update({_name: _arrow.function for _name, _arrow in ARROW_FUNCTIONS.items()})
+_SCALAR.update({_name: _arrow.function for _name, _arrow in ARROW_CALLS.items()})
 
 
 def part_name(text: str) -> str:
@@ -356,84 +360,6 @@ def part_name(text: str) -> str:
     if name not in PARTS:
         raise PlanError(f"unknown part {text!r} of a date or time; there are {', '.join(PARTS)}")
     return name
-
-
-def _sum(types: Types) -> pa.DataType:
-    (type_,) = types
-    if type_ == pa.uint64():
-        return type_
-    if pa.types.is_null(type_) or pa.types.is_integer(type_):
-        return INT64
-    if pa.types.is_decimal(type_):
-        return pa.decimal128(DECIMAL_DIGITS_MAX, type_.scale)
-    if pa.types.is_floating(type_):
-        return FLOAT64
-    raise TypeMismatch("it takes numbers")
-
-
-def _average(types: Types) -> pa.DataType:
-    if any(not is_numeric(type_) and not pa.types.is_null(type_) for type_ in types):
-        raise TypeMismatch("it takes numbers")
-    return FLOAT64
-
-
-def _pairs(types: Types) -> pa.DataType:
-    _average(types)
-    return INT64
-
-
-def _truth(types: Types) -> pa.DataType:
-    return _boolean(types).result
-
-
-def _bits(types: Types) -> pa.DataType:
-    if not pa.types.is_integer(types[0]):
-        raise TypeMismatch("it takes integers")
-    return types[0]
-
-
-def _text(types: Types) -> pa.DataType:
-    if any(pa.types.is_nested(type_) for type_ in types):
-        raise TypeMismatch("it takes text")
-    return STRING
-
-
-def _quantile_of(types: Types) -> pa.DataType:
-    if len(types) > 1 and not is_numeric(types[1]):
-        raise TypeMismatch("the fraction is a number from 0 to 1")
-    return types[0]
-
-
-_AGGREGATES: dict[str, tuple[int, int, Callable[[Types], pa.DataType]]] = {
-    "count": (0, MANY, lambda types: INT64),
-    "sum": (1, 1, _sum),
-    "min": (1, 1, lambda types: types[0]),
-    "max": (1, 1, lambda types: types[0]),
-    "any_value": (1, 1, lambda types: types[0]),
-    "first": (1, 1, lambda types: types[0]),
-    "last": (1, 1, lambda types: types[0]),
-    "bool_and": (1, 1, _truth),
-    "bool_or": (1, 1, _truth),
-    "bit_and": (1, 1, _bits),
-    "bit_or": (1, 1, _bits),
-    "bit_xor": (1, 1, _bits),
-    "string_agg": (1, 2, _text),
-    "array_agg": (1, 1, lambda types: pa.list_(types[0])),
-    "median": (1, 1, _average),
-    "quantile_cont": (2, 2, _average),
-    "quantile_disc": (2, 2, _quantile_of),
-}
-for _name in ("avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop"):
-    _AGGREGATES[_name] = (1, 1, _average)
-# Aggregates that need all values of a group at once, and so have no frames.
-KEEP_VALUES = frozenset({"string_agg", "array_agg", "median", "quantile_cont", "quantile_disc"})
-# Aggregates of pairs (y, x) of numbers.
-PAIRS = frozenset({
-    "covar_pop", "covar_samp", "corr", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy",
-    "regr_slope", "regr_intercept", "regr_r2",
-})  # fmt: skip
-for _name in PAIRS:
-    _AGGREGATES[_name] = (2, 2, _pairs if _name == "regr_count" else _average)
 
 
 def scalar_functions() -> dict[str, Function]:
@@ -446,13 +372,8 @@ def is_known(name: str) -> bool:
     return name in _SCALAR
 
 
-def is_aggregate(name: str) -> bool:
-    """Whether `name` is an aggregate function."""
-    return name in _AGGREGATES
-
-
-def resolve(name: str, arg_types: Types) -> Signature:
-    """Result type and argument conversions of a scalar function.
+def resolve(name: str, arg_types: Types, arguments: Sequence[Expr] = ()) -> Signature:
+    """Result type and argument conversions of a scalar function; of some the values of literals matter.
 
     Raises
     ------
@@ -464,9 +385,9 @@ def resolve(name: str, arg_types: Types) -> Signature:
     if function is None:
         raise PlanError(f"unknown function {shown}; qcore.language.functions lists what there is")
     if not function.arguments_min <= len(arg_types) <= function.arguments_max:
-        raise PlanError(f"{shown}: {name} takes {_count(function.arguments_min, function.arguments_max)}")
+        raise PlanError(f"{shown}: {name} takes {n_arguments(function.arguments_min, function.arguments_max)}")
     try:
-        return function.resolve([plain(type_) for type_ in arg_types])
+        return function.signature([plain(type_) for type_ in arg_types], arguments)
     except TypeMismatch as reason:
         raise PlanError(f"{shown} is not defined: {reason}") from None
 
@@ -480,32 +401,6 @@ def scalar_type(name: str, arg_types: Types) -> pa.DataType:
     Decimal128Type(decimal128(30, 4))
     """
     return resolve(name, arg_types).result
-
-
-def aggregate_type(name: str, arg_types: Types) -> pa.DataType:
-    """Result type of an aggregate function; `count` without arguments counts rows.
-
-    Raises
-    ------
-    PlanError
-        The function is unknown or does not take these types; the message names both.
-    """
-    shown = f"{name}({', '.join(map(str, arg_types))})"
-    if name not in _AGGREGATES:
-        raise PlanError(f"unknown aggregate {shown}; there are {', '.join(sorted(_AGGREGATES))}")
-    fewest, most, result = _AGGREGATES[name]
-    if not fewest <= len(arg_types) <= most:
-        raise PlanError(f"{shown}: {name} takes {_count(fewest, most)}")
-    try:
-        return result([plain(type_) for type_ in arg_types])
-    except TypeMismatch as reason:
-        raise PlanError(f"{shown} is not defined: {reason}") from None
-
-
-def _count(fewest: int, most: int) -> str:
-    if most == MANY:
-        return f"at least {fewest} argument{'s' if fewest != 1 else ''}"
-    return f"{fewest} argument{'s' if fewest != 1 else ''}" if fewest == most else f"{fewest} to {most} arguments"
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
@@ -572,7 +467,7 @@ def expr_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
         _, types = suit_literals(
             expr.function, expr.arguments, [expr_type(argument, schema) for argument in expr.arguments]
         )
-        return scalar_type(expr.function, types)
+        return resolve(expr.function, types, expr.arguments).result
     raise PlanError(f"{expr!r} is no expression")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from qcore.language.data_types import FLOAT64, INT64, STRING, TypeMismatch, Types, is_numeric
+from qcore.language.expression import Expr, Literal
 
 # Of arguments: no limit.
 MANY = 1 << 20
@@ -33,6 +35,21 @@ class Function:
     resolve: Callable[[Types], Signature]
     takes: str = ""
     gives: str = ""
+    resolve_literals: Callable[[Types, Sequence[Any]], Signature] | None = None
+
+    def signature(self, types: Types, arguments: Sequence[Expr] = ()) -> Signature:
+        """The signature for arguments of these types. TypeMismatch when there is none."""
+        if self.resolve_literals is None:
+            return self.resolve(types)
+        values = [argument.value if isinstance(argument, Literal) else None for argument in arguments]
+        return self.resolve_literals(types, values or [None] * len(types))
+
+
+def literal_function(
+    fewest: int, most: int, resolve: Callable[[Types, Sequence[Any]], Signature], takes: str, gives: str
+) -> Function:
+    """A function whose result's type depends on the values of arguments that are literals; the others come as None."""
+    return Function(fewest, most, lambda types: resolve(types, [None] * len(types)), takes, gives, resolve)
 
 
 def numbers(types: Types) -> list[pa.DataType]:
@@ -82,3 +99,10 @@ def type_word(type_: pa.DataType) -> str:
     if pa.types.is_interval(type_):
         return "interval"
     return _WORDS.get(str(type_), "text" if type_ == STRING else str(type_))
+
+
+def n_arguments(fewest: int, most: int) -> str:
+    """How many arguments a function takes, in words."""
+    if most == MANY:
+        return f"at least {fewest} argument{'s' if fewest != 1 else ''}"
+    return f"{fewest} argument{'s' if fewest != 1 else ''}" if fewest == most else f"{fewest} to {most} arguments"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from qcore.language.functions import KEEP_VALUES, aggregate_type, is_aggregate
+from qcore.language.aggregate_functions import KEEP_VALUES, aggregate_type, is_aggregate
 from qcore.language.plan import WindowCall
 from qcore_ext.ground.status import PlanError
 

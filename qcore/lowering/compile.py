@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from qcore.language import functions
-from qcore.language.arrow_functions import ARROW_FUNCTIONS
 from qcore.language.data_types import BOOL, INT64, STRING, common_type, plain
 from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal, conjuncts
+from qcore.language.nested_functions import ARROW_CALLS
+from qcore.lowering.compile_nested import NestedSteps
 from qcore.lowering.compile_steps import COMPARISONS
-from qcore.lowering.compile_temporal import TemporalSteps
 from qcore_ext.compute.program import Program
 from qcore_ext.ground.status import PlanError
 
@@ -40,7 +40,7 @@ def compile_projection(expressions: Sequence[tuple[str, Expr]], schema: pa.Schem
     compiler = _Compiler(schema)
     outputs = [compiler.compile(expr) for _, expr in expressions]
     types = [functions.expr_type(expr, schema) for _, expr in expressions]
-    outputs = [compiler.convert(step, type_) for step, type_ in zip(outputs, types, strict=True)]
+    outputs = [compiler.made(compiler.convert(step, type_)) for step, type_ in zip(outputs, types, strict=True)]
     fields = [pa.field(name, type_) for (name, _), type_ in zip(expressions, types, strict=True)]
     return compiler.program(pa.schema(fields), outputs)
 
@@ -63,7 +63,7 @@ def compile_predicate(expr: Expr, schema: pa.Schema) -> Program:
     return compiler.program(pa.schema([(str(i), BOOL) for i in range(len(ordered))]), ordered)
 
 
-class _Compiler(TemporalSteps):
+class _Compiler(NestedSteps):
     """Compiles expressions to steps."""
 
     def compile(self, expr: Expr) -> int:
@@ -108,7 +108,11 @@ class _Compiler(TemporalSteps):
                 steps[-1] = value  # always true: nothing behind it counts
                 break
             arguments += [test, value]
-        return self.add("case", [*arguments, steps[-1]], type_) if arguments else steps[-1]
+        if not arguments:
+            return steps[-1]
+        if pa.types.is_nested(type_):
+            return self.nested_case([*arguments, steps[-1]], type_)
+        return self.add("case", [*arguments, steps[-1]], type_)
 
     def suited(self, name: str, arguments: Sequence[Expr]) -> list[int]:
         """Compiled, with integer literals in the types that suit the other arguments."""
@@ -125,15 +129,15 @@ class _Compiler(TemporalSteps):
         steps = self.suited(name, expr.arguments)
         if name in COMPARISONS and len(steps) == 2:
             steps = self.comparable(steps)
-        signature = functions.resolve(name, [self.types[step] for step in steps])
+        signature = functions.resolve(name, [self.types[step] for step in steps], expr.arguments)
         if name in COMPARISONS and pa.types.is_null(signature.arguments[0]):
             return self.null(BOOL)
-        is_comparison = name in COMPARISONS or name in ("is_distinct_from", "is_not_distinct_from")
-        if is_comparison and pa.types.is_nested(signature.arguments[0]):
-            return self.add(name, [self.nested_bytes(step) for step in steps], BOOL)
         if name in COMPARISONS and any(self.is_constant(step) and not self.value(step).is_valid for step in steps):
             return self.null(BOOL)
         steps = [self.convert(step, type_) for step, type_ in zip(steps, signature.arguments, strict=True)]
+        nested = self.nested_call(name, steps, signature.result)
+        if nested is not None:
+            return nested
         special = getattr(self, f"call_{name}", None)
         if special is not None:
             return int(special(steps, signature.result))
@@ -141,14 +145,9 @@ class _Compiler(TemporalSteps):
             return self.part(name, steps[0])
         if name in _PATTERNS:
             return self.pattern(name, steps)
-        if name in ARROW_FUNCTIONS:
-            return self.arrow(name, steps, signature.result)
+        if name in ARROW_CALLS:
+            return self.arrow(name, steps, signature.result, takes_null=ARROW_CALLS[name].takes_null)
         return self.add(name, steps, signature.result)
-
-    def nested_bytes(self, step: int) -> int:
-        """Bytes that compare as the step's nested values do."""
-        is_null = pa.types.is_null(self.types[step])
-        return self.null(pa.binary()) if is_null else self.arrow("nested_bytes", [step], pa.binary())
 
     def comparable(self, steps: list[int]) -> list[int]:
         """Both sides of a comparison, with a constant in the other side's type when it has that value exactly."""

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.language.arrow_functions import (
-    ARROW_FUNCTIONS,
     BoundCall,
     Kernel,
     assume_zone,
@@ -18,6 +17,7 @@ from qcore.language.arrow_functions import (
     zone_offset,
 )
 from qcore.language.data_types import STRING, is_text, is_zoned, plain
+from qcore.language.nested_functions import ARROW_CALLS, with_type
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program
 from qcore_ext.ground.memory import Account
@@ -141,6 +141,8 @@ class Steps:
             return self.arrow("cast", [step], STRING, bytes_as_text if safe else bytes_as_text_or_null)
         if wanted == STRING and (pa.types.is_interval(given) or pa.types.is_duration(given)):
             return self.arrow("cast", [step], STRING, span_as_text)
+        if pa.types.is_nested(given) and pa.types.is_nested(wanted):
+            return self.arrow("cast", [step], wanted, lambda values: with_type(values, wanted))
         if not _is_instant(given, wanted):
             if is_zoned(given):
                 return self.convert_zoned(step, wanted, safe)
@@ -161,32 +163,48 @@ class Steps:
         type_ = self.types[step]
         return self.arrow("local_time", [step], pa.timestamp(type_.unit)) if is_zoned(type_) else step
 
-    def arrow(self, name: str, steps: Sequence[int], type_: pa.DataType, kernel: Kernel | None = None) -> int:
+    def arrow(
+        self,
+        name: str,
+        steps: Sequence[int],
+        type_: pa.DataType,
+        kernel: Kernel | None = None,
+        takes_null: bool = False,
+    ) -> int:
         """A step that a function of pyarrow computes over whole batches; its arguments get a program of their own."""
-        if any(self.is_constant(step) and not self.value(step).is_valid for step in steps):
+        if not takes_null and any(self.is_constant(step) and not self.value(step).is_valid for step in steps):
             return self.null(type_)
         key = ("arrow", name, tuple(steps), type_)
         if key in self.known:
             return self.known[key]
-        kernel = kernel or ARROW_FUNCTIONS[name].kernel
+        kernel = kernel or ARROW_CALLS[name].kernel
         constants = [self.value(step) if self.is_constant(step) else None for step in steps]
         if all(map(self.is_constant, steps)):
             folded = self.folded_arrow(name, kernel, [self.value(step) for step in steps], type_)
             if folded is not None:
                 return folded
-        # One argument at least is a column, so that there is a number of rows.
-        columns = [step for step, constant in zip(steps, constants, strict=True) if constant is None] or steps[:1]
-        if all(map(self.is_constant, steps)):
-            constants[0] = None
+        self.known[key] = self.called(name, kernel, steps, constants, type_)
+        return self.known[key]
+
+    def called(
+        self,
+        name: str,
+        kernel: Kernel,
+        steps: Sequence[int],
+        constants: list[pa.Scalar | None],
+        type_: pa.DataType,
+    ) -> int:
+        """A new step that calls the kernel. One argument at least is a column, so that there is a number of rows."""
+        if None not in constants:
+            constants = [None, *constants[1:]]
+        columns = [step for step, constant in zip(steps, constants, strict=True) if constant is None]
         bound = BoundCall(name, kernel, constants, type_)
         fields = pa.schema([(str(i), self.types[step]) for i, step in enumerate(columns)])
         if len(columns) < len(steps):
             # A wrong constant is found before the first row.
             bound(pa.record_batch([pa.array([], field.type) for field in fields], schema=fields))
-        arguments = self.program(fields, list(columns))
-        options = {"arguments": arguments, "function": bound, "label": name}
-        self.known[key] = self.append("arrow", (), type_, options)
-        return self.known[key]
+        options = {"arguments": self.program(fields, columns), "function": bound, "label": name}
+        return self.append("arrow", (), type_, options)
 
     def folded_arrow(self, name: str, kernel: Kernel, constants: list[pa.Scalar], type_: pa.DataType) -> int | None:
         """The value of a call of constants, computed now; None when it fails, as for folded()."""

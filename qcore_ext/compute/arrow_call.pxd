@@ -6,13 +6,20 @@ for below some 64K rows a call waiting for the GIL makes two threads slower than
 The function raises for a row it cannot compute; the others are then computed without it, and the row is marked.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 
 from qcore_ext.compute.kernel cimport ArrowCall, Frame, Step
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.data.column cimport Column
 
 
 # step.p0 is the call's number among frame.calls.
 cdef int arrow_kernel(const Step* step, Frame* frame) except -1 nogil
+# The values for n rows of the batch (NULL: all n), as the function gave them; the caller owns the reference. For values
+# that no register holds: lists, structs, maps. Raises what the function raises.
+cdef Column* arrow_column(
+    const Step* step, Frame* frame, Batch* batch, const uint32_t* rows, int64_t n
+) except NULL nogil
 # Raise what the function raises for this row of the vector.
 cdef int arrow_raise(const Step* step, Frame* frame, int64_t row) except -1 nogil
 cdef void arrow_call_drop(ArrowCall* call) noexcept nogil

@@ -87,6 +87,25 @@ cdef Batch* rows_of(Frame* frame, int64_t first, int64_t n) except NULL nogil:
     return batch
 
 
+cdef Column* arrow_column(
+    const Step* step, Frame* frame, Batch* batch, const uint32_t* rows, int64_t n
+) except NULL nogil:
+    cdef Column* made = NULL
+    cdef Batch* given
+    cdef int64_t i
+    if rows == NULL:
+        given = batch_new(batch.schema, n)
+        for i in range(batch.n_columns):
+            given.columns[i] = column_ref(batch.columns[i])
+    else:
+        given = batch_take(batch, rows, n, batch.selection_owner, frame.account)
+    try:
+        made = computed(step, frame, given)
+    finally:
+        batch_unref(given)
+    return made
+
+
 cdef int compute_batch(const Step* step, Frame* frame) except -1 nogil:
     """The column of the frame's whole batch, into the call."""
     cdef ArrowCall* call = &frame.calls[step.p0]

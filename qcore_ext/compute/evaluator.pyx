@@ -5,7 +5,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.arrow_call cimport arrow_call_drop, arrow_kernel, arrow_raise
+from qcore_ext.compute.arrow_call cimport arrow_call_drop, arrow_column, arrow_kernel, arrow_raise
 from qcore_ext.compute.kernel cimport (
     ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, ArrowCall, Frame, Register,
     Step, frame_prepare, text_at,
@@ -226,9 +226,8 @@ cdef class Evaluator:
         with gil:
             name = step.name.decode()
             made = type_name(&step.type)
-            values = [
-                text_at(&self.frame.registers[step.args[k]], &step.arg_types[k], row) for k in range(step.n_args)
-            ]
+            registers = range(step.n_args)
+            values = [text_at(&self.frame.registers[step.args[k]], &step.arg_types[k], row) for k in registers]
             shown = ", ".join(values)
             if kind == ERROR_OVERFLOW:
                 raise ExecutionError(f"{name}({shown}) overflows {made}; cast an argument to a wider type first")
@@ -277,7 +276,7 @@ cdef class Evaluator:
         return column
 
     cdef int pass_columns(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out) except -1 nogil:
-        """Columns that need no computing: plain references and constants."""
+        """Columns that no register computes: plain references, constants, and what arrow calls give as it is."""
         cdef Output* output
         cdef int32_t i
         for i in range(self.program.n_outputs):
@@ -288,6 +287,8 @@ cdef class Evaluator:
                 out.columns[i] = column_take(
                     batch.columns[output.column], rows, n, batch.selection_owner, self.account
                 )
+            elif output.is_nested:
+                out.columns[i] = arrow_column(&self.program.steps[output.register], &self.frame, batch, rows, n)
             elif output.n_needed == 0:
                 out.columns[i] = self.constant_column(i, n)
         return 0
@@ -357,7 +358,8 @@ cdef class Evaluator:
         cdef int64_t n = batch.n_rows
         cdef Batch* made
         cdef bint done = False
-        if batch.selection != NULL and self.program.n_needed > 0 and batch.n_selected * SPARSE_FACTOR < batch.n_rows:
+        cdef bint few = self.program.n_needed > 0 and batch.n_selected * SPARSE_FACTOR < batch.n_rows
+        if batch.selection != NULL and (few or self.program.makes_nested):
             rows = batch.selection
             n = batch.n_selected
         made = batch_new(self.program.output_schema, n)
@@ -405,8 +407,7 @@ cdef class Evaluator:
 
     cdef void reorder(self) noexcept nogil:
         """Sort conjuncts by cost per row they remove, and let the past fade."""
-        cdef int64_t i, j
-        cdef int32_t moved
+        cdef int64_t i, j, moved
         cdef Conjunct* conjunct
         cdef double[64] ranks
         cdef int64_t n = self.program.n_outputs
@@ -414,8 +415,7 @@ cdef class Evaluator:
             return
         for i in range(n):
             conjunct = &self.conjuncts[i]
-            # Never reached so far: keep it last, where it costs nothing.
-            ranks[i] = 1e300
+            ranks[i] = 1e300            # never reached so far: last, where it costs nothing
             if conjunct.rows_in > 0:
                 ranks[i] = conjunct.nanos / max(conjunct.rows_in - conjunct.rows_out, conjunct.rows_in * 1e-3)
             conjunct.nanos *= 0.5
@@ -427,7 +427,7 @@ cdef class Evaluator:
             while j > 0 and ranks[self.order[j - 1]] > ranks[moved]:
                 self.order[j] = self.order[j - 1]
                 j -= 1
-            self.order[j] = moved
+            self.order[j] = <int32_t> moved
 
     cdef int64_t select_failing(
         self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out,

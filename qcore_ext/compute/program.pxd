@@ -18,6 +18,7 @@ ctypedef struct Output:
     int32_t column              # a plain column reference: its position; else -1
     int32_t n_needed
     int32_t* needed             # steps in order, the register's own last
+    bint is_nested              # lists, structs and maps that an arrow call makes: no register holds them
     bint makes_text             # views that point into columns, the arena or the program's constants
 
 cdef class Program:
@@ -28,7 +29,8 @@ cdef class Program:
     cdef DataType* types            # of the steps
     cdef Output* outputs
     cdef int32_t n_outputs
-    cdef int32_t* needed            # steps of all computed outputs together, in order
+    cdef bint makes_nested          # any of them is nested and computed
+    cdef int32_t* needed            # steps of all computed outputs that have registers together, in order
     cdef int32_t n_needed
     cdef Register* registers        # constants filled in, the rest zero
     cdef Buffer* constants          # their values; NULL when there are none

@@ -223,7 +223,12 @@ cdef class Program:
             output.register = outputs[i]
             step = &self.steps[output.register]
             output.column = <int32_t> step.p0 if step.kernel in (load_kernel, nested_kernel) else -1
+            output.is_nested = step.type.phys == PHYS_NESTED and output.column < 0
             output.makes_text = step.type.phys == PHYS_VIEW
+            if output.is_nested:
+                if step.kernel != arrow_kernel:
+                    raise PlanError(f"{step.name.decode()} has no kernel that makes {type_name(&step.type)} values")
+                self.makes_nested = True
             needed = set()
             waiting = [output.register]
             while waiting:
@@ -236,7 +241,7 @@ cdef class Program:
             output.needed = <int32_t*> self.allocate(len(needed) * sizeof(int32_t))
             for k, j in enumerate(sorted(needed)):
                 output.needed[<int32_t> k] = j
-            if output.column < 0:
+            if output.column < 0 and not output.is_nested:
                 together |= needed
         self.n_needed = <int32_t> len(together)
         self.needed = <int32_t*> self.allocate(len(together) * sizeof(int32_t))

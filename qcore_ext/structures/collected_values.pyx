@@ -10,8 +10,8 @@ from qcore_ext.compute.aggregate_calls cimport (
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, column_new_flat, column_ref, column_take, column_unref,
-    view_data,
+    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, column_constant_null, column_new_flat, column_ref,
+    column_take, column_unref, view_data,
 )
 from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, Schema
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
@@ -145,6 +145,8 @@ cdef Column* collected_column(
     CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     cdef uint8_t kind = self.call.kind
+    if self.rows.n_rows == 0:           # nothing was ever reserved
+        return column_constant_null(&schema.fields[field].type, n)
     if kind == COLLECT_TEXT:
         return text_column(self, &schema.fields[field].type, start, n, account)
     if kind == COLLECT_BETWEEN:

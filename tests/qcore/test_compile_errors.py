@@ -96,7 +96,7 @@ def test_failed_casts(batch, to, message):
         (call("and", col("i64"), col("b")), r"and\(int64, bool\)"),
         (Cast(col("b"), pa.date32()), "cannot cast bool to date32"),
         (call("extract", lit("eon"), col("t")), "unknown part 'eon'"),
-        (Case(((col("b"), col("list")),)), "case is not defined for nested values"),
+        (call("greatest", col("list"), col("list")), "greatest takes values that are no lists"),
         (call("like", col("s")), "like takes 2 to 3 arguments"),
         (Cast(col("w"), pa.decimal128(38, 30)) * Cast(col("w"), pa.decimal128(38, 30)), "60 digits after the point"),
     ],

@@ -117,7 +117,7 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("isinf", 1): DialectFunction((NUMBER,), pa.bool_(), _call("is_infinite")),
     ("isfinite", 1): DialectFunction((NUMBER,), pa.bool_(), _call("is_finite")),
     ("xor", 2): DialectFunction((INTEGER, INTEGER), INTEGER, _call("bitwise_xor")),
-    ("len", 1): DialectFunction((TEXT,), INTEGER, _call("length")),
+    ("len", 1): DialectFunction((ANY,), INTEGER, _call("length")),
     ("strlen", 1): DialectFunction((ANY,), INTEGER, _call("octet_length")),
     ("ucase", 1): DialectFunction((TEXT,), TEXT, _call("upper")),
     ("lcase", 1): DialectFunction((TEXT,), TEXT, _call("lower")),

@@ -133,6 +133,8 @@ class ExpressionReader:
         if not message.arguments and dropped_fields(message, FUNCTION_ARGUMENTS):
             raise PlanError(f"the arguments of {name} are written as before Substrait 0.20; use a newer producer")
         made = scalar_call(name, self.arguments(message.arguments, scope), self.dialect)
+        if isinstance(made, Call) and made.function == "length":
+            made = _length_of_list(made, scope.schema)
         if isinstance(made, Call) and made.function in ("add", "subtract"):
             made = _with_clock(made, scope.schema)
         if isinstance(made, Call) and (made.function in _ARITHMETIC or made.function in _COMPARISONS):
@@ -196,6 +198,13 @@ class ExpressionReader:
             return Literal(False, pa.bool_())
         found = [Call("and", tuple(Call("equal", pair) for pair in zip(values, row, strict=True))) for row in rows]
         return found[0] if len(found) == 1 else Call("or", tuple(found))
+
+
+def _length_of_list(made: Call, schema: pa.Schema) -> Call:
+    """length(list): the planner knows that of text, and makes text of the list."""
+    (argument,) = made.arguments
+    is_cast = isinstance(argument, Cast) and pa.types.is_nested(expr_type(argument.argument, schema))
+    return Call("length", (argument.argument,)) if is_cast and isinstance(argument, Cast) else made
 
 
 def _without_coercions(made: Call, schema: pa.Schema) -> Call:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from qcore.frontends.substrait.dialect_functions import SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
+from qcore.language.aggregate_functions import is_aggregate
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.expression import Call, Case, Cast, Expr, Literal, call
-from qcore.language.functions import is_aggregate, is_known, part_name
+from qcore.language.functions import is_known, part_name
 from qcore_ext.ground.status import PlanError
 
 _SAME_MEANING = {
@@ -37,7 +38,25 @@ _SAME_MEANING = {
     "to_char": "strftime",
     "xor": "bitwise_xor",
     "ifnull": "coalesce",
-}
+    "make_array": "list_value",
+    "named_struct": "struct_pack",
+    "struct": "row",
+    "get_field": "struct_extract",
+    "string_to_array": "string_split",
+    "gen_series": "generate_series",
+    "cardinality": "list_length",
+    "array_has": "list_contains",
+    "array_has_any": "list_has_any",
+    "array_has_all": "list_has_all",
+    "array_remove_all": "list_remove",
+    **{
+        f"array_{name}": f"list_{name}"
+        for name in (
+            "length", "slice", "position", "append", "prepend", "concat", "distinct", "reverse", "sort", "sum", "min",
+            "max",
+        )
+    },
+}  # fmt: skip
 _SAME_AGGREGATE = {
     "stddev": "stddev_samp",
     "std_dev": "stddev_samp",
@@ -165,12 +184,23 @@ def _negated(made: Callable[[str, tuple[Expr, ...]], Expr]) -> Callable[[str, tu
 
 
 def _element(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """(regexp_match(…))[1]: lists exist in no other expression."""
     made, index = arguments
-    first = isinstance(index, Literal) and index.value == 1
-    if first and isinstance(made, Call) and made.function == "regexp_match":
+    if isinstance(made, Call) and made.function == "regexp_match":
+        if not isinstance(index, Literal) or index.value != 1:
+            raise PlanError("of what regexp_match finds [1] is supported; regexp_extract() gives other groups")
         return Call("regexp_match_first", made.arguments)
-    raise PlanError("elements of lists are not supported yet; split_part() and regexp_extract() give parts of text")
+    return Call("list_extract", arguments)
+
+
+def _list_sum(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    """The planner makes floats of the elements."""
+    (made,) = arguments
+    floats = isinstance(made, Cast) and pa.types.is_list(made.to) and made.to.value_type == pa.float64()
+    return Call("list_sum", (made.argument,) if floats and isinstance(made, Cast) else arguments)
+
+
+def _is_empty(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    return call("equal", Call("list_length", arguments), 0)
 
 
 def _pending_list(name: str, arguments: tuple[Expr, ...]) -> Expr:
@@ -244,6 +274,8 @@ _SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
     "regex_not_match": _negated(_matches),
     "regex_not_imatch": _negated(_matches_any_case),
     "array_element": _element,
+    "array_sum": _list_sum,
+    "empty": _is_empty,
     "regexp_match": _pending_list,
     "nanvl": _not_number,
     "overlay": _overlay,

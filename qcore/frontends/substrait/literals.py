@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.substrait.types import read_type, time_type, unit_of
+from qcore.language.data_types import common_type
 from qcore.language.expression import Literal
 from qcore_ext.ground.status import PlanError
 
@@ -104,6 +105,24 @@ def _interval_compound(message: Any) -> Literal:
     return _interval(months.years * 12 + months.months, rest.days, _nanos(rest))
 
 
+def _list(message: Any) -> Literal:
+    values = [read_literal(value) for value in message.values]
+    return Literal([value.value for value in values], pa.list_(common_type([value.type for value in values])))
+
+
+def _struct(message: Any) -> Literal:
+    """Substrait has no names of fields here."""
+    values = [read_literal(value) for value in message.fields]
+    type_ = pa.struct([(f"c{i}", value.type) for i, value in enumerate(values)])
+    return Literal({f"c{i}": value.value for i, value in enumerate(values)}, type_)
+
+
+def _map(message: Any) -> Literal:
+    pairs = [(read_literal(entry.key), read_literal(entry.value)) for entry in message.key_values]
+    keys, values = (common_type([pair[i].type for pair in pairs]) for i in (0, 1))
+    return Literal([(key.value, value.value) for key, value in pairs], pa.map_(keys, values))
+
+
 _READERS: dict[str, Callable[[Any], Literal]] = {
     "date": lambda days: _moment(days, pa.date32()),
     "decimal": _decimal,
@@ -114,5 +133,10 @@ _READERS: dict[str, Callable[[Any], Literal]] = {
     "interval_year_to_month": lambda message: _interval(message.years * 12 + message.months, 0, 0),
     "interval_day_to_second": lambda message: _interval(0, message.days, _nanos(message)),
     "interval_compound": _interval_compound,
+    "list": _list,
+    "struct": _struct,
+    "map": _map,
+    "empty_list": lambda message: Literal([], pa.list_(read_type(message.type))),
+    "empty_map": lambda message: Literal([], pa.map_(read_type(message.key), read_type(message.value))),
     "null": lambda type_: Literal(None, read_type(type_)),
 }

@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.substrait.relations import Parts, RelationReader
-from qcore.frontends.substrait.types import OWN_TYPES, top_level_names
+from qcore.frontends.substrait.types import OWN_TYPES, top_level_names, with_field_names
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode
+from qcore.language.set_operations import typed
 from qcore_ext.ground.status import PlanError
 
 # Among the types' addresses: the zone of timestamps with a time zone, where qcore.frontends.sql knows it.
@@ -111,7 +112,9 @@ def read_plan_message(
     read = reader.exact(reader.read(relation.root.input))
     names = list(relation.root.names)
     if len(names) != len(read.schema):
+        types = with_field_names(names, read.schema.types)
         names = top_level_names(names, read.schema.types)
+        read = typed(reader.ids, read, types)
     return PlanResult(read if naming else reader.renamed(read, names), names, reader.files)
 
 

@@ -308,10 +308,12 @@ class RelationReader(JoinRelations):
         written = self.expressions.function_name(function.function_reference)
         # An exact answer is as good as the best approximate one.
         is_count = written == "approx_distinct"
-        name = "count" if is_count else aggregate_name(written)
+        name = "count" if is_count else written if written == "nth_value" else aggregate_name(written)
         if function.phase not in (0, 3):
             raise PlanError("aggregates in partial phases cannot be read; give the plan before it is made distributed")
         arguments = self.expressions.arguments(function.arguments, scope)
+        if name == "nth_value":
+            name, arguments = _end_of_list(arguments)
         distinct = is_count or function.invocation == _DISTINCT
         if name == "count" and not distinct:
             arguments = tuple(a for a in arguments if not (isinstance(a, Literal) and a.value is not None))
@@ -559,6 +561,15 @@ def _name_of(expr: Expr) -> str:
     if isinstance(expr, Call):
         return expr.function
     return type(expr).__name__.lower()
+
+
+def _end_of_list(arguments: tuple[Expr, ...]) -> tuple[str, tuple[Expr, ...]]:
+    """The aggregate that array_agg(x)[n] is, of which the planner makes nth_value(x, n)."""
+    ends = {1: "first", -1: "last"}
+    number = arguments[1].value if isinstance(arguments[1], Literal) else None
+    if number not in ends:
+        raise PlanError("of array_agg(…)[n] the first element and the last, [-1], are supported; use a subquery")
+    return ends[number], arguments[:1]
 
 
 def _unwidened(argument: Expr, schema: pa.Schema, exact: bool) -> Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -96,6 +96,26 @@ def top_level_names(names: Iterable[str], types: Iterable[pa.DataType]) -> list[
         for _ in range(_nested_names(type_)):
             next(remaining, None)
     return result
+
+
+def with_field_names(names: Iterable[str], types: Iterable[pa.DataType]) -> list[pa.DataType]:
+    """The types with structs' fields named by the list that top_level_names takes."""
+    remaining = iter(names)
+    result = []
+    for type_ in types:
+        next(remaining, "")
+        result.append(_named(type_, remaining))
+    return result
+
+
+def _named(type_: pa.DataType, names: Iterator[str]) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(next(names, part.name), _named(part.type, names)) for part in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_named(type_.key_type, names), _named(type_.item_type, names))
+    if pa.types.is_list(type_) and pa.types.is_nested(type_.value_type):
+        return pa.list_(_named(type_.value_type, names))
+    return type_
 
 
 def _nested_names(type_: pa.DataType) -> int:

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.functions import aggregate_name
+from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.language.expression import Case, Cast, Column, Expr, Literal, call, col, walk
-from qcore.language.functions import KEEP_VALUES, PAIRS, expr_type, is_aggregate
+from qcore.language.functions import expr_type
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
 from qcore.language.schema import project_schema, same_type

@@ -188,7 +188,6 @@ ERRORS = {
     "select a + s from t where a + d > 1": "cannot be planned|not defined",
     "select a from t tablesample bernoulli(10)": "TABLESAMPLE is not supported yet",
     "from t full join u using (a) select *": "write the condition with ON",
-    "select unnest([1, 2])": "literal of the Substrait type list",
     "drop table t": "DROP TABLE is not supported",
     "create table x as select 1": "CREATE TABLE is not supported",
     "insert into t select * from t": "INSERT is not supported",

@@ -1,0 +1,442 @@
+"""Scalar functions that take or make lists, structs and maps: computed over Arrow arrays. Floor P1.
+
+The engine carries nested columns and computes none, so these are kernels of arrow_functions' kind. What moves whole
+arrays works on offsets; the rest goes value by value through Python.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from qcore.language.arrow_functions import ARROW_FUNCTIONS, ArrowFunction, Kernel
+from qcore.language.data_types import (
+    BOOL,
+    DECIMAL_DIGITS_MAX,
+    FLOAT64,
+    INT64,
+    STRING,
+    TypeMismatch,
+    Types,
+    is_list_of_any_layout,
+    is_numeric,
+    merged_type,
+    plain,
+)
+from qcore.language.signatures import MANY, Function, Signature, literal_function
+
+# --- ways to make a kernel ---
+
+
+def _rows(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
+    return next((len(argument) for argument in arguments if isinstance(argument, pa.Array)), 1)
+
+
+def _array(argument: pa.Array | pa.Scalar, n: int) -> pa.Array:
+    if isinstance(argument, pa.Array):
+        return argument
+    # pyarrow cannot repeat a nested value no times.
+    return pa.repeat(argument, n) if n > 0 else pa.array([], argument.type)
+
+
+def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
+    """A kernel of a function from Python values to one; null where an argument is, unless `keeps_null` is False."""
+
+    def kernel(*arguments: pa.Array | pa.Scalar) -> list[Any]:
+        n = _rows(arguments)
+        columns = [a.to_pylist() if isinstance(a, pa.Array) else [a.as_py()] * n for a in arguments]
+        rows = zip(*columns, strict=True)
+        return [None if keeps_null and None in row else function(*row) for row in map(list, rows)]
+
+    return kernel
+
+
+def _list_array(value: pa.Array | pa.Scalar, n: int) -> pa.Array:
+    """Lists of any layout with offsets of 64 bits."""
+    array = _array(value, n)
+    return array if pa.types.is_large_list(array.type) else array.cast(pa.large_list(array.type.value_type))
+
+
+def _spans(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Where each list begins among the values, and its length; 0 for a null."""
+    offsets = lists.offsets.to_numpy(zero_copy_only=False)
+    lengths = np.diff(offsets)
+    if lists.null_count:
+        lengths = np.where(lists.is_null().to_numpy(zero_copy_only=False), 0, lengths)
+    return offsets[:-1], lengths
+
+
+# --- making ---
+
+
+def _list_value(*arguments: pa.Array | pa.Scalar) -> pa.Array:
+    n, width = _rows(arguments), len(arguments)
+    columns = [_array(argument, n) for argument in arguments]
+    order = np.arange(n * width).reshape(width, n).T.ravel()
+    values = pa.concat_arrays([column.cast(columns[0].type) for column in columns]).take(pa.array(order))
+    return pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32) * width), values)
+
+
+def _struct(names: Sequence[str], values: Sequence[pa.Array | pa.Scalar]) -> pa.Array:
+    n = _rows(values)
+    return pa.StructArray.from_arrays([_array(value, n) for value in values], names=list(names))
+
+
+def _struct_pack(*arguments: pa.Array | pa.Scalar) -> pa.Array:
+    names = [argument.as_py() for argument in arguments[::2]]
+    return _struct(names, arguments[1::2])
+
+
+def _row(*arguments: pa.Array | pa.Scalar) -> pa.Array:
+    return _struct([f"c{i}" for i in range(len(arguments))], arguments)
+
+
+def _map(keys: Sequence[Any], values: Sequence[Any]) -> list[tuple[Any, Any]]:
+    if len(keys) != len(values):
+        raise ValueError(f"a map takes as many keys as values, not {len(keys)} and {len(values)}")
+    if None in keys:
+        raise ValueError("a map has no null keys")
+    if any(key in keys[:i] for i, key in enumerate(keys)):
+        raise ValueError("a map has each key once")
+    return list(zip(keys, values, strict=True))
+
+
+def _series(*bounds: int, inclusive: bool) -> list[int]:
+    start, stop, *step = bounds if len(bounds) > 1 else (0, *bounds)
+    by = step[0] if step else 1
+    if by == 0:
+        raise ValueError("the step of a range is not 0")
+    return list(range(start, stop + (0 if not inclusive else 1 if by > 0 else -1), by))
+
+
+# --- taking apart ---
+
+
+def _length(lists: pa.Array | pa.Scalar) -> pa.Array:
+    if isinstance(lists.type, pa.MapType):
+        return pa.array([None if entries is None else len(entries) for entries in lists.to_pylist()], INT64)
+    return pc.list_value_length(lists).cast(INT64)
+
+
+def _list_extract(value: pa.Array | pa.Scalar, index: pa.Array | pa.Scalar) -> pa.Array:
+    """The element at an index from 1, or from the end where it is negative; null where there is none."""
+    n = _rows([value, index])
+    lists = _list_array(value, n)
+    starts, lengths = _spans(lists)
+    at = _array(index, n).fill_null(0).to_numpy(zero_copy_only=False)
+    place = np.where(at > 0, at - 1, lengths + at)
+    found = (at != 0) & (place >= 0) & (place < lengths)
+    return lists.values.take(pa.array(np.where(found, starts + place, 0), mask=~found))
+
+
+def _slice(elements: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
+    """Elements `start` to `stop`, both included and counted from 1, or from the end."""
+    n = len(elements)
+    first = max(start if start >= 0 else n + start + 1, 1)
+    last = stop if stop >= 0 else n + stop + 1
+    return elements[first - 1 : max(last, 0) : step]
+
+
+def _struct_extract(value: pa.Array | pa.Scalar, name: pa.Scalar) -> pa.Array:
+    array = _array(value, 1)
+    if isinstance(array.type, pa.MapType):
+        return pc.map_lookup(array, name.cast(array.type.key_type), "first")
+    return pc.struct_field(array, [_field_index(array.type, name.as_py())])
+
+
+def _field_index(type_: pa.DataType, name: str) -> int:
+    """Position of a struct's field: of this name, or, when there is none, of this name in other letters' case."""
+    names = [field.name for field in type_]
+    same = [i for i, given in enumerate(names) if given == name]
+    similar = same or [i for i, given in enumerate(names) if given.lower() == name.lower()]
+    if len(similar) != 1:
+        raise TypeMismatch(f"the struct has no field {name!r}; it has {', '.join(map(repr, names))}")
+    return similar[0]
+
+
+def _map_items(which: int) -> Kernel:
+    return _by_row(lambda entries: [entry[which] for entry in entries])
+
+
+def _map_extract(entries: list[tuple[Any, Any]], key: Any) -> list[Any]:
+    return [value for given, value in entries if given == key]
+
+
+# --- searching and computing ---
+
+
+def _contains(value: pa.Array | pa.Scalar, wanted: pa.Array | pa.Scalar) -> pa.Array:
+    n = _rows([value, wanted])
+    lists, wanted = _list_array(value, n), _array(wanted, n)
+    if pa.types.is_nested(wanted.type):
+        return pa.array(_by_row(lambda elements, element: element in elements)(lists, wanted), BOOL)
+    parents = pc.list_parent_indices(lists)
+    same = pc.fill_null(pc.equal(lists.flatten(), wanted.take(parents)), False)
+    hits = parents.filter(same).to_numpy(zero_copy_only=False)
+    found = np.bincount(hits.astype(np.int64), minlength=n) > 0
+    missing = pc.or_(lists.is_null(), wanted.is_null()).to_numpy(zero_copy_only=False)
+    return pa.array(found, mask=missing)
+
+
+def _position(elements: list[Any], wanted: Any) -> int | None:
+    return elements.index(wanted) + 1 if wanted in elements else None
+
+
+def _joined(elements: list[Any], between: str, null: str | None = None) -> str:
+    shown = [null if element is None else element for element in elements]
+    return between.join(str(element) for element in shown if element is not None)
+
+
+def _concat(*lists: list[Any] | None) -> list[Any] | None:
+    given = [elements for elements in lists if elements is not None]
+    return list(itertools.chain.from_iterable(given)) if given else None
+
+
+def _distinct(elements: list[Any]) -> list[Any]:
+    kept: list[Any] = []
+    for element in elements:
+        if element not in kept:
+            kept.append(element)
+    return kept
+
+
+def _sort(elements: list[Any], order: str = "ASC", nulls: str = "NULLS LAST") -> list[Any]:
+    present = sorted((element for element in elements if element is not None), reverse=order.upper() == "DESC")
+    missing = [None] * (len(elements) - len(present))
+    return missing + present if nulls.upper() == "NULLS FIRST" else present + missing
+
+
+def _total(elements: list[Any]) -> Any:
+    present = [element for element in elements if element is not None]
+    return sum(present) if present else None
+
+
+def _extreme(choose: Callable[[list[Any]], Any]) -> Kernel:
+    def chosen(elements: list[Any]) -> Any:
+        present = [element for element in elements if element is not None]
+        return choose(present) if present else None
+
+    return _by_row(chosen)
+
+
+def _split(text: str, between: str, null: str | None = None) -> list[str | None]:
+    parts = text.split(between) if between else list(text)
+    return [None if part == null else part for part in parts]
+
+
+def _case(*arguments: pa.Array | pa.Scalar) -> pa.Array:
+    """condition, value, …, the last value; arguments that are null constants never come here."""
+    n = _rows(arguments)
+    conditions = [pc.fill_null(_array(argument, n), False) for argument in arguments[:-1:2]]
+    values = [_array(argument, n) for argument in (*arguments[1:-1:2], arguments[-1])]
+    chosen = np.full(n, len(conditions))
+    for number in reversed(range(len(conditions))):
+        chosen[conditions[number].to_numpy(zero_copy_only=False)] = number
+    together = pa.concat_arrays([value.cast(values[0].type) for value in values])
+    return together.take(pa.array(chosen * n + np.arange(n)))
+
+
+def with_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Nested values as another nested type: structs by position, elements and fields cast."""
+    if array.type == type_:
+        return array
+    if pa.types.is_struct(type_) and pa.types.is_struct(array.type):
+        parts = [with_type(array.field(i), field.type) for i, field in enumerate(type_)]
+        return pa.StructArray.from_arrays(parts, fields=list(type_), mask=array.is_null())
+    if is_list_of_any_layout(type_) and is_list_of_any_layout(array.type):
+        lists = _list_array(array, len(array))
+        _, lengths = _spans(lists)
+        values = with_type(lists.flatten(), type_.value_type)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        mask = lists.is_null() if lists.null_count else None
+        made = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values, mask=mask)
+        return made.cast(type_)
+    return array.cast(type_)
+
+
+# --- signatures ---
+
+
+def element_type(type_: pa.DataType) -> pa.DataType:
+    """Of a list's elements. TypeMismatch for what is no list."""
+    if pa.types.is_null(type_):
+        return type_
+    if not is_list_of_any_layout(type_):
+        raise TypeMismatch(f"it takes a list, not {type_}")
+    return type_.value_type
+
+
+def _of_list(result: Callable[[pa.DataType], pa.DataType], *more: pa.DataType, optional: int = 0) -> Function:
+    """A function of a list, whose elements' type says what it gives."""
+
+    def resolve(types: Types) -> Signature:
+        if pa.types.is_map(types[0]) and not more and result(INT64) == INT64:
+            return Signature(INT64, tuple(types))
+        return Signature(result(element_type(types[0])), (types[0], *more[: len(types) - 1]))
+
+    words = ", ".join(["list", *("integer" if type_ == INT64 else "text" for type_ in more)])
+    return Function(1 + len(more) - optional, 1 + len(more), resolve, words, "as the list")
+
+
+def _with_element(result: pa.DataType | None, list_first: bool = True) -> Function:
+    """A function of a list and an element; it gives the list where `result` is None."""
+
+    def resolve(types: Types) -> Signature:
+        lists, element = types if list_first else types[::-1]
+        common = merged_type([plain(element_type(lists)), element])
+        of = pa.list_(common)
+        return Signature(result or of, (of, common) if list_first else (common, of))
+
+    return Function(2, 2, resolve, "list, element" if list_first else "element, list", "list or as named")
+
+
+def _lists(result: pa.DataType | None, fewest: int = 1, most: int = MANY) -> Function:
+    """A function of lists of one type."""
+
+    def resolve(types: Types) -> Signature:
+        of = pa.list_(merged_type([plain(element_type(type_)) for type_ in types]))
+        return Signature(result or of, (of,) * len(types))
+
+    return Function(fewest, most, resolve, "list, …", "list" if result is None else "boolean")
+
+
+def _value(types: Types) -> Signature:
+    common = merged_type(types)
+    return Signature(pa.list_(common), (common,) * len(types))
+
+
+def _row_of(types: Types) -> Signature:
+    return Signature(pa.struct([(f"c{i}", type_) for i, type_ in enumerate(types)]), tuple(types))
+
+
+def _pack(types: Types, literals: Sequence[Any]) -> Signature:
+    names = literals[::2]
+    if len(types) % 2 or not all(isinstance(name, str) for name in names):
+        raise TypeMismatch("it takes names, as text literals, and their values")
+    if len(set(names)) < len(names):
+        raise TypeMismatch("a struct has each field once")
+    return Signature(pa.struct(list(zip(names, types[1::2], strict=True))), tuple(types))
+
+
+def _field_of(types: Types, literals: Sequence[Any]) -> Signature:
+    nested, name = types[0], literals[1]
+    if pa.types.is_map(nested):
+        return Signature(nested.item_type, (nested, nested.key_type))
+    if not pa.types.is_struct(nested) or not isinstance(name, str):
+        raise TypeMismatch("it takes a struct and a field's name as a text literal, or a map and a key")
+    return Signature(nested.field(_field_index(nested, name)).type, tuple(types))
+
+
+def _map_of(types: Types) -> Signature:
+    return Signature(pa.map_(element_type(types[0]), element_type(types[1])), tuple(types))
+
+
+def _of_map(result: Callable[[pa.MapType], pa.DataType], n: int = 1) -> Function:
+    def resolve(types: Types) -> Signature:
+        if not pa.types.is_map(types[0]):
+            raise TypeMismatch("it takes a map")
+        return Signature(result(types[0]), (types[0], *(types[0].key_type for _ in types[1:])))
+
+    return Function(n, n, resolve, "map" + ", key" * (n - 1), "list")
+
+
+def _flat(types: Types) -> Signature:
+    inner = element_type(types[0])
+    return Signature(inner if is_list_of_any_layout(inner) else types[0], tuple(types))
+
+
+def _sum_type(type_: pa.DataType) -> pa.DataType:
+    if not is_numeric(type_):
+        raise TypeMismatch("it takes a list of numbers")
+    if pa.types.is_decimal(type_):
+        return pa.decimal128(DECIMAL_DIGITS_MAX, type_.scale)
+    return INT64 if pa.types.is_integer(type_) else FLOAT64
+
+
+def _integers(types: Types) -> Signature:
+    if not all(pa.types.is_integer(type_) or pa.types.is_null(type_) for type_ in types):
+        raise TypeMismatch("it takes whole numbers")
+    return Signature(pa.list_(INT64), (INT64,) * len(types))
+
+
+def _texts(types: Types) -> Signature:
+    return Signature(pa.list_(STRING), (STRING,) * len(types))
+
+
+def _same_list(type_: pa.DataType) -> pa.DataType:
+    return pa.list_(type_)
+
+
+def _same_element(type_: pa.DataType) -> pa.DataType:
+    return type_
+
+
+NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
+    "list_value": ArrowFunction(Function(1, MANY, _value, "any, …", "list"), _list_value, takes_null=True),
+    "struct_pack": ArrowFunction(
+        literal_function(2, MANY, _pack, "name, any, …", "struct"), _struct_pack, takes_null=True
+    ),
+    "row": ArrowFunction(Function(1, MANY, _row_of, "any, …", "struct"), _row, takes_null=True),
+    "map": ArrowFunction(Function(2, 2, _map_of, "list, list", "map"), _by_row(_map)),
+    "range": ArrowFunction(
+        Function(1, 3, _integers, "integer, [integer], [integer]", "list"),
+        _by_row(lambda *bounds: _series(*bounds, inclusive=False)),
+    ),
+    "generate_series": ArrowFunction(
+        Function(1, 3, _integers, "integer, [integer], [integer]", "list"),
+        _by_row(lambda *bounds: _series(*bounds, inclusive=True)),
+    ),
+    "string_split": ArrowFunction(Function(2, 3, _texts, "text, text, [text]", "list"), _by_row(_split)),
+    "list_length": ArrowFunction(_of_list(lambda _: INT64), _length),
+    "list_extract": ArrowFunction(_of_list(_same_element, INT64), _list_extract),
+    "list_slice": ArrowFunction(_of_list(_same_list, INT64, INT64, INT64, optional=1), _by_row(_slice)),
+    "list_contains": ArrowFunction(_with_element(BOOL), _contains),
+    "list_position": ArrowFunction(_with_element(INT64), _by_row(_position)),
+    "list_append": ArrowFunction(
+        _with_element(None), _by_row(lambda elements, new: [*(elements or []), new], keeps_null=False), takes_null=True
+    ),
+    "list_prepend": ArrowFunction(
+        _with_element(None, list_first=False),
+        _by_row(lambda new, elements: [new, *(elements or [])], keeps_null=False),
+        takes_null=True,
+    ),
+    "list_remove": ArrowFunction(
+        _with_element(None), _by_row(lambda elements, old: [element for element in elements if element != old])
+    ),
+    "list_concat": ArrowFunction(_lists(None), _by_row(_concat, keeps_null=False), takes_null=True),
+    "list_has_any": ArrowFunction(
+        _lists(BOOL, 2, 2), _by_row(lambda a, b: any(element is not None and element in b for element in a))
+    ),
+    "list_has_all": ArrowFunction(
+        _lists(BOOL, 2, 2), _by_row(lambda a, b: all(element is None or element in a for element in b))
+    ),
+    "list_distinct": ArrowFunction(_of_list(_same_list), _by_row(_distinct)),
+    "list_reverse": ArrowFunction(_of_list(_same_list), _by_row(lambda elements: elements[::-1])),
+    "list_sort": ArrowFunction(_of_list(_same_list, STRING, STRING, optional=2), _by_row(_sort)),
+    "list_sum": ArrowFunction(_of_list(_sum_type), _by_row(_total)),
+    "list_min": ArrowFunction(_of_list(_same_element), _extreme(min)),
+    "list_max": ArrowFunction(_of_list(_same_element), _extreme(max)),
+    "array_to_string": ArrowFunction(_of_list(lambda _: STRING, STRING, STRING, optional=1), _by_row(_joined)),
+    "flatten": ArrowFunction(
+        Function(1, 1, _flat, "list of lists", "list"), _by_row(lambda lists: _concat(*lists) or [])
+    ),
+    "struct_extract": ArrowFunction(
+        literal_function(2, 2, _field_of, "struct, name; map, key", "the field"), _struct_extract
+    ),
+    "map_keys": ArrowFunction(_of_map(lambda map_: pa.list_(map_.key_type)), _map_items(0)),
+    "map_values": ArrowFunction(_of_map(lambda map_: pa.list_(map_.item_type)), _map_items(1)),
+    "map_extract": ArrowFunction(_of_map(lambda map_: pa.list_(map_.item_type), 2), _by_row(_map_extract)),
+}
+# What the compiler makes of conditions and null tests of nested values.
+NESTED_KERNELS: dict[str, Kernel] = {
+    "case": _case,
+    "coalesce": pc.coalesce,
+    "is_null": lambda values: values.is_null(),
+}
+# All functions that an arrow call computes.
+ARROW_CALLS: dict[str, ArrowFunction] = {**ARROW_FUNCTIONS, **NESTED_FUNCTIONS}

@@ -1,0 +1,75 @@
+"""Steps over lists, structs and maps, which no register holds: arrow calls compute them. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from qcore.language.data_types import BOOL
+from qcore.language.nested_functions import NESTED_KERNELS
+from qcore.lowering.compile_steps import COMPARISONS
+from qcore.lowering.compile_temporal import TemporalSteps
+from qcore_ext.ground.status import PlanError
+
+_COMPARED = frozenset({*COMPARISONS, "is_distinct_from", "is_not_distinct_from"})
+
+
+class NestedSteps(TemporalSteps):
+    """Steps of nested values."""
+
+    def made(self, step: int) -> int:
+        """The step as one that gives a column: a nested constant is repeated by an arrow call."""
+        if not self.is_constant(step) or not pa.types.is_nested(self.types[step]):
+            return step
+        value = self.value(step)
+        if not value.is_valid:
+            return step
+        key = ("made", step)
+        if key not in self.known:
+            row = self.constant(pa.scalar(True))
+
+            def repeated(rows: pa.Array) -> pa.Array:
+                return pa.repeat(value, len(rows))
+
+            self.known[key] = self.called("literal", repeated, [row], [None], value.type)
+        return self.known[key]
+
+    def nested_call(self, name: str, steps: list[int], type_: pa.DataType) -> int | None:
+        """A call of what other types have kernels for; None for another function, or without nested arguments."""
+        if not any(pa.types.is_nested(self.types[step]) for step in steps):
+            return None
+        if name in _COMPARED:
+            return self.add(name, [self.nested_bytes(step) for step in steps], BOOL)
+        if name in ("is_null", "is_not_null"):
+            return self.nested_is_null(steps[0], negated=name == "is_not_null")
+        if name == "length":
+            return self.arrow("list_length", steps, type_)
+        if name == "coalesce":
+            present = [step for step in steps if not (self.is_constant(step) and not self.value(step).is_valid)]
+            if len(present) < 2:
+                return present[0] if present else self.null(type_)
+            return self.arrow("coalesce", present, type_, NESTED_KERNELS["coalesce"])
+        if name == "nullif":
+            equal = self.add("equal", [self.nested_bytes(step) for step in steps], BOOL)
+            return self.nested_case([equal, self.null(type_), steps[0]], type_)
+        if name in ("greatest", "least"):
+            raise PlanError(f"{name} takes values that are no lists, structs or maps, not {type_}")
+        return None
+
+    def nested_bytes(self, step: int) -> int:
+        """Bytes that compare as the step's nested values do."""
+        return self.arrow("nested_bytes", [step], pa.binary())
+
+    def nested_is_null(self, step: int, negated: bool) -> int:
+        """Whether the value is null: of a column without looking into it."""
+        if self.is_constant(step):
+            return self.constant(pa.scalar(self.value(step).is_valid == negated))
+        if self.steps[step][0] == "load":
+            return self.add("is_not_null" if negated else "is_null", [step], BOOL)
+        found = self.arrow("is_null", [step], BOOL, NESTED_KERNELS["is_null"])
+        return self.add("not", [found], BOOL) if negated else found
+
+    def nested_case(self, steps: Sequence[int], type_: pa.DataType) -> int:
+        """condition, value, …, the last value: an arrow call that computes all of them for every row."""
+        return self.arrow("case", steps, type_, NESTED_KERNELS["case"], takes_null=True)
