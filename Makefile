@@ -50,7 +50,7 @@ help:  ## List these commands
 $(MADE):
 	@[ -n "$(PYTHON)" ] || { echo "qcore needs Python 3.11 or later with venv and headers:" \
 		"apt-get install python3-venv python3-dev, or make PYTHON=/path/to/python" >&2; exit 1; }
-	@command -v "$${CC:-cc}" >/dev/null || { echo "qcore needs a C compiler: apt-get install build-essential" >&2; exit 1; }
+	@command -v $${CC:-cc} >/dev/null || { echo "qcore needs a C compiler: apt-get install build-essential" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'setuptools>=68' wheel 'Cython>=3.3,<4'
 	@touch $@

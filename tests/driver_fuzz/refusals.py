@@ -73,9 +73,11 @@ class Refusals:
         for name, expr in zip(node.schema.names, node.expressions, strict=True):
             self.compute(expr, changes, "Project")
             kinds = {changes[column] for column in column_names(expr) if column in changes}
-            fixed = isinstance(expr, Cast) or pa.types.is_boolean(node.schema.field(name).type)
-            if kinds and not fixed:
-                made[name] = max(kinds)
+            type_ = node.schema.field(name).type
+            if not kinds or isinstance(expr, Cast) or pa.types.is_boolean(type_):
+                continue
+            # What is computed of nulls has a type already.
+            made[name] = max(kinds) if max(kinds) != "from null" or pa.types.is_null(type_) else "wider"
         return made
 
     def of_Aggregate(self, node: p.Aggregate, changes: Changes) -> Changes:  # noqa: N802
