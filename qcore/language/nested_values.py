@@ -25,30 +25,32 @@ _SIGN = 1 << (8 * _WHOLE_BYTES - 1)
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
-def encoded(value: Any, type_: pa.DataType) -> bytes:
-    """Bytes of a value (not None) of a type, as pyarrow gives it to Python."""
+def encoded(value: Any, type_: pa.DataType, exact: bool = False) -> bytes:
+    """Bytes of a value (not None) of a type, as pyarrow gives it to Python. Exact ones tell -0.0 from 0.0."""
     if is_list_of_any_layout(type_):
-        return b"".join(_part(item, type_.value_type) for item in value) + _END
+        return b"".join(_part(item, type_.value_type, exact) for item in value) + _END
     if pa.types.is_struct(type_):
-        return b"".join(_part(value[field.name], field.type) for field in type_)
+        return b"".join(_part(value[field.name], field.type, exact) for field in type_)
     if pa.types.is_map(type_):
-        return b"".join(_part(key, type_.key_type) + _part(item, type_.item_type) for key, item in value) + _END
+        parts = (_part(key, type_.key_type, exact) + _part(item, type_.item_type, exact) for key, item in value)
+        return b"".join(parts) + _END
     if pa.types.is_floating(type_):
-        return _float(float(value))
+        # -0.0 + 0.0 is 0.0
+        return _float(float(value) if exact else value + 0.0)
     if isinstance(value, (str, bytes)):
         raw = value.encode() if isinstance(value, str) else value
         return raw.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
     return (_whole(value, type_) + _SIGN).to_bytes(_WHOLE_BYTES, "big")
 
 
-def _part(value: Any, type_: pa.DataType) -> bytes:
-    return _NULL if value is None else _VALUE + encoded(value, type_)
+def _part(value: Any, type_: pa.DataType, exact: bool) -> bytes:
+    return _NULL if value is None else _VALUE + encoded(value, type_, exact)
 
 
 def _float(value: float) -> bytes:
     if math.isnan(value):
         return b"\xff" * 8
-    (bits,) = struct.unpack(">Q", struct.pack(">d", value + 0.0))  # -0.0 + 0.0 is 0.0
+    (bits,) = struct.unpack(">Q", struct.pack(">d", value))
     return int((bits ^ 0xFFFFFFFFFFFFFFFF) if bits >> 63 else (bits | 1 << 63)).to_bytes(8, "big")
 
 
@@ -140,7 +142,20 @@ def _from_whole(whole: int, type_: pa.DataType) -> Any:
     return whole
 
 
-def nested_bytes(values: pa.Array) -> pa.Array:
+def nested_bytes(values: pa.Array, exact: bool = False) -> pa.Array:
     """The bytes of each value of an array; null where the value is."""
-    found = [None if value is None else encoded(value, values.type) for value in values.to_pylist()]
+    found = [None if value is None else encoded(value, values.type, exact) for value in values.to_pylist()]
     return pa.array(found, pa.binary())
+
+
+def nested_values(raw: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The values of a type whose bytes an array holds, or, in its lists, the values' lists."""
+    if pa.types.is_list(raw.type):
+        item = type_.value_type
+        lists = [None if many is None else [_value(one, item) for one in many] for many in raw.to_pylist()]
+        return pa.array(lists, type_)
+    return pa.array([_value(one, type_) for one in raw.to_pylist()], type_)
+
+
+def _value(raw: bytes | None, type_: pa.DataType) -> Any:
+    return None if raw is None else decoded(raw, 0, type_)[0]

@@ -1,7 +1,9 @@
-"""Lists, structs and maps as keys of groups, joins and orders: by way of bytes that compare as they do. Floor P3.
+"""Lists, structs and maps as keys, in windows and as what aggregates keep: by way of bytes that compare as they do.
+Floor P3.
 
 The engine carries nested values and does not look into them. A step in Python puts beside each nested key a binary
-column whose bytes are equal where the values are, and in their order; the operators go by that.
+column whose bytes are equal where the values are, and in their order; the operators go by that. What they hand on
+themselves are bytes too, which another step reads back.
 """
 
 from __future__ import annotations
@@ -12,11 +14,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from qcore.language import plan as p
-from qcore.language.expression import Column, Expr, col
-from qcore.language.nested_values import decoded, nested_bytes
+from qcore.language.expression import Expr, call, col
+from qcore.language.functions import expr_type
+from qcore.language.nested_values import nested_bytes, nested_values
 from qcore.language.schema import aggregate_schema, join_schema, project_schema
+from qcore.language.window_plan import window_type
 from qcore.protocols import Context, StatelessOperator
-from qcore_ext.ground.status import PlanError
+
+# Aggregates that give one of a group's values, or all, of whatever type.
+_KEEP_A_VALUE = frozenset({"min", "max", "any_value", "first", "last", "array_agg"})
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,7 @@ class NestedKeys(StatelessOperator):
     """Adds the bytes of nested columns; null where the value is."""
 
     columns: tuple[tuple[str, str], ...]
+    exact: bool = False
 
     def output_schema(self, input_schema: pa.Schema | None) -> pa.Schema | None:
         """The input's columns and the keys."""
@@ -34,7 +41,7 @@ class NestedKeys(StatelessOperator):
     def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its keys."""
         for name, key in self.columns:
-            batch = batch.append_column(pa.field(key, pa.binary()), nested_bytes(batch.column(name)))
+            batch = batch.append_column(pa.field(key, pa.binary()), nested_bytes(batch.column(name), self.exact))
         return batch
 
 
@@ -46,6 +53,8 @@ def without_nested_keys(node: p.PlanNode) -> p.PlanNode | None:
         return _joined(node)
     if isinstance(node, p.Aggregate) and node.grouping_sets is None:
         return _grouped(node)
+    if isinstance(node, p.Window):
+        return _windowed(node)
     return None
 
 
@@ -97,27 +106,71 @@ def _joined(node: p.HashJoin) -> p.PlanNode | None:
 
 
 def _grouped(node: p.Aggregate) -> p.PlanNode | None:
-    """Grouped by the bytes, of which the values are read back."""
-    named = dict(node.keys)
-    nested = [name for name in named if _is_nested(node.schema, name)]
+    """Grouped by bytes, and bytes kept, of which the values are read back."""
+    keys: list[tuple[str, Expr]] = []
+    calls: list[p.AggregateCall] = []
+    decoded: list[tuple[str, str, pa.DataType]] = []
+    for i, (name, expr) in enumerate(node.keys):
+        if _is_nested(node.schema, name):
+            decoded.append((name, f"$group{i}", node.schema.field(name).type))
+            keys.append((f"$group{i}", call("nested_bytes", expr)))
+        else:
+            keys.append((name, expr))
+    for i, one in enumerate(node.aggregates):
+        if one.function in _KEEP_A_VALUE and pa.types.is_nested(expr_type(one.arguments[0], node.child.schema)):
+            decoded.append((one.name, f"$kept{i}", node.schema.field(one.name).type))
+            calls.append(
+                replace(one, name=f"$kept{i}", arguments=(call("nested_bytes", one.arguments[0]), *one.arguments[1:]))
+            )
+        else:
+            calls.append(one)
+    if not decoded:
+        return None
+    grouped = p.Aggregate(
+        node.id, aggregate_schema(keys, calls, node.child.schema), node.child, tuple(keys), tuple(calls)
+    )
+    return _decoded(grouped, decoded, node)
+
+
+def _windowed(node: p.Window) -> p.PlanNode | None:
+    """Windows over bytes: of keys those that are equal where the values are, of what is carried along exact ones."""
+    names = node.child.schema.names
+    nested = [name for name in names if _is_nested(node.child.schema, name)]
     if not nested:
         return None
-    for name in nested:
-        if not isinstance(named[name], Column):
-            raise PlanError(f"a group key that computes a {node.schema.field(name).type} is not supported")
-    sources: dict[str, str] = {name: expr.name for name, expr in node.keys if isinstance(expr, Column)}
-    child, keys = _with_keys(node.child, [sources[name] for name in nested], node.id, "group")
+    child, keys = _with_keys(node.child, [*node.partition_by, *(key.column for key in node.order_by)], node.id, "by")
+    carried = {name: f"$carried{i}" for i, name in enumerate(nested)}
+    operator = NestedKeys(tuple(carried.items()), exact=True)
+    schema = operator.output_schema(child.schema)
+    assert schema is not None
+    flat = [carried.get(name, name) for name in names] + list(keys.values())
+    child = p.UserOperator(node.id, schema, child, operator)
+    child = p.Project(node.id, project_schema(flat, list(map(col, flat)), schema), child, tuple(map(col, flat)))
+    decoded = [(name, carried[name], node.schema.field(name).type) for name in nested]
+    calls = []
+    for i, one in enumerate(node.calls):
+        made = replace(one, argument=carried.get(one.argument or "", one.argument))
+        if _is_nested(node.schema, one.name):
+            decoded.append((one.name, f"$result{i}", node.schema.field(one.name).type))
+            made = replace(made, name=f"$result{i}")
+        calls.append(made)
+    windowed = p.Window(
+        node.id,
+        pa.schema([*child.schema, *(pa.field(one.name, window_type(one, child.schema)) for one in calls)]),
+        child,
+        tuple(keys.get(name, name) for name in node.partition_by),
+        tuple(replace(key, column=keys.get(key.column, key.column)) for key in node.order_by),
+        tuple(calls),
+    )
+    return _decoded(windowed, decoded, node)
 
-    def by(name: str, expr: Expr) -> tuple[str, Expr]:
-        return (keys[sources[name]], col(keys[sources[name]])) if name in nested else (name, expr)
 
-    group_keys = tuple(by(name, expr) for name, expr in node.keys)
-    schema = aggregate_schema(group_keys, node.aggregates, child.schema)
-    grouped = p.Aggregate(node.id, schema, child, group_keys, node.aggregates)
-    decoder = DecodedKeys(tuple((name, keys[sources[name]], node.schema.field(name).type) for name in nested))
-    decoded_schema = decoder.output_schema(grouped.schema)
-    assert decoded_schema is not None
-    return _picked(p.UserOperator(node.id, decoded_schema, grouped, decoder), node)
+def _decoded(node: p.PlanNode, columns: Sequence[tuple[str, str, pa.DataType]], wanted: p.PlanNode) -> p.PlanNode:
+    """The columns of `wanted`, some read back from bytes."""
+    decoder = DecodedKeys(tuple(columns))
+    schema = decoder.output_schema(node.schema)
+    assert schema is not None
+    return _picked(p.UserOperator(wanted.id, schema, node, decoder), wanted)
 
 
 @dataclass(frozen=True)
@@ -135,7 +188,5 @@ class DecodedKeys(StatelessOperator):
     def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the values."""
         for name, key, type_ in self.columns:
-            raw = batch.column(key).to_pylist()
-            values = [None if one is None else decoded(one, 0, type_)[0] for one in raw]
-            batch = batch.append_column(pa.field(name, type_), pa.array(values, type_))
+            batch = batch.append_column(pa.field(name, type_), nested_values(batch.column(key), type_))
         return batch
