@@ -100,7 +100,7 @@ STRESS := $(addprefix tests/,$(addprefix ext/execution/test_,contract_check.py s
 tsan-tests: $(INSTALLED)
 	@[ -e "$$($(LIBTSAN))" ] || { echo "make tsan needs gcc's libtsan: apt-get install build-essential" >&2; exit 1; }
 	@rm -rf $(RACES) && mkdir -p $(RACES)
-	QCORE_TEST_INSTALLED=1 setarch $$(uname -m) -R env LD_PRELOAD="$$($(LIBTSAN))" \
+	QCORE_TEST_INSTALLED=1 setarch $$(uname -m) -R env -u PYTHONPATH LD_PRELOAD="$$($(LIBTSAN))" \
 		TSAN_OPTIONS="suppressions=$(abspath tests/tsan_suppressions.txt) log_path=$(abspath $(RACES))/of exitcode=66 die_after_fork=0 detect_deadlocks=0" \
 		$(BIN)/pytest -q $(or $(ARGS),$(STRESS)) || { status=$$?; cat $(RACES)/of.* >&2 || true; exit $$status; }
 
