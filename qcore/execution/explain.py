@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from qcore.config import Settings
 from qcore.language.expression import Column, Expr
 from qcore.language.plan import (
     Aggregate,
@@ -34,6 +35,7 @@ from qcore.language.plan import (
     Window,
     WorkingTable,
 )
+from qcore.lowering.pipelines import Lowering
 from qcore.protocol_bridges import operator_name
 
 # Longer lists and expressions are cut: a plan is read as a whole.
@@ -43,7 +45,29 @@ Estimates = Callable[[PlanNode], float]
 _CALLS = ("add_input", "get_output", "finish", "is_blocked")
 
 
-def explain_plan(plan: PlanNode, estimates: Estimates | None = None, stats: Mapping[str, Any] | None = None) -> str:
+def pipelines_of(plan: PlanNode, settings: Settings) -> dict[str, list[int]]:
+    """The numbers of the pipelines that each node's operators are in, by node id, as a task would have them.
+
+    Nothing runs and no operator is made. PlanError for a plan that cannot run.
+    """
+    found: dict[str, list[int]] = {}
+    lowered = Lowering(settings, _never_opened, open_recursion=_never_opened).finish(plan)
+    for number, pipeline in enumerate(lowered.pipelines):
+        for node_id in dict.fromkeys(pipeline.node_ids):
+            found.setdefault(node_id, []).append(number)
+    return found
+
+
+def _never_opened(*_: Any) -> Any:
+    raise AssertionError("a plan that is explained opens no split")
+
+
+def explain_plan(
+    plan: PlanNode,
+    estimates: Estimates | None = None,
+    stats: Mapping[str, Any] | None = None,
+    pipelines: Mapping[str, Sequence[int]] | None = None,
+) -> str:
     """The plan as an aligned tree, one line a node.
 
     Parameters
@@ -54,6 +78,8 @@ def explain_plan(plan: PlanNode, estimates: Estimates | None = None, stats: Mapp
         Rows a node is expected to give, such as qcore.optimizer.Estimator(…).rows.
     stats : mapping, optional
         What Task.stats() gave for this plan: adds the rows each node gave, its time over all drivers and its pipeline.
+    pipelines : mapping, optional
+        What pipelines_of() gave for this plan, where there are no `stats`.
 
     Returns
     -------
@@ -80,6 +106,8 @@ def explain_plan(plan: PlanNode, estimates: Estimates | None = None, stats: Mapp
             arrow = [f"{one.arrow_nanos / 1e6:,.2f}" if one.arrow_nanos else "" for one in found]
             columns.append(("pyarrow ms", arrow, True))
         columns.append(("pipelines", [", ".join(map(str, one.pipelines)) for one in found], False))
+    elif pipelines is not None:
+        columns.append(("pipelines", [", ".join(map(str, pipelines.get(node.id, ()))) for node in nodes], False))
     return _table(columns)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from qcore.config import Settings
 from qcore.errors import SchemaChangeError
-from qcore.execution.explain import explain_plan
+from qcore.execution.explain import explain_plan, pipelines_of
 from qcore.execution.profile import profile_text
 from qcore.execution.task import Task
 from qcore.language.plan import PlanNode
@@ -109,9 +109,12 @@ class Result:
                 self.cancel()
 
     def explain(self, analyze: bool = False) -> str:
-        """The plan as text; with `analyze` the query runs and the text shows rows and times beside the estimates."""
+        """The plan as text: a tree with node ids, estimated rows, and the pipelines that each node's operators are in.
+
+        With `analyze` the query runs and the text shows rows and times beside the estimates.
+        """
         if not analyze:
-            return explain_plan(self.plan, self._estimates)
+            return explain_plan(self.plan, self._estimates, pipelines=pipelines_of(self.plan, self._settings))
         for _ in self:
             pass
         return explain_plan(self.plan, self._estimates, self.stats())

@@ -12,11 +12,14 @@ from qcore.connectors.base import Table, TableStatistics, under_policy
 from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
 from qcore.errors import PlanError
+from qcore.execution import statements
 from qcore.execution.result import Result
 from qcore.frontends.sql import plan_sql
+from qcore.frontends.sql_statements import Describe, DropTable, Explain, ShowTables, Statement, read_statement
 from qcore.frontends.substrait import read_substrait
 from qcore.language import plan as p
 from qcore.language.dialect import Dialect
+from qcore.language.schema import unknown
 from qcore.optimizer import Estimator, optimize
 
 
@@ -95,7 +98,9 @@ class Session:
     def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
         """Plan a query over the session's tables and `tables`; it runs when the result is read.
 
-        COPY (query) TO 'file.parquet' writes the query's rows; its result is a row of the path, rows and bytes.
+        COPY (query) TO 'file.parquet' writes the query's rows; its result is a row of the path, rows and bytes. EXPLAIN
+        [ANALYZE], DESCRIBE and SHOW TABLES give rows; CREATE TABLE name AS query, which runs the query at once and
+        keeps its rows in memory, and DROP TABLE change the session's tables.
 
         Raises
         ------
@@ -105,8 +110,31 @@ class Session:
         known = dict(self._tables)
         for name, source in (tables or {}).items():
             known[name] = table_from(source)
+        statement = read_statement(text)
+        return self._query(text, known) if statement is None else self._carry_out(statement, known)
+
+    def _query(self, text: str, known: Mapping[str, Table]) -> Result:
         planned = plan_sql(text, {name: table.schema for name, table in known.items()}, self.dialect)
         return self._run(planned.plan, planned.output_names, known)
+
+    def _carry_out(self, statement: Statement, known: Mapping[str, Table]) -> Result:
+        if isinstance(statement, Explain):
+            return statements.explanation(statement, self._query(statement.query, known), self.settings)
+        if isinstance(statement, Describe):
+            return statements.description(self._query(statement.query, known), self.settings)
+        if isinstance(statement, ShowTables):
+            return statements.table_names(known, self.settings)
+        if isinstance(statement, DropTable):
+            if self._tables.pop(statement.name, None) is None and not statement.may_be_missing:
+                raise unknown("table", statement.name, self._tables, "DROP TABLE")
+            return statements.nothing(self.settings)
+        if statement.name in known and not statement.replaces:
+            if statement.may_exist:
+                return statements.count_of(0, self.settings)
+            raise PlanError(f"the table {statement.name!r} is there already; CREATE OR REPLACE TABLE replaces it")
+        rows = self._query(statement.query, known).to_arrow()
+        self.register(statement.name, rows)
+        return statements.count_of(rows.num_rows, self.settings)
 
     def substrait(self, plan_bytes: bytes) -> Result:
         """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""

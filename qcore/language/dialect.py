@@ -12,6 +12,11 @@ _CHOICES = {
     "log_base": ("ten", "e"),
     "like_escape": ("none", "backslash"),
     "first_day_of_week": ("zero", "one"),
+    "round_half": ("away", "even"),
+    "negative_root": ("error", "nan"),
+    "log_of_zero": ("error", "infinite", "null"),
+    "substring_start": ("from_end", "standard", "zero_is_one"),
+    "regexp_replace": ("first", "all"),
 }
 
 
@@ -35,6 +40,17 @@ class Dialect:
         The escape character of a LIKE without ESCAPE.
     first_day_of_week : {'zero', 'one'}
         The number of Sunday in dayofweek(x) and extract(dow from x).
+    round_half : {'away', 'even'}
+        round(2.5) of a float: 3, away from zero, or 2, to the even neighbour.
+    negative_root : {'error', 'nan'}
+        sqrt(-1).
+    log_of_zero : {'error', 'infinite', 'null'}
+        ln(0), log10(0) and log2(0); with 'null' those of negative numbers are null too.
+    substring_start : {'from_end', 'standard', 'zero_is_one'}
+        substring(s, -2): its last two letters; with 'standard' all of it, positions before the first counting; with
+        'zero_is_one' the last two, and a start of 0 is 1.
+    regexp_replace : {'first', 'all'}
+        What regexp_replace(s, pattern, new) without flags replaces.
     """
 
     division: str = "integer"
@@ -44,6 +60,11 @@ class Dialect:
     log_base: str = "ten"
     like_escape: str = "none"
     first_day_of_week: str = "zero"
+    round_half: str = "away"
+    negative_root: str = "error"
+    log_of_zero: str = "error"
+    substring_start: str = "from_end"
+    regexp_replace: str = "first"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -72,8 +93,10 @@ class Dialect:
 QCORE = Dialect()
 DIALECTS = {
     "qcore": QCORE,
-    "duckdb": Dialect(division="float"),
-    "postgresql": Dialect(null_order="nulls_max", like_escape="backslash"),
+    "duckdb": Dialect(division="float", negative_root="nan", log_of_zero="infinite"),
+    "postgresql": Dialect(
+        null_order="nulls_max", like_escape="backslash", round_half="even", substring_start="standard"
+    ),
     "spark": Dialect(
         division="float",
         null_order="nulls_min",
@@ -82,5 +105,9 @@ DIALECTS = {
         log_base="e",
         like_escape="backslash",
         first_day_of_week="one",
+        negative_root="nan",
+        log_of_zero="null",
+        substring_start="zero_is_one",
+        regexp_replace="all",
     ),
 }

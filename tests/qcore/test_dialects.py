@@ -180,3 +180,30 @@ def test_division_in_longer_expressions() -> None:
     query = "select i / j + 1 a, sum(i / j) over () b, '1/2' as c, i // j as d /* i / j */, i/j/j as e from t -- 1/2"
     assert session.sql(query).to_arrow().to_pylist() == [{"a": 4.5, "b": 3.5, "c": "1/2", "d": 3, "e": 1.75}]
     assert session.sql("select i / j from t").schema.names == ["i / j"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "expression", "expected"),
+    [
+        ("postgresql", "substring(s, n + 6, 3)", "a"),
+        ("postgresql", "substring(s, n + 6)", "abc"),
+        ("postgresql", "substring(s, -5, 2)", ""),
+        ("postgresql", "substring(s, j, 1)", "b"),
+        ("spark", "substring(s, z)", "abc"),
+        ("spark", "substring(s, x)", None),
+        ("postgresql", "round(f + 1)", 4.0),
+        ("postgresql", "round(d)", Decimal("3")),
+        ("postgresql", "round(f, 1)", 2.5),
+        ("spark", "ln(-f)", None),
+        ("spark", "log10(z)", None),
+        ("duckdb", "log2(z)", -math.inf),
+        ("duckdb", "sqrt(f * 1.6)", 2.0),
+        ("spark", "regexp_replace(concat(s, s), 'A', 'b', 'i')", "bbcabc"),
+    ],
+)
+def test_functions_of_a_dialect(dialect: str, expression: str, expected: Any) -> None:
+    """Beside the page's rows: arguments that are no literals, other types, and flags that are given."""
+    found = (
+        qcore.sql(f"select {expression} as x from t", TABLES, threads=1, dialect=dialect).to_arrow()["x"].to_pylist()
+    )
+    assert found == [expected]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+import qcore
 from qcore.builder.aggregate_steps import agg
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.execution.explain import describe, explain_plan
@@ -71,3 +72,19 @@ def test_stats_stand_beside_the_plan() -> None:
         "Filter x > 1          0    100  0.25        3.00  0",
         "└─ Scan t [k, x, y]   t  5,000  1.50        0.00  0",
     ]
+
+
+def test_pipelines_are_marked_as_they_will_run():
+    """The numbers of a plan that has not run are those that it shows once it has (SPEC G7, Q1)."""
+    session = qcore.Session(threads=2)
+    session.register("t", pa.table({"i": range(100), "s": ["a"] * 100}))
+    session.register("u", pa.table({"x": range(10)}))
+    result = session.sql("select s, count(*) as n from t join u on i = x group by s order by n limit 3")
+
+    def marked(text):
+        header, *lines = text.splitlines()
+        return [line[header.index("pipelines") :] for line in lines]
+
+    before = marked(result.explain())
+    assert before == marked(result.explain(analyze=True))
+    assert before[0] and len(set(before)) > 2

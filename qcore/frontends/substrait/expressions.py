@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.dialect_calls import rounded_to_even
 from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
 from qcore.frontends.substrait.literals import read_literal
@@ -135,6 +136,9 @@ class ExpressionReader:
         made = scalar_call(name, self.arguments(message.arguments, scope), self.dialect)
         if isinstance(made, Call) and made.function == "length":
             made = _length_of_list(made, scope.schema)
+        if isinstance(made, Call) and made.function == "round" and self.dialect.round_half == "even":
+            is_float = pa.types.is_floating(expr_type(made.arguments[0], scope.schema))
+            made = rounded_to_even(made) if is_float and len(made.arguments) == 1 else made
         if isinstance(made, Call) and made.function in ("add", "subtract"):
             made = _with_clock(made, scope.schema)
         if isinstance(made, Call) and (made.function in _ARITHMETIC or made.function in _COMPARISONS):

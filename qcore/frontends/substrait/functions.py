@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.dialect_calls import in_dialect
 from qcore.frontends.substrait.dialect_functions import SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
 from qcore.language.aggregate_functions import is_aggregate
 from qcore.language.dialect import QCORE, Dialect
@@ -87,23 +88,7 @@ def other_names() -> dict[str, str]:
 
 def scalar_call(name: str, arguments: tuple[Expr, ...], dialect: Dialect = QCORE) -> Expr:
     """The expression of a Substrait scalar function. PlanError names a function the engine has not."""
-    return _in_dialect(_plain_call(name, arguments), name, dialect)
-
-
-def _in_dialect(made: Expr, name: str, dialect: Dialect) -> Expr:
-    """The call with what the dialect means by it."""
-    if not isinstance(made, Call):
-        return made
-    function, arguments = made.function, made.arguments
-    if function == "log10" and name == "logb" and dialect.log_base == "e":
-        return Call("ln", arguments)
-    if function == "concat" and name == "concat" and dialect.concat_null == "null":
-        return Call("concat", tuple(map(_as_given, arguments)))
-    if function in ("like", "ilike") and len(arguments) == 2 and dialect.like_escape == "backslash":
-        return Call(function, (*arguments, Literal("\\", pa.string())))
-    if function == "day_of_week" and dialect.first_day_of_week == "one":
-        return call("add", made, 1)
-    return made
+    return in_dialect(_plain_call(name, arguments), name, dialect)
 
 
 def _plain_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
@@ -246,11 +231,6 @@ def _concat(name: str, arguments: tuple[Expr, ...]) -> Expr:
     empty = Literal("", pa.string())
     kept = tuple(a if isinstance(a, Literal) else Call("coalesce", (a, empty)) for a in arguments)
     return Call("concat", kept)
-
-
-def _as_given(argument: Expr) -> Expr:
-    """What _concat made of it, taken back."""
-    return argument.arguments[0] if isinstance(argument, Call) and argument.function == "coalesce" else argument
 
 
 def _between(name: str, arguments: tuple[Expr, ...]) -> Expr:
