@@ -105,7 +105,7 @@ def _unsupported(text: str) -> str:
         return "JOIN … USING and NATURAL JOIN are not supported at that place in the query; write the condition with ON"
     if "OuterReferenceColumn" in text:
         return (
-            "a correlated subquery at that place in the query is not supported; in a select list it may compare "
+            "a correlated subquery at that place is not supported yet; in a select list it may compare "
             "columns of the outer query by = only, and IN must not be correlated; use a join"
         )
     plan_type = _PLAN_TYPE.search(text)
