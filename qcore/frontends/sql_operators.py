@@ -9,7 +9,7 @@ from qcore_ext.ground.status import PlanError
 # What an operand of IS DISTINCT FROM cannot go beyond: to the left, and to the right.
 _BEFORE = frozenset({
     "AND", "OR", "NOT", "WHERE", "ON", "HAVING", "SELECT", "WHEN", "THEN", "ELSE", "BY", "DISTINCT", "ALL", "QUALIFY",
-    "CASE", "FILTER",
+    "CASE",
 })  # fmt: skip
 _BEHIND = CLAUSES | SET_OPERATORS | TAIL | (JOINS - {"LEFT", "RIGHT"}) | {
     "AND", "OR", "THEN", "ELSE", "WHEN", "END", "IS", "AS", "ASC", "DESC", "NULLS",

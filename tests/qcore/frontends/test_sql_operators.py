@@ -45,6 +45,7 @@ def expected(text):
         "select i between 1 and 2 is distinct from true as a from t",
         "select i from t left join u on i is not distinct from x where y is distinct from 'b' order by i limit 3",
         "select i, count(*) from t group by i having i is distinct from 2 and count(*) = 1 order by i",
+        "select 1 as a from t having bool_or(i > 1) filter (where i < 3) is not distinct from true",
         "select trim(from ' x ') as a, trim(both from ' x ') as b, trim(leading from s) as c from t",
         "select trim(both 'x' from s) as a, trim(trailing 'x' from s) as b from t",
         "select if(i = 1, 'one', 'more') as a from t",
