@@ -19,6 +19,10 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
     if _filters_one_row_aggregate(written):
         rules.append("push_down_filter")
     bare = _TEXT.sub("", written)
+    if "IS NOT DISTINCT FROM" in bare and " Join:" in bare:
+        # The one makes it a key of a join whose nulls are equal, to which other rules then add the keys of =; the other
+        # puts such a join under a cross join anew, by =.
+        rules += ["extract_equijoin_predicate", "eliminate_cross_join"]
     if bare.count("IN ([") > 1 and _LIST_OF_COLUMN.search(bare):
         # It takes x IN (x, y) AND x IN (1, 2) for what the lists have in common as written: nothing.
         rules.append("simplify_expressions")

@@ -327,7 +327,7 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
         encoded = substrait.Producer.to_substrait_plan(logical, context).encode()
     except Exception as error:
         raise plan_error(error, tables) from None
-    return parse_plan(encoded)
+    return parse_plan(encoded, any_depth=True)
 
 
 def context_of(

@@ -139,10 +139,10 @@ def _one_type(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> KeyPair:
     a, b = pair
     type_a, type_b = expr_type(a, left), expr_type(b, right)
     nested = pa.types.is_nested(type_a) or pa.types.is_nested(type_b)
-    if nested and type_a != type_b:
-        raise PlanError(f"join keys {a!r} ({type_a}) and {b!r} ({type_b}) are of different nested types; cast one")
-    if same_type(type_a, type_b):
+    if same_type(type_a, type_b) or _same_elements(type_a, type_b):
         return pair
+    if nested:
+        raise PlanError(f"join keys {a!r} ({type_a}) and {b!r} ({type_b}) are of different nested types; cast one")
     mixed = pa.types.is_string(plain(type_a)) != pa.types.is_string(plain(type_b))
     nulls = pa.types.is_null(type_a) or pa.types.is_null(type_b)
     try:
@@ -157,6 +157,13 @@ def _one_type(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> KeyPair:
         a if same_type(type_a, common) else Cast(a, common),
         b if same_type(type_b, common) else Cast(b, common),
     )
+
+
+def _same_elements(a: pa.DataType, b: pa.DataType) -> bool:
+    """Whether both are lists, of whatever layout, of the same type: compared by what they hold."""
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    both = all(any(is_list(type_) for is_list in lists) for type_ in (a, b))
+    return both and (same_type(a.value_type, b.value_type) or _same_elements(a.value_type, b.value_type))
 
 
 def _key_columns(

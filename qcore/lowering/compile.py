@@ -86,6 +86,8 @@ class _Compiler(NestedSteps):
 
     def literal(self, expr: Literal) -> int:
         type_ = plain(expr.type)
+        if expr.value is None:
+            return self.null(type_)
         try:
             return self.constant(pa.scalar(expr.value, type_))
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:

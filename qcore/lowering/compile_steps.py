@@ -121,6 +121,10 @@ class Steps:
         return self.known[key]
 
     def null(self, type_: pa.DataType) -> int:
+        if pa.types.is_nested(type_):
+            # Registers hold no nested values: they are made as an output.
+            nothing = self.constant(pa.scalar(None, pa.bool_()))
+            return self.called("null", lambda rows: pa.nulls(len(rows), type_), [nothing], [None], type_)
         return self.constant(pa.scalar(None, type_))
 
     def is_constant(self, step: int) -> bool:

@@ -15,6 +15,8 @@ from qcore.language.plan import Aggregate, AggregateCall, PlanNode, Project, Una
 from qcore.language.schema import aggregate_schema, project_schema
 
 _SET, _ROW = "$set", "$row"
+# To these a null is a value.
+_KEEP_NULLS = frozenset({"array_agg", "first", "last"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,4 +68,7 @@ def _over_columns(call: AggregateCall, column: object) -> AggregateCall:
             argument if i > 0 and isinstance(argument, Literal) else column(argument)
             for i, argument in enumerate(call.arguments)
         )
-    return replace(call, arguments=arguments, filter=None if call.filter is None else column(call.filter))
+    filter = None if call.filter is None else column(call.filter)
+    if filter is None and call.function in _KEEP_NULLS:
+        filter = col(_ROW)
+    return replace(call, arguments=arguments, filter=filter)

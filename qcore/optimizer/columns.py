@@ -169,7 +169,7 @@ class _Pruner:
 
     def _shared(self, node: Shared | SharedRead, wanted: set[str]) -> PlanNode:
         """A place that reads a shared subplan; the subplan itself waits until all its places are known."""
-        kept = [i for i, name in enumerate(node.schema.names) if name in wanted] or [0]
+        kept = [i for i, name in enumerate(node.schema.names) if name in wanted] or [0][: len(node.schema)]
         schema = pa.schema([node.schema.field(i) for i in kept])
         if isinstance(node, Shared):
             self.wanted.setdefault(node.id, set()).update(schema.names)

@@ -7,6 +7,7 @@ Everything keeps SQL's three-valued logic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -258,9 +259,14 @@ def _folded(expr: Call, schema: pa.Schema) -> Literal | None:
     literals = [argument for argument in expr.arguments if isinstance(argument, Literal)]
     if any(not is_numeric(a.type) and not pa.types.is_date(a.type) for a in literals):
         return _moved_date(expr.function, literals)
+    if any(isinstance(a.value, float) and math.isnan(a.value) for a in literals):
+        return None  # equal to itself here, to nothing there
     try:
         result = expr_type(expr, schema)
         scalars = [pa.scalar(literal.value, literal.type) for literal in literals]
+        if pa.types.is_integer(result) and any(pa.types.is_date(a.type) for a in literals):
+            # Between dates there are days here, and seconds there.
+            scalars = [scalar.cast(pa.date32()).cast(pa.int32()) for scalar in scalars]
         return Literal(_FOLDED[expr.function](*scalars).cast(result).as_py(), result)
     except (pa.ArrowException, PlanError, ValueError, TypeError, OverflowError):
         return None

@@ -326,6 +326,13 @@ cdef void narrow_values(const int64_t* values, int64_t n, Narrow* out) noexcept 
         out[i] = <Narrow> values[i]
 
 
+cdef void narrow_booleans(const int64_t* values, int64_t n, uint8_t* out) noexcept nogil:
+    """0 or 1 also for groups without a value, whose extreme is what any other beats."""
+    cdef int64_t i
+    for i in range(n):
+        out[i] = <uint8_t> (values[i] & 1)
+
+
 cdef void narrow_doubles(const double* values, int64_t n, float* out) noexcept nogil:
     cdef int64_t i
     for i in range(n):
@@ -336,6 +343,8 @@ cdef void copy_out(uint8_t phys, const char* values, int64_t n, char* out) noexc
     """Values as the state keeps them (8 or 16 bytes) to the column's width."""
     if phys == PHYS_F32:
         narrow_doubles(<const double*> values, n, <float*> out)
+    elif phys == PHYS_BOOL:
+        narrow_booleans(<const int64_t*> values, n, <uint8_t*> out)
     elif phys_width(phys) == 4:
         narrow_values[uint32_t](<const int64_t*> values, n, <uint32_t*> out)
     elif phys_width(phys) == 2:

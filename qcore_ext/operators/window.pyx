@@ -122,8 +122,8 @@ cdef class Window(Operator):
         self.descriptions = list(calls)
         self.n_calls = <int32_t> len(calls)
         self.calls = <WindowCall*> struct_new((self.n_calls + 1) * sizeof(WindowCall))
-        for i, (function, _, number, (mode, start, end), (_, distinct, ignores_nulls)) in enumerate(calls):
-            self.calls[i].distinct = distinct and function not in INDIFFERENT_TO_REPEATS
+        for i, (function, argument, number, (mode, start, end), (_, distinct, ignores_nulls)) in enumerate(calls):
+            self.calls[i].distinct = distinct and argument is not None and function not in INDIFFERENT_TO_REPEATS
             self.calls[i].ignores_nulls = ignores_nulls
             self.calls[i].kind = KINDS.get(function, AGGREGATE)
             self.calls[i].number = number

@@ -71,6 +71,7 @@ OPERATORS: dict[str, tuple[Plan, list[int | None]]] = {
         lambda t: base(t).project({"w": "v", "n": col("id") * 2, "id": "id"}).project({"id": "id", "v": "w"}),
         ALL,
     ),
+    "window": (lambda t: base(t).window({"r": ("row_number",)}, order_by="id").project(["id", "v"]), ALL),
     "limit": (lambda t: base(t).limit(10, 5), IDS.to_pylist()[5:15]),
     "order_by": (lambda t: base(t).order_by("id"), ALL),
     "top_n": (lambda t: base(t).top_n("id desc", 7), ALL[-7:]),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sql_fuzz.expressions import COMPARABLE, HASHABLE, INT_MAX, ROWS_MAX, SELECTABLE, Expressions, Value, made
-from sql_fuzz.tables import BOOL, DECIMALS, FLOAT, INT, TEXT, Facts, Kind
-from sql_fuzz.tree import Fixed, Listed, optional
+from sql_fuzz.tables import BOOL, DECIMALS, ELEMENTS, FLOAT, INT, TEXT, Facts, Kind
+from sql_fuzz.tree import Dialects, Fixed, Listed, Part, optional
 
 
 def aggregate_call(make: Expressions) -> Value:
@@ -15,17 +17,20 @@ def aggregate_call(make: Expressions) -> Value:
         where = optional(make.condition(1).tree, before=" filter (where ", after=")")
     name = rng.choice(
         ["count(*)", "count", "count distinct", "sum", "sum", "sum distinct", "min", "max", "min", "max", "avg"]
-        + ["bool_and", "bool_or", "stddev_samp", "var_pop", "rare", "rare"]
+        + ["bool_and", "bool_or", "stddev_samp", "stddev_pop", "var_samp", "var_pop", "avg distinct"]
+        + ["rare", "rare", "ordered", "ordered"]
     )
     if name == "rare":
         return rare_call(make, where)
+    if name == "ordered":
+        return ordered_call(make, where)
     counted = Facts(INT, ROWS_MAX)
     if name == "count(*)":
         return made(counted, "count(*)", where)
     if name in ("count", "count distinct"):
         kinds = [column.facts.kind for column in make.columns if column.facts.exact]
-        kind = rng.choice([*(kind for kind in kinds if kind in HASHABLE), INT])
         distinct = "distinct " if " " in name else ""
+        kind = rng.choice([*(kind for kind in kinds if kind in HASHABLE), INT])
         return made(counted, f"count({distinct}", make.exact_value(kind, 1).tree, ")", where)
     if name in ("bool_and", "bool_or"):
         return made(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
@@ -39,12 +44,7 @@ def aggregate_call(make: Expressions) -> Value:
 def rare_call(make: Expressions, where: Listed) -> Value:
     """Of bits, of pairs, of all values at once."""
     rng = make.rng
-    name = rng.choice(["bit_and", "bit_or", "bit_xor", "median", "corr", "covar_pop", "regr_slope", "string_agg"])
-    if name == "string_agg":
-        value, key = make.exact_value(TEXT, 1).tree, make.exact_value(TEXT, 0).tree
-        # The values themselves decide among equal keys.
-        order = Fixed(" order by ", key, rng.choice([" nulls first, ", " desc nulls last, "]), value, " nulls last")
-        return made(Facts(TEXT), "string_agg(", Fixed(value), ", ','", order, ")", where)
+    name = rng.choice(["bit_and", "bit_or", "bit_xor", "median", "corr", "covar_pop", "regr_slope"])
     if name.startswith("bit_"):
         value = make.exact_value(INT, 1)
         return made(Facts(INT, INT_MAX), f"{name}(cast(", value.tree, " as bigint))", where)
@@ -54,6 +54,35 @@ def rare_call(make: Expressions, where: Listed) -> Value:
         return made(facts, "median(cast(", numbers[0].tree, " as double))", where)
     first, second = numbers[0].tree, numbers[1].tree
     return made(facts, f"{name}(cast(", first, " as double), cast(", second, " as double))", where)
+
+
+def ordered_call(make: Expressions, where: Listed) -> Value:
+    """Of values in an order, which the values themselves decide among equal keys."""
+    rng = make.rng
+    name = rng.choice(["string_agg", "string_agg", "array_agg", "array_agg", "first", "last"])
+    kind = TEXT if name == "string_agg" else rng.choice([INT, TEXT] if name == "array_agg" else COMPARABLE)
+    # A constant would be taken for a column's place by one parser.
+    value = make.column(kind, lambda facts: facts.exact) or made(Facts(TEXT), "upper('a')")
+    if value.kind != kind:
+        name = "string_agg"
+    elif rng.random() < 0.5:
+        value = made(value.facts, "coalesce(", value.tree, ", ", value.tree, ")")
+    key = make.leaf_exact(make.present_kind(COMPARABLE)).tree
+    distinct = rng.random() < 0.3 and name in ("string_agg", "array_agg")
+    keys: list[Part] = [key, rng.choice([" nulls first, ", " desc nulls last, "])]
+    last = rng.choice([" nulls last", " desc nulls first"])
+    order = Fixed(" order by ", *([] if distinct else keys), value.tree, last)
+    before = f"{name}({'distinct ' if distinct else ''}"
+    if name == "string_agg":
+        return made(Facts(TEXT), before, Fixed(value.tree), ", ','", order, ")", where)
+    if name == "array_agg":
+        of_lists = next(lists for lists, element in ELEMENTS.items() if element == kind)
+        if kind == INT:
+            # Lists of narrow integers are not cast to wide ones.
+            value = made(value.facts, "cast(", value.tree, " as bigint)")
+            order = Fixed(" order by ", *([] if distinct else keys), value.tree, last)
+        return made(replace(value.facts, kind=of_lists), before, Fixed(value.tree), order, ")", where)
+    return made(value.facts, Dialects(f"{name}(", f"{name}_value("), Fixed(value.tree), order, ")", where)
 
 
 def sum_of(make: Expressions, name: str, where: Listed) -> Value:
@@ -75,11 +104,12 @@ def sum_of(make: Expressions, name: str, where: Listed) -> Value:
         # The sum's digits are 38 there and ten more than the argument's here.
         wide = Kind("decimal", 38, kind.scale)
         return made(Facts(wide, 10**37), f"cast(sum({distinct}", value.tree, ")", where, f" as {wide})")
-    if name in ("stddev_samp", "var_pop") and value.facts.limit > 2**20:
+    if name.startswith(("stddev", "var")) and value.facts.limit > 2**20:
         value = make.literal(INT)
     # The average of decimals is a double there and a decimal here.
     facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
-    return made(facts, f"{name}(cast(", value.tree, " as double))", where)
+    name, distinct = name.split(" ")[0], "distinct " if " " in name else ""
+    return made(facts, f"{name}({distinct}cast(", value.tree, " as double))", where)
 
 
 def call_in_window(make: Expressions) -> Value:
@@ -88,9 +118,14 @@ def call_in_window(make: Expressions) -> Value:
     where = optional(None)
     if rng.random() < 0.15:
         where = optional(make.condition(1).tree, before=" filter (where ", after=")")
-    name = rng.choice(["count(*)", "count", "sum", "min", "max", "avg"])
+    name = rng.choice(["count(*)", "count", "count distinct", "sum", "min", "max", "avg", "bool_and", "bool_or"])
     if name == "count(*)":
         return made(Facts(INT, ROWS_MAX), "count(*)", where)
+    if name in ("bool_and", "bool_or"):
+        return made(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
+    if name == "count distinct":
+        value = make.exact_value(make.present_kind(COMPARABLE), 1)
+        return made(Facts(INT, ROWS_MAX), "count(distinct ", value.tree, ")", where)
     kind = rng.choice([INT, INT, FLOAT, DECIMALS[0], DECIMALS[2]]) if name in ("sum", "avg") else None
     if kind is None:
         kind = make.present_kind(COMPARABLE)

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 from sql_fuzz.queries import Ordered, Queries
+from sql_fuzz.recursion import recursive
 from sql_fuzz.run import Difference, Refused, Tables, Way, difference, expected_rows, random_way, shortened
 from sql_fuzz.shrink import Case, Failing, fault, shrunk
 from sql_fuzz.tables import random_tables
@@ -47,7 +48,8 @@ class Fuzzer:
 
     def query(self, number: int) -> Ordered:
         """The query of a case."""
-        return Queries(random.Random(f"query {self.seed}:{number}"), self.tables(number).tables).statement()
+        rng = random.Random(f"query {self.seed}:{number}")
+        return Queries(rng, self.tables(number).tables, recursive).statement()
 
     def ways(self, number: int) -> list[Way]:
         """The plain way and some others."""

@@ -19,9 +19,11 @@ from sql_fuzz.tables import (
     EIGHTHS,
     FLOAT,
     INT,
+    INTS,
     MILLIS,
     NULL,
     TEXT,
+    TEXTS,
     TIME,
     TIMES,
     TIMESTAMP,
@@ -38,15 +40,16 @@ INT_MAX = 2**63
 # Integers that a double holds, with room for a sum.
 FLOAT_EXACT = 2**40
 PATTERNS = ("%", "a%", "%a", "%e%", "_", "__%", "%special%requests%", "one%b", "%漢%", "na_ve", "12", "%_score%")
+EXPRESSIONS = ("a|b", "^[a-z ]+$", "e.", "[0-9]+", "^$", "(s).*(s)", "漢", "^.{1,3}$")
 PARTS = ("year", "quarter", "month", "day", "hour", "minute", "doy", "dow", "week")
 UNSIGNED = Dialects("ubigint", "bigint unsigned")
 TYPE_NAMES: dict[str, Part] = {
     "int": "bigint", "float": "double", "text": "varchar", "bool": "boolean", "blob": "bytea", "ubig": UNSIGNED,
-    "millis": "timestamp",
+    "millis": "timestamp", "ints": "bigint[]", "texts": "varchar[]",
 }  # fmt: skip
 COMPARABLE = (INT, FLOAT, TEXT, DATE, TIMESTAMP, BOOL, UBIG, *DECIMALS)
 # A constant of a time of day has another unit than the columns have, which DataFusion does not compare.
-HASHABLE = (*COMPARABLE, BLOB, TIME, MILLIS)
+HASHABLE = (*COMPARABLE, BLOB, TIME, MILLIS, INTS, TEXTS)
 SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS[:4])
 
 
@@ -205,6 +208,12 @@ class Expressions:
         if shape < 0.22:
             word = rng.choice(["like", "not like", "ilike"])
             text = self.value(TEXT, depth - 1)
+            if rng.random() < 0.2:
+                name = Dialects("regexp_matches", "regexp_like")
+                return made(Facts(BOOL), name, "(", text.tree, f", {quoted(rng.choice(EXPRESSIONS))})")
+            if rng.random() < 0.2:
+                name, part = rng.choice(["starts_with", "ends_with"]), quoted(rng.choice(WORDS))
+                return made(Facts(BOOL), f"{name}(", text.tree, f", {part})")
             return made(Facts(BOOL), "(", text.tree, f" {word} {quoted(rng.choice(PATTERNS))})")
         kind = self.present_kind(COMPARABLE)
         left = self.exact_value(kind, depth)
@@ -321,13 +330,19 @@ class Expressions:
         if shape < 0.94:
             return made(Facts(INT, INT_MAX), "try_cast(", self.value(TEXT, depth).tree, " as bigint)")
         if shape < 0.96:
-            return made(
-                Facts(INT, 100),
-                "strpos(",
-                self.value(TEXT, depth).tree,
-                f", {quoted(rng.choice(['a', 'e', '漢', 'x']))})",
-            )
+            return self._of_text_or_bits(depth)
         return made(Facts(INT, 2), "cast(", self.condition(depth).tree, " as bigint)")
+
+    def _of_text_or_bits(self, depth: int) -> Value:
+        """Integers of a text, or of the bits of others."""
+        rng = self.rng
+        if rng.random() < 0.5:
+            text = self.value(TEXT, depth).tree
+            part = f", {quoted(rng.choice(['a', 'e', '漢', 'x']))})"
+            return made(Facts(INT, 2**21), *rng.choice([("strpos(", text, part), ("ascii(", text, ")")]))
+        a, b = self._bigint(depth, 2**20), self._bigint(depth, 2**20)
+        limit = 2 * max(a.facts.limit, b.facts.limit)
+        return made(Facts(INT, limit), "(", a.tree, rng.choice([" & ", " | "]), b.tree, ")")
 
     def _float(self, kind: Kind, depth: int) -> Value:
         rng = self.rng
@@ -347,6 +362,9 @@ class Expressions:
             return made(a.facts, f"{name}(", a.tree, ")")
         if shape < 0.8:
             a, b = self._double(depth), self._double(depth)
+            if not any(column.name in b.tree.sql("qcore") for column in self.columns):
+                # Of constants it may be -0.0, which DataFusion takes for another than 0.0.
+                b = self.literal(FLOAT)
             # By zero it is null there, here as IEEE 754 says.
             facts = Facts(FLOAT, 2**60, a.facts.finite and b.facts.finite, exact=False)
             return made(facts, "(", a.tree, " / nullif(", b.tree, ", cast(0 as double)))")
@@ -419,6 +437,9 @@ class Expressions:
             return made(facts, rng.choice(["left(", "right("]), text, f", {rng.randint(0, 14)})")
         if shape < 0.8:
             old, new = rng.choice(["a", "e", "special", " "]), rng.choice(["", "X", "漢", "longer"])
+            if rng.random() < 0.3:
+                expression = quoted(rng.choice(EXPRESSIONS))
+                return made(facts, "regexp_replace(", text, f", {expression}, {quoted(new)}, 'g')")
             return made(facts, "replace(", text, f", {quoted(old)}, {quoted(new)})")
         if shape < 0.86:
             return self._longer_or_cut(text)

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sql_fuzz.calls import aggregate_call, call_in_window
 from sql_fuzz.expressions import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, Expressions, Value, made, merged
-from sql_fuzz.tables import BLOB, BOOL, DATE, FLOAT, INT, TEXT, Facts, Kind, TableData
+from sql_fuzz.tables import (
+    BLOB,
+    BOOL,
+    DATE,
+    DECIMALS,
+    ELEMENTS,
+    FLOAT,
+    INT,
+    TEXT,
+    TIMESTAMP,
+    Facts,
+    Kind,
+    TableData,
+)
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, Tree, optional
 
 # Rows of a join at most, as far as can be foreseen.
@@ -55,9 +68,16 @@ class Ordered:
 class Queries:
     """Makes queries over tables."""
 
-    def __init__(self, rng: random.Random, tables: Sequence[TableData]) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        tables: Sequence[TableData],
+        recursive: Callable[[Queries, str], Query] | None = None,
+    ) -> None:
         self.rng = rng
         self.tables = tables
+        # Makes a recursive query for a common table expression of a name.
+        self.recursive = recursive
         self.ctes: list[tuple[str, Query]] = []
         self._n_names = 0
 
@@ -71,9 +91,14 @@ class Queries:
         rng = self.rng
         for _ in range(rng.choice([0, 0, 0, 1, 2])):
             self.ctes.append((self.name("w"), self.query(rng.randint(0, 1))))
+        recursive = self.recursive is not None and rng.random() < 0.06
+        if recursive:
+            name = self.name("w")
+            self.ctes.append((name, self.recursive(self, name)))
         body = self.query(rng.choice([1, 1, 2, 2, 3]))
         parts = [Tree("", f"{name} as (", query.tree, ")") for name, query in self.ctes]
-        tree = Tree("", Listed(parts, minimum=0, before="with ", after=" "), body.tree)
+        before = "with recursive " if recursive else "with "
+        tree = Tree("", Listed(parts, minimum=0, before=before, after=" "), body.tree)
         if rng.random() < 0.4:
             return Ordered(tree)
         sortable = [column for column in body.columns if column.facts.exact and column.facts.kind in HASHABLE]
@@ -98,6 +123,7 @@ class Queries:
         """Any query."""
         shapes = {
             self.plain: 5, self.aggregate: 5, self.window: 3, self.set_operation: 3, self.limited: 1, self.distinct: 1,
+            self.unnested: 1,
         }  # fmt: skip
         if depth <= 0:
             return self.plain(depth)
@@ -177,6 +203,38 @@ class Queries:
         first = Fixed(f") as {self.name('l')} order by {keys}{self._limit()}")
         tree = Tree("query", "select * from (select * from (", inner.tree, first, f") as {self.name('l')}")
         return Query(tree, inner.columns, inner.unique, min(inner.rows, 1000))
+
+    def unnested(self, depth: int) -> Query:
+        """Lists' elements as rows, beside the columns of their rows."""
+        rng = self.rng
+        relation = self.derived(self.query(depth - 1)) if depth > 1 and rng.random() < 0.5 else self.table()
+        lists = [column for column in relation.columns if column.facts.kind in ELEMENTS]
+        if not lists or relation.rows > 200:
+            return self.plain(depth)
+        make = self.expressions(relation, 0)
+        kept = rng.sample(list(relation.columns), min(len(relation.columns), rng.randint(0, 3)))
+        kept = kept or [relation.columns[0]]
+        picked = rng.choice(lists)
+        of_element = replace(picked.facts, kind=ELEMENTS[picked.facts.kind])
+        if rng.random() < 0.5:
+            calls = [made(of_element, f"unnest({picked.name})")]
+            if rng.random() < 0.3:
+                other = rng.choice(lists)
+                # The shorter list is filled up with nulls.
+                calls.append(made(replace(other.facts, kind=ELEMENTS[other.facts.kind]), f"unnest({other.name})"))
+            listed, columns = self.select_list([*(column.value() for column in kept), *calls])
+            tree = Tree("query", "select ", listed, " from ", relation.tree, self.where(make))
+            return Query(tree, columns, None, relation.rows * 5)
+        alias = self.name("u")
+        element = Column(f"{alias}.e", of_element)
+        make = Expressions(rng, [*relation.columns, element])
+        items = [*(column.value() for column in kept), element.value(), make.value(rng.choice(SELECTABLE), 2)]
+        listed, columns = self.select_list(items)
+        join = Fixed(rng.choice([f", unnest({picked.name}) as {alias}(e)",
+                                 f" cross join unnest({picked.name}) as {alias}(e)",
+                                 f" left join unnest({picked.name}) as {alias}(e) on true"]))  # fmt: skip
+        tree = Tree("query", "select ", listed, " from ", relation.tree, join, self.where(make))
+        return Query(tree, columns, None, relation.rows * 5)
 
     def set_operation(self, depth: int) -> Query:
         """UNION, INTERSECT, EXCEPT of two queries."""
@@ -315,8 +373,10 @@ class Queries:
             frame = rng.choice(["", "range unbounded preceding", "range between unbounded preceding and current row",
                                 "range between current row and unbounded following",
                                 "range between unbounded preceding and unbounded following"])  # fmt: skip
-            if len(order) == 1 and order[0].facts.kind == INT and order[0].facts.limit < 2**30 and rng.random() < 0.5:
-                frame = f"range between {rng.randint(0, 3)} preceding and {rng.randint(0, 3)} following"
+            if len(order) == 1 and rng.random() < 0.5:
+                frame = self.range_frame(order[0].facts) or frame
+            if rng.random() < 0.3:
+                frame = self.rows_frame("groups")
         call = call_in_window(make)
         return made(call.facts, call.tree, " over (", by, sort, frame, ")")
 
@@ -333,23 +393,40 @@ class Queries:
             distance = rng.choice(["", ", 1", ", 2", ", 0"])
             if rng.random() < 0.3:
                 distance = f", 1, {make.firm_literal(value.kind).tree.sql('qcore')}"
+            distance += rng.choice(["", "", " ignore nulls"])
             return made(
                 value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, f"{distance}) over (", by, sort, ")"
             )
         frame = self.rows_frame()
         name = rng.choice(["first_value", "last_value", "nth_value"])
         number = f", {rng.randint(1, 4)}" if name == "nth_value" else ""
+        number += rng.choice(["", "", " ignore nulls"])
         return made(value.facts, f"{name}(", value.tree, f"{number}) over (", by, sort, frame, ")")
 
-    def rows_frame(self) -> str:
-        """A frame counted in rows, the start not after the end."""
+    def range_frame(self, facts: Facts) -> str:
+        """A frame of all whose key is so far away, or none where no distance is known."""
+        rng = self.rng
+        unit = ""
+        if facts.kind in (DATE, TIMESTAMP):
+            unit = rng.choice(["day", "month", "year"] if facts.kind == DATE else ["second", "hour", "day"])
+        elif facts.kind not in (INT, DECIMALS[0]) or facts.limit >= 2**30:
+            return ""
+        ends = []
+        for side in ("preceding", "following"):
+            distance = f"interval '{rng.randint(0, 40)}' {unit}" if unit else str(rng.randint(0, 3))
+            ends.append(rng.choice([f"{distance} {side}", f"{distance} {side}", "current row", f"unbounded {side}"]))
+        return f"range between {ends[0]} and {ends[1]}"
+
+    def rows_frame(self, word: str = "") -> str:
+        """A frame counted in rows or groups, the start not after the end."""
         rng = self.rng
         start = rng.choice([None, -5, -2, -1, 0, 1, 2])
         end = rng.choice([None, *range(-3 if start is None else start, 4)])
         ends = ["unbounded preceding" if start is None else _bound(start)]
         ends.append("unbounded following" if end is None else _bound(end))
         # With a total order a group of peers is a row.
-        return rng.choice(["", f"{rng.choice(['rows', 'rows', 'groups'])} between {ends[0]} and {ends[1]}"])
+        word = word or rng.choice(["rows", "rows", "groups"])
+        return rng.choice(["", f"{word} between {ends[0]} and {ends[1]}"])
 
     # --- what stands in FROM ---
 
@@ -418,6 +495,9 @@ class Queries:
             if not pairs or kind == "cross join":
                 return left
             equal = True
+        if kind in ("semi", "anti") and not equal:
+            # One engine takes a row of the right before it filters them where no condition is of both sides.
+            kind = "left join"
         unique = None if left.unique is None or right.unique is None else left.unique + right.unique
         rows = left.rows * right.rows
         if kind == "cross join":
@@ -472,7 +552,8 @@ class Queries:
         if rng.random() < 0.5:
             # In brackets: one parser takes NOT EXISTS … IS NULL for (NOT EXISTS …) IS NULL.
             word = rng.choice(["(exists", "(not exists"])
-            return Tree("bool", f"{word} (select 1 from ", inner.tree, self._correlated(inner, outer), "))")
+            where = self._correlated(inner, outer, rng.choice(["=", "=", "=", "<", ">=", "<>"]))
+            return Tree("bool", f"{word} (select 1 from ", inner.tree, where, "))")
         kinds = [c.facts.kind for c in outer if c.facts.kind in (*COMPARABLE, BLOB) and c.facts.exact]
         if not kinds:
             return None
@@ -484,10 +565,12 @@ class Queries:
             "bool", "(", value.tree, f" {word} (select ", make.leaf_exact(kind).tree, " from ", inner.tree, where, "))"
         )
 
-    def _correlated(self, inner: Relation, outer: Sequence[Column]) -> Listed:
+    def _correlated(self, inner: Relation, outer: Sequence[Column], word: str = "=") -> Listed:
         rng = self.rng
         pairs = [(a, b) for a in inner.columns for b in outer if joinable(a.facts, b.facts)]
-        parts = [Tree("bool", f"{a.name} = {b.name}") for a, b in (rng.sample(pairs, 1) if pairs else [])]
+        if word != "=":
+            pairs = [(a, b) for a, b in pairs if a.facts.kind in COMPARABLE]
+        parts = [Tree("bool", f"{a.name} {word} {b.name}") for a, b in (rng.sample(pairs, 1) if pairs else [])]
         if rng.random() < 0.4:
             parts.append(Expressions(rng, inner.columns).condition(1).tree)
         return Listed(parts, " and ", minimum=0, before=" where ")

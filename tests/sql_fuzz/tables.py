@@ -54,6 +54,9 @@ class Kind:
 INT, UBIG, FLOAT, TEXT, BOOL = Kind("int"), Kind("ubig"), Kind("float"), Kind("text"), Kind("bool")
 DATE, TIMESTAMP, NULL, BLOB = Kind("date"), Kind("timestamp"), Kind("null"), Kind("blob")
 TIME, MILLIS = Kind("time"), Kind("millis")
+# Lists, by what their elements are.
+INTS, TEXTS = Kind("ints"), Kind("texts")
+ELEMENTS = {INTS: INT, TEXTS: TEXT}
 DECIMALS = tuple(Kind("decimal", *digits) for digits in ((5, 2), (9, 0), (15, 2), (18, 4), (20, 4), (38, 10)))
 
 
@@ -110,7 +113,7 @@ def _random_column(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
     """A type, the values to draw from, and what is known of them."""
     family = rng.choice(
         ["int"] * 6 + ["float"] * 3 + ["text"] * 4 + ["decimal"] * 3 + ["date", "date", "timestamp", "bool", "bool"]
-        + ["ubig", "null", "blob", "time"]
+        + ["ubig", "null", "blob", "time", "ints", "ints", "texts"]
     )  # fmt: skip
     few = rng.random() < 0.7
     if family == "int":
@@ -133,6 +136,8 @@ def _random_column(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
         unit = rng.choice(["us", "us", "us", "ms"])
         # Milliseconds only meet their own kind: DataFusion rounds a constant to the unit of what it is compared with.
         return pa.timestamp(unit), _some(rng, _in_unit(unit), few), Facts(TIMESTAMP if unit == "us" else MILLIS)
+    if family in ("ints", "texts"):
+        return _lists(rng, Kind(family))
     if family == "time":
         return pa.time64("us"), list(CLOCKS), Facts(TIME)
     if family == "bool":
@@ -167,6 +172,14 @@ def _integers(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
         return type_, [rng.randint(-bound, bound) for _ in range(12)], Facts(INT, bound + 1, narrow=narrow)
     ends = 2 ** (type_.bit_width - 1)
     return type_, [-ends, ends - 1, 0, 1, -1], Facts(INT, ends, narrow=narrow)
+
+
+def _lists(rng: random.Random, kind: Kind) -> tuple[pa.DataType, list[Any], Facts]:
+    """Empty lists, long ones, ones with nulls."""
+    layout = rng.choice([pa.list_, pa.list_, pa.large_list])
+    values: list[Any] = [None, *range(-2, 6)] if kind == INTS else [None, *WORDS]
+    pool = [[rng.choice(values) for _ in range(length)] for length in (0, 1, 1, 2, 3, 7)]
+    return layout(pa.int64() if kind == INTS else pa.string()), pool, Facts(kind, 16)
 
 
 def _decimals(rng: random.Random, few: bool) -> tuple[pa.DataType, list[Any], Facts]:

@@ -79,7 +79,7 @@ class WindowReader:
             if name in KEEP_VALUES:
                 raise PlanError(f"{name} has no frames; use it with GROUP BY")
             literal = len(arguments) == 1 and isinstance(arguments[0], Literal) and arguments[0].value is not None
-            if name == "count" and literal:
+            if name == "count" and literal and "distinct" not in flags:
                 arguments = ()
         if len(arguments) > (3 if name in _NEXT_IS else 2 if name in VALUES | PAIRS else 1):
             raise PlanError(f"the window function {name} with {len(arguments)} arguments is not supported yet")
