@@ -185,6 +185,12 @@ FOUND = {
         "null::boolean",
         {"t": pa.table({"id": [1, 2], "l": pa.array([[1], None], pa.large_list(pa.int64()))})},
     ),
+    # What is built on changes the order of columns, which a set operation goes by.
+    "a cross join with its smaller side first in a union": (
+        "select id as o, c as p from t where id < 0 union select a.id, b.c from (select * from t where id = 1) as a "
+        "cross join u as b",
+        {"t": pa.table({"id": [1, 2], "c": [True, None]}), "u": pa.table({"c": [True, False, None]})},
+    ),
     # A constant counted is a count of rows, but not where each value counts once.
     "a constant counted once in a window": (
         "select id as o, count(distinct 1) over (order by id) as p from t",

@@ -44,7 +44,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("aggregate_reduction", lambda node, context: reduce_aggregates(node, context.ids, context.estimator)),
     ("semi_joins", lambda node, context: push_semi_joins(node, context.estimator)),
     ("join_order", lambda node, context: order_joins(node, context.ids, context.estimator)),
-    ("build_sides", lambda node, context: choose_build_sides(node, context.estimator)),
+    ("build_sides", lambda node, context: choose_build_sides(node, context.estimator, context.ids)),
     ("columns", lambda node, context: prune_columns(node, context.output, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qcore.language.naming import NodeIds
 from qcore.language.plan import HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import schema_of_join, transformed
@@ -13,9 +14,9 @@ KEPT_SIDE_RATIO = 4.0
 _KEEPS_LEFT = frozenset({"left_semi", "left_anti", "left"})
 
 
-def choose_build_sides(plan: PlanNode, estimator: Estimator) -> PlanNode:
+def choose_build_sides(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> PlanNode:
     """The plan with the inputs of inner joins swapped, and others marked, so that the smaller one is built on."""
-    return transformed(plan, lambda node: _choose(node, estimator))
+    return transformed(plan, lambda node: _choose(node, estimator), ids)
 
 
 def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
