@@ -67,7 +67,7 @@ def ordered_call(make: Expressions, where: Listed) -> Value:
         name = "string_agg"
     elif rng.random() < 0.5:
         value = made(value.facts, "coalesce(", value.tree, ", ", value.tree, ")")
-    key = make.leaf_exact(make.present_kind(COMPARABLE)).tree
+    key = (make.column(make.present_kind(COMPARABLE), lambda facts: facts.exact) or value).tree
     distinct = rng.random() < 0.3 and name in ("string_agg", "array_agg")
     keys: list[Part] = [key, rng.choice([" nulls first, ", " desc nulls last, "])]
     last = rng.choice([" nulls last", " desc nulls first"])
