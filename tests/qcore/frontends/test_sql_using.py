@@ -93,7 +93,7 @@ def test_names_with_capitals() -> None:
         ("select * from t full join u using (a) join v on v.a = t.a", r"\* has a column 'a' beside"),
         ("select * exclude (k) from t full join u using (a)", "unknown column 'k'"),
         ("select distinct on (a) x from t left join u using (a)", "DISTINCT ON"),
-        ("select b from t left join u using (a)", "mbiguous"),
+        ("select b from t left join u using (a)", "more than one table"),
         ("select x from t full join u using (a) where exists (select 1 from v w(k, l) where k = a)", "cannot be used"),
         ("select * from t left join u using ()", "columns in brackets"),
         ("select * from t left join nothing using (a)", "unknown table 'nothing'"),
