@@ -359,9 +359,11 @@ cdef class Task:
         token = thread_token_new()
         try:
             mutex_lock(&self.mutex)
-            if not qc_load(&self.done):
-                wait_list_add(&self.waiting, &token.token)
-            mutex_unlock(&self.mutex)
+            try:
+                if not qc_load(&self.done):
+                    wait_list_add(&self.waiting, &token.token)
+            finally:
+                mutex_unlock(&self.mutex)
             while not qc_load(&self.done):
                 if not thread_token_wait(token, nanos if nanos < 0 else max(<int64_t> 0, deadline - wall_nanos())):
                     break

@@ -18,9 +18,11 @@ cdef enum FaultSite:
     FAULT_FINISH = 6
     FAULT_SPLIT_OPEN = 7        # a connector opens a split
     FAULT_SPLIT_READ = 8        # and reads its next batch
+    FAULT_WAIT = 9              # a wait list grows, or a wait set
+    N_NATIVE_SITES = 10         # the sites after these are passed from Python, by name (fault_site)
 
 cdef enum:
-    N_FAULT_SITES = 9
+    N_FAULT_SITES = 20
 
 
 cdef int64_t faults_watched     # atomic; other than 0: sites call fault_pass

@@ -13,8 +13,13 @@ cdef extern from *:
     int64_t qc_allocations
 
 SITES = (
-    "reserve", "struct", "open", "bind", "add_input", "get_output", "finish", "split_open", "split_read",
+    "reserve", "struct", "open", "bind", "add_input", "get_output", "finish", "split_open", "split_read", "wait",
+    # Calls of connectors and writers to a file system.
+    "file_list", "file_status", "file_open", "file_footer", "file_read",
+    "write_folder", "write_open", "write_rows", "write_close", "write_rename",
 )
+# By name, those passed from Python.
+NUMBERS = {name: number for number, name in enumerate(SITES) if number >= N_NATIVE_SITES}
 
 cdef int64_t passes[N_FAULT_SITES]      # atomic
 cdef int64_t failing_pass = 0           # of the armed site, counted from 1; 0: none fails
@@ -41,6 +46,12 @@ cdef bint fault_pass(int site) noexcept nogil:
 cdef int raise_injected(int site) except -1 nogil:
     with gil:
         raise InjectedFault(f"injected fault: {SITES[site]}, pass {failing_pass}")
+
+
+def fault_site(str name):
+    """Pass a site in Python, just before a call to a file system. OSError when a test wants the call to fail."""
+    if qc_load(&faults_watched) != 0 and fault_pass(NUMBERS[name]):
+        raise OSError(f"injected fault: {name}, pass {failing_pass}")
 
 
 cdef void allocations_watch(int64_t by) noexcept nogil:

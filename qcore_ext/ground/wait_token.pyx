@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc
 
 from qcore_ext.ground.atomic cimport qc_add, qc_cas_pointer, qc_fetch_add, qc_load, qc_load_pointer, qc_swap
+from qcore_ext.ground.fault cimport FAULT_WAIT, fault_here
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 from qcore_ext.ground.status cimport raise_memory_limit
 
@@ -16,6 +17,8 @@ cdef int wait_list_add(WaitList* waiting, WaitToken* token) except -1 nogil:
         if waiting.tokens[i] == token:
             return 0
     if waiting.n_tokens == waiting.capacity:
+        if fault_here(FAULT_WAIT):
+            return raise_memory_limit(b"injected fault: wait")
         tokens = <WaitToken**> realloc(waiting.tokens, (waiting.capacity * 2 + 4) * sizeof(WaitToken*))
         if tokens == NULL:
             return raise_memory_limit(b"the machine has no memory left")
@@ -71,6 +74,9 @@ cdef WaitSlot* wait_set_find(WaitSet* waiting, WaitToken* token, bint make) exce
         further = <WaitChunk*> qc_load_pointer(<void**> &chunk.next)
         if further == NULL:
             if not make:
+                return NULL
+            if fault_here(FAULT_WAIT):
+                raise_memory_limit(b"injected fault: wait")
                 return NULL
             further = <WaitChunk*> calloc(1, sizeof(WaitChunk))
             if further == NULL:
