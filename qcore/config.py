@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from qcore_ext.ground.memory_pool import MemoryPool
+
 VERSION = "0.1.0"
 
 
@@ -30,6 +32,8 @@ class Settings:
         Rows of a batch that sources aim at.
     timeout : float or None
         Seconds after which a query stops with Timeout; None is never.
+    memory_pool : MemoryPool or None
+        What the operators of all queries of the session keep their memory in; None: each query by itself.
     change : callable or None
         Changes settings of the session that runs the query, for its later ones; None where there is no session.
     """
@@ -39,6 +43,7 @@ class Settings:
     spill_dir: str | None = None
     batch_rows: int = 65_536
     timeout: float | None = None
+    memory_pool: MemoryPool | None = field(default=None, repr=False, compare=False)
     change: Callable[..., None] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod

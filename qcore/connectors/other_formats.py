@@ -13,6 +13,7 @@ from qcore.connectors.alignment import Alignment, logical_schema
 from qcore.connectors.base import BatchStream, FileSplit, ReaderStream
 from qcore.connectors.storage import Location
 from qcore.errors import ExecutionError, PlanError
+from qcore_ext.ground.fault import fault_site
 
 # One block of CSV is one batch; types are inferred from the first one.
 CSV_BLOCK_BYTES = 4 << 20
@@ -69,6 +70,7 @@ def _aligned(
 ) -> Iterator[pa.RecordBatch]:
     try:
         for batch in batches:
+            fault_site("file_read")
             aligned = alignment.batch(batch)
             for start in range(0, aligned.num_rows, batch_rows):
                 yield aligned.slice(start, batch_rows)
@@ -93,6 +95,7 @@ def _csv_parse_options(path: str) -> pacsv.ParseOptions:
 
 
 def _csv_reader(location: Location, convert: pacsv.ConvertOptions | None) -> pacsv.CSVStreamingReader:
+    fault_site("file_open")
     read = pacsv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)
     source = location.path if location.filesystem is None else location.filesystem.open_input_stream(location.path)
     return pacsv.open_csv(source, read, _csv_parse_options(location.path), convert)
@@ -117,11 +120,13 @@ def _csv_batches(
 
 def _ipc_open(location: Location) -> tuple[Any, Any, bool]:
     """(reader, file, whether it is the file format and not the stream format)."""
+    fault_site("file_open")
     if location.filesystem is None:
         file = pa.memory_map(location.path)
     else:
         file = location.filesystem.open_input_file(location.path)
     try:
+        fault_site("file_footer")
         try:
             return pa.ipc.open_file(file), file, True
         except pa.ArrowInvalid:
@@ -156,11 +161,13 @@ def _ipc_batches(
 def _orc_open(location: Location) -> tuple[Any, Any]:
     import pyarrow.orc
 
+    fault_site("file_open")
     if location.filesystem is None:
         file = pa.OSFile(location.path)
     else:
         file = location.filesystem.open_input_file(location.path)
     try:
+        fault_site("file_footer")
         return pyarrow.orc.ORCFile(file), file
     except BaseException:
         file.close()

@@ -15,6 +15,7 @@ from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
 from qcore.errors import ExecutionError
 from qcore.language.expression import Expr
+from qcore_ext.ground.fault import fault_site
 
 # Row groups up to this many rows are decoded at once, by one call without the GIL; larger ones batch by batch.
 WHOLE_GROUP_ROWS_MAX = 512 * 1024
@@ -149,6 +150,7 @@ class _ColumnReader:
     def read(self, groups: Sequence[int]) -> pa.Table:
         """Row groups as a table of exactly the columns `names`."""
         try:
+            fault_site("file_read")
             table = self._file.read_row_groups(list(groups), columns=self._names, use_threads=False)
         except (OSError, pa.ArrowException, ValueError) as error:
             raise ExecutionError(f"cannot read {self._path}, row groups {list(groups)}: {error}") from error
@@ -163,6 +165,7 @@ class _ColumnReader:
                 continue
             try:
                 for batch in self._file.iter_batches(batch_rows, [group], columns=self._names, use_threads=False):
+                    fault_site("file_read")
                     yield alignment.batch(batch.select(self._names))
             except (OSError, pa.ArrowException, ValueError) as error:
                 raise ExecutionError(f"cannot read {self._path}, row group {group}: {error}") from error

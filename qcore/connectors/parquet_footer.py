@@ -17,6 +17,7 @@ from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
 from qcore.errors import PlanError
 from qcore.language.expression import Expr
+from qcore_ext.ground.fault import fault_site
 
 # A string column is read as a dictionary when the dictionaries of its row groups take at most this much as stored, and
 # at most so many bytes a row: TPC-H's two flag columns at SF1 read in 13 ms instead of 99.
@@ -221,6 +222,7 @@ def _read_raw(location: Location, size: int) -> bytes:
     path = location.path
     try:
         with location.open() as file:
+            fault_site("file_footer")
             tail_bytes = min(size, TAIL_BYTES)
             file.seek(size - tail_bytes)
             tail = file.read(tail_bytes)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from qcore.errors import PlanError
+from qcore_ext.ground.fault import fault_site
 
 GLOB_CHARACTERS = frozenset("*?[")
 # Written by Hive and Spark for a null partition value.
@@ -32,14 +33,17 @@ class Location:
 
     def source(self) -> Any:
         """What pyarrow's readers open: a path, or an open file."""
+        fault_site("file_open")
         return self.path if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def open(self) -> Any:
         """A binary file that can seek."""
+        fault_site("file_open")
         return open(self.path, "rb") if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def stamp(self) -> tuple[int, int]:
         """(size in bytes, modification time in ns): changes when the file does. OSError when there is no such file."""
+        fault_site("file_status")
         if self.filesystem is None:
             status = os.stat(self.path)
             return status.st_size, status.st_mtime_ns
@@ -100,10 +104,14 @@ def find_files(source: Any, filesystem: Any = None) -> list[FoundFile]:
 
 def _find(path: str, filesystem: pafs.FileSystem | None) -> list[FoundFile]:
     location = locate(path, filesystem)
-    if location.filesystem is None:
-        found = _find_local(location.path)
-    else:
-        found = _find_remote(location.path, location.filesystem)
+    try:
+        fault_site("file_list")
+        if location.filesystem is None:
+            found = _find_local(location.path)
+        else:
+            found = _find_remote(location.path, location.filesystem)
+    except (OSError, pa.ArrowException) as error:
+        raise PlanError(f"cannot list {path}: {error}") from error
     if not found:
         raise PlanError(f"no such file: {path}" + _glob_remedy(path))
     return found

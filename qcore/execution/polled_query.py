@@ -24,6 +24,7 @@ from qcore.protocols import Blocked, Context, PollPull, PollPush
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.polled import Polled, PolledPartition
+from qcore_ext.ground.memory import Account
 from qcore_ext.structures.batch_queue import QueueReader
 
 
@@ -165,12 +166,14 @@ class PolledQuery:
         lowered: Lowered = Lowering(
             settings, self._scans.open, self._reported.append, recursion_opener(settings)
         ).finish(plan)
+        if lowered.output is not None:
+            raise PlanError("polled() over partitioned_output() needs a path: pages in memory are fetched from a Task")
         self._queues = lowered.split_queues
         self._reader = None if lowered.results is None else QueueReader(lowered.results)
-        self.pipelines = tuple(self._definitions(pipeline) for pipeline in lowered.pipelines)
+        self.pipelines = tuple(self._definitions(pipeline, lowered.memory) for pipeline in lowered.pipelines)
 
-    def _definitions(self, pipeline: Pipeline) -> tuple[NativeOperator, ...]:
-        steps = zip(pipeline.node_ids, zip(*pipeline.chains(), strict=True), strict=True)
+    def _definitions(self, pipeline: Pipeline, memory: Account) -> tuple[NativeOperator, ...]:
+        steps = zip(pipeline.node_ids, zip(*pipeline.chains(memory), strict=True), strict=True)
         last = len(pipeline.node_ids) - 1
         roles = {0: "source", last: "sink"}
         return tuple(

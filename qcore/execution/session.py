@@ -21,6 +21,7 @@ from qcore.language import plan as p
 from qcore.language.dialect import Dialect
 from qcore.language.schema import unknown
 from qcore.optimizer import Estimator, optimize
+from qcore_ext.ground.memory_pool import MemoryPool
 
 
 class Session:
@@ -40,6 +41,9 @@ class Session:
         Seconds after which a query stops with Timeout.
     dialect : Dialect or {'qcore', 'duckdb', 'postgresql', 'spark'}, optional
         What SQL text means where engines differ, such as 7 / 2 or where nulls sort (docs/SQL.md).
+    session_memory_limit : int, optional
+        Bytes the operators of all queries may keep together; by default no limit. Past an eighth of it one query at a
+        time goes on, and the others wait without a thread until it is over or gives memory back.
 
     Examples
     --------
@@ -58,14 +62,17 @@ class Session:
         batch_rows: int | None = None,
         timeout: float | None = None,
         dialect: Dialect | str | None = None,
+        session_memory_limit: int | None = None,
     ) -> None:
         self.dialect = Dialect.named(dialect)
         self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
-        self.change()
+        self.change(session_memory_limit=session_memory_limit)
         self._tables: dict[str, Table] = {}
 
     def change(self, **settings: Any) -> None:
         """Run later queries with other settings, such as change(batch_rows=1000); those begun keep theirs.
+
+        Another session_memory_limit holds for queries that share one already, too.
 
         Raises
         ------
@@ -76,8 +83,8 @@ class Session:
         """
         names = ("threads", "memory_limit", "spill_dir", "batch_rows", "timeout")
         for name in settings:
-            if name not in names:
-                raise PlanError(f"a session has no setting {name!r}; it has {', '.join(names)}")
+            if name not in (*names, "session_memory_limit"):
+                raise PlanError(f"a session has no setting {name!r}; it has {', '.join(names)}, session_memory_limit")
         made = Settings.make(**{name: settings.get(name, getattr(self.settings, name)) for name in names})
         session = weakref.ref(self)
 
@@ -85,7 +92,10 @@ class Session:
             if (alive := session()) is not None:
                 alive.change(**settings)
 
-        self.settings = replace(made, change=change_session)
+        pool = self.settings.memory_pool
+        if "session_memory_limit" in settings:
+            pool = pool_under(settings["session_memory_limit"], pool)
+        self.settings = replace(made, change=change_session, memory_pool=pool)
 
     def register(self, name: str, source: Any, on_schema_change: str | None = None) -> None:
         """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session.
@@ -157,6 +167,18 @@ class Session:
             return statistics[key]
 
         return Result(optimize(bound, of_scan), self.settings, output_names, Estimator(of_scan).rows)
+
+
+def pool_under(limit: int | None, pool: MemoryPool | None) -> MemoryPool | None:
+    """The pool that a session's queries keep their memory in: the one there is, if any, under another limit."""
+    if limit is None:
+        return None
+    if limit <= 0:
+        raise ValueError(f"session_memory_limit must be positive, not {limit}")
+    if pool is None:
+        return MemoryPool(limit)
+    pool.limit = limit
+    return pool
 
 
 def bind_sources(plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:

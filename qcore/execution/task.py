@@ -105,7 +105,7 @@ class Task:
         lowered = lowering.finish(plan)
         self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
         self._engine = EngineTask(
-            [pipeline.chains() for pipeline in lowered.pipelines],
+            [pipeline.chains(lowered.memory) for pipeline in lowered.pipelines],
             lowered.memory,
             scheduler_of(settings.threads),
             lowered.split_queues,
@@ -262,13 +262,6 @@ class Task:
         self._stop_feeding()
         if self._reader is not None:
             self._reader.close()
-
-    def __del__(self) -> None:
-        # The operators of a task that nobody started leave their barriers here, while all they refer to is there; as
-        # part of a cycle, the collector would take it apart in no order.
-        engine = self.__dict__.get("_engine")
-        if engine is not None and engine.state == "created":
-            engine.cancel()
 
     def _next_batch(self, deadline: float | None, timeout: float | None) -> Any:
         while True:

@@ -13,13 +13,16 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from qcore.language import functions
+from qcore.language import plan as p
 from qcore.language.data_types import BOOL, INT64, STRING, common_type, plain
 from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal, conjuncts
 from qcore.language.nested_functions import ARROW_CALLS
+from qcore.language.schema import element_type, same_type, unnest_schema
 from qcore.lowering.compile_nested import NestedSteps
 from qcore.lowering.compile_steps import COMPARISONS
 from qcore_ext.compute.program import Program
-from qcore_ext.ground.status import PlanError
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.status import PlanError, SchemaChangeError
 
 _PATTERNS = ("like", "ilike", "starts_with", "ends_with", "contains")
 
@@ -311,3 +314,18 @@ def _stored(scalar: pa.Scalar) -> int | bytes | None:
     if pa.types.is_timestamp(type_) or pa.types.is_time(type_) or pa.types.is_duration(type_):
         return int(scalar.value)
     return None
+
+
+def compile_unnest(node: p.Unnest, schema: pa.Schema) -> tuple[Schema, list[int], list[int]]:
+    """What the Unnest operator wants to know of an input of this schema."""
+    names = dict(node.lists)
+    for name, of in names.items():
+        wanted, found = node.schema.field(of).type, element_type(schema.field(name).type)
+        if found is None or not same_type(wanted, found):
+            raise SchemaChangeError(f"column {name!r} was a list of {wanted} and is {schema.field(name).type} now")
+    ordered = pa.schema([schema.field(name) for name in node.child.schema.names])
+    origins = [-1 - list(names).index(name) if name in names else schema.names.index(name) for name in ordered.names]
+    if node.ordinality is not None:
+        origins.append(-1 - len(names))
+    positions = [schema.names.index(name) for name in names]
+    return Schema(unnest_schema(ordered, node.lists, node.ordinality)), positions, origins

@@ -18,8 +18,7 @@ from qcore.config import Settings
 from qcore.language import plan as p
 from qcore.language.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.language.expression import Expr, col, column_names
-from qcore.language.schema import element_type, same_type, unnest_schema
-from qcore.lowering.compile import compile_predicate, compile_projection
+from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
 from qcore.lowering.grouping_sets import GroupingSets, expanded
 from qcore.lowering.nested_keys import without_nested_keys
 from qcore.lowering.retyping import once_per_schema
@@ -30,7 +29,7 @@ from qcore.writing.partition_files import PartitionFiles
 from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore_ext.ground.status import PlanError
 from qcore_ext.operators.aggregation import HashAggregation
 from qcore_ext.operators.callback_sink import CallbackSink
 from qcore_ext.operators.enforce_single_row import EnforceSingleRow
@@ -59,7 +58,9 @@ from qcore_ext.structures.output_buffer import OutputBuffer
 from qcore_ext.structures.sort_state import SortState
 from qcore_ext.structures.split_queue import SplitQueue
 
-MakeOperator = Callable[[int], Any]
+# (driver, the query's account) → its operator. What it refers to lives as long as the pipeline does, so not to the
+# Lowering, which holds the pipelines.
+MakeOperator = Callable[[int, Account], Any]
 OpenSplit = Callable[[p.Scan, Any], Any]
 Report = Callable[[Exception], None]
 
@@ -76,9 +77,9 @@ class Pipeline:
         self.steps.append(make)
         self.node_ids.append(node_id)
 
-    def chains(self) -> list[list[Any]]:
-        """The operators of every driver."""
-        return [[make(driver) for make in self.steps] for driver in range(self.drivers)]
+    def chains(self, memory: Account) -> list[list[Any]]:
+        """The operators of every driver, charged below a query's account."""
+        return [[make(driver, memory) for make in self.steps] for driver in range(self.drivers)]
 
 
 @dataclass
@@ -133,7 +134,8 @@ class Lowering:
         self.open_split = open_split
         self.open_recursion = open_recursion
         self.report = report
-        self.memory = Account(None, settings.memory_limit or 0)
+        limit, pool = settings.memory_limit or 0, settings.memory_pool
+        self.memory = Account(None, limit) if pool is None else pool.account(limit)
         self.closed: list[Pipeline] = []
         self.split_queues: dict[str, SplitQueue] = {}
         self._runtime_filters = RuntimeFilters()
@@ -141,41 +143,14 @@ class Lowering:
         self._n_reads: Counter[str] = Counter()
         self._spools: dict[str, tuple[BatchSpool, Iterator[int]]] = {}
         self.output: OutputBuffer | None = None
-        self._methods: dict[type[p.PlanNode], Callable[[Any], Pipeline]] = {
-            p.Scan: self.scan,
-            p.Values: self.values,
-            p.Filter: self.filter,
-            p.Project: self.project,
-            p.Aggregate: self.aggregate,
-            GroupingSets: self.grouping_sets,
-            p.Window: self.window,
-            p.HashJoin: self.hash_join,
-            p.NestedLoopJoin: self.nested_loop_join,
-            p.OrderBy: self.order_by,
-            p.TopN: self.top_n,
-            p.Limit: self.limit,
-            p.EnforceSingleRow: self.enforce_single_row,
-            p.Unnest: self.unnest,
-            p.TableWrite: self.table_write,
-            p.UnionAll: self.union_all,
-            p.RecursiveUnion: self.recursive_union,
-            p.LocalPartition: self.local_partition,
-            p.Shared: self.shared,
-            p.SharedRead: self.shared,
-            p.CallbackSink: self.callback_sink,
-            p.PartitionedOutput: self.partitioned_output,
-            p.UserSource: self.user_source,
-            p.UserOperator: self.user_operator,
-            p.UserSink: self.user_sink,
-        }
 
     def lower(self, node: p.PlanNode) -> Pipeline:
         """The open pipeline whose last step is the node."""
         node = without_nested_keys(node) or node
-        method = self._methods.get(type(node))
+        method = _METHODS.get(type(node))
         if method is None:
             raise PlanError(f"the engine cannot run a {type(node).__name__} node (node {node.id})")
-        return method(node)
+        return method(self, node)
 
     def finish(self, root: p.PlanNode) -> Lowered:
         """Lower the whole plan; its rows go to the queue `results`, unless it ends in a sink of its own."""
@@ -184,7 +159,7 @@ class Lowering:
         results = None
         if not isinstance(root, p.Sink):
             results = BatchQueue(pipeline.drivers)
-            pipeline.add("result", lambda driver: ResultSink("result", self.memory, results))
+            pipeline.add("result", lambda driver, memory: ResultSink("result", memory, results))
         self.closed.append(pipeline)
         return Lowered(self.closed, self.split_queues, self.memory, results, self.output)
 
@@ -196,16 +171,17 @@ class Lowering:
         queue = self.split_queues[node.id] = SplitQueue(node.id)
         pairs = list(zip(node.schema, node.columns, strict=True))
         schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
+        open_split, filters, batch_rows = self.open_split, self._runtime_filters, self.settings.batch_rows
         pipeline = Pipeline(self.settings.threads)
         pipeline.add(
             node.id,
-            lambda driver: TableScan(
+            lambda driver, memory: TableScan(
                 node.id,
-                self.memory,
+                memory,
                 queue,
                 schema,
-                lambda split: self.open_split(self._runtime_filters.applied(node), split),
-                self.settings.batch_rows,
+                lambda split: open_split(filters.applied(node), split),
+                batch_rows,
                 node.on_schema_change == "evolve",
             ),
         )
@@ -227,10 +203,11 @@ class Lowering:
         queue.add(1)
         queue.no_more()
         schema = Schema(node.schema)
+        batch_rows = self.settings.batch_rows
         pipeline = Pipeline(1)
-        rows = self.settings.batch_rows
         pipeline.add(
-            node.id, lambda driver: TableScan(node.id, self.memory, queue, schema, lambda _: open(split), rows)
+            node.id,
+            lambda driver, memory: TableScan(node.id, memory, queue, schema, lambda _: open(split), batch_rows),
         )
         return pipeline
 
@@ -241,7 +218,7 @@ class Lowering:
         compile = once_per_schema(
             lambda schema: compile_predicate(node.predicate, schema), [node.predicate], node.child.schema
         )
-        pipeline.add(node.id, lambda driver: Filter(node.id, self.memory, compile))
+        pipeline.add(node.id, lambda driver, memory: Filter(node.id, memory, compile))
         return pipeline
 
     def project(self, node: p.Project) -> Pipeline:
@@ -260,7 +237,7 @@ class Lowering:
     ) -> None:
         """Append a projection of rows that the plan knows as `declared`; `pinned`: its types must not change."""
         compile = _projection(expressions, declared, pinned)
-        pipeline.add(node_id, lambda driver: Project(node_id, self.memory, compile))
+        pipeline.add(node_id, lambda driver, memory: Project(node_id, memory, compile))
 
     # --- exchanges ---
 
@@ -269,12 +246,11 @@ class Lowering:
     ) -> Pipeline:
         """Close `pipeline` with a LocalPartition and open the one that reads it, with `drivers` drivers."""
         queues = [BatchQueue(pipeline.drivers) for _ in range(drivers)]
-        names = list(keys)
-        engine_schema = Schema(schema)
-        pipeline.add(node_id, lambda driver: LocalPartition(node_id, self.memory, queues, kind, names, engine_schema))
+        names, rows = list(keys), Schema(schema)
+        pipeline.add(node_id, lambda driver, memory: LocalPartition(node_id, memory, queues, kind, names, rows))
         self.closed.append(pipeline)
         above = Pipeline(drivers)
-        above.add(node_id, lambda driver: LocalExchange(node_id, self.memory, queues[driver], engine_schema))
+        above.add(node_id, lambda driver, memory: LocalExchange(node_id, memory, queues[driver], rows))
         return above
 
     def gather(self, pipeline: Pipeline, node: p.PlanNode, schema: pa.Schema) -> Pipeline:
@@ -298,11 +274,11 @@ class Lowering:
         drivers = max(pipeline.drivers for pipeline in inputs)
         queues = [BatchQueue(sum(pipeline.drivers for pipeline in inputs)) for _ in range(drivers)]
         for pipeline in inputs:
-            pipeline.add(node.id, lambda driver: LocalPartition(node.id, self.memory, queues, "round_robin", []))
+            pipeline.add(node.id, lambda driver, memory: LocalPartition(node.id, memory, queues, "round_robin", []))
             self.closed.append(pipeline)
         engine_schema = Schema(node.schema)
         above = Pipeline(drivers)
-        above.add(node.id, lambda driver: LocalExchange(node.id, self.memory, queues[driver], engine_schema))
+        above.add(node.id, lambda driver, memory: LocalExchange(node.id, memory, queues[driver], engine_schema))
         return above
 
     # --- subplans computed once ---
@@ -325,13 +301,13 @@ class Lowering:
         if name not in self._spools:
             below = self.lower(child)
             made = BatchSpool(below.drivers, [self.settings.threads] * self._n_reads[name])
-            below.add(name, lambda driver: SpoolWrite(name, self.memory, made))
+            below.add(name, lambda driver, memory: SpoolWrite(name, memory, made))
             self.closed.append(below)
             self._spools[name] = made, iter(range(self._n_reads[name]))
         spool, readers = self._spools[name]
         reader, schema = next(readers), Schema(child.schema)
         pipeline = Pipeline(self.settings.threads)
-        pipeline.add(node.id, lambda driver: SpoolRead(node.id, self.memory, spool, reader, schema))
+        pipeline.add(node.id, lambda driver, memory: SpoolRead(node.id, memory, spool, reader, schema))
         if [*columns] != child.schema.names or [*columns] != node.schema.names:
             pairs = zip(node.schema.names, columns, strict=True)
             self._project(pipeline, node.id, [(new, col(held)) for new, held in pairs], child.schema)
@@ -348,7 +324,7 @@ class Lowering:
         sets, numbers, schema = list(map(list, node.sets)), list(node.numbers), Schema(node.schema)
         pipeline.add(
             node.id,
-            lambda driver: RepeatBySets(node.id, self.memory, sets, numbers, node.n_keys, schema),
+            lambda driver, memory: RepeatBySets(node.id, memory, sets, numbers, node.n_keys, schema),
         )
         return pipeline
 
@@ -389,8 +365,8 @@ class Lowering:
         inputs = Schema(steps.partial_schema if step == "final" else steps.input_schema)
         pipeline.add(
             node.id,
-            lambda driver: HashAggregation(
-                node.id, self.memory, compile, len(steps.key_names), steps.calls, step, schema, input_schema=inputs
+            lambda driver, memory: HashAggregation(
+                node.id, memory, compile, len(steps.key_names), steps.calls, step, schema, input_schema=inputs
             ),
         )
 
@@ -412,7 +388,7 @@ class Lowering:
         ]
         schema = Schema(node.schema)
         pipeline.add(
-            node.id, lambda driver: Window(node.id, self.memory, keys, sort_keys(node.order_by), calls, schema)
+            node.id, lambda driver, memory: Window(node.id, memory, keys, sort_keys(node.order_by), calls, schema)
         )
         return pipeline
 
@@ -451,13 +427,13 @@ class Lowering:
         self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
         # Without keys it is a nested-loop join: every build row is a candidate of every probe row.
         keys = list(probe_keys or ())
-        pipeline.add(node.id, lambda driver: HashProbe(node.id, self.memory, bridge, keys, output, condition))
+        pipeline.add(node.id, lambda driver, memory: HashProbe(node.id, memory, bridge, keys, output, condition))
         return pipeline
 
     def _close_build(
         self, pipeline: Pipeline, node_id: str, bridge: JoinBridge, keys: list[str], stored: list[str]
     ) -> None:
-        pipeline.add(node_id, lambda driver: HashBuild(node_id, self.memory, bridge, keys, stored))
+        pipeline.add(node_id, lambda driver, memory: HashBuild(node_id, memory, bridge, keys, stored))
         self.closed.append(pipeline)
 
     # --- order ---
@@ -466,7 +442,7 @@ class Lowering:
         pipeline = self.lower(node.child)
         keys = sort_keys(node.keys)
         state = SortState(pipeline.drivers)
-        pipeline.add(node.id, lambda driver: OrderBy(node.id, self.memory, keys, state))
+        pipeline.add(node.id, lambda driver, memory: OrderBy(node.id, memory, keys, state))
         return pipeline
 
     def top_n(self, node: p.TopN) -> Pipeline:
@@ -477,27 +453,27 @@ class Lowering:
         pipeline = self.lower(node.child)
         keys = sort_keys(node.keys)
         if pipeline.drivers > 1:
-            pipeline.add(node.id, lambda driver: TopN(node.id, self.memory, keys, node.count + node.offset))
+            pipeline.add(node.id, lambda driver, memory: TopN(node.id, memory, keys, node.count + node.offset))
             pipeline = self.gather(pipeline, node, node.schema)
-        pipeline.add(node.id, lambda driver: TopN(node.id, self.memory, keys, node.count, node.offset))
+        pipeline.add(node.id, lambda driver, memory: TopN(node.id, memory, keys, node.count, node.offset))
         return pipeline
 
     def limit(self, node: p.Limit) -> Pipeline:
         pipeline = self.lower(node.child)
         state = LimitState(node.count, node.offset)
-        pipeline.add(node.id, lambda driver: Limit(node.id, self.memory, state))
+        pipeline.add(node.id, lambda driver, memory: Limit(node.id, memory, state))
         return pipeline
 
     def enforce_single_row(self, node: p.EnforceSingleRow) -> Pipeline:
         pipeline = self.gather(self.lower(node.child), node, node.schema)
         schema = Schema(node.schema)
-        pipeline.add(node.id, lambda driver: EnforceSingleRow(node.id, self.memory, schema))
+        pipeline.add(node.id, lambda driver, memory: EnforceSingleRow(node.id, memory, schema))
         return pipeline
 
     def unnest(self, node: p.Unnest) -> Pipeline:
         pipeline = self.lower(node.child)
         compile = once_per_schema(lambda schema: compile_unnest(node, schema), [], node.child.schema)
-        pipeline.add(node.id, lambda driver: Unnest(node.id, self.memory, compile, node.outer))
+        pipeline.add(node.id, lambda driver, memory: Unnest(node.id, memory, compile, node.outer))
         return pipeline
 
     def table_write(self, node: p.TableWrite) -> Pipeline:
@@ -507,26 +483,27 @@ class Lowering:
         if node.single:
             pipeline = self.gather(pipeline, node, node.child.schema)
         rows = pa.schema(Schema(node.child.schema))
+        report = self.report
         state = TableWriteState(node.path, rows, node.single, node.compression, node.row_group_rows)
         schema = Schema(node.schema)
         pipeline.add(
             node.id,
-            lambda driver: PythonOperator(
-                "TableWrite", node.id, self.memory, lambda: TableWrite(state, driver), "operator", schema, self.report
+            lambda driver, memory: PythonOperator(
+                "TableWrite", node.id, memory, lambda: TableWrite(state, driver), "operator", schema, report
             ),
         )
         pipeline = self.gather(pipeline, node, node.schema)
         pipeline.add(
             node.id,
-            lambda driver: PythonOperator(
-                "TableCommit", node.id, self.memory, lambda: TableCommit(state), "operator", schema, self.report
+            lambda driver, memory: PythonOperator(
+                "TableCommit", node.id, memory, lambda: TableCommit(state), "operator", schema, report
             ),
         )
         return pipeline
 
     def callback_sink(self, node: p.CallbackSink) -> Pipeline:
         pipeline = self.lower(node.child)
-        pipeline.add(node.id, lambda driver: CallbackSink(node.id, self.memory, node.callback))
+        pipeline.add(node.id, lambda driver, memory: CallbackSink(node.id, memory, node.callback))
         return pipeline
 
     def partitioned_output(self, node: p.PartitionedOutput) -> Pipeline:
@@ -542,7 +519,7 @@ class Lowering:
         rows = Schema(node.schema)
         pipeline.add(
             node.id,
-            lambda driver: PartitionedOutput(node.id, self.memory, target, node.partitions, keys, schema=rows),
+            lambda driver, memory: PartitionedOutput(node.id, memory, target, node.partitions, keys, schema=rows),
         )
         return pipeline
 
@@ -559,31 +536,46 @@ class Lowering:
 
     def _user_step(self, pipeline: Pipeline, node: p.UserSource | p.UserOperator | p.UserSink, role: str) -> Pipeline:
         schema = Schema(node.schema)
+        report = self.report
         name = operator_name(node.factory)
         make = operator_maker(node.factory, self.settings, pipeline.drivers, role != "source")
         evolve = isinstance(node, p.UserSource) and node.on_schema_change == "evolve"
         pipeline.add(
             node.id,
-            lambda driver: PythonOperator(
-                name, node.id, self.memory, lambda: make(driver), role, schema, self.report, evolve
+            lambda driver, memory: PythonOperator(
+                name, node.id, memory, lambda: make(driver), role, schema, report, evolve
             ),
         )
         return pipeline
 
 
-def compile_unnest(node: p.Unnest, schema: pa.Schema) -> tuple[Schema, list[int], list[int]]:
-    """What the Unnest operator wants to know of an input of this schema."""
-    names = dict(node.lists)
-    for name, of in names.items():
-        wanted, found = node.schema.field(of).type, element_type(schema.field(name).type)
-        if found is None or not same_type(wanted, found):
-            raise SchemaChangeError(f"column {name!r} was a list of {wanted} and is {schema.field(name).type} now")
-    ordered = pa.schema([schema.field(name) for name in node.child.schema.names])
-    origins = [-1 - list(names).index(name) if name in names else schema.names.index(name) for name in ordered.names]
-    if node.ordinality is not None:
-        origins.append(-1 - len(names))
-    positions = [schema.names.index(name) for name in names]
-    return Schema(unnest_schema(ordered, node.lists, node.ordinality)), positions, origins
+_METHODS: dict[type[p.PlanNode], Callable[[Lowering, Any], Pipeline]] = {
+    p.Scan: Lowering.scan,
+    p.Values: Lowering.values,
+    p.Filter: Lowering.filter,
+    p.Project: Lowering.project,
+    p.Aggregate: Lowering.aggregate,
+    GroupingSets: Lowering.grouping_sets,
+    p.Window: Lowering.window,
+    p.HashJoin: Lowering.hash_join,
+    p.NestedLoopJoin: Lowering.nested_loop_join,
+    p.OrderBy: Lowering.order_by,
+    p.TopN: Lowering.top_n,
+    p.Limit: Lowering.limit,
+    p.EnforceSingleRow: Lowering.enforce_single_row,
+    p.Unnest: Lowering.unnest,
+    p.TableWrite: Lowering.table_write,
+    p.UnionAll: Lowering.union_all,
+    p.RecursiveUnion: Lowering.recursive_union,
+    p.LocalPartition: Lowering.local_partition,
+    p.Shared: Lowering.shared,
+    p.SharedRead: Lowering.shared,
+    p.CallbackSink: Lowering.callback_sink,
+    p.PartitionedOutput: Lowering.partitioned_output,
+    p.UserSource: Lowering.user_source,
+    p.UserOperator: Lowering.user_operator,
+    p.UserSink: Lowering.user_sink,
+}
 
 
 def _projection(

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError, SchemaChangeError
 from qcore.language.data_types import plain
+from qcore_ext.ground.fault import fault_site
 
 
 def local_path(path: Any, where: str) -> str:
@@ -77,6 +78,7 @@ class StagingFolder:
     def file(self, name: str) -> str:
         """Path of a file in it."""
         with writing(self.target):
+            fault_site("write_folder")
             os.makedirs(self.path, exist_ok=True)
         return os.path.join(self.path, name)
 
@@ -86,6 +88,7 @@ class StagingFolder:
             if os.path.exists(self.target):
                 raise FileExistsError(f"{self.target} is there already; remove it, or write elsewhere")
             os.makedirs(self.path, exist_ok=True)
+            fault_site("write_rename")
             os.rename(self.path, self.target)
 
     def remove(self) -> None:

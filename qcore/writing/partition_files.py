@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from qcore.errors import QcoreError
 from qcore.writing.file_sets import StagingFolder, as_declared, writing
+from qcore_ext.ground.fault import fault_site
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -109,12 +110,15 @@ class PartitionFiles:
         file = self._files[partition]
         batch = as_declared(pa.record_batch(page), self._schema, self._staging.target)
         with file.lock, writing(self._staging.target):
-            self._writer(partition).write_batch(batch)
+            writer = self._writer(partition)
+            fault_site("write_rows")
+            writer.write_batch(batch)
             file.n_rows += batch.num_rows
 
     def _writer(self, partition: int) -> Any:
         file = self._files[partition]
         if file.writer is None:
+            fault_site("write_open")
             file.writer = pa.ipc.new_file(self._staging.file(file_name(partition)), self._schema)
         return file.writer
 
@@ -135,7 +139,9 @@ class PartitionFiles:
         parts = []
         with writing(self._staging.target):
             for partition, file in enumerate(self._files):
-                self._writer(partition).close()
+                writer = self._writer(partition)
+                fault_site("write_close")
+                writer.close()
                 file.writer = None
                 n_bytes = os.path.getsize(self._staging.file(file_name(partition)))
                 parts.append({"rows": file.n_rows, "bytes": n_bytes})
@@ -145,6 +151,7 @@ class PartitionFiles:
                 "schema": base64.b64encode(self._schema.serialize()).decode(),
                 "partitions": parts,
             }
+            fault_site("write_open")
             with open(self._staging.file(MANIFEST), "w", encoding="utf-8") as target:
                 json.dump(manifest, target, indent=1)
         self._staging.become_target()

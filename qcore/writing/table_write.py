@@ -18,6 +18,7 @@ import pyarrow.parquet
 from qcore.errors import PlanError
 from qcore.protocols import Operator
 from qcore.writing.file_sets import StagingFolder, as_declared, writing
+from qcore_ext.ground.fault import fault_site
 
 # What a write gives: a row a file.
 WRITTEN = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
@@ -35,6 +36,7 @@ class ParquetRows:
         self._row_group_rows = row_group_rows
         self._held: list[pa.RecordBatch] = []
         self._n_held = 0
+        fault_site("write_open")
         self._writer = pyarrow.parquet.ParquetWriter(target, self._schema, compression=compression)
         #: Rows taken so far.
         self.n_rows = 0
@@ -50,12 +52,14 @@ class ParquetRows:
     def _flush(self) -> None:
         if self._n_held:
             rows = pa.Table.from_batches(self._held).cast(self._schema)
+            fault_site("write_rows")
             self._writer.write_table(rows, row_group_size=self._row_group_rows)
         self._held, self._n_held = [], 0
 
     def close(self) -> None:
         """Write what is left, and the file's end."""
         self._flush()
+        fault_site("write_close")
         self._writer.close()
 
     def abandon(self) -> None:
@@ -118,6 +122,7 @@ class TableWriteState:
             self._staging.become_target()
             return [os.path.join(self.path, name) for name in names]
         with writing(self.path):
+            fault_site("write_rename")
             os.replace(os.path.join(self._staging.path, names[0]), self.path)
         self._staging.remove()
         return [self.path]

@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport CSchema
+from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.ground.stats cimport OperatorStats, Timing
 from qcore_ext.ground.wait_token cimport WaitToken
 
@@ -42,6 +43,7 @@ cdef class Driver:
     cdef Seat* seats
     cdef int n_operators
     cdef WaitToken* token       # borrowed; outlives every run
+    cdef MemoryAccount* query   # borrowed; set where it has to leave memory to other queries of its pool, else NULL
     cdef int64_t* stop          # borrowed; set to other than 0: stop at the next operator boundary
     cdef bint opened
     cdef bint shut_down
@@ -78,6 +80,8 @@ cdef class Driver:
     cdef int widen_pending(self, int at) except -1 nogil
     cdef int finish_at(self, int at) except -1 nogil
     cdef int block_at(self, int at) except -1 nogil
+    cdef int block(self, int at, int reason) noexcept nogil
+    cdef bint waits_for_memory(self, int at) except -1 nogil
     cdef void abandon_upstream(self, int below) noexcept nogil
     cdef void start_clock(self) noexcept nogil
     cdef void charge(self, Timing* timing) noexcept nogil

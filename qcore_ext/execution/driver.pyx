@@ -14,8 +14,10 @@ from qcore_ext.execution.contract_check cimport ContractCheck, contract_checks
 from qcore_ext.ground.atomic cimport qc_load, qc_store
 from qcore_ext.ground.figure cimport figure_add
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory_pool cimport pool_is_short, pool_of, pool_wait
 from qcore_ext.ground.stats cimport (
-    N_BLOCK_REASONS, NOT_BLOCKED, OperatorStats, Timing, cpu_nanos, qc_ticks, qc_ticks_nanos, tick_scale, wall_nanos,
+    N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_MEMORY, OperatorStats, Timing, cpu_nanos, qc_ticks, qc_ticks_nanos,
+    tick_scale, wall_nanos,
 )
 from qcore_ext.operators.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator,
@@ -66,9 +68,7 @@ cdef class Driver:
         self.blocked_at = -1
 
     def __dealloc__(self):
-        if self.seats != NULL:
-            self.shut()
-            struct_free(self.seats)
+        struct_free(self.seats)
 
     @property
     def runs(self):
@@ -152,6 +152,8 @@ cdef class Driver:
         cdef PyObject* asked = self.seats[at].occupant
         cdef int answer
         self.at = at
+        if at == 0 and self.query != NULL and self.waits_for_memory(at):
+            return STEP_BLOCKED
         self.charging = &self.seats[at].stats.get_output
         answer = (<Operator> asked).get_output(&batch, self.token)
         if answer == BLOCKED:
@@ -180,6 +182,8 @@ cdef class Driver:
         if self.seats[at - 1].finished:
             if seat.finish_called:
                 return raise_needs_input_after_finish(self)
+            if self.query != NULL and self.waits_for_memory(at):
+                return STEP_BLOCKED
             seat.finish_called = True
             self.charging = &seat.stats.finish
             (<Operator> seat.occupant).finish()
@@ -296,6 +300,8 @@ cdef class Driver:
             return STEP_STOPPED
         seat = &self.seats[at + 1]
         self.at = at + 1
+        if self.query != NULL and self.waits_for_memory(at + 1):
+            return STEP_BLOCKED         # it needs input, and is told on the way there that none is left
         seat.finish_called = True
         self.charging = &seat.stats.finish
         (<Operator> seat.occupant).finish()
@@ -322,11 +328,21 @@ cdef class Driver:
         cdef int reason = (<Operator> self.seats[at].occupant).blocked_reason
         if reason <= NOT_BLOCKED or reason >= N_BLOCK_REASONS:
             return raise_blocked_without_reason(self, reason)
+        return self.block(at, reason)
+
+    cdef int block(self, int at, int reason) noexcept nogil:
         qc_store(&self.blocked_reason, reason)
         qc_store(&self.blocked_since, self.clock)
         qc_store(&self.blocked_at, at)
         self.seats[at].refusals = 0
         return STEP_BLOCKED
+
+    cdef bint waits_for_memory(self, int at) except -1 nogil:
+        """Whether operator `at` is not called now, since its query may grow and others hold the memory (SPEC V7)."""
+        if not pool_is_short(pool_of(self.query)) or not pool_wait(pool_of(self.query), self.query, self.token):
+            return False
+        self.block(at, WAIT_FOR_MEMORY)
+        return True
 
     cdef void end_blocked(self) noexcept nogil:
         cdef OperatorStats* stats
@@ -340,7 +356,7 @@ cdef class Driver:
     cdef void shut(self) noexcept nogil:
         cdef int i
         cdef Seat* seat
-        if self.shut_down:
+        if self.shut_down or self.seats == NULL:
             return
         self.shut_down = True
         if self.charging != NULL:
@@ -400,6 +416,18 @@ cdef class Driver:
         self.cpu_clock = now
         self.cpu_assumed = 0
         return cpu if cpu > 0 else 0
+
+
+class ClosingDriver(Driver):
+    """A Driver that closes its operators when nobody has it any more.
+
+    As part of a cycle, too: the garbage collector calls __del__ before it takes anything apart, so that the operators
+    of a driver that never ran still leave their barriers. A class of Python's own, since the stable ABI lets no other
+    be told.
+    """
+
+    def __del__(self):
+        (<Driver> self).shut()
 
 
 def explain_failure(error, operator_name, node_id, doing=None):

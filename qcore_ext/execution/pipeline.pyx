@@ -3,6 +3,8 @@
 from qcore_ext.execution.driver cimport Driver
 from qcore_ext.ground.atomic cimport qc_load
 
+from qcore_ext.execution.driver import ClosingDriver
+
 
 def add_figures(total, figures):
     """Add numbers of nested dicts to those of `total`."""
@@ -28,7 +30,7 @@ cdef class Pipeline:
     def __init__(self, list chains):
         if not chains:
             raise ValueError("a pipeline needs at least one driver")
-        self.drivers = [Driver(chain) for chain in chains]
+        self.drivers = [ClosingDriver(chain) for chain in chains]
         self.n_live = <int> len(chains)
 
     def stats(self):

@@ -19,7 +19,7 @@ from qcore_ext.ground.wait_token cimport (
 )
 from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 
-from qcore_ext.execution.driver import explain_failure
+from qcore_ext.execution.driver import ClosingDriver, explain_failure
 from qcore_ext.ground.stats import REASON_NAMES
 from qcore_ext.ground.status import ExecutionError
 
@@ -178,7 +178,7 @@ cdef class PolledPartition:
         if role != "sink":
             self.outlet = Outlet(Account())
             chain.append(self.outlet)
-        self.driver = Driver(chain)
+        self.driver = ClosingDriver(chain)
         self.driver.token = &self.token.token
         self.driver.stop = &self.stop
 

@@ -16,6 +16,7 @@ from libc.stdint cimport int64_t
 from qcore_ext.ground.condition cimport Condition
 from qcore_ext.ground.lock cimport Mutex
 from qcore_ext.ground.memory cimport Owner
+from qcore_ext.ground.memory_pool cimport CMemoryPool
 from qcore_ext.ground.wait_token cimport WaitToken
 
 
@@ -48,6 +49,7 @@ ctypedef struct RunQueue:
 ctypedef struct Runnable:
     WaitToken token             # first: a Runnable* is a WaitToken*; token.state is its RunState
     RunQueue* queue             # owned
+    CMemoryPool* pool           # owned; counts the runnables that are queued or running; or NULL
     int64_t turn_from           # RunState that the turn under way began in: RUN_QUEUED, or the contract was broken
     RunAnswer (*run)(Runnable* self) noexcept nogil
     PyObject* context           # borrowed; whoever made the Runnable keeps it alive until RAN_DONE

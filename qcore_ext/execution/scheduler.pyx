@@ -16,6 +16,7 @@ from qcore_ext.ground.condition cimport (
 )
 from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_turn
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -109,12 +110,17 @@ cdef void run_queue_close(RunQueue* queue) noexcept nogil:
 
 cdef void runnable_notify(WaitToken* token) noexcept nogil:
     cdef int64_t state
+    cdef CMemoryPool* pool = (<Runnable*> token).pool
     while True:
         state = qc_load(&token.state)
         if state == RUN_IDLE:
+            if pool != NULL:
+                pool_going(pool, 1)     # before it may run and block
             if qc_cas(&token.state, RUN_IDLE, RUN_QUEUED):
                 run_queue_push((<Runnable*> token).queue, <Runnable*> token)
                 return
+            if pool != NULL:
+                pool_going(pool, -1)
         elif state == RUN_RUNNING:
             if qc_cas(&token.state, RUN_RUNNING, RUN_NOTIFIED):
                 return
@@ -128,6 +134,7 @@ cdef void runnable_free(Owner* owner) noexcept nogil:
     self.queue.n_runnables -= 1
     mutex_unlock(&self.queue.mutex)
     owner_unref(<Owner*> self.queue)
+    owner_unref(<Owner*> self.pool)
     struct_free(self)
 
 
@@ -156,15 +163,24 @@ cdef Runnable* runnable_new(
 
 cdef void runnable_turn(Runnable* self) noexcept nogil:
     cdef RunAnswer answer
+    cdef CMemoryPool* outer = NULL
+    cdef bint going = False
+    if self.pool != NULL:
+        outer = pool_turn(self.pool)
     # A swap, which nothing after it overtakes: who sets a flag and then finds QUEUED here does not wake us again,
     # so the flag must be seen by this turn.
     self.turn_from = qc_swap(&self.token.state, RUN_RUNNING)
     answer = self.run(self)
+    if self.pool != NULL:
+        pool_turn(outer)
     if answer == RAN_DONE:
         qc_store(&self.token.state, RUN_DONE)
     elif answer == RAN_AGAIN or not qc_cas(&self.token.state, RUN_RUNNING, RUN_IDLE):
         qc_store(&self.token.state, RUN_QUEUED)
         run_queue_push(self.queue, self)
+        going = True
+    if self.pool != NULL and not going:
+        pool_going(self.pool, -1)
     owner_unref(<Owner*> self)
 
 

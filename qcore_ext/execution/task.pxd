@@ -48,6 +48,7 @@ cdef class Task:
     cdef void notify_all(self) noexcept nogil
     cdef void stop_all(self) noexcept nogil
     cdef int prepare(self) except -1
+    cdef int make_runnables(self) except -1
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil
     cdef void driver_violated(self, object error)
     cdef void driver_failed(self, object error)

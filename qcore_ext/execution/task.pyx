@@ -14,6 +14,7 @@ from qcore_ext.execution.scheduler cimport (
 from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store, qc_swap
 from qcore_ext.ground.lock cimport LOCK_TASK, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_leave, pool_of
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.thread_token cimport ThreadToken, thread_token_new, thread_token_wait
 from qcore_ext.ground.wait_token cimport (
@@ -217,19 +218,32 @@ cdef class Task:
 
     cdef int prepare(self) except -1:
         """Make every driver runnable and queue it."""
-        cdef DriverRun run
-        cdef int64_t i
-        self.runnables = <Runnable**> struct_new(len(self.runs) * sizeof(Runnable*))
-        for i, run in enumerate(self.runs):
-            run.runnable = runnable_new(self.queue, run_driver, <PyObject*> run)
-            run.driver.token = &run.runnable.token
-            # Its own reference: the garbage collector may clear `runs` before the task goes.
-            self.runnables[i] = <Runnable*> owner_ref(<Owner*> run.runnable)
-            self.n_runnables = <int64_t> i + 1
+        try:
+            self.make_runnables()
+        except BaseException as error:
+            self.fail(error)
+            raise
         self.state = "running"
         self.began = wall_nanos()
         with nogil:
             self.notify_all()
+        return 0
+
+    cdef int make_runnables(self) except -1:
+        cdef DriverRun run
+        cdef int64_t i
+        # On the caller's thread there is nobody else to do what a driver would wait for.
+        cdef CMemoryPool* pool = pool_of(self.memory.account) if self.memory is not None and not self.on_caller else NULL
+        self.runnables = <Runnable**> struct_new(len(self.runs) * sizeof(Runnable*))
+        for i, run in enumerate(self.runs):
+            run.runnable = runnable_new(self.queue, run_driver, <PyObject*> run)
+            run.driver.token = &run.runnable.token
+            if pool != NULL:
+                run.runnable.pool = <CMemoryPool*> owner_ref(<Owner*> pool)
+                run.driver.query = self.memory.account.query
+            # Its own reference: the garbage collector may clear `runs` before the task goes.
+            self.runnables[i] = <Runnable*> owner_ref(<Owner*> run.runnable)
+            self.n_runnables = <int64_t> i + 1
         return 0
 
     cdef void notify_all(self) noexcept nogil:
@@ -279,6 +293,8 @@ cdef class Task:
             self.state = "cancelled" if isinstance(self.error, Cancelled) else "failed"
         for queue in self.split_queues.values():
             queue.drop()
+        if self.memory is not None and pool_of(self.memory.account) != NULL:
+            pool_leave(pool_of(self.memory.account), self.memory.account.query)
         mutex_lock(&self.mutex)
         qc_store(&self.done, 1)
         wait_list_take(&self.waiting, &taken)

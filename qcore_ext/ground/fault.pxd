@@ -18,7 +18,7 @@ cdef enum FaultSite:
     FAULT_FINISH = 6
     FAULT_SPLIT_OPEN = 7        # a connector opens a split
     FAULT_SPLIT_READ = 8        # and reads its next batch
-    FAULT_WAIT = 9              # a wait list grows, or a wait set
+    FAULT_WAIT = 9              # a token is added to a wait list, or to a wait set for the first time
     N_NATIVE_SITES = 10         # the sites after these are passed from Python, by name (fault_site)
 
 cdef enum:

@@ -50,7 +50,11 @@ cdef int raise_injected(int site) except -1 nogil:
 
 def fault_site(str name):
     """Pass a site in Python, just before a call to a file system. OSError when a test wants the call to fail."""
-    if qc_load(&faults_watched) != 0 and fault_pass(NUMBERS[name]):
+    cdef int site
+    if qc_load(&faults_watched) == 0:
+        return
+    site = NUMBERS[name]
+    if site >= N_NATIVE_SITES and fault_pass(site):
         raise OSError(f"injected fault: {name}, pass {failing_pass}")
 
 

@@ -32,17 +32,19 @@ cdef inline void owner_unref(Owner* owner) noexcept nogil:
 
 ctypedef struct MemoryAccount:
     Owner owner
-    MemoryAccount* parent       # owned; NULL at the query's
+    MemoryAccount* parent       # owned; of the query's: the pool's (ground/memory_pool), or NULL
     int64_t reserved            # bytes now
     int64_t peak                # highest `reserved`
     int64_t limit               # bytes; 0: none
-    MemoryAccount* query        # borrowed; the topmost, which this one keeps alive
-    int64_t stopped             # of the topmost: other than 0 once nobody wants the query's answer any more
+    MemoryAccount* query        # borrowed; the query's, which this one keeps alive; NULL: this is a pool's
+    int64_t stopped             # of the query's: other than 0 once nobody wants the query's answer any more
 
 cdef MemoryAccount* account_new(MemoryAccount* parent, int64_t limit) except NULL nogil
 # MemoryLimitError; nothing changed then
 cdef int account_reserve(MemoryAccount* account, int64_t n_bytes) except -1 nogil
 cdef void account_release(MemoryAccount* account, int64_t n_bytes) noexcept nogil
+# Set from ground/memory_pool: bytes charged to a pool were given back.
+cdef void (*pool_released)(MemoryAccount* pool) noexcept nogil
 cdef int raise_stopped() except -1 nogil
 
 cdef enum:

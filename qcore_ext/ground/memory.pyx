@@ -155,8 +155,17 @@ cdef MemoryAccount* account_new(MemoryAccount* parent, int64_t limit) except NUL
     account.owner.release = account_free
     account.parent = <MemoryAccount*> owner_ref(<Owner*> parent)
     account.limit = limit
-    account.query = parent.query if parent != NULL else account
+    account.query = parent.query if parent != NULL and parent.query != NULL else account
     return account
+
+
+cdef inline void account_give_back(MemoryAccount* account, int64_t n_bytes) noexcept nogil:
+    if account.query != NULL:
+        qc_add(&account.reserved, -n_bytes)
+    else:
+        # In one order with who waits for it.
+        qc_fetch_add(&account.reserved, -n_bytes)
+        pool_released(account)
 
 
 cdef MemoryAccount* account_try_reserve(MemoryAccount* account, int64_t n_bytes) noexcept nogil:
@@ -169,7 +178,7 @@ cdef MemoryAccount* account_try_reserve(MemoryAccount* account, int64_t n_bytes)
         if at.limit > 0 and total > at.limit:
             undo = account
             while True:
-                qc_add(&undo.reserved, -n_bytes)
+                account_give_back(undo, n_bytes)
                 if undo == at:
                     break
                 undo = undo.parent
@@ -188,15 +197,24 @@ cdef int account_reserve(MemoryAccount* account, int64_t n_bytes) except -1 nogi
         return raise_memory_limit(b"injected fault: reserve")
     full = account_try_reserve(account, n_bytes)
     if full != NULL:
-        return raise_over_limit(n_bytes, qc_load(&full.reserved), full.limit)
+        return raise_over_limit(n_bytes, account, full)
     return 0
 
 
-cdef int raise_over_limit(int64_t n_bytes, int64_t reserved, int64_t limit) except -1 nogil:
+cdef int raise_over_limit(int64_t n_bytes, MemoryAccount* account, MemoryAccount* full) except -1 nogil:
+    cdef int64_t reserved = qc_load(&full.reserved)
+    cdef int64_t limit = qc_load(&full.limit)
+    cdef int64_t own = qc_load(&account.query.reserved)
     with gil:
+        if full.query != NULL:
+            raise MemoryLimitError(
+                f"reserving {n_bytes} bytes on top of {reserved} goes past the memory limit of {limit}; "
+                "raise memory_limit or give the query fewer threads"
+            )
         raise MemoryLimitError(
-            f"reserving {n_bytes} bytes on top of {reserved} goes past the memory limit of {limit}; "
-            "raise memory_limit or give the query fewer threads"
+            f"reserving {n_bytes} bytes on top of {reserved}, {own} of them this query's, goes past the limit of {limit} "
+            "for all queries together; raise session_memory_limit, give the query fewer threads, or free results that "
+            "are held"
         )
 
 
@@ -207,7 +225,7 @@ cdef int raise_stopped() except -1 nogil:
 
 cdef void account_release(MemoryAccount* account, int64_t n_bytes) noexcept nogil:
     while account != NULL:
-        qc_add(&account.reserved, -n_bytes)
+        account_give_back(account, n_bytes)
         account = account.parent
     qc_add(&bytes_reserved, -n_bytes)
 
@@ -242,7 +260,7 @@ cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil:
     full = account_try_reserve(account, (<int64_t> 1) << size_class)
     if full != NULL:
         struct_free(buffer)
-        raise_over_limit((<int64_t> 1) << size_class, qc_load(&full.reserved), full.limit)
+        raise_over_limit((<int64_t> 1) << size_class, account, full)
         return NULL
     buffer.data = <char*> pool_take(size_class)
     if buffer.data == NULL:

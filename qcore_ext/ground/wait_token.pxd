@@ -30,6 +30,8 @@ ctypedef struct WaitList:
     int64_t n_tokens
     int64_t capacity
 
+# As wait_list_add, below a lock that threads with the GIL take too; what to raise then, outside of it, or NULL.
+cdef const char* wait_list_try_add(WaitList* waiting, WaitToken* token) noexcept nogil
 cdef int wait_list_add(WaitList* waiting, WaitToken* token) except -1 nogil     # one already there is not added again
 # Move all tokens of `waiting` to `taken` (empty before); then, outside the lock, wait_list_fire(&taken).
 cdef void wait_list_take(WaitList* waiting, WaitList* taken) noexcept nogil

@@ -9,23 +9,30 @@ from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 from qcore_ext.ground.status cimport raise_memory_limit
 
 
-cdef int wait_list_add(WaitList* waiting, WaitToken* token) except -1 nogil:
+cdef const char* wait_list_try_add(WaitList* waiting, WaitToken* token) noexcept nogil:
     cdef int64_t i
     cdef WaitToken** tokens
     token.n_registered += 1
     for i in range(waiting.n_tokens):
         if waiting.tokens[i] == token:
-            return 0
+            return NULL
+    if fault_here(FAULT_WAIT):
+        return b"injected fault: wait"
     if waiting.n_tokens == waiting.capacity:
-        if fault_here(FAULT_WAIT):
-            return raise_memory_limit(b"injected fault: wait")
         tokens = <WaitToken**> realloc(waiting.tokens, (waiting.capacity * 2 + 4) * sizeof(WaitToken*))
         if tokens == NULL:
-            return raise_memory_limit(b"the machine has no memory left")
+            return b"the machine has no memory left"
         waiting.tokens = tokens
         waiting.capacity = waiting.capacity * 2 + 4
     waiting.tokens[waiting.n_tokens] = <WaitToken*> owner_ref(<Owner*> token)
     waiting.n_tokens += 1
+    return NULL
+
+
+cdef int wait_list_add(WaitList* waiting, WaitToken* token) except -1 nogil:
+    cdef const char* failed = wait_list_try_add(waiting, token)
+    if failed != NULL:
+        return raise_memory_limit(failed)
     return 0
 
 
@@ -67,6 +74,9 @@ cdef WaitSlot* wait_set_find(WaitSet* waiting, WaitToken* token, bint make) exce
             if qc_load_pointer(<void**> &slot.token) == NULL:
                 if not make:
                     return NULL
+                if fault_here(FAULT_WAIT):
+                    raise_memory_limit(b"injected fault: wait")
+                    return NULL
                 owner_ref(<Owner*> token)
                 if qc_cas_pointer(<void**> &slot.token, NULL, token):
                     return slot
@@ -74,9 +84,6 @@ cdef WaitSlot* wait_set_find(WaitSet* waiting, WaitToken* token, bint make) exce
         further = <WaitChunk*> qc_load_pointer(<void**> &chunk.next)
         if further == NULL:
             if not make:
-                return NULL
-            if fault_here(FAULT_WAIT):
-                raise_memory_limit(b"injected fault: wait")
                 return NULL
             further = <WaitChunk*> calloc(1, sizeof(WaitChunk))
             if further == NULL:

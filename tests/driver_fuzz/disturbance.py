@@ -15,6 +15,7 @@ import qcore
 from driver_fuzz.scenario import Scenario
 from driver_fuzz.user_operators import Injected
 from qcore.lowering.pipelines import Lowered, Lowering
+from qcore_ext.ground.memory import Account
 from qcore_ext.random_operator import Bell, RandomOperator
 
 
@@ -61,13 +62,12 @@ class Disturbance:
         if self.scenario.fault in ("error", "early finish", "cancel") and not chosen:
             chosen = [rng.choice(places)]
         faulty = rng.choice(chosen) if chosen else None
-        memory = lowered.memory
         for number, position in sorted(chosen, reverse=True):
             pipeline = lowered.pipelines[number]
             faulty_driver = rng.randrange(pipeline.drivers) if (number, position) == faulty else -1
             seed = rng.getrandbits(32)
 
-            def make(driver: int, at: Any = (number, position, faulty_driver, seed)) -> RandomOperator:
+            def make(driver: int, memory: Account, at: Any = (number, position, faulty_driver, seed)) -> RandomOperator:
                 number, position, faulty_driver, seed = at
                 return RandomOperator(
                     (lowering, number, driver, position),

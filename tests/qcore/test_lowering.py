@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from qcore.config import Settings
 from qcore.execution.explain import explain_plan
 from qcore.language.plan import PlanNode
 from qcore.lowering.pipelines import Lowered, Lowering
+from qcore_ext.execution.task import Task
+from qcore_ext.ground.memory import live_counts
 from qcore_ext.ground.status import PlanError
 
 
@@ -30,8 +33,8 @@ def scan(name: str, schema: pa.Schema = LEFT) -> PlanBuilder:
 
 def shape(plan: PlanNode, drivers: int = 3) -> list[tuple[int, list[str]]]:
     """(drivers, names of operators) of each pipeline."""
-    pipelines = lowered(plan, drivers).pipelines
-    return [(pipeline.drivers, [step.name for step in pipeline.chains()[0]]) for pipeline in pipelines]
+    made = lowered(plan, drivers)
+    return [(line.drivers, [step.name for step in line.chains(made.memory)[0]]) for line in made.pipelines]
 
 
 def test_v1_a_chain_is_one_pipeline() -> None:
@@ -85,8 +88,9 @@ def test_v4_every_driver_has_instances_of_its_own(name: str) -> None:
     """V4: no operator sits in two chains; all chains of a pipeline are made of the same steps."""
     plan = CASES[name].build(scan("l"), PlanBuilder({"r": RIGHT}).scan("r")).build()
     operators: list[Any] = []
-    for pipeline in lowered(plan, 3).pipelines:
-        chains = pipeline.chains()
+    made = lowered(plan, 3)
+    for pipeline in made.pipelines:
+        chains = pipeline.chains(made.memory)
         assert len(chains) == pipeline.drivers
         assert len({tuple((step.name, step.node_id) for step in chain) for chain in chains}) == 1
         assert [step.node_id for step in chains[0]] == pipeline.node_ids
@@ -119,3 +123,20 @@ def test_a_node_the_engine_does_not_know() -> None:
 
     with pytest.raises(PlanError, match="cannot run a Strange node"):
         lowered(Strange("odd", LEFT), 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_of_a_lowered_plan_waits_for_the_garbage_collector(name: str) -> None:
+    """D8: a task that nobody wants any more is freed at once, with its memory account."""
+    plan = CASES[name].build(scan("l"), PlanBuilder({"r": RIGHT}).scan("r")).build()
+    gc.collect()
+    gc.disable()
+    try:
+        before = live_counts()["structs"]
+        made = lowered(plan, 3)
+        task = Task([pipeline.chains(made.memory) for pipeline in made.pipelines], made.memory)
+        assert live_counts()["structs"] > before
+        del made, task
+        assert live_counts()["structs"] == before
+    finally:
+        gc.enable()

@@ -7,6 +7,7 @@ import random
 import sys
 import threading
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +15,10 @@ import pytest
 
 import qcore
 from operator_plans import CASES, LEFT, RIGHT, Doubled, random_rows
+from oracle import assert_same_rows
 from polling import run_polled
 from qcore import FileSplit, NativeOperator, PlanBuilder, PollPull, PollPush, col
+from qcore.writing.partition_files import PartitionManifest
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -256,3 +259,42 @@ def test_a_context_carries_the_settings() -> None:
 
 def test_the_example_in_the_docstring_runs() -> None:
     assert doctest.testmod(sys.modules[qcore.polled.__module__]).failed == 0
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_v11_partitions_written_by_polls_are_a_tasks(partitions: int, tmp_path: Path) -> None:
+    """G1, G2, V11: the same rows in the same partitions, and the folder there once all have finished."""
+    left, _ = sources()
+
+    def plan(name: str) -> PlanBuilder:
+        return PlanBuilder().scan("l", source=left).partitioned_output(["a", "s"], 4, path=tmp_path / name)
+
+    assert run_polled(plan("polled").build(), partitions, random.Random(partitions), batch_rows=50) == []
+    task = qcore.Task(plan("task").build(), drivers=partitions)
+    assert list(task.batches()) == []
+    polled, by_task = (PartitionManifest.read(tmp_path / name) for name in ("polled", "task"))
+    assert polled.rows == by_task.rows
+    assert sum(polled.rows) == left.num_rows
+    for partition in range(4):
+        got, expected = (pa.ipc.open_file(part.file(partition)).read_all() for part in (polled, by_task))
+        assert_same_rows(got, expected)
+
+
+def test_v11_polls_given_up_leave_no_partitions(tmp_path: Path) -> None:
+    """D8, V11: one partition of two finished, then nobody polls any more."""
+    plan = by_hand().partitioned_output(["a"], 2, path=tmp_path / "out").build()
+    with qcore.polled(plan, 2) as query:
+        sink = query.pipelines[-1][-1]
+        shared = sink.init_global_state(sink.context())
+        for partition in range(2):
+            cx = sink.context(partition)
+            local = sink.init_local_state(cx, shared)
+            assert sink.poll_push(cx, local, shared, ROWS, partition) is PollPush.PUSHED
+            if partition == 0:
+                assert sink.finish(cx, local, shared, partition) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_v11_pages_in_memory_need_a_task() -> None:
+    with pytest.raises(qcore.PlanError, match=r"over partitioned_output\(\) needs a path"):
+        qcore.polled(by_hand().partitioned_output(["a"], 2).build(), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import Any
 
@@ -338,6 +339,17 @@ def test_a_forgotten_task_closes_its_operators() -> None:
     chain = chain_of("source", "sink")
     Task([[chain.operators]])
     assert chain.calls()[-2:] == ["sink.close", "source.close"]
+
+
+def test_d8_in_a_cycle_operators_are_abandoned_then_closed() -> None:
+    """D8: each once, sink first, though only the garbage collector ends it."""
+    chain = chain_of("source", "sink")
+    cycle: list[Any] = [Task([[chain.operators]])]
+    cycle.append(cycle)
+    del cycle
+    assert chain.calls() == []
+    gc.collect()
+    assert chain.calls() == ["sink.abandon", "source.abandon", "sink.close", "source.close"]
 
 
 def test_steps_are_counted_where_the_work_was_done() -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from conftest import settles
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
+from qcore_ext.ground.fault import Faults
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.stats import BlockReason
-from qcore_ext.ground.status import Cancelled, ExecutionError, PlanError, QcoreError, Timeout
+from qcore_ext.ground.status import Cancelled, ExecutionError, MemoryLimitError, PlanError, QcoreError, Timeout
 from qcore_ext.operators.limit import Limit, LimitState
 from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
@@ -427,3 +432,60 @@ def test_many_tasks_at_once(scheduler: Scheduler) -> None:
             sizes[i] += pa.record_batch(batch).num_rows
         query.task.wait(20)
     assert sizes == [2000 if i % 3 == 0 else 6000 for i in range(12)]
+
+
+NEVER_STARTED = """
+import gc
+import pyarrow as pa
+from qcore import PlanBuilder, col
+from qcore.config import Settings
+from qcore.lowering.pipelines import Lowering
+from qcore_ext.execution.task import Task
+from qcore_ext.ground.memory import live_counts
+
+class Cycle:
+    pass
+
+table = pa.table({"a": [1, 2, 3]})
+one, two = PlanBuilder().values(table), PlanBuilder().values(table).project({"k": col("a")})
+plan = one.local_partition(["a"]).hash_join(two, ["a"], ["k"]).aggregate(["a"], {"n": ("count",)}).order_by(["n"])
+gc.disable()
+for _ in range(20):
+    lowered = Lowering(Settings.make(3), lambda scan, split: split).finish(plan.build())
+    cycle = Cycle()
+    cycle.task = Task([pipeline.chains(lowered.memory) for pipeline in lowered.pipelines], lowered.memory)
+    cycle.operators = [driver.operators for pipeline in cycle.task.pipelines for driver in pipeline.drivers]
+    cycle.itself = cycle
+    del cycle, lowered
+    gc.collect()
+del one, two, plan
+gc.collect()
+assert not any(n for name, n in live_counts().items() if name != "idle_bytes"), live_counts()
+print("nothing left")
+"""
+
+
+def test_d8_a_task_never_started_in_a_cycle_is_closed(tmp_path: Path) -> None:
+    """D8: the garbage collector finds the task and its operators in a cycle, and takes nothing apart before its end."""
+    script = tmp_path / "never_started.py"
+    script.write_text(NEVER_STARTED)
+    ran = subprocess.run([sys.executable, "-X", "dev", str(script)], capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stdout) == (0, "nothing left\n"), ran.stderr
+
+
+def test_d9_waiting_for_a_task_may_fail(scheduler: Scheduler) -> None:
+    """D9: where there is no memory to wait, the task runs on, and may be asked again and stopped."""
+    query = Query(scheduler, scans=1, uppers=1)
+    query.task.start()
+
+    def at_work() -> bool:
+        source, exchange = (p["operators"][0]["blocked_times"] for p in query.task.stats()["pipelines"])
+        return not (source.get("split") and exchange.get("producer"))
+
+    assert settles(at_work)
+    with Faults("wait", 1), pytest.raises(MemoryLimitError, match="injected fault: wait"):
+        query.task.settle(30)
+    query.task.cancel()
+    assert query.task.settle(30)
+    assert query.task.state == "cancelled"
+    assert query.reader.next_batch(30) is None

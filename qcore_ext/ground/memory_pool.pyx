@@ -1,0 +1,146 @@
+"""Memory that several queries share, and which of them may go on while it is short. Floor E0. SPEC V7."""
+
+from libc.stdint cimport int64_t
+
+from qcore_ext.ground cimport memory
+from qcore_ext.ground.atomic cimport (
+    qc_cas_pointer, qc_fetch_add, qc_load, qc_load_pointer, qc_store, qc_swap,
+)
+from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
+from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, account_new, owner_unref, struct_free, struct_new
+from qcore_ext.ground.status cimport raise_memory_limit
+from qcore_ext.ground.wait_token cimport (
+    WaitList, WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
+)
+
+cdef extern from *:
+    """
+    static __thread void *qc_pool_of_turn;
+    """
+    void* qc_pool_of_turn
+
+
+cdef void pool_free(Owner* owner) noexcept nogil:
+    cdef CMemoryPool* pool = <CMemoryPool*> owner
+    wait_list_clear(&pool.waiting)
+    mutex_destroy(&pool.mutex)
+    struct_free(pool)
+
+
+cdef void pool_wake(CMemoryPool* pool, void* former) noexcept nogil:
+    """Wake who waits. The query `former` leads no longer, if it did."""
+    cdef WaitList taken
+    mutex_lock(&pool.mutex)
+    qc_cas_pointer(&pool.leader, former, NULL)
+    wait_list_take(&pool.waiting, &taken)
+    qc_store(&pool.n_waiting, 0)
+    mutex_unlock(&pool.mutex)
+    wait_list_fire(&taken)
+
+
+cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) except -1 nogil:
+    cdef const char* failed = NULL
+    cdef void* leader = qc_load_pointer(&pool.leader)
+    if leader == query:
+        return False
+    # Nothing may be raised below the lock: that needs the GIL, which may be with a thread that wants the lock.
+    mutex_lock(&pool.mutex)
+    qc_cas_pointer(&pool.leader, NULL, query)
+    leader = pool.leader
+    if leader != query:
+        failed = wait_list_try_add(&pool.waiting, token)
+        qc_swap(&pool.n_waiting, pool.waiting.n_tokens)
+    mutex_unlock(&pool.mutex)
+    if failed != NULL:
+        raise_memory_limit(failed)
+    # Who gave memory back meanwhile may have seen nobody wait.
+    return leader != query and pool_is_short(pool)
+
+
+cdef void pool_leave(CMemoryPool* pool, MemoryAccount* query) noexcept nogil:
+    # Tokens of its own drivers may be left in the list: they go with the others'.
+    pool_wake(pool, query)
+
+
+cdef void pool_going(CMemoryPool* pool, int64_t by) noexcept nogil:
+    if qc_fetch_add(&pool.n_going, by) + by == 0 and qc_load(&pool.n_waiting) > 0:
+        pool_wake(pool, qc_load_pointer(&pool.leader))
+
+
+cdef void pool_gave_back(MemoryAccount* account) noexcept nogil:
+    cdef CMemoryPool* pool = <CMemoryPool*> account
+    if qc_load(&pool.n_waiting) > 0 and not pool_is_short(pool):
+        pool_wake(pool, NULL)
+
+
+memory.pool_released = pool_gave_back
+
+
+cdef CMemoryPool* pool_turn(CMemoryPool* pool) noexcept nogil:
+    global qc_pool_of_turn
+    cdef CMemoryPool* before = <CMemoryPool*> qc_pool_of_turn
+    qc_pool_of_turn = pool
+    return before
+
+
+cdef void pool_turn_pauses() noexcept nogil:
+    if qc_pool_of_turn != NULL:
+        pool_going(<CMemoryPool*> qc_pool_of_turn, -1)
+
+
+cdef void pool_turn_resumes() noexcept nogil:
+    if qc_pool_of_turn != NULL:
+        pool_going(<CMemoryPool*> qc_pool_of_turn, 1)
+
+
+cdef class MemoryPool:
+    """Memory that several queries share.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes that all of them may keep together.
+    """
+
+    def __cinit__(self, int64_t limit):
+        self.pool = <CMemoryPool*> struct_new(sizeof(CMemoryPool))
+        self.pool.account.owner.references = 1
+        self.pool.account.owner.release = pool_free
+        self.pool.account.limit = limit
+        mutex_init(&self.pool.mutex, LOCK_SCHEDULER)
+
+    def __dealloc__(self):
+        owner_unref(<Owner*> self.pool)
+
+    def account(self, int64_t limit=0):
+        """An Account for a query, which may keep `limit` bytes of the pool's itself; 0: all."""
+        cdef Account made = Account()
+        owner_unref(<Owner*> made.account)
+        made.account = NULL
+        made.account = account_new(&self.pool.account, limit)
+        return made
+
+    @property
+    def limit(self):
+        """Bytes that the queries may keep together; may be changed at any time."""
+        return qc_load(&self.pool.account.limit)
+
+    @limit.setter
+    def limit(self, int64_t limit):
+        qc_swap(&self.pool.account.limit, limit)
+        pool_wake(self.pool, NULL)
+
+    @property
+    def reserved_bytes(self):
+        """Bytes reserved now."""
+        return qc_load(&self.pool.account.reserved)
+
+    @property
+    def peak_bytes(self):
+        """Most bytes ever reserved at once."""
+        return qc_load(&self.pool.account.peak)
+
+    @property
+    def n_waiting(self):
+        """Drivers that wait for memory now."""
+        return qc_load(&self.pool.n_waiting)
