@@ -1,6 +1,5 @@
 """The drivers of one pipeline, and their figures taken together. Floor E5. SPEC V4, V14."""
 
-from qcore_ext.execution.driver cimport Driver
 from qcore_ext.ground.atomic cimport qc_load
 
 from qcore_ext.execution.driver import ClosingDriver

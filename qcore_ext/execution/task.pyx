@@ -232,8 +232,10 @@ cdef class Task:
     cdef int make_runnables(self) except -1:
         cdef DriverRun run
         cdef int64_t i
+        cdef CMemoryPool* pool = NULL
         # On the caller's thread there is nobody else to do what a driver would wait for.
-        cdef CMemoryPool* pool = pool_of(self.memory.account) if self.memory is not None and not self.on_caller else NULL
+        if self.memory is not None and not self.on_caller:
+            pool = pool_of(self.memory.account)
         self.runnables = <Runnable**> struct_new(len(self.runs) * sizeof(Runnable*))
         for i, run in enumerate(self.runs):
             run.runnable = runnable_new(self.queue, run_driver, <PyObject*> run)

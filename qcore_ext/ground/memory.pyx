@@ -212,8 +212,8 @@ cdef int raise_over_limit(int64_t n_bytes, MemoryAccount* account, MemoryAccount
                 "raise memory_limit or give the query fewer threads"
             )
         raise MemoryLimitError(
-            f"reserving {n_bytes} bytes on top of {reserved}, {own} of them this query's, goes past the limit of {limit} "
-            "for all queries together; raise session_memory_limit, give the query fewer threads, or free results that "
+            f"reserving {n_bytes} bytes on top of {reserved}, {own} of them this query's, goes past the limit of "
+            f"{limit} for all queries together; raise session_memory_limit, give the query fewer threads, or free results that "
             "are held"
         )
 
