@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from qcore.connectors.base import (
 )
 from qcore.errors import ExecutionError, PlanError
 from qcore.language.expression import Expr
+from qcore_ext.ground.memory_pool import turn_pauses, turn_resumes
 
 # Rows of a split: a few batches, so that drivers finish together; each split costs about 12 µs to open.
 SPLIT_ROWS_MAX = 256 * 1024
@@ -106,8 +108,22 @@ class _Run:
         while (batch := self._next(batch_rows)) is not None:
             yield alignment.batch(batch)
 
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            # The driver that has it waits for the stream, perhaps for a query that this one's leaves no memory.
+            turn_pauses()
+            try:
+                self._lock.acquire()
+            finally:
+                turn_resumes()
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     def _next(self, batch_rows: int) -> pa.RecordBatch | None:
-        with self._lock:
+        with self._turn():
             while not self._slices:
                 if self._reader is None:
                     return None

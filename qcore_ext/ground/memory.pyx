@@ -213,8 +213,8 @@ cdef int raise_over_limit(int64_t n_bytes, MemoryAccount* account, MemoryAccount
             )
         raise MemoryLimitError(
             f"reserving {n_bytes} bytes on top of {reserved}, {own} of them this query's, goes past the limit of "
-            f"{limit} for all queries together; raise session_memory_limit, give the query fewer threads, or free results that "
-            "are held"
+            f"{limit} for all queries together; raise session_memory_limit, give the query fewer threads, or free "
+            "results that are held"
         )
 
 

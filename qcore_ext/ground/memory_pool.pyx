@@ -93,6 +93,16 @@ cdef void pool_turn_resumes() noexcept nogil:
         pool_going(<CMemoryPool*> qc_pool_of_turn, 1)
 
 
+def turn_pauses():
+    """For Python that a driver calls, before it waits for another thread: pool_turn_pauses."""
+    pool_turn_pauses()
+
+
+def turn_resumes():
+    """After it waited."""
+    pool_turn_resumes()
+
+
 cdef class MemoryPool:
     """Memory that several queries share.
 
