@@ -18,7 +18,7 @@ class ColumnStatistics:
     """What is known of one column without reading it. None: not known.
 
     `min` and `max` are Python values of the column's type and hold for every non-null value but NaN (bounds: they
-    need not occur).
+    need not occur). `distinct_count` is about how many values other than null there are.
     """
 
     min: Any = None

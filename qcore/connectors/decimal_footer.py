@@ -23,7 +23,7 @@ class FooterDamaged(ValueError):
     """The bytes are no Thrift struct of the expected shape."""
 
 
-class _Reader:
+class ThriftReader:
     """A cursor over Thrift compact encoding."""
 
     def __init__(self, data: bytes) -> None:
@@ -89,7 +89,7 @@ class _Reader:
 class _Element:
     """One SchemaElement: the bytes of its fields, and the values that matter here."""
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: ThriftReader) -> None:
         self.values: dict[int, int] = {}
         self.name = ""
         self.parts: list[tuple[int, int, bytes]] = []
@@ -109,7 +109,7 @@ class _Element:
                 reader.skip(type)
             self.parts.append((last, type, reader.data[begin : reader.at]))
 
-    def _read_logical(self, reader: _Reader) -> None:
+    def _read_logical(self, reader: ThriftReader) -> None:
         last = 0
         while (head := reader.field(last)) is not None:
             last, type = head
@@ -162,7 +162,7 @@ def decimals_as_integers(footer: bytes) -> tuple[bytes, dict[str, pa.DataType]]:
 
 
 def _rewrite(footer: bytes) -> tuple[bytes, dict[str, pa.DataType]]:
-    reader = _Reader(footer)
+    reader = ThriftReader(footer)
     last = 0
     while (head := reader.field(last)) is not None and head != (2, LIST):
         last = head[0]

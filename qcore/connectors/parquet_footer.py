@@ -48,7 +48,13 @@ class ParquetFooter:
         self._middles: list[int] | None = None
         #: What reading gives, by the columns read and those of them read as dictionaries; filled by the reader.
         self.reading_schemas: dict[tuple[tuple[str, ...], tuple[str, ...]], pa.Schema] = {}
+        #: What is known of columns' values, by row group and name; filled by who counts them.
+        self.group_values: dict[tuple[int, str], Any] = {}
         self._bounds: dict[tuple[int, str], Bounds | None] = {}
+
+    def leaf(self, name: str) -> int | None:
+        """Index among the leaf columns of a column that is not nested."""
+        return self._leaves.get(name)
 
     def middles(self) -> list[int]:
         """The middle byte of each row group, as Spark and parquet-mr reckon it."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from qcore.connectors.alignment import match_name
 from qcore.connectors.base import UNKNOWN_COLUMN, ColumnStatistics
+from qcore.connectors.parquet_distinct import distinct_values
 from qcore.connectors.parquet_footer import FOOTERS
 from qcore.connectors.storage import Location
 
@@ -65,9 +66,21 @@ class FooterStatistics(Mapping[str, ColumnStatistics]):
                 continue
             lows.append(low)
             highs.append(high)
+        distinct = self._distinct(name)
         if not bounded:
-            return ColumnStatistics(null_count=nulls)
-        return ColumnStatistics(min(lows, default=None), max(highs, default=None), nulls)
+            return ColumnStatistics(null_count=nulls, distinct_count=distinct)
+        return ColumnStatistics(min(lows, default=None), max(highs, default=None), nulls, distinct)
+
+    def _distinct(self, name: str) -> int | None:
+        """About how many values the column has; not worked out for constants, which vary with the files."""
+        footers = []
+        for location, constants in self._files:
+            footer = FOOTERS.get(location)
+            held = match_name(footer.schema.names, name, self._ignore_case)
+            if held is None or name in dict(constants):
+                return None
+            footers.append((footer, held))
+        return distinct_values(footers)
 
     def _of_file(self, location: Location, constants: dict[str, Any], name: str) -> tuple[Any, Any, int | None, int]:
         """(least, greatest, nulls, rows) of one file."""

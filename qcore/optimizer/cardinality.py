@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.language.data_types import is_numeric
 from qcore.language.expression import Call, Cast, Column, Expr, In, Literal, column_names, conjuncts
 from qcore.language.plan import (
     Aggregate,
@@ -133,10 +134,7 @@ class Estimator:
     def _groups(self, node: Aggregate) -> float:
         if not node.keys:
             return 1.0
-        groups = 1.0
-        for name, _ in node.keys:
-            groups *= self._key(node, name).distinct
-        return min(self.rows(node.child), groups)
+        return min(self.rows(node.child), combined([self._key(node, name) for name, _ in node.keys]))
 
     def _joined(self, node: HashJoin | NestedLoopJoin) -> float:
         left, right = self.rows(node.left), self.rows(node.right)
@@ -277,7 +275,7 @@ class Estimator:
         if not known:
             if pa.types.is_boolean(type_):
                 distinct = 2.0
-            elif low is not None and high is not None and (pa.types.is_integer(type_) or pa.types.is_date(type_)):
+            elif low is not None and high is not None and _has_steps(type_):
                 distinct = min(rows, high - low + 1.0)
         return ColumnEstimate(max(1.0, distinct), rows, known, low, high, nulls, node)
 
@@ -367,13 +365,19 @@ class Estimator:
     def _equal_fraction(self, expr: Expr, child: PlanNode) -> float:
         """Part of the rows where `expr` has one given value."""
         column = self._computed(expr, child)
-        if column.known or column.low is not None:
+        type_ = child.schema.field(expr.name).type if isinstance(expr, Column) else None
+        if column.known or (column.low is not None and (type_ is None or _has_steps(type_))):
             return 1.0 / column.distinct
-        text = isinstance(expr, Column) and not pa.types.is_integer(child.schema.field(expr.name).type)
-        return 1.0 / max(1.0, min(column.distinct, TEXT_VALUES if text else NUMBER_VALUES))
+        is_number = type_ is None or is_numeric(type_)
+        return 1.0 / max(1.0, min(column.distinct, NUMBER_VALUES if is_number else TEXT_VALUES))
 
 
 _PART_VALUES = {"year": 10.0, "quarter": 4.0, "month": 12.0, "week": 53.0, "day": 31.0, "day_of_week": 7.0}
+
+
+def _has_steps(type_: pa.DataType) -> bool:
+    """Whether a range of values of the type has so many: whole numbers and days."""
+    return bool(pa.types.is_integer(type_) or pa.types.is_date(type_))
 
 
 def combined(columns: Sequence[ColumnEstimate]) -> float:

@@ -1,0 +1,144 @@
+"""How many values a Parquet column has: counted in the footer, or by the headers of its dictionaries. Floor P2."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.connectors.decimal_footer import I32, STRUCT, FooterDamaged, ThriftReader
+from qcore.connectors.parquet_footer import ParquetFooter
+
+# Row groups looked at, spread over all files: the others are taken to be like them.
+GROUPS_MAX = 8
+# Files whose pages are looked at: each is opened for it.
+FILES_MAX = 2
+PAGE_HEADER_BYTES = 64
+# Part of a group's rows that are values of their own, above which other groups have other values.
+NEARLY_UNIQUE = 0.5
+# The same, above which other groups have some other values, if all are drawn from one range.
+HARDLY_REPEATED = 0.05
+# Part of all rows above which the values are taken to be a key.
+UNIQUE = 0.97
+# Fields of Thrift's PageHeader, and of the DictionaryPageHeader in it.
+UNCOMPRESSED_SIZE, DICTIONARY_HEADER = 2, 7
+N_VALUES = 1
+
+
+@dataclass(frozen=True)
+class GroupValues:
+    """How many values a row group has, of how many rows; the least and the greatest where they are numbers."""
+
+    distinct: int
+    n_rows: int
+    low: float | None
+    high: float | None
+
+
+def distinct_values(footers: Sequence[tuple[ParquetFooter, str]]) -> int | None:
+    """About how many values a column has in files, each with the column's name in it; None where that is not known."""
+    groups = [(footer, name, group) for footer, name in footers for group in range(len(footer.group_rows))]
+    if not groups:
+        return None
+    step = max(1, math.ceil(len(groups) / GROUPS_MAX))
+    n_opened = len({id(footer) for footer, _, _ in groups[::step]})
+    found = []
+    for footer, name, group in groups[::step]:
+        values = footer.group_values.get((group, name))
+        if values is None:
+            values = footer.group_values[group, name] = _group_values(footer, name, group, n_opened <= FILES_MAX)
+        if not isinstance(values, GroupValues):
+            return None
+        if values.n_rows > 0:
+            found.append(values)
+    return _together(found, len(groups) / len(groups[::step])) if found else 0
+
+
+def _together(groups: list[GroupValues], scale: float) -> int:
+    """Values of row groups together, of which there are `scale` times as many."""
+    most = max(group.distinct for group in groups)
+    total = sum(group.distinct for group in groups)
+    part = total / sum(group.n_rows for group in groups)
+    lows = [group.low for group in groups if group.low is not None]
+    highs = [group.high for group in groups if group.high is not None]
+    if len(lows) < len(groups) or len(highs) < len(groups):
+        return round(total * scale) if part > NEARLY_UNIQUE else most
+    # Groups of one range have values in common, those of ranges apart have none.
+    width = max(highs) - min(lows) + 1.0
+    widths = sum(high - low + 1.0 for low, high in zip(lows, highs, strict=True))
+    together = total * width / widths
+    if part > HARDLY_REPEATED and total < widths:
+        # A group has not seen all values there are: each other one has some more of those in its range.
+        together = width * (1.0 - (1.0 - total / widths) ** (widths * scale / width))
+    n_rows = round(sum(group.n_rows for group in groups) * scale)
+    found = round(max(most, min(total * scale, together)))
+    return n_rows if found > UNIQUE * n_rows else found
+
+
+def _group_values(footer: ParquetFooter, name: str, group: int, may_open: bool) -> GroupValues | bool:
+    """Of one row group; False where it is not known."""
+    leaf = footer.leaf(name)
+    if leaf is None:
+        return False
+    column = footer.metadata.row_group(group).column(leaf)
+    try:
+        statistics = column.statistics
+        nulls = statistics.null_count if statistics is not None and statistics.has_null_count else 0
+        n_rows = column.num_values - nulls
+        low = high = None
+        if statistics is not None and statistics.has_min_max:
+            low, high = _number(statistics.min), _number(statistics.max)
+        if n_rows == 0:
+            return GroupValues(0, 0, low, high)
+        counted = statistics.distinct_count if statistics is not None else None
+        if not counted and may_open:
+            counted = _dictionary_values(footer, column)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, UnicodeDecodeError):
+        return False
+    return GroupValues(min(counted, n_rows), n_rows, low, high) if counted else False
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return float(value.toordinal())
+    return float(value) if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else None
+
+
+def _dictionary_values(footer: ParquetFooter, column: Any) -> int | None:
+    """Values in a column chunk's dictionary, unless it has others beside them."""
+    offset = column.dictionary_page_offset
+    if not column.has_dictionary_page or not offset or offset <= 0 or footer.location.filesystem is not None:
+        return None
+    try:
+        with footer.location.open() as file:
+            file.seek(offset)
+            header = dict(_page_header(ThriftReader(file.read(PAGE_HEADER_BYTES))))
+    except (OSError, FooterDamaged, IndexError):
+        return None
+    n_values = header.get(DICTIONARY_HEADER, 0)
+    if n_values <= 0:
+        return None
+    # Codes take so many bits, levels a few more. A chunk that is larger went over to plain values part of the way.
+    bits = max(1, (n_values - 1).bit_length()) + 2
+    most = 1024 + 1.1 * column.num_values * bits / 8
+    return n_values if column.total_uncompressed_size - header.get(UNCOMPRESSED_SIZE, 0) <= most else None
+
+
+def _page_header(reader: ThriftReader) -> Iterator[tuple[int, int]]:
+    """Numbers of a page's header by field; of the dictionary's, how many values it has."""
+    last = 0
+    while (head := reader.field(last)) is not None:
+        last, type = head
+        if type == I32:
+            yield last, reader.integer()
+        elif type == STRUCT and last == DICTIONARY_HEADER:
+            inner = reader.field(0)
+            yield last, reader.integer() if inner == (N_VALUES, I32) else 0
+            return
+        else:
+            reader.skip(type)
