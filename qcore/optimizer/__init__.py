@@ -20,6 +20,7 @@ from qcore.optimizer.projections import merge_projections
 from qcore.optimizer.scan_filters import give_filters_to_scans
 from qcore.optimizer.semi_joins import push_semi_joins
 from qcore.optimizer.shared_plans import share_subplans
+from qcore.optimizer.similar_plans import join_similar_plans
 from qcore.optimizer.simplify import simplify_plan
 
 __all__ = ["RULES", "Estimator", "StatisticsOf", "optimize"]
@@ -39,6 +40,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("filters", lambda node, context: push_filters(node, context.ids)),
     ("limits", lambda node, context: push_limits(node, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
+    ("similar_plans", lambda node, context: join_similar_plans(node, context.ids)),
     ("shared_plans", lambda node, context: share_subplans(node)),
     ("grouping_sets", lambda node, context: roll_up_grouping_sets(node, context.ids, context.estimator)),
     ("aggregate_reduction", lambda node, context: reduce_aggregates(node, context.ids, context.estimator)),

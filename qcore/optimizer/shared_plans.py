@@ -58,107 +58,27 @@ def share_subplans(plan: PlanNode) -> PlanNode:
 
 
 @dataclass(frozen=True)
-class _Meaning:
+class Meaning:
     """What a node gives, whatever its columns are called: equal numbers mean equal rows, and equal columns of them."""
 
     rows: int
     columns: dict[str, int]
 
 
-@dataclass
-class _Made:
-    """A shared subplan, what its columns mean, and whether a place has it already: others only read it."""
+class Meanings:
+    """What nodes give, as numbers: each thing that they are made of gets one when it is first met."""
 
-    node: Shared
-    columns: dict[str, int]
-    is_read: bool = False
-
-
-class _Sharing:
-    def __init__(self, ids: set[str]) -> None:
-        # Nodes that give the same rows, none of them inside another's repetition.
-        self._places: dict[int, list[PlanNode]] = {}
-        # Of those, the one whose columns all others, or enough of them, find what they need among.
-        self.widest: dict[int, PlanNode] = {}
-        self._ids = ids
+    def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._meanings: dict[PlanNode, _Meaning | None] = {}
-        self._made: dict[int, _Made] = {}
+        self._meanings: dict[PlanNode, Meaning | None] = {}
 
-    def find(self, node: PlanNode, above: frozenset[int]) -> None:
-        """Find where subplans repeat; those inside a repeated one count once, for its first place."""
-        if isinstance(node, RecursiveUnion):
-            # What is below runs in tasks of its own, round after round.
-            return
-        meaning = self.meaning(node) if _is_result(node) else None
-        if meaning is not None and meaning.rows not in above:
-            places = self._places.setdefault(meaning.rows, [])
-            places.append(node)
-            if len(places) > 1:
-                return
-            above |= {meaning.rows}
-        for child in node.children:
-            self.find(child, above)
-
-    def choose(self) -> None:
-        """Choose the places whose subplans are computed for others too."""
-        for rows, places in self._places.items():
-            sets = [set(meaning.columns.values()) for place in places if (meaning := self.meaning(place)) is not None]
-            most = max(range(len(sets)), key=lambda i: len(sets[i]))
-            if sum(columns <= sets[most] for columns in sets) > 1:
-                self.widest[rows] = places[most]
-
-    def shared(self, node: PlanNode) -> PlanNode:
-        """The node with what repeats in it made once."""
-        if isinstance(node, RecursiveUnion):
-            return node
-        meaning = self.meaning(node) if _is_result(node) else None
-        if meaning is None or meaning.rows not in self.widest:
-            return self._with_shared_inputs(node)
-        made = self._made.get(meaning.rows) or self._make(meaning.rows)
-        names = {number: name for name, number in reversed(made.columns.items())}
-        if not names.keys() >= set(meaning.columns.values()):
-            return self._with_shared_inputs(node)
-        columns = tuple(names[meaning.columns[name]] for name in node.schema.names)
-        if made.is_read:
-            return SharedRead(node.id, node.schema, made.node.id, columns, made.node)
-        made.is_read = True
-        if list(columns) == node.schema.names == made.node.schema.names:
-            return made.node
-        return Project(node.id, node.schema, made.node, tuple(map(col, columns)))
-
-    def _make(self, rows: int) -> _Made:
-        node = self.widest[rows]
-        meaning = self.meaning(node)
-        assert meaning is not None
-        made = Shared(self._new_id(), node.schema, self._with_shared_inputs(node, rows))
-        return self._made.setdefault(rows, _Made(made, meaning.columns))
-
-    def _with_shared_inputs(self, node: PlanNode, rows: int | None = None) -> PlanNode:
-        """The node with what repeats below it shared, except for inputs that are of the same `rows` as it."""
-        children = []
-        for child in node.children:
-            meaning = self.meaning(child)
-            same = rows is not None and meaning is not None and meaning.rows == rows
-            children.append(self._with_shared_inputs(child, rows) if same else self.shared(child))
-        return rebuilt(node, children) if children else node
-
-    def _new_id(self) -> str:
-        number = 1
-        while f"shared{number}" in self._ids:
-            number += 1
-        self._ids.add(f"shared{number}")
-        return f"shared{number}"
-
-    # --- meaning ---
-
-    def meaning(self, node: PlanNode) -> _Meaning | None:
+    def meaning(self, node: PlanNode) -> Meaning | None:
         """What a node gives; None where that is not known to be the same each time."""
         if node not in self._meanings:
             self._meanings[node] = self._meaning(node)
         return self._meanings[node]
 
-    def _meaning(self, node: PlanNode) -> _Meaning | None:
+    def _meaning(self, node: PlanNode) -> Meaning | None:
         below = [self.meaning(child) for child in node.children]
         known = [one for one in below if one is not None]
         if type(node) not in _ROW_PARAMETERS or len(known) < len(below):
@@ -167,7 +87,7 @@ class _Sharing:
             if node.source is None:
                 return None
             columns = {name: self._number("scan", of) for name, of in zip(node.schema.names, node.columns, strict=True)}
-            return _Meaning(self._rows(node, (id(node.source),), columns), columns)
+            return Meaning(self._rows(node, (id(node.source),), columns), columns)
         # Columns of the left input keep their numbers. Those of the right get the inputs' rows into theirs, like all
         # that is no function of one row's values: a chain of joins may have one table on the right twice.
         rows = tuple(one.rows for one in known)
@@ -179,14 +99,14 @@ class _Sharing:
         if not isinstance(node, (Project, Window)):
             rows = (self._rows(node, rows, inputs),)
         columns = dict(self._columns(node, rows[0], inputs, known))
-        return _Meaning(rows[0], {name: columns[name] for name in node.schema.names})
+        return Meaning(rows[0], {name: columns[name] for name in node.schema.names})
 
     def _rows(self, node: PlanNode, below: tuple[int, ...], inputs: Mapping[str, int]) -> int:
         parameters = [(name, _parts(getattr(node, name), inputs, name)) for name in _ROW_PARAMETERS[type(node)]]
         return self._number(type(node).__name__, below, *parameters)
 
     def _columns(
-        self, node: PlanNode, rows: int, inputs: dict[str, int], below: list[_Meaning]
+        self, node: PlanNode, rows: int, inputs: dict[str, int], below: list[Meaning]
     ) -> Iterator[tuple[str, int]]:
         """(name, number) of each output column."""
         if isinstance(node, Project):
@@ -214,6 +134,95 @@ class _Sharing:
 
     def _number(self, *key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
+
+
+@dataclass
+class _Made:
+    """A shared subplan, what its columns mean, and whether a place has it already: others only read it."""
+
+    node: Shared
+    columns: dict[str, int]
+    is_read: bool = False
+
+
+class _Sharing:
+    def __init__(self, ids: set[str]) -> None:
+        # Nodes that give the same rows, none of them inside another's repetition.
+        self._places: dict[int, list[PlanNode]] = {}
+        # Of those, the one whose columns all others, or enough of them, find what they need among.
+        self.widest: dict[int, PlanNode] = {}
+        self._ids = ids
+        self._meanings = Meanings()
+        self._made: dict[int, _Made] = {}
+
+    def find(self, node: PlanNode, above: frozenset[int]) -> None:
+        """Find where subplans repeat; those inside a repeated one count once, for its first place."""
+        if isinstance(node, RecursiveUnion):
+            # What is below runs in tasks of its own, round after round.
+            return
+        meaning = self._meanings.meaning(node) if _is_result(node) else None
+        if meaning is not None and meaning.rows not in above:
+            places = self._places.setdefault(meaning.rows, [])
+            places.append(node)
+            if len(places) > 1:
+                return
+            above |= {meaning.rows}
+        for child in node.children:
+            self.find(child, above)
+
+    def choose(self) -> None:
+        """Choose the places whose subplans are computed for others too."""
+        for rows, places in self._places.items():
+            sets = [
+                set(meaning.columns.values())
+                for place in places
+                if (meaning := self._meanings.meaning(place)) is not None
+            ]
+            most = max(range(len(sets)), key=lambda i: len(sets[i]))
+            if sum(columns <= sets[most] for columns in sets) > 1:
+                self.widest[rows] = places[most]
+
+    def shared(self, node: PlanNode) -> PlanNode:
+        """The node with what repeats in it made once."""
+        if isinstance(node, RecursiveUnion):
+            return node
+        meaning = self._meanings.meaning(node) if _is_result(node) else None
+        if meaning is None or meaning.rows not in self.widest:
+            return self._with_shared_inputs(node)
+        made = self._made.get(meaning.rows) or self._make(meaning.rows)
+        names = {number: name for name, number in reversed(made.columns.items())}
+        if not names.keys() >= set(meaning.columns.values()):
+            return self._with_shared_inputs(node)
+        columns = tuple(names[meaning.columns[name]] for name in node.schema.names)
+        if made.is_read:
+            return SharedRead(node.id, node.schema, made.node.id, columns, made.node)
+        made.is_read = True
+        if list(columns) == node.schema.names == made.node.schema.names:
+            return made.node
+        return Project(node.id, node.schema, made.node, tuple(map(col, columns)))
+
+    def _make(self, rows: int) -> _Made:
+        node = self.widest[rows]
+        meaning = self._meanings.meaning(node)
+        assert meaning is not None
+        made = Shared(self._new_id(), node.schema, self._with_shared_inputs(node, rows))
+        return self._made.setdefault(rows, _Made(made, meaning.columns))
+
+    def _with_shared_inputs(self, node: PlanNode, rows: int | None = None) -> PlanNode:
+        """The node with what repeats below it shared, except for inputs that are of the same `rows` as it."""
+        children = []
+        for child in node.children:
+            meaning = self._meanings.meaning(child)
+            same = rows is not None and meaning is not None and meaning.rows == rows
+            children.append(self._with_shared_inputs(child, rows) if same else self.shared(child))
+        return rebuilt(node, children) if children else node
+
+    def _new_id(self) -> str:
+        number = 1
+        while f"shared{number}" in self._ids:
+            number += 1
+        self._ids.add(f"shared{number}")
+        return f"shared{number}"
 
 
 def _is_result(node: PlanNode) -> bool:

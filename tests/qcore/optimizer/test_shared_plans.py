@@ -42,7 +42,39 @@ QUERIES = {
         "select a.shop, a.day, b.day from w a join w b on a.shop = b.shop and a.r = b.r + 1 where a.shop < 10",
         1, 1,
     ),
-    "other filters": (SUMS + "select * from sums a join sums b on a.day = b.day where a.shop = 1 and b.shop = 2", 0, 0),
+    "other groups wanted": (
+        SUMS + "select * from sums a join sums b on a.day = b.day where a.shop = 1 and b.shop = 2", 1, 1,
+    ),
+    "other groups wanted, of two keys": (
+        SUMS + "select a.total, b.total from sums a join sums b on a.day = b.day + 1 "
+        "where a.shop = 1 and a.day > 3 and b.shop < 4 and b.day > 3",
+        1, 1,
+    ),
+    "other groups wanted, or all": (
+        SUMS + "select a.shop, a.day, b.total from sums a join sums b on a.day = b.day where a.shop = 1", 1, 1,
+    ),
+    "other groups wanted, of four": (
+        SUMS + "select a.total, b.total, c.total, d.total from sums a, sums b, sums c, sums d where a.day = b.day "
+        "and b.day = c.day and c.day = d.day and a.shop = 1 and b.shop = 2 and c.shop = 4 and d.shop = 1",
+        2, 3,
+    ),
+    "other groups wanted, through joins": (
+        "with s as (select a.shop, b.day, sum(a.price) as total from sales a join sales b on a.day = b.shop "
+        "and a.price = b.price group by a.shop, b.day) "
+        "select a.day, a.total, b.total from s a join s b on a.day = b.day "
+        "where a.shop = 1 and b.shop = 2 and b.day < 9",
+        1, 1,
+    ),
+    "other groups wanted, other sums": (
+        "select * from (select shop, day, sum(price) as s from sales group by shop, day having shop = 1) a "
+        "join (select shop, day, max(price) as s from sales group by shop, day having shop = 2) b on a.day = b.day",
+        0, 0,
+    ),
+    "other rows wanted": (
+        "select * from (select day, sum(price) as s from sales where shop = 1 group by day) a "
+        "join (select day, sum(price) as s from sales where shop = 2 group by day) b on a.day = b.day",
+        0, 0,
+    ),
     "other constants": (
         "select * from (select shop, sum(price * 2) as s from sales group by shop) a "
         "join (select shop, sum(price * 3) as s from sales group by shop) b on a.shop = b.shop",
