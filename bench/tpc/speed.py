@@ -1,6 +1,7 @@
 """TPC-H 22, SSB 13 and TPC-DS 99 from Parquet against DuckDB: one process, interleaved rounds (`make speed`).
 
-Processor time (user and system, all threads) stands beside wall time: it holds on a machine that others use too.
+Processor time (user and system, all threads) stands beside wall time: it holds on a machine that others use too. Every
+query's measurements are kept in a file as they come; after an interruption `--resume` goes on behind them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+KEPT = HERE.parents[1] / "build" / "speed.jsonl"
 # The in-place checkout stays off the path: what is measured is what is installed (PYTHONPATH overrides).
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
 
@@ -70,14 +72,14 @@ def main() -> int:
     load = os.getloadavg()[0]
     busy = f"; load {load:.1f} before: ratios of processor time hold, of wall time hardly" if load > 0.5 else ""
     print(f"scale {options.scale:g}, {options.threads} threads of {os.cpu_count()}{busy}", flush=True)
+    kept = Kept(options)
     cases: list[Case] = []
     for name in options.suites:
         suite = SUITES[name](options.scale)
-        measured = measure(suite, options)
+        measured = measure(suite, options, kept)
         cases += measured
         print(report(measured, options.worst), flush=True)
-    if options.json:
-        Path(options.json).write_text(json.dumps([vars(case) for case in cases], indent=1))
+    print(summary(cases), flush=True)
     if options.profiles:
         write_profiles(cases, options)
     return 1 if any(case.failure for case in cases) else 0
@@ -91,9 +93,29 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--suites", nargs="+", default=list(SUITES), choices=list(SUITES))
     parser.add_argument("--queries", nargs="+", metavar="qNN", help="only these")
     parser.add_argument("--worst", type=int, default=5, help="how many of the worst ratios to name")
-    parser.add_argument("--json", metavar="FILE", help="write every measurement here")
+    parser.add_argument("--json", metavar="FILE", type=Path, default=KEPT, help="keep measurements here")
+    parser.add_argument("--resume", action="store_true", help="leave out what that file has already")
     parser.add_argument("--profiles", metavar="FOLDER", help="write explain(analyze=True) of the worst queries here")
     return parser.parse_args()
+
+
+class Kept:
+    """Measurements in a file, a query a line below what they were taken with."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.path: Path = options.json
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        head = {name: getattr(options, name) for name in ("scale", "rounds", "threads")}
+        lines = self.path.read_text().splitlines() if options.resume and self.path.exists() else []
+        # The last line may have been cut off.
+        found = [json.loads(line) for line in lines if line.endswith("}")]
+        self.cases = {(case["suite"], case["query"]): Case(**case) for case in found[1:] if found[0] == head}
+        self.path.write_text("".join(json.dumps(line) + "\n" for line in [head, *map(asdict, self.cases.values())]))
+
+    def add(self, case: Case) -> None:
+        """Keep one more."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(asdict(case)) + "\n")
 
 
 def engines(suite: Suite, threads: int) -> tuple[dict[str, Run], duckdb.DuckDBPyConnection]:
@@ -101,6 +123,7 @@ def engines(suite: Suite, threads: int) -> tuple[dict[str, Run], duckdb.DuckDBPy
     import qcore
 
     connection = duckdb.connect(config={"threads": threads})
+    connection.execute("set enable_progress_bar = false")
     for table, path in suite.tables.items():
         connection.execute(f"create view {table} as from read_parquet('{path}')")
     session = qcore.Session(threads=threads)
@@ -113,13 +136,18 @@ def engines(suite: Suite, threads: int) -> tuple[dict[str, Run], duckdb.DuckDBPy
     return runs, connection
 
 
-def measure(suite: Suite, options: argparse.Namespace) -> list[Case]:
+def measure(suite: Suite, options: argparse.Namespace, kept: Kept) -> list[Case]:
     """Every query: answers compared once, unmeasured, then rounds in which the engines take turns at going first."""
     runs, oracle = engines(suite, options.threads)
     cases = []
     print(HEADER, flush=True)
     for query, text in suite.queries.items():
         if options.queries and query not in options.queries:
+            continue
+        known = kept.cases.get((suite.name, query))
+        if known is not None and known.failure is None:
+            cases.append(known)
+            print(known.line(), flush=True)
             continue
         case = Case(suite.name, query, {engine: [] for engine in runs})
         cases.append(case)
@@ -130,6 +158,7 @@ def measure(suite: Suite, options: argparse.Namespace) -> list[Case]:
                     case.seconds[engine].append(timed(runs[engine], text))
         except Exception as error:
             case.failure = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        kept.add(case)
         print(case.line(), flush=True)
     return cases
 
@@ -157,6 +186,18 @@ def report(cases: list[Case], n_worst: int) -> str:
         f"processor seconds of all: qcore {totals[0]:.1f}, duckdb {totals[1]:.1f}\n"
         f"worst by processor time: {named}"
     )
+
+
+def summary(cases: list[Case]) -> str:
+    """The suites beside one another."""
+    lines = [f"{'':8}{'queries':>8}{'failed':>8}{'geometric mean of ratios':>28}"]
+    lines.append(f"{'':24}{'wall':>14}{'processor':>14}")
+    for suite in dict.fromkeys(case.suite for case in cases):
+        own = [case for case in cases if case.suite == suite]
+        ratios = [case.ratios() for case in own if case.failure is None]
+        means = [geometric_mean(values) for values in zip(*ratios, strict=True)] or [math.nan] * 2
+        lines.append(f"{suite:8}{len(own):8}{len(own) - len(ratios):8}{means[0]:14.2f}{means[1]:14.2f}")
+    return "\n".join(lines)
 
 
 def worst(cases: list[Case], n: int) -> list[Case]:
