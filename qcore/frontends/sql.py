@@ -550,6 +550,9 @@ def _mark_time_zone(message: Any, text: str, shown: str) -> None:
 def _mark_single_grouping_sets(message: Any, shown: str) -> None:
     """Put into aggregates' hints that they have one grouping set, and so a grouping id, which one group by has not."""
     flags = [" groupBy=[[GROUPING SETS" in line for line in shown.splitlines() if "Aggregate: groupBy=" in line]
+    if not any(flags):
+        # To walk the message takes longer than to plan some queries.
+        return
     aggregates = list(_relations(message.relations[0].root.input, "aggregate"))
     for aggregate, has_sets in zip(aggregates, flags, strict=False) if len(aggregates) == len(flags) else ():
         if has_sets and len(aggregate.groupings) == 1:

@@ -5,6 +5,7 @@ Not a parser: it knows strings, names, comments and brackets, which is enough to
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,16 +59,22 @@ class Region:
     main: int
 
 
+@functools.lru_cache(maxsize=16)
+def _tokens(text: str) -> tuple[Token, ...]:
+    """A query's text is looked through several times before it is planned."""
+    return tuple(
+        Token(kind, match.group().upper() if kind == "word" else match.group(), match.start(), match.end())
+        for match in _TOKEN.finditer(text)
+        if (kind := match.lastgroup or "") != "skip"
+    )
+
+
 class SqlText:
     """The tokens of a text. Unbalanced brackets leave the rest of the text in the last open one."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = [
-            Token(kind, match.group().upper() if kind == "word" else match.group(), match.start(), match.end())
-            for match in _TOKEN.finditer(text)
-            if (kind := match.lastgroup or "") != "skip"
-        ]
+        self.tokens = _tokens(text)
         #: The closing bracket of each opening one, and the other way round.
         self.partner: dict[int, int] = {}
         opened: list[int] = []

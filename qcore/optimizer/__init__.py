@@ -41,7 +41,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("limits", lambda node, context: push_limits(node, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
     ("similar_plans", lambda node, context: join_similar_plans(node, context.ids)),
-    ("shared_plans", lambda node, context: share_subplans(node)),
+    ("shared_plans", lambda node, context: share_subplans(node, context.estimator)),
     ("grouping_sets", lambda node, context: roll_up_grouping_sets(node, context.ids, context.estimator)),
     ("aggregate_reduction", lambda node, context: reduce_aggregates(node, context.ids, context.estimator)),
     ("semi_joins", lambda node, context: push_semi_joins(node, context.estimator)),

@@ -2,7 +2,8 @@
 
 A common table expression that a query names twice is planned twice, each copy with the columns its place needs.
 Aggregates, windows and top-ns of the same rows become one Shared node and SharedReads of it: their results are small
-next to their inputs. Scans and joins are left alone: each copy may be joined in an order, and read columns, of its own.
+next to their inputs. So are those of joins that aggregates read whole, where few rows come through. Other joins and
+scans are left alone: each copy may be joined in an order, and read columns, of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from qcore.language.plan import (
     Window,
 )
 from qcore.language.schema import MARK_KINDS
+from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import rebuilt
 
 _RESULTS = (Aggregate, Window, TopN)
@@ -49,9 +51,13 @@ _ROW_PARAMETERS: dict[type[PlanNode], tuple[str, ...]] = {
 _WORDS = frozenset({"function", "mode", "kind", "table"})
 
 
-def share_subplans(plan: PlanNode) -> PlanNode:
+# Rows of a join that are worth keeping for others, as part of the largest scan's below it, at most.
+KEPT_ROWS_MAX = 0.1
+
+
+def share_subplans(plan: PlanNode, estimator: Estimator) -> PlanNode:
     """The plan with subplans of the same rows computed once."""
-    rule = _Sharing({node.id for node in plan.walk()})
+    rule = _Sharing({node.id for node in plan.walk()}, _selective_inputs(plan, estimator))
     rule.find(plan, frozenset())
     rule.choose()
     return rule.shared(plan) if rule.widest else plan
@@ -146,7 +152,8 @@ class _Made:
 
 
 class _Sharing:
-    def __init__(self, ids: set[str]) -> None:
+    def __init__(self, ids: set[str], inputs: set[PlanNode]) -> None:
+        self._inputs = inputs
         # Nodes that give the same rows, none of them inside another's repetition.
         self._places: dict[int, list[PlanNode]] = {}
         # Of those, the one whose columns all others, or enough of them, find what they need among.
@@ -160,7 +167,7 @@ class _Sharing:
         if isinstance(node, RecursiveUnion):
             # What is below runs in tasks of its own, round after round.
             return
-        meaning = self._meanings.meaning(node) if _is_result(node) else None
+        meaning = self._meanings.meaning(node) if self._is_candidate(node) else None
         if meaning is not None and meaning.rows not in above:
             places = self._places.setdefault(meaning.rows, [])
             places.append(node)
@@ -186,7 +193,7 @@ class _Sharing:
         """The node with what repeats in it made once."""
         if isinstance(node, RecursiveUnion):
             return node
-        meaning = self._meanings.meaning(node) if _is_result(node) else None
+        meaning = self._meanings.meaning(node) if self._is_candidate(node) else None
         if meaning is None or meaning.rows not in self.widest:
             return self._with_shared_inputs(node)
         made = self._made.get(meaning.rows) or self._make(meaning.rows)
@@ -217,12 +224,31 @@ class _Sharing:
             children.append(self._with_shared_inputs(child, rows) if same else self.shared(child))
         return rebuilt(node, children) if children else node
 
+    def _is_candidate(self, node: PlanNode) -> bool:
+        return node in self._inputs or _is_result(node)
+
     def _new_id(self) -> str:
         number = 1
         while f"shared{number}" in self._ids:
             number += 1
         self._ids.add(f"shared{number}")
         return f"shared{number}"
+
+
+def _selective_inputs(plan: PlanNode, estimator: Estimator) -> set[PlanNode]:
+    """Joins that aggregates read whole, and that give few rows of many."""
+    found: set[PlanNode] = set()
+    for node in plan.walk():
+        if not isinstance(node, Aggregate):
+            continue
+        below = node.child
+        while isinstance(below, Project):
+            below = below.child
+        if isinstance(below, (HashJoin, NestedLoopJoin)) and below.kind == "inner":
+            most = max((estimator.rows(one) for one in below.walk() if isinstance(one, Scan)), default=0.0)
+            if estimator.rows(below) <= KEPT_ROWS_MAX * most:
+                found.add(below)
+    return found
 
 
 def _is_result(node: PlanNode) -> bool:

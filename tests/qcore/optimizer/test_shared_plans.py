@@ -42,6 +42,17 @@ QUERIES = {
         "select a.shop, a.day, b.day from w a join w b on a.shop = b.shop and a.r = b.r + 1 where a.shop < 10",
         1, 1,
     ),
+    "joins that aggregates read whole": (
+        "with j as (select a.shop, a.day, b.price from sales a join sales b on a.shop = b.shop and a.day = b.day "
+        "where a.shop = 1) "
+        "select shop, sum(price) from j group by shop union all select day, max(price) from j group by day",
+        1, 1,
+    ),
+    "joins of which much is kept": (
+        "with j as (select a.shop, a.day, b.price from sales a join sales b on a.shop = b.shop and a.day = b.day) "
+        "select shop, sum(price) from j group by shop union all select day, max(price) from j group by day",
+        0, 0,
+    ),
     "other groups wanted": (
         SUMS + "select * from sums a join sums b on a.day = b.day where a.shop = 1 and b.shop = 2", 1, 1,
     ),
