@@ -125,21 +125,9 @@ class _ColumnReader:
         self._footer = footer
         self._path = footer.location.path
         self._names = names
-        remote = footer.location.filesystem is not None
-        dictionaries = footer.dictionary_columns(names, groups)
-        try:
-            self._file = pq.ParquetFile(
-                footer.location.source(),
-                metadata=footer.reading_metadata,
-                read_dictionary=dictionaries,
-                # Ahead of local reads it only copies (whole-table reads are 1.2-4 times slower); over a network it
-                # turns many small requests into few large ones.
-                pre_buffer=remote,
-                coerce_int96_timestamp_unit=INT96_UNIT,
-            )
-        except (OSError, pa.ArrowException) as error:
-            raise ExecutionError(f"cannot open {self._path}: {error}") from error
-        key = (tuple(names), tuple(dictionaries))
+        self._dictionaries = footer.dictionary_columns(names, groups)
+        self._opened: pq.ParquetFile | None = None
+        key = (tuple(names), tuple(self._dictionaries))
         schema = footer.reading_schemas.get(key)
         if schema is None:
             held = self._file.schema_arrow
@@ -147,8 +135,29 @@ class _ColumnReader:
             schema = footer.reading_schemas[key] = pa.schema([held.field(name).remove_metadata() for name in names])
         self.schema = schema
 
+    @property
+    def _file(self) -> pq.ParquetFile:
+        """The file, opened when it is first read: splits without a row group left are many and need none."""
+        if self._opened is None:
+            location = self._footer.location
+            try:
+                self._opened = pq.ParquetFile(
+                    location.source(),
+                    metadata=self._footer.reading_metadata,
+                    read_dictionary=self._dictionaries,
+                    # Ahead of local reads it only copies (whole-table reads are 1.2-4 times slower); over a network it
+                    # turns many small requests into few large ones.
+                    pre_buffer=location.filesystem is not None,
+                    coerce_int96_timestamp_unit=INT96_UNIT,
+                )
+            except (OSError, pa.ArrowException) as error:
+                raise ExecutionError(f"cannot open {self._path}: {error}") from error
+        return self._opened
+
     def read(self, groups: Sequence[int]) -> pa.Table:
         """Row groups as a table of exactly the columns `names`."""
+        if not groups:
+            return self.schema.empty_table()
         try:
             fault_site("file_read")
             table = self._file.read_row_groups(list(groups), columns=self._names, use_threads=False)
@@ -172,4 +181,5 @@ class _ColumnReader:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close(force=True)
+        if self._opened is not None:
+            self._opened.close(force=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import threading
 from collections import OrderedDict
@@ -46,6 +47,7 @@ class ParquetFooter:
         self.group_rows = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
         self._leaves = _leaf_indexes(self.file_schema)
         self._middles: list[int] | None = None
+        self._is_ordered = False
         #: What reading gives, by the columns read and those of them read as dictionaries; filled by the reader.
         self.reading_schemas: dict[tuple[tuple[str, ...], tuple[str, ...]], pa.Schema] = {}
         #: What is known of columns' values, by row group and name; filled by who counts them.
@@ -59,7 +61,9 @@ class ParquetFooter:
     def middles(self) -> list[int]:
         """The middle byte of each row group, as Spark and parquet-mr reckon it."""
         if self._middles is None:
-            self._middles = [self._middle(self.metadata.row_group(i)) for i in range(self.metadata.num_row_groups)]
+            middles = [self._middle(self.metadata.row_group(i)) for i in range(self.metadata.num_row_groups)]
+            self._is_ordered = all(a < b for a, b in itertools.pairwise(middles))
+            self._middles = middles
         return self._middles
 
     @staticmethod
@@ -77,7 +81,10 @@ class ParquetFooter:
         if start == 0 and (length is None or length == self.size):
             return list(range(self.metadata.num_row_groups))
         end = self.size if length is None else start + length
-        return [i for i, middle in enumerate(self.middles()) if start <= middle < end]
+        middles = self.middles()
+        if self._is_ordered:
+            return list(range(bisect.bisect_left(middles, start), bisect.bisect_left(middles, end)))
+        return [i for i, middle in enumerate(middles) if start <= middle < end]
 
     def sections(self, runs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
         """A byte section (start, length) for each run of neighbouring row groups, holding the middles of just those.
@@ -85,7 +92,7 @@ class ParquetFooter:
         The whole file, once, when its row groups do not lie in order.
         """
         middles = self.middles()
-        if any(a >= b for a, b in itertools.pairwise(middles)):
+        if not self._is_ordered:
             return [(0, self.size)] if runs else []
         cuts = [0, *(middle + 1 for middle in middles[:-1]), self.size]
         return [(cuts[run[0]], cuts[run[-1] + 1] - cuts[run[0]]) for run in runs]
