@@ -1,6 +1,6 @@
-"""Atomic operations on int64 counters and pointers. Floor E0."""
+"""Atomic operations on int64 counters, pointers and flags of a byte. Floor E0."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
 
 cdef extern from "native/atomic.h" nogil:
@@ -14,3 +14,5 @@ cdef extern from "native/atomic.h" nogil:
     void* qc_load_pointer(void** value)
     void* qc_swap_pointer(void** value, void* to)
     bint qc_cas_pointer(void** value, void* expected, void* desired)
+    uint8_t qc_flag_get(const uint8_t* flag)
+    void qc_flag_set(uint8_t* flag)

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from qcore_ext.ground.atomic cimport qc_flag_get, qc_flag_set
 from qcore_ext.ground.memory cimport Buffer, buffer_new, buffer_unref
 from qcore_ext.structures.join_output cimport NO_ROW
 from qcore_ext.structures.join_table cimport JoinLookup, JoinTable, group_row
@@ -112,13 +113,13 @@ cdef void group_pairs(
 cdef void mark_group(const JoinTable* table, int64_t start, int64_t count) noexcept nogil:
     cdef int64_t i
     # A group is marked as a whole: its first row tells. Read before writing, so that drivers share the cache line.
-    if table.matched[group_row(table, start)] == 0:
+    if qc_flag_get(table.matched + group_row(table, start)) == 0:
         for i in range(count - 1, -1, -1):
-            table.matched[group_row(table, start + i)] = 1
+            qc_flag_set(table.matched + group_row(table, start + i))
 
 
 cdef void mark_rows(uint8_t* matched, const uint32_t* rows, int64_t n) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        if rows[i] != <uint32_t> NO_ROW and matched[rows[i]] == 0:
-            matched[rows[i]] = 1
+        if rows[i] != <uint32_t> NO_ROW and qc_flag_get(matched + rows[i]) == 0:
+            qc_flag_set(matched + rows[i])

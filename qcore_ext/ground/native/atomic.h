@@ -21,4 +21,7 @@ static inline void *qc_swap_pointer(void **p, void *v) { return __atomic_exchang
 static inline int qc_cas_pointer(void **p, void *expected, void *desired) {
     return __atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
+/* Flags that are only ever set: threads may set and read the same one, and need not agree on when. */
+static inline uint8_t qc_flag_get(const uint8_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+static inline void qc_flag_set(uint8_t *p) { __atomic_store_n(p, 1, __ATOMIC_RELAXED); }
 #endif
