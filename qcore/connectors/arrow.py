@@ -23,6 +23,7 @@ from qcore.connectors.base import (
 )
 from qcore.errors import ExecutionError, PlanError
 from qcore.language.expression import Expr
+from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.memory_pool import turn_pauses, turn_resumes
 
 # Rows of a split: a few batches, so that drivers finish together; each split costs about 12 µs to open.
@@ -114,7 +115,8 @@ class _Run:
             # The driver that has it waits for the stream, perhaps for a query that this one's leaves no memory.
             turn_pauses()
             try:
-                self._lock.acquire()
+                with WaitingForOthers():
+                    self._lock.acquire()
             finally:
                 turn_resumes()
         try:

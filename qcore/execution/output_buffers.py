@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError, QcoreError, SchemaChangeError
+from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.structures.output_buffer import OutputBuffer
 
 # What one fetch asks for, unless told: a few pages.
@@ -116,7 +117,8 @@ class OutputBuffers:
         ExecutionError
             The pages were acknowledged, or abandoned, or page `sequence - 1` has not come yet.
         """
-        found = self._buffer.fetch(partition, sequence, max_bytes, timeout)
+        with WaitingForOthers():
+            found = self._buffer.fetch(partition, sequence, max_bytes, timeout)
         if found is None:
             self._task.wait()
             raise ExecutionError(f"task {self.task_id} was stopped before its output was complete")

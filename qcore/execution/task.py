@@ -24,7 +24,7 @@ from qcore.lowering.recursion import RecursiveRows
 from qcore.protocols import IterOutcome
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
-from qcore_ext.execution.scheduler import Scheduler
+from qcore_ext.execution.scheduler import Scheduler, WaitingForOthers
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.structures.batch_queue import QueueReader
 
@@ -258,7 +258,8 @@ class Task:
         """End what still runs, and free everything."""
         if self._engine.state == "running":
             self._engine.cancel()
-            self._engine.settle()
+            with WaitingForOthers():
+                self._engine.settle()
         self._stop_feeding()
         if self._reader is not None:
             self._reader.close()
@@ -271,21 +272,26 @@ class Task:
             # batches that came between would be lost.
             over = self._engine.state not in ("created", "running")
             try:
-                return self._reader.next_batch(timeout=WAIT_SLICE_SECONDS)
+                if self._reader.ready:
+                    return self._reader.next_batch(timeout=WAIT_SLICE_SECONDS)
+                with WaitingForOthers():
+                    return self._reader.next_batch(timeout=WAIT_SLICE_SECONDS)
             except Timeout:
                 if over:
                     return None
 
     def _wait_until(self, deadline: float | None, timeout: float | None) -> None:
         try:
-            self._engine.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            with WaitingForOthers():
+                self._engine.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
         except Timeout:
             raise Timeout(f"the query ran longer than its timeout of {timeout} s") from None
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait for the end of a started task; raises what it failed with, or Timeout after `timeout` seconds."""
         try:
-            self._engine.wait(timeout)
+            with WaitingForOthers():
+                self._engine.wait(timeout)
         finally:
             if self._engine.state != "running":
                 self._stop_feeding()

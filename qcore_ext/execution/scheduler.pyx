@@ -24,6 +24,8 @@ from qcore_ext.ground.wait_token cimport WaitToken
 cdef enum:
     # A worker without work looks up this often; it is woken at once when work comes.
     NAP_NANOS = 1000000000
+    # A substitute looks up more often, whether it is still wanted.
+    SUBSTITUTE_NAP_NANOS = 20000000
 
 
 cdef void run_queue_free(Owner* owner) noexcept nogil:
@@ -184,11 +186,11 @@ cdef void runnable_turn(Runnable* self) noexcept nogil:
     owner_unref(<Owner*> self)
 
 
-cdef void serve(RunQueue* queue) noexcept nogil:
+cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) noexcept nogil:
     """A worker's life."""
     cdef Runnable* runnable
-    while not qc_load(&queue.closed):
-        runnable = run_queue_pop(queue, NAP_NANOS)
+    while not qc_load(&queue.closed) and not qc_load(dismissed):
+        runnable = run_queue_pop(queue, nap_nanos)
         if runnable != NULL:
             runnable_turn(runnable)
 
@@ -196,13 +198,48 @@ cdef void serve(RunQueue* queue) noexcept nogil:
 cdef class Worker:
     """What a worker thread runs. Holds the queue, not the scheduler, so that a forgotten scheduler ends its threads."""
     cdef RunQueue* queue
+    cdef int64_t nap_nanos
+    cdef int64_t dismissed      # atomic
 
     def __dealloc__(self):
         owner_unref(<Owner*> self.queue)
 
     def __call__(self):
+        this_thread.worker = self
         with nogil:
-            serve(self.queue)
+            serve(self.queue, self.nap_nanos, &self.dismissed)
+
+
+cdef Worker worker_of(RunQueue* queue, int64_t nap_nanos):
+    cdef Worker worker = Worker()
+    worker.queue = <RunQueue*> owner_ref(<Owner*> queue)
+    worker.nap_nanos = nap_nanos
+    return worker
+
+
+cdef class WaitingForOthers:
+    """A context in which a thread may wait, in Python, for what other drivers have to do.
+
+    A worker that waits so, in a source that is another query's result or for a lock that such a reader holds, would
+    keep the other query's drivers from its thread, in the end for ever: a substitute serves meanwhile. Other threads
+    just wait.
+    """
+    cdef Worker substitute
+
+    def __enter__(self):
+        cdef Worker worker = getattr(this_thread, "worker", None)
+        if worker is None or qc_load(&worker.queue.closed):
+            return self
+        self.substitute = worker_of(worker.queue, SUBSTITUTE_NAP_NANOS)
+        thread = threading.Thread(target=self.substitute, name="qcore-substitute", daemon=True)
+        thread.start()
+        substitutes.add(thread)
+        return self
+
+    def __exit__(self, *error):
+        if self.substitute is not None:
+            qc_store(&self.substitute.dismissed, 1)
+            self.substitute = None
 
 
 cdef class Scheduler:
@@ -228,8 +265,7 @@ cdef class Scheduler:
     def __init__(self, n_threads=None):
         cdef Worker worker
         for i in range(self.n_threads):
-            worker = Worker()
-            worker.queue = <RunQueue*> owner_ref(<Owner*> self.queue)
+            worker = worker_of(self.queue, NAP_NANOS)
             thread = threading.Thread(target=worker, name=f"qcore-worker-{i}", daemon=True)
             thread.start()
             self.threads.append(thread)
@@ -267,7 +303,9 @@ cdef class Scheduler:
         self.threads = []
 
 
+this_thread = threading.local()
 running_schedulers = weakref.WeakSet()
+substitutes = weakref.WeakSet()
 shared_scheduler = None
 shared_lock = threading.Lock()
 
@@ -285,6 +323,8 @@ def shut_down_schedulers():
     """End every scheduler of this process, while Python can still run what tasks have to close."""
     for scheduler in list(running_schedulers):
         scheduler.shutdown()
+    for thread in list(substitutes):
+        thread.join(5.0)
 
 
 def forget_after_fork():
@@ -293,6 +333,7 @@ def forget_after_fork():
     shared_scheduler = None
     shared_lock = threading.Lock()
     running_schedulers.clear()
+    substitutes.clear()
 
 
 atexit.register(shut_down_schedulers)
