@@ -205,6 +205,16 @@ FOUND = {
         "select id as o, id in (id, id, 7, c) and id in (3, 5) as p from t",
         {"t": pa.table({"id": [0, 3, 5, None], "c": [0, None, 1, 1]})},
     ),
+    # The planner simplifies lists as if nothing in them could be null.
+    "NOT IN a list or NOT IN another, which has a null": (
+        "select id as o, c not in (10) or c not in (null) as p from t",
+        {"t": pa.table({"id": [1, 2, 3], "c": [10, None, 7]})},
+    ),
+    # The planner takes a key of one side of a join for one of the joined rows.
+    "an order by what is unique on one side of a join": (
+        "select distinct b.o as x, a.id as y from t as a cross join (select c o from t group by c) b order by x, y",
+        {"t": pa.table({"id": [3, 1, 2], "c": [1, 1, 2]})},
+    ),
     # The planner compares with the first day of the year, which Python has no date for.
     "the year -1": (
         "select c from t where cast(extract(year from c) as bigint) not in (-1)",

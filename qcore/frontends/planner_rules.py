@@ -8,6 +8,9 @@ _ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[(?:\]|ROLLUP|CUBE|GROUPING SETS)"
 _CONDITION = re.compile(r"Filter: |\w+ Join: ")
 _TEXT = re.compile(r'Utf8(?:View)?\("(?:[^"\\]|\\.)*"\)')
 _LIST_OF_COLUMN = re.compile(r"IN \(\[[^\]]*(?:\"|\w)\.[A-Za-z_\"]")
+_LIST_WITH_NULL = re.compile(r"IN \(\[[^\]]*NULL")
+_SORT_BY_SEVERAL = re.compile(r"Sort: [^\n]*, ")
+_KEYS = re.compile(r"groupBy=\[\[(.*?)\]\]")
 
 
 def rules_to_leave_out(written: str) -> tuple[str, ...]:
@@ -23,10 +26,21 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
         # The one makes it a key of a join whose nulls are equal, to which other rules then add the keys of =; the other
         # puts such a join under a cross join anew, by =.
         rules += ["extract_equijoin_predicate", "eliminate_cross_join"]
-    if bare.count("IN ([") > 1 and _LIST_OF_COLUMN.search(bare):
-        # It takes x IN (x, y) AND x IN (1, 2) for what the lists have in common as written: nothing.
+    if bare.count("IN ([") > 1 and (_LIST_OF_COLUMN.search(bare) or _LIST_WITH_NULL.search(bare)):
+        # It takes x IN (x, y) AND x IN (1, 2) for what the lists have in common as written: nothing. Nor does it mind
+        # that a null in a list of NOT IN makes the rest unknown.
         rules.append("simplify_expressions")
+    n_groupings = bare.count("Aggregate:") + bare.count("Distinct:")
+    if n_groupings > 1 and _SORT_BY_SEVERAL.search(bare) and " Join:" in bare and not _repeats_a_key(bare):
+        # It drops what to order groups by when a key before it decides it, and takes a key that is unique on one side
+        # of a join for one that does. Repeated keys of groups have to be dropped, though.
+        rules.append("eliminate_duplicated_expr")
     return tuple(rules)
+
+
+def _repeats_a_key(written: str) -> bool:
+    keys = [found.split(", ") for found in _KEYS.findall(written)]
+    return any(len(set(group)) < len(group) for group in keys)
 
 
 def _filters_one_row_aggregate(written: str) -> bool:

@@ -29,6 +29,7 @@ from qcore.language.data_types import (
     plain,
 )
 from qcore.language.signatures import MANY, Function, Signature, literal_function
+from qcore_ext.data.nested import rows_taken
 
 # --- ways to make a kernel ---
 
@@ -78,7 +79,7 @@ def _list_value(*arguments: pa.Array | pa.Scalar) -> pa.Array:
     n, width = _rows(arguments), len(arguments)
     columns = [_array(argument, n) for argument in arguments]
     order = np.arange(n * width).reshape(width, n).T.ravel()
-    values = pa.concat_arrays([column.cast(columns[0].type) for column in columns]).take(pa.array(order))
+    values = rows_taken(pa.concat_arrays([column.cast(columns[0].type) for column in columns]), pa.array(order))
     return pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32) * width), values)
 
 
@@ -131,7 +132,7 @@ def _list_extract(value: pa.Array | pa.Scalar, index: pa.Array | pa.Scalar) -> p
     at = _array(index, n).fill_null(0).to_numpy(zero_copy_only=False)
     place = np.where(at > 0, at - 1, lengths + at)
     found = (at != 0) & (place >= 0) & (place < lengths)
-    return lists.values.take(pa.array(np.where(found, starts + place, 0), mask=~found))
+    return rows_taken(lists.values, pa.array(np.where(found, starts + place, 0), mask=~found))
 
 
 def _slice(elements: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
@@ -176,7 +177,7 @@ def _contains(value: pa.Array | pa.Scalar, wanted: pa.Array | pa.Scalar) -> pa.A
     if pa.types.is_nested(wanted.type):
         return pa.array(_by_row(lambda elements, element: element in elements)(lists, wanted), BOOL)
     parents = pc.list_parent_indices(lists)
-    same = pc.fill_null(pc.equal(lists.flatten(), wanted.take(parents)), False)
+    same = pc.fill_null(pc.equal(lists.flatten(), rows_taken(wanted, parents)), False)
     hits = parents.filter(same).to_numpy(zero_copy_only=False)
     found = np.bincount(hits.astype(np.int64), minlength=n) > 0
     missing = pc.or_(lists.is_null(), wanted.is_null()).to_numpy(zero_copy_only=False)
@@ -238,7 +239,7 @@ def _case(*arguments: pa.Array | pa.Scalar) -> pa.Array:
     for number in reversed(range(len(conditions))):
         chosen[conditions[number].to_numpy(zero_copy_only=False)] = number
     together = pa.concat_arrays([value.cast(values[0].type) for value in values])
-    return together.take(pa.array(chosen * n + np.arange(n)))
+    return rows_taken(together, pa.array(chosen * n + np.arange(n)))
 
 
 def with_type(array: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -95,6 +95,39 @@ cdef list row_numbers(Batch* batch, const Column* column, const Column* flat):
     return rows
 
 
+def rows_taken(values, rows):
+    """Rows of a pyarrow array by number, null for a null."""
+    import pyarrow
+
+    try:
+        return values.take(rows)
+    except pyarrow.ArrowNotImplementedError:
+        # It takes no rows of string and binary views.
+        return values.cast(without_views(values.type)).take(rows).cast(values.type)
+
+
+def without_views(type_):
+    """A pyarrow type with its strings and bytes in other layouts than views."""
+    import pyarrow
+
+    types = pyarrow.types
+    if types.is_string_view(type_):
+        return pyarrow.large_string()
+    if types.is_binary_view(type_):
+        return pyarrow.large_binary()
+    if types.is_struct(type_):
+        return pyarrow.struct([field.with_type(without_views(field.type)) for field in type_])
+    if types.is_map(type_):
+        return pyarrow.map_(without_views(type_.key_type), without_views(type_.item_type))
+    if types.is_list(type_):
+        return pyarrow.list_(type_.value_field.with_type(without_views(type_.value_type)))
+    if types.is_large_list(type_):
+        return pyarrow.large_list(type_.value_field.with_type(without_views(type_.value_type)))
+    if types.is_fixed_size_list(type_):
+        return pyarrow.list_(type_.value_field.with_type(without_views(type_.value_type)), type_.list_size)
+    return type_
+
+
 cdef int export_with_gil(Batch* batch, const Column* column, const ArrowSchema* layout, ArrowArray* out) except -1:
     import pyarrow
 
@@ -107,7 +140,8 @@ cdef int export_with_gil(Batch* batch, const Column* column, const ArrowSchema* 
         taken = pyarrow.nulls(batch.n_selected, pyarrow.field(shared).type)
     else:
         source = pyarrow.array(shared)
-        taken = source.take(pyarrow.array(row_numbers(batch, column, flat), pyarrow.int64()))
+        rows = pyarrow.array(row_numbers(batch, column, flat), pyarrow.int64())
+        taken = rows_taken(source, rows)
     capsules = taken.__arrow_c_array__()
     given = <ArrowArray*> PyCapsule_GetPointer(capsules[1], "arrow_array")
     out[0] = given[0]

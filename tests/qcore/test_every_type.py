@@ -76,6 +76,7 @@ COLUMNS: dict[str, pa.Array] = {
     "large_list": pa.array(LISTS, pa.large_list(pa.int64())),
     "fixed_size_list": pa.array([[1, 2], None, [0, 0], [1, None], [1, 2], [2, 3]], pa.list_(pa.int64(), 2)),
     "list_view": pa.array(LISTS, pa.list_view(pa.int64())),
+    "list of string views": pa.array([["a"], None, [], ["a", None], ["a"], TEXTS], pa.list_(pa.string_view())),
     "struct": pa.array(
         [{"a": 1, "b": "x"}, None, {"a": None, "b": "y"}, {"a": 2, "b": None}, {"a": 1, "b": "x"}, {"a": 0, "b": ""}]
     ),
@@ -111,7 +112,16 @@ QUERIES = {
 }
 SUMS = "select sum(x) s, avg(x) a from t"
 
-NESTED = {"list", "large_list", "fixed_size_list", "list_view", "struct", "map", "list of structs"}
+NESTED = {
+    "list",
+    "large_list",
+    "fixed_size_list",
+    "list_view",
+    "struct",
+    "map",
+    "list of structs",
+    "list of string views",
+}
 # What is refused, and in which words.
 REFUSED: dict[tuple[str, str], str] = {
     **{("interval", query): "cannot take input|cannot order by|not defined for intervals" for query in (
