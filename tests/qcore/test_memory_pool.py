@@ -93,8 +93,8 @@ class Gate:
 
 @pytest.mark.parametrize("threads", [2, 8])
 def test_v7_queries_that_fit_one_at_a_time_all_finish(threads: int) -> None:
-    """V7: a limit that holds one and a half of them; none fails, whoever comes first, and the limit is kept."""
-    limit = need(threads) * 3 // 2
+    """V7: a limit that holds two of four; none fails, whoever comes first, and the limit is kept."""
+    limit = need(threads) * 2
     session = Session(threads=threads, batch_rows=1000, session_memory_limit=limit)
     for _ in range(3):
         tasks = [task_of(session, total_plan()) for _ in range(4)]
@@ -108,10 +108,10 @@ def test_v7_queries_that_fit_one_at_a_time_all_finish(threads: int) -> None:
 
 def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
     """V7: the one that came later leaves its threads at its source, reason "memory", until the other ends."""
-    session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) * 5 // 4)
+    session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) * 3 // 2)
     memory = session.settings.memory_pool
     assert memory is not None
-    gate = Gate(200)
+    gate = Gate(280)
     first, second = task_of(session, gate.plan()), on_other_threads(session, total_plan())
     first.start()
     assert settles(lambda: memory.reserved_bytes <= memory.limit // 8)
@@ -134,10 +134,10 @@ def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
 
 def test_v7_cancel_and_memory() -> None:
     """V7: a query that waits for memory is cancelled at once, while the other still holds it."""
-    session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) * 5 // 4)
+    session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) * 3 // 2)
     memory = session.settings.memory_pool
     assert memory is not None
-    gate = Gate(200)
+    gate = Gate(280)
     first, second = task_of(session, gate.plan()), on_other_threads(session, total_plan())
     first.start()
     assert settles(lambda: memory.reserved_bytes <= memory.limit // 8)
