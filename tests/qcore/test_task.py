@@ -235,6 +235,8 @@ def test_batches_that_come_as_the_wait_for_them_ends_are_not_lost() -> None:
     assert reader is not None
 
     class Late:
+        ready = False
+
         def next_batch(self, timeout: float) -> Any:
             if not asked.is_set():
                 asked.set()
