@@ -58,8 +58,7 @@ def _changed(sql: SqlText) -> str | None:
         if close >= len(sql.tokens):
             continue
         name = token.text
-        is_called = not sql.is_word(i - 1, "FROM", "JOIN", "AS", "WITH") and not sql.is_word(close + 1, "AS")
-        if name in _RENAMED and (is_called or not sql.is_word(i - 1, "AS", "WITH")):
+        if name in _RENAMED and not sql.is_word(i - 1, "AS", "WITH"):
             return sql.replaced(i, i + 1, _RENAMED[name])
         if name == "STRUCT_PACK":
             return sql.replaced(i, close + 1, f"named_struct({', '.join(_fields(sql, i + 2, close))})")

@@ -109,7 +109,8 @@ def _left(sql: SqlText, end: int) -> int:
         if token.kind == "sign" and token.text in ")]}":
             at = sql.partner.get(before, before)
         elif sql.is_word(before, "END"):
-            at = _case(sql, before)
+            begun = sql.case_of(before)
+            at = before if begun is None else begun
         elif token.kind == "sign" and token.text in _OPENED:
             break
         elif sql.is_word(before, "AND") and _is_of_between(sql, before):
@@ -131,16 +132,6 @@ def _is_of_between(sql: SqlText, position: int) -> bool:
             return True
         at = sql.partner.get(at, at) - 1
     return False
-
-
-def _case(sql: SqlText, end: int) -> int:
-    """The CASE of an END."""
-    depth = 0
-    for i in range(end, -1, -1):
-        depth += sql.is_word(i, "END") - sql.is_word(i, "CASE")
-        if depth == 0:
-            return i
-    return end
 
 
 def _right(sql: SqlText, start: int) -> int:

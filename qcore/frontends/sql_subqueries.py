@@ -153,7 +153,10 @@ def _operand(sql: SqlText, end: int) -> int:
             at = sql.partner[before]
             continue
         if sql.is_word(before, "END"):
-            at = _case(sql, before)
+            begun = sql.case_of(before)
+            if begun is None:
+                raise PlanError("END without CASE before IN (subquery)")
+            at = begun
             continue
         if token.kind == "sign" and token.text in "(,;[":
             break
@@ -173,13 +176,3 @@ def _operand(sql: SqlText, end: int) -> int:
     ):
         raise PlanError("(several columns) IN (subquery) is not supported here; use EXISTS")
     return at
-
-
-def _case(sql: SqlText, end: int) -> int:
-    """The CASE of an END."""
-    depth = 0
-    for i in range(end, -1, -1):
-        depth += sql.is_word(i, "END") - sql.is_word(i, "CASE")
-        if depth == 0:
-            return i
-    raise PlanError("END without CASE before IN (subquery)")

@@ -119,6 +119,15 @@ class SqlText:
         token = self.tokens[i]
         return token.text[1:-1] if token.kind == "quoted" else token.text.lower()
 
+    def case_of(self, end: int) -> int | None:
+        """The CASE that the END at a token ends; None where there is none."""
+        depth = 0
+        for i in range(end, -1, -1):
+            depth += self.is_word(i, "END") - self.is_word(i, "CASE")
+            if depth == 0:
+                return i
+        return None
+
     def regions(self) -> list[Region]:
         """All queries in brackets, and the whole text, outermost first."""
         spans = [(0, len(self.tokens))]
