@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -109,10 +110,21 @@ def _interval(months: int, days: int, nanos: int) -> Any:
 
 def _comparable(value: Any) -> Any:
     if isinstance(value, dict):
-        return tuple((name, _comparable(part)) for name, part in value.items())
-    if isinstance(value, list):
-        return tuple(_comparable(part) for part in value)
+        return tuple((name, _comparable_part(part)) for name, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_comparable_part, value))
     return value
+
+
+def _comparable_part(value: Any) -> Any:
+    """A value within another, where NaN equals NaN and a duration an interval too."""
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    if isinstance(value, pa.MonthDayNano):
+        return _interval(*value)
+    if isinstance(value, datetime.timedelta):
+        return value // datetime.timedelta(microseconds=1) * 1000
+    return _comparable(value)
 
 
 def _same_value(a: Any, b: Any, rel_tol: float, abs_tol: float) -> bool:

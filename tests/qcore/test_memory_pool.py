@@ -91,6 +91,20 @@ class Gate:
         return total(PlanBuilder().scan("gate", source=reader))
 
 
+def one_that_holds_and_one_that_waits() -> tuple[Gate, Task, Task]:
+    """A query that holds more than its share of the memory until the gate is opened, and one that waits for it."""
+    session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) * 3 // 2)
+    memory = session.settings.memory_pool
+    assert memory is not None
+    gate = Gate(280)
+    first, second = task_of(session, gate.plan()), on_other_threads(session, total_plan())
+    first.start()
+    assert settles(lambda: memory.reserved_bytes <= memory.limit // 8)
+    second.start()
+    assert settles(lambda: memory.n_waiting == 0)
+    return gate, first, second
+
+
 @pytest.mark.parametrize("threads", [2, 8])
 def test_v7_queries_that_fit_one_at_a_time_all_finish(threads: int) -> None:
     """V7: a limit that holds two of four; none fails, whoever comes first, and the limit is kept."""
@@ -108,15 +122,7 @@ def test_v7_queries_that_fit_one_at_a_time_all_finish(threads: int) -> None:
 
 def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
     """V7: the one that came later leaves its threads at its source, reason "memory", until the other ends."""
-    session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) * 3 // 2)
-    memory = session.settings.memory_pool
-    assert memory is not None
-    gate = Gate(280)
-    first, second = task_of(session, gate.plan()), on_other_threads(session, total_plan())
-    first.start()
-    assert settles(lambda: memory.reserved_bytes <= memory.limit // 8)
-    second.start()
-    assert settles(lambda: memory.n_waiting == 0)
+    gate, first, second = one_that_holds_and_one_that_waits()
     assert second.state == "running"
     gate.opened.set()
     assert answer(first) == TOTAL
@@ -134,15 +140,7 @@ def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
 
 def test_v7_cancel_and_memory() -> None:
     """V7: a query that waits for memory is cancelled at once, while the other still holds it."""
-    session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) * 3 // 2)
-    memory = session.settings.memory_pool
-    assert memory is not None
-    gate = Gate(280)
-    first, second = task_of(session, gate.plan()), on_other_threads(session, total_plan())
-    first.start()
-    assert settles(lambda: memory.reserved_bytes <= memory.limit // 8)
-    second.start()
-    assert settles(lambda: memory.n_waiting == 0)
+    gate, first, second = one_that_holds_and_one_that_waits()
     second.cancel()
     with pytest.raises(Cancelled):
         second.wait(60)
