@@ -24,7 +24,6 @@ from qcore.connectors.base import (
 from qcore.errors import ExecutionError, PlanError
 from qcore.language.expression import Expr
 from qcore_ext.execution.scheduler import WaitingForOthers
-from qcore_ext.ground.memory_pool import turn_pauses, turn_resumes
 
 # Rows of a split: a few batches, so that drivers finish together; each split costs about 12 µs to open.
 SPLIT_ROWS_MAX = 256 * 1024
@@ -113,12 +112,8 @@ class _Run:
     def _turn(self) -> Iterator[None]:
         if not self._lock.acquire(blocking=False):
             # The driver that has it waits for the stream, perhaps for a query that this one's leaves no memory.
-            turn_pauses()
-            try:
-                with WaitingForOthers():
-                    self._lock.acquire()
-            finally:
-                turn_resumes()
+            with WaitingForOthers():
+                self._lock.acquire()
         try:
             yield
         finally:

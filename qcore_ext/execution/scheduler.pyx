@@ -16,7 +16,9 @@ from qcore_ext.ground.condition cimport (
 )
 from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
-from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_turn
+from qcore_ext.ground.memory_pool cimport (
+    CMemoryPool, pool_going, pool_turn, pool_turn_pauses, pool_turn_resumes,
+)
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -221,13 +223,15 @@ cdef class WaitingForOthers:
     """A context in which a thread may wait, in Python, for what other drivers have to do.
 
     A worker that waits so, in a source that is another query's result or for a lock that such a reader holds, would
-    keep the other query's drivers from its thread, in the end for ever: a substitute serves meanwhile. Other threads
-    just wait.
+    keep the other query's drivers from its thread, in the end for ever: a substitute serves meanwhile. Nor does its
+    driver count as going on where queries wait for memory. Other threads just wait.
     """
     cdef Worker substitute
+    cdef CMemoryPool* paused
 
     def __enter__(self):
         cdef Worker worker = getattr(this_thread, "worker", None)
+        self.paused = pool_turn_pauses()
         if worker is None or qc_load(&worker.queue.closed):
             return self
         self.substitute = worker_of(worker.queue, SUBSTITUTE_NAP_NANOS)
@@ -237,6 +241,7 @@ cdef class WaitingForOthers:
         return self
 
     def __exit__(self, *error):
+        pool_turn_resumes(self.paused)
         if self.substitute is not None:
             qc_store(&self.substitute.dismissed, 1)
             self.substitute = None

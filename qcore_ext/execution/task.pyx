@@ -14,7 +14,7 @@ from qcore_ext.execution.scheduler cimport (
 from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store, qc_swap
 from qcore_ext.ground.lock cimport LOCK_TASK, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
-from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_leave, pool_of, pool_turn
+from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_leave, pool_of, pool_of_turn
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.thread_token cimport ThreadToken, thread_token_new, thread_token_wait
 from qcore_ext.ground.wait_token cimport (
@@ -233,15 +233,10 @@ cdef class Task:
         cdef DriverRun run
         cdef int64_t i
         cdef CMemoryPool* pool = NULL
-        cdef CMemoryPool* begins
         # On the caller's thread there is nobody else to do what a driver would wait for.
         if self.memory is not None and not self.on_caller:
-            pool = pool_of(self.memory.account)
             # Begun by a driver, which reads it and holds a thread until it gives something: it does not wait either.
-            begins = pool_turn(NULL)
-            pool_turn(begins)
-            if begins != NULL:
-                pool = NULL
+            pool = pool_of(self.memory.account) if pool_of_turn() == NULL else NULL
         self.runnables = <Runnable**> struct_new(len(self.runs) * sizeof(Runnable*))
         for i, run in enumerate(self.runs):
             run.runnable = runnable_new(self.queue, run_driver, <PyObject*> run)

@@ -49,10 +49,12 @@ cdef void pool_going(CMemoryPool* pool, int64_t by) noexcept nogil
 
 # Around a driver's turn: this thread's driver belongs to a query of `pool`. Returns what was so before.
 cdef CMemoryPool* pool_turn(CMemoryPool* pool) noexcept nogil
+# The pool of the driver whose turn it is on this thread; NULL for none, and while it pauses.
+cdef CMemoryPool* pool_of_turn() noexcept nogil
 # Around a sleep of the thread, in a call of a driver perhaps: that driver does not go on meanwhile. The thread may be
-# reading another query of the pool, which then must not wait for this one.
-cdef void pool_turn_pauses() noexcept nogil
-cdef void pool_turn_resumes() noexcept nogil
+# reading another query of the pool, which then must not wait for this one. `paused`: what pool_turn_pauses returned.
+cdef CMemoryPool* pool_turn_pauses() noexcept nogil
+cdef void pool_turn_resumes(CMemoryPool* paused) noexcept nogil
 
 
 cdef class MemoryPool:

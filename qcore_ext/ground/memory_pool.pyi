@@ -4,9 +4,6 @@ from typing_extensions import disjoint_base
 
 from qcore_ext.ground.memory import Account
 
-def turn_pauses() -> None: ...
-def turn_resumes() -> None: ...
-
 @disjoint_base
 class MemoryPool:
     def __new__(cls, limit: int) -> Self: ...

@@ -83,24 +83,21 @@ cdef CMemoryPool* pool_turn(CMemoryPool* pool) noexcept nogil:
     return before
 
 
-cdef void pool_turn_pauses() noexcept nogil:
-    if qc_pool_of_turn != NULL:
-        pool_going(<CMemoryPool*> qc_pool_of_turn, -1)
+cdef CMemoryPool* pool_of_turn() noexcept nogil:
+    return <CMemoryPool*> qc_pool_of_turn
 
 
-cdef void pool_turn_resumes() noexcept nogil:
-    if qc_pool_of_turn != NULL:
-        pool_going(<CMemoryPool*> qc_pool_of_turn, 1)
+cdef CMemoryPool* pool_turn_pauses() noexcept nogil:
+    cdef CMemoryPool* paused = pool_turn(NULL)      # a pause within a pause is none
+    if paused != NULL:
+        pool_going(paused, -1)
+    return paused
 
 
-def turn_pauses():
-    """For Python that a driver calls, before it waits for another thread: pool_turn_pauses."""
-    pool_turn_pauses()
-
-
-def turn_resumes():
-    """After it waited."""
-    pool_turn_resumes()
+cdef void pool_turn_resumes(CMemoryPool* paused) noexcept nogil:
+    if paused != NULL:
+        pool_going(paused, 1)
+        pool_turn(paused)
 
 
 cdef class MemoryPool:

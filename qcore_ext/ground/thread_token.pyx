@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from qcore_ext.ground.condition cimport condition_destroy, condition_init, condition_wait, condition_wake_all
 from qcore_ext.ground.lock cimport LOCK_SLEEPER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, struct_free, struct_new
-from qcore_ext.ground.memory_pool cimport pool_turn_pauses, pool_turn_resumes
+from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_turn_pauses, pool_turn_resumes
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.wait_token cimport WaitToken
 
@@ -56,14 +56,15 @@ cdef bint thread_token_sleep(ThreadToken* self, int64_t nanos) noexcept nogil:
 cdef int thread_token_wait(ThreadToken* self, int64_t nanos) except -1:
     cdef int64_t until = wall_nanos() + nanos
     cdef int64_t nap = SIGNAL_SLICE_NANOS
+    cdef CMemoryPool* paused
     cdef bint fired
     while True:
         if nanos >= 0:
             nap = min(<int64_t> SIGNAL_SLICE_NANOS, until - wall_nanos())
         with nogil:
-            pool_turn_pauses()
+            paused = pool_turn_pauses()
             fired = thread_token_sleep(self, nap)
-            pool_turn_resumes()
+            pool_turn_resumes(paused)
         if fired:
             return 1
         PyErr_CheckSignals()
