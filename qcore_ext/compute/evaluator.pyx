@@ -220,14 +220,14 @@ cdef class Evaluator:
     cdef int raise_row(self, uint32_t error, int64_t row) except -1 nogil:
         cdef const Step* step = &self.program.steps[(error >> ERROR_KIND_BITS) - 1]
         cdef int kind = error & ((1 << ERROR_KIND_BITS) - 1)
+        cdef Register* registers = self.frame.registers
         cdef int32_t k
         if step.kernel == arrow_kernel:
             arrow_raise(step, &self.frame, row)
         with gil:
             name = step.name.decode()
             made = type_name(&step.type)
-            registers = range(step.n_args)
-            values = [text_at(&self.frame.registers[step.args[k]], &step.arg_types[k], row) for k in registers]
+            values = [text_at(&registers[step.args[k]], &step.arg_types[k], row) for k in range(step.n_args)]
             shown = ", ".join(values)
             if kind == ERROR_OVERFLOW:
                 raise ExecutionError(f"{name}({shown}) overflows {made}; cast an argument to a wider type first")

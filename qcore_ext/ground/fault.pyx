@@ -54,6 +54,7 @@ def fault_site(str name):
     if qc_load(&faults_watched) == 0:
         return
     site = NUMBERS[name]
+    # The compiler, which warns of what it cannot exclude, does not know that NUMBERS holds no others.
     if site >= N_NATIVE_SITES and fault_pass(site):
         raise OSError(f"injected fault: {name}, pass {failing_pass}")
 
