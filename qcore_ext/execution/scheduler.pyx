@@ -231,13 +231,12 @@ cdef class WaitingForOthers:
 
     def __enter__(self):
         cdef Worker worker = getattr(this_thread, "worker", None)
+        if worker is not None and not qc_load(&worker.queue.closed):
+            self.substitute = worker_of(worker.queue, SUBSTITUTE_NAP_NANOS)
+            thread = threading.Thread(target=self.substitute, name="qcore-substitute", daemon=True)
+            thread.start()
+            substitutes.add(thread)
         self.paused = pool_turn_pauses()
-        if worker is None or qc_load(&worker.queue.closed):
-            return self
-        self.substitute = worker_of(worker.queue, SUBSTITUTE_NAP_NANOS)
-        thread = threading.Thread(target=self.substitute, name="qcore-substitute", daemon=True)
-        thread.start()
-        substitutes.add(thread)
         return self
 
     def __exit__(self, *error):
