@@ -9,81 +9,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-# Thrift compact types.
-BOOL_TRUE, BOOL_FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+from qcore.connectors.thrift import I16, I32, I64, LIST, STRUCT, FooterDamaged, ThriftReader
+
 # Fields of SchemaElement.
 TYPE, TYPE_LENGTH, REPETITION, NAME, N_CHILDREN, CONVERTED_TYPE, SCALE, PRECISION, FIELD_ID, LOGICAL_TYPE = range(1, 11)
 CONVERTED_DECIMAL = 5
 LOGICAL_DECIMAL = 5  # field of the LogicalType union: a struct of scale (1) and precision (2)
 PHYSICAL_INT32, PHYSICAL_INT64 = 1, 2
 DECIMAL_FIELDS = (CONVERTED_TYPE, SCALE, PRECISION, LOGICAL_TYPE)
-
-
-class FooterDamaged(ValueError):
-    """The bytes are no Thrift struct of the expected shape."""
-
-
-class ThriftReader:
-    """A cursor over Thrift compact encoding."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def integer(self) -> int:
-        value = self.varint()
-        return (value >> 1) ^ -(value & 1)
-
-    def field(self, last: int) -> tuple[int, int] | None:
-        """(id, type) of the next field of a struct, or None at its end."""
-        head = self.data[self.at]
-        self.at += 1
-        if head == 0:
-            return None
-        delta = head >> 4
-        return (last + delta if delta else self.integer()), head & 0x0F
-
-    def list_head(self) -> tuple[int, int]:
-        """(length, element type) of a list."""
-        head = self.data[self.at]
-        self.at += 1
-        length = head >> 4
-        return (self.varint() if length == 15 else length), head & 0x0F
-
-    def skip(self, type: int) -> None:
-        if type in (BOOL_TRUE, BOOL_FALSE):
-            return
-        if type == I8:
-            self.at += 1
-        elif type in (I16, I32, I64):
-            self.varint()
-        elif type == DOUBLE:
-            self.at += 8
-        elif type == BINARY:
-            length = self.varint()
-            self.at += length
-        elif type in (LIST, SET):
-            length, element = self.list_head()
-            for _ in range(length):
-                self.at += 1 if element in (BOOL_TRUE, BOOL_FALSE) else 0
-                self.skip(element)
-        elif type == STRUCT:
-            last = 0
-            while (head := self.field(last)) is not None:
-                last = head[0]
-                self.skip(head[1])
-        else:
-            raise FooterDamaged(f"Thrift type {type} in a Parquet schema")
 
 
 class _Element:
