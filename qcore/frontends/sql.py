@@ -10,7 +10,6 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,13 +20,14 @@ from qcore.frontends.planner_errors import cleaned, no_statement, plan_error
 from qcore.frontends.planner_rules import rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
 from qcore.frontends.planner_types import planner_schema
-from qcore.frontends.shown_names import shown_name
 from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_functions import with_known_functions
+from qcore.frontends.sql_names import shown_names, with_names
 from qcore.frontends.sql_operators import with_known_operators
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
+from qcore.frontends.sql_synonyms import with_known_words
 from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_using import without_using
 from qcore.frontends.sql_windows import framed_by_peers, mark_windows
@@ -89,9 +89,9 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCOR
         A syntax error, an unknown table, column or function, or a construct the engine cannot run.
     """
     copy = read_copy(text)
-    planned = _Planner(tables, dialect).plan(text if copy is None else copy.query)
-    names = list(map(shown_name, planned.output_names))
-    return replace(planned, output_names=names) if copy is None else copy_plan(copy, planned, names)
+    query, given = with_names(text if copy is None else copy.query)
+    planned = _Planner(tables, dialect).plan(with_known_words(query), given)
+    return planned if copy is None else copy_plan(copy, planned, planned.output_names)
 
 
 class _Planner:
@@ -103,8 +103,11 @@ class _Planner:
         self.parts: dict[str, Callable[[NodeIds, ColumnNames], PlanNode]] = {}
         self.count = 0
 
-    def plan(self, text: str) -> PlanResult:
-        return read_plan_message(self.message(text), self.tables, self.parts, dialect=self.dialect)
+    def plan(self, text: str, given: Sequence[str]) -> PlanResult:
+        message = self.message(text)
+        return read_plan_message(
+            message, self.tables, self.parts, dialect=self.dialect, rename=partial(shown_names, given=given)
+        )
 
     def message(self, text: str) -> Any:
         """The Substrait plan of a query over the tables and the parts, those in this text included."""

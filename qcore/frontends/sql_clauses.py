@@ -14,6 +14,10 @@ _NO_ALIAS = frozenset({"END", "NULL", "TRUE", "FALSE", "UNKNOWN"})
 _BEFORE_OPERAND = frozenset(
     {"AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "IS", "BETWEEN", "THEN", "ELSE", "WHEN", "FROM"}
 )
+# What may follow the number of an INTERVAL.
+UNITS = frozenset(
+    {unit + plural for plural in ("", "S") for unit in ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")}
+)
 
 
 def selects(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
@@ -76,6 +80,8 @@ def named(sql: SqlText, a: int, b: int) -> tuple[int, str]:
     last, before = sql.tokens[b - 1], sql.tokens[b - 2]
     follows_value = before.kind in ("string", "quoted", "number") or sql.is_sign(b - 2, ")") or sql.is_sign(b - 2, "]")
     follows_value = follows_value or (before.kind == "word" and before.text not in _BEFORE_OPERAND)
+    if b - a > 2 and sql.is_word(b - 3, "INTERVAL") and last.text in UNITS:
+        return b, sql.slice(a, b).lower()
     if b - a > 1 and follows_value and (last.kind == "quoted" or (last.kind == "word" and last.text not in _NO_ALIAS)):
         return b - 1, sql.name(b - 1)
     if last.kind in ("word", "quoted") and (b - a == 1 or sql.is_sign(b - 2, ".")):

@@ -23,6 +23,9 @@ _RENAMED = {
     "FIRST": "first_value",
     "LAST": "last_value",
     "ARBITRARY": "first_value",
+    "GROUP_CONCAT": "string_agg",
+    "LISTAGG": "string_agg",
+    "EVERY": "bool_and",
     "LIST_MIN": "array_min",
     "LIST_CONTAINS_ALL": "array_has_all",
     "LIST_HAS_ALL": "array_has_all",
@@ -68,6 +71,8 @@ def _changed(sql: SqlText) -> str | None:
             return sql.replaced(i, close + 1, f"array_sort({parts[0]}, {order[0]}, 'NULLS LAST')")
         if name in _EXTREMES:
             return sql.replaced(i, close + 1, _extreme(sql, i, close))
+        if name in ("COUNT_IF", "COUNTIF") and close > i + 2:
+            return sql.replaced(i, close + 1, f"sum(CAST(({sql.slice(i + 2, close)}) AS INT))")
         if name in ("IF", "IFF"):
             parts = [sql.slice(a, b) for a, b in items(sql, i + 2, close)]
             if len(parts) != 3:

@@ -36,6 +36,8 @@ _SAME_MEANING = {
     "log_e": "ln",
     "ceiling": "ceil",
     "nvl": "coalesce",
+    "is_unknown": "is_null",
+    "is_not_unknown": "is_not_null",
     "to_char": "strftime",
     "xor": "bitwise_xor",
     "ifnull": "coalesce",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,9 +109,11 @@ def read_plan_message(
     parts: Parts | None = None,
     naming: tuple[NodeIds, ColumnNames] | None = None,
     dialect: Dialect = QCORE,
+    rename: Callable[[list[str]], list[str]] = list,
 ) -> PlanResult:
     """Read a Plan message. `parts` and `naming` are as RelationReader's: with them it becomes a part of another plan,
-    and columns keep the names they got. `dialect` is what functions mean where engines differ.
+    and columns keep the names they got. `dialect` is what functions mean where engines differ. `rename` gives the
+    names of the root's columns.
     """
     roots = [part for part in message.relations if part.WhichOneof("rel_type") == "root"]
     if len(roots) != 1 and len(message.relations) != 1:
@@ -137,6 +139,7 @@ def read_plan_message(
         types = with_field_names(names, read.schema.types)
         names = top_level_names(names, read.schema.types)
         read = typed(reader.ids, read, types)
+    names = rename(names)
     return PlanResult(read if naming else reader.renamed(read, names), names, reader.files)
 
 

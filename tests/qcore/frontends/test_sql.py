@@ -167,7 +167,7 @@ def test_names_are_the_querys() -> None:
     planned = plan_sql("select t.a, u.a, t.b is null as w from t, u", SCHEMAS)
     assert planned.output_names == ["a", "a", "w"]
     assert len(set(planned.plan.schema.names)) == 3
-    assert plan_sql("select count(*), sum(t.a * 2) from t", SCHEMAS).output_names == ["count(*)", "sum(a * 2)"]
+    assert plan_sql("select count(*), sum(t.a * 2) from t", SCHEMAS).output_names == ["count(*)", "sum(t.a * 2)"]
     assert plan_sql('select a as "A b", s as c from t order by c', SCHEMAS).plan.schema.names == ["A b", "c"]
 
 

@@ -1,0 +1,212 @@
+"""Words and signs of other dialects, and of the standard, written as DataFusion's parser knows them. Floor P2."""
+
+from __future__ import annotations
+
+import re
+
+from qcore.frontends.sql_clauses import items
+from qcore.frontends.sql_text import SqlText
+from qcore_ext.ground.status import PlanError
+
+# Types by the names that DuckDB, PostgreSQL and Spark have for them.
+_TYPES = {
+    "HUGEINT": "DECIMAL(38, 0)", "LONG": "BIGINT", "INT64": "BIGINT", "OID": "BIGINT", "INT32": "INTEGER",
+    "SIGNED": "INTEGER", "SHORT": "SMALLINT", "INT16": "SMALLINT", "INT1": "TINYINT", "BYTE": "TINYINT",
+    "UBIGINT": "BIGINT UNSIGNED", "UINTEGER": "INTEGER UNSIGNED", "USMALLINT": "SMALLINT UNSIGNED",
+    "UTINYINT": "TINYINT UNSIGNED", "DEC": "DECIMAL", "FLOAT64": "DOUBLE", "FLOAT32": "REAL", "LOGICAL": "BOOLEAN",
+    "BLOB": "BYTEA", "BINARY": "BYTEA", "VARBINARY": "BYTEA", "BPCHAR": "VARCHAR", "NVARCHAR": "VARCHAR",
+    "DATETIME": "TIMESTAMP", "TIMESTAMP_S": "TIMESTAMP(0)", "TIMESTAMP_MS": "TIMESTAMP(3)",
+    "TIMESTAMP_US": "TIMESTAMP(6)", "TIMESTAMP_NS": "TIMESTAMP(9)",
+}  # fmt: skip
+_MATCHES = ((("!", "~", "~", "*"), "NOT ILIKE"), (("!", "~", "~"), "NOT LIKE"), (("~", "~", "*"), "ILIKE"),
+            (("~", "~"), "LIKE"))  # fmt: skip
+# What a row may stand behind that is no function's name.
+_BEFORE_ROWS = (
+    "WHERE", "AND", "OR", "NOT", "ON", "HAVING", "SELECT", "WHEN", "THEN", "ELSE", "BY", "DISTINCT", "QUALIFY",
+)  # fmt: skip
+_CONSTANT = re.compile(r"-?[\d.]+|(?:[A-Za-z]+ ?)?'[^']*'")
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
+_GROUPED = re.compile(r"\d+(?:_\d+)+(?:\.(?:\d+(?:_\d+)*)?)?")
+_EXPONENT = re.compile(r"\d[\d_.]*[eE]\d*")
+
+
+def with_known_words(text: str) -> str:
+    """The text with such words, signs and numbers replaced.
+
+    Raises
+    ------
+    PlanError
+        A construct that the parser would take for another, or of which only a part is known.
+    """
+    sql = SqlText(text)
+    #: What stands for tokens start to end.
+    new: list[tuple[int, int, str]] = []
+    for i, token in enumerate(sql.tokens):
+        if token.kind == "number":
+            new += _number(sql, i)
+        elif token.kind == "word" and token.text in _WORDS:
+            new += _WORDS[token.text](sql, i)
+        elif token.kind == "word" and token.text in _TYPES and _is_type(sql, i):
+            new.append((i, i + 1, _TYPES[token.text]))
+        elif token.kind == "sign" and token.text in "~!*":
+            new += _sign(sql, i)
+    parts, at = [], 0
+    for start, end, replacement in new:
+        if sql.tokens[start].start >= at:
+            parts += [text[at : sql.tokens[start].start], replacement]
+            at = sql.tokens[end - 1].end
+    text = "".join([*parts, text[at:]])
+    while (compared := _with_rows_compared(SqlText(text))) is not None:
+        text = compared
+    return text
+
+
+_Replacements = list[tuple[int, int, str]]
+
+
+def _number(sql: SqlText, i: int) -> _Replacements:
+    token = sql.tokens[i]
+    if _HEXADECIMAL.fullmatch(token.text):
+        return [(i, i + 1, str(int(token.text, 16)))]
+    if _GROUPED.fullmatch(token.text):
+        return [(i, i + 1, token.text.replace("_", ""))]
+    if not _EXPONENT.fullmatch(token.text):
+        return []
+    # With an exponent a number is a double; the parser makes decimals of all numbers with a point.
+    end = i + 1
+    if not token.text[-1].isdigit():
+        end += 2
+        signed = end <= len(sql.tokens) and sql.tokens[i + 1].text in "+-" and sql.tokens[i + 2].text.isdigit()
+        if not signed:
+            return []
+    start = i
+    if sql.is_sign(i - 1, ".") and sql.tokens[i - 1].end == token.start:
+        start -= 1
+    digits = sql.slice(start, end).replace("_", "")
+    return [(start, end, f"CAST('{digits}' AS DOUBLE)")]
+
+
+def _sign(sql: SqlText, i: int) -> _Replacements:
+    """PostgreSQL's operators of LIKE; ** is refused, which the parser would report as a star in a wrong place."""
+    for signs, word in _MATCHES:
+        begins = not sql.is_sign(i - 1, signs[0]) and not sql.is_sign(i - 1, "!")
+        if begins and all(sql.is_sign(i + n, sign) for n, sign in enumerate(signs)) and _adjacent(sql, i, len(signs)):
+            return [(i, i + len(signs), f" {word} ")]
+    if sql.is_sign(i, "*") and sql.is_sign(i + 1, "*") and _adjacent(sql, i, 2):
+        raise PlanError("** is not supported; write power(x, y)")
+    return []
+
+
+def _adjacent(sql: SqlText, i: int, n: int) -> bool:
+    return sql.tokens[i + n - 1].end - sql.tokens[i].start == n
+
+
+def _is_type(sql: SqlText, i: int) -> bool:
+    """Whether a word stands where a type does: behind ::, or behind the AS of a CAST."""
+    if sql.is_sign(i - 1, ":") and sql.is_sign(i - 2, ":"):
+        return True
+    if not sql.is_word(i - 1, "AS"):
+        return False
+    at = i - 1
+    while at > 0:
+        at -= 1
+        if at in sql.partner and sql.partner[at] < at:
+            at = sql.partner[at]
+        elif at in sql.partner:
+            return sql.is_word(at - 1, "CAST", "TRY_CAST")
+    return False
+
+
+def _join(sql: SqlText, i: int) -> _Replacements:
+    """SEMI and ANTI alone: of the left side's rows."""
+    if not sql.is_word(i + 1, "JOIN") or sql.is_word(i - 1, "LEFT", "RIGHT"):
+        return []
+    return [(i, i + 1, f"LEFT {sql.tokens[i].text}")]
+
+
+def _unknown_join(sql: SqlText, i: int) -> _Replacements:
+    """Joins that the parser would take for ones without a condition, of a table of that name."""
+    if sql.is_word(i + 1, "JOIN") or (sql.is_word(i, "ASOF") and sql.is_word(i + 2, "JOIN")):
+        kind = sql.tokens[i].text
+        raise PlanError(f"{kind} JOIN is not supported yet; number the rows, or join by a window function")
+    return []
+
+
+def _fetch(sql: SqlText, i: int) -> _Replacements:
+    """FETCH FIRST n ROWS ONLY: LIMIT n."""
+    if not sql.is_word(i + 1, "FIRST", "NEXT"):
+        return []
+    has_number = not sql.is_word(i + 2, "ROW", "ROWS")
+    at = i + 2 + has_number
+    if not sql.is_word(at, "ROW", "ROWS"):
+        return []
+    if not sql.is_word(at + 1, "ONLY"):
+        raise PlanError("FETCH FIRST … WITH TIES and PERCENT are not supported yet; use rank() and a condition")
+    return [(i, at + 2, f"LIMIT {sql.tokens[i + 2].text if has_number else 1}")]
+
+
+def _materialized(sql: SqlText, i: int) -> _Replacements:
+    """A hint of a WITH list: which queries are computed once is the optimizer's choice."""
+    negated = sql.is_word(i - 1, "NOT")
+    if not sql.is_word(i - 1 - negated, "AS") or not sql.is_sign(i + 1, "("):
+        return []
+    return [(i - negated, i + 1, "")]
+
+
+def _group(sql: SqlText, i: int) -> _Replacements:
+    """GROUP BY (): one group."""
+    if not (sql.is_word(i + 1, "BY") and sql.is_sign(i + 2, "(") and sql.is_sign(i + 3, ")")):
+        return []
+    return [(i + 2, i + 4, "GROUPING SETS (())")]
+
+
+def _with_rows_compared(sql: SqlText) -> str | None:
+    """The text with its first (a, b) IN ((1, 2), …) as a comparison of each column."""
+    for i in range(1, len(sql.tokens) - 2):
+        if sql.is_word(i, "IN") and sql.is_sign(i + 1, "(") and sql.is_sign(i + 2, "("):
+            compared = _compared(sql, i)
+            if compared is not None:
+                return compared
+    return None
+
+
+def _compared(sql: SqlText, i: int) -> str | None:
+    negated = sql.is_word(i - 1, "NOT")
+    close, last = sql.partner[i + 1], i - negated - 1
+    start = sql.partner.get(last, -1) if sql.is_sign(last, ")") else -1
+    if start < 0 or close >= len(sql.tokens) or (start > 0 and _is_name(sql, start - 1)):
+        return None
+    left = [sql.slice(a, b) for a, b in items(sql, start + 1, last)]
+    rows = []
+    for a, b in items(sql, i + 2, close):
+        if len(left) < 2 or not sql.is_sign(a, "(") or sql.partner[a] != b - 1 or sql.is_word(a + 1, "SELECT", "WITH"):
+            return None
+        right = [sql.slice(c, d) for c, d in items(sql, a + 1, b - 1)]
+        if len(right) != len(left):
+            raise PlanError(f"({', '.join(left)}) IN has a row of {len(right)} values; all have {len(left)}")
+        rows.append(" AND ".join(map(_same, left, right)))
+    condition = " OR ".join(f"({row})" for row in rows)
+    return sql.replaced(start, close + 1, f"(NOT ({condition}))" if negated else f"({condition})")
+
+
+def _same(left: str, right: str) -> str:
+    """Within a row null is equal to null."""
+    if _CONSTANT.fullmatch(right):
+        return f"(({left}) IS NOT NULL AND ({left}) = {right})"
+    return f"(({left}) IS NOT DISTINCT FROM ({right}))"
+
+
+def _is_name(sql: SqlText, i: int) -> bool:
+    """Whether token i may be the name of a function."""
+    return sql.tokens[i].kind == "quoted" or (sql.tokens[i].kind == "word" and not sql.is_word(i, *_BEFORE_ROWS))
+
+
+_WORDS = {
+    "SEMI": _join,
+    "ANTI": _join,
+    "POSITIONAL": _unknown_join,
+    "ASOF": _unknown_join,
+    "FETCH": _fetch,
+    "MATERIALIZED": _materialized,
+    "GROUP": _group,
+}

@@ -1,0 +1,81 @@
+"""Names of result columns that the query gave none, and select lists that say something twice. SPEC Q1."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import qcore
+from oracle import assert_same_rows
+
+TABLES = {
+    "t": pa.table({"i": [1, 2, None, 2], "s": ["a", "b", None, "b"], "day": [4, 5, 6, 7]}),
+    "u": pa.table({"i": [2, 3]}),
+}
+
+
+def names(text: str) -> list[str]:
+    return qcore.sql(text, TABLES).to_arrow().column_names
+
+
+@pytest.mark.parametrize(
+    ("listed", "shown"),
+    [
+        ("i, t.s, T.DAY", ["i", "s", "day"]),
+        ("SUM(i), Count(*)", ["sum(i)", "count(*)"]),
+        ("CAST(i AS INT), i::double", ["cast(i as int)", "i::double"]),
+        ("sum(i)   over (order by\n day) -- so far\n", ["sum(i) over (order by day)"]),
+        ("'It''s', 'A' || s, \"s\" || 'B'", ["'It''s'", "'A' || s", "\"s\" || 'B'"]),
+        ("not i = 1, i is null, null", ["not i = 1", "i is null", "NULL"]),
+        ("i + 1 as a, i + 2 b, i + 3", ["a", "b", "i + 3"]),
+        ("i is distinct from 1, date '2024-01-31' + interval 1 month, interval '1' day", None),
+        ("(select max(u.i) from u where u.i = t.i)", None),
+        ("distinct i + 1, upper(s)", ["i + 1", "upper(s)"]),
+        ("distinct on (i) i, day + 1", ["i", "day + 1"]),
+        ("case when i > 1 then 'x' end, extract(year from date '2024-01-01')", None),
+    ],
+)
+def test_columns_are_called_as_written(listed: str, shown: list[str] | None) -> None:
+    parts = listed.split(", ") if shown is None else shown
+    assert names(f"select {listed} from t") == parts
+    assert names(f"with c as (select 1 as one) select {listed} from t union all select {listed} from t") == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select i, i from t",
+        "select i, i, t.i, s from t order by i, s",
+        "select 1, 1, null, null",
+        "select sum(i), sum(i), count(*), count(*) from t",
+        "select *, i from t",
+        "select i + 1, i + 1 from t union all select 1, 2",
+        "select i as a, s as b, day as a from t",
+        "select cast('2024-01-01' as date), date '2024-01-01'",
+        "select i, day, interval '1' day from t",
+        "select interval '1' day, day from t",
+        "select max(s), max(s) from t group by i",
+        "select distinct i + 1 from t order by i+1 desc nulls last",
+        "select distinct i + 1 as n, upper(s) from t order by upper(s), i + 1 limit 2",
+        "select distinct s, s from t order by s",
+    ],
+)
+def test_a_select_list_may_say_a_thing_twice(text: str) -> None:
+    connection = duckdb.connect()
+    for name, table in TABLES.items():
+        connection.register(name, table)
+    wanted, got = connection.sql(text).to_arrow_table(), qcore.sql(text, TABLES).to_arrow()
+    unique = [f"c{n}" for n in range(len(wanted.column_names))]
+    assert_same_rows(got.rename_columns(unique), wanted.rename_columns(unique), ordered="order by" in text)
+
+
+def test_the_plan_shows_the_names_too() -> None:
+    plan = qcore.sql("select sum(i), sum(i) from t", TABLES).explain()
+    assert "sum(i)" in plan
+    assert "$name" not in plan
+
+
+def test_twice_is_no_file() -> None:
+    with pytest.raises(qcore.PlanError, match=r"sum\(i\)"):
+        qcore.sql("copy (select sum(i), sum(i) from t) to 'never.parquet'", TABLES)
