@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from qcore.frontends.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER
 from qcore.frontends.substrait.functions import other_names
-from qcore.language.arrow_functions import ARROW_FUNCTIONS
 from qcore.language.functions import scalar_functions
+from qcore.language.nested_functions import ARROW_CALLS
 from qcore.language.signatures import type_word
 
 PAGE = Path(__file__).with_name("FUNCTIONS.md")
@@ -19,9 +19,9 @@ INTRODUCTION = """\
 Written by `docs/write_functions.py`; a test checks that it is current.
 
 `call("name", …)` and SQL know the functions below. *Native* ones are loops over vectors that stay in the first-level
-caches. The others are computed by pyarrow.compute, or by Python once for each distinct value, over whole batches under
-Python's lock: right, and slower the more a query leans on them. `explain(analyze=True)` and `stats()` count their rows
-and time (`arrow_rows`, `arrow_wall_nanos`), so that a hot one is noticed.
+caches. The others are computed by pyarrow.compute, or by Python once for each distinct value or, of nested values, each
+row, over whole batches under Python's lock: right, and slower the more a query leans on them. `explain(analyze=True)`
+and `stats()` count their rows and time (`arrow_rows`, `arrow_wall_nanos`), so that a hot one is noticed.
 
 A null argument makes the result null, but for `coalesce`, `concat_ws`, `greatest`, `least`, `is_null` and their kin.
 Regular expressions are RE2's: no references back, no looking around. [SQL.md](SQL.md) says where engines differ.
@@ -48,7 +48,7 @@ Functions of DuckDB, PostgreSQL and Spark:
 def page() -> str:
     """The page's text."""
     lines = [
-        f"| `{name}` | {function.takes} | {function.gives} | {'pyarrow' if name in ARROW_FUNCTIONS else 'native'} |"
+        f"| `{name}` | {function.takes} | {function.gives} | {'pyarrow' if name in ARROW_CALLS else 'native'} |"
         for name, function in sorted(scalar_functions().items())
     ]
     names = [f"| `{name}` | `{own}` |" for name, own in sorted(other_names().items())]

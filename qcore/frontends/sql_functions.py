@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from qcore.frontends.sql_clauses import items
 from qcore.frontends.sql_text import SqlText
+from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
 from qcore_ext.ground.status import PlanError
 
 # Other names of functions that the planner has.
@@ -73,6 +74,13 @@ def _changed(sql: SqlText) -> str | None:
             return sql.replaced(i, close + 1, _extreme(sql, i, close))
         if name in ("COUNT_IF", "COUNTIF") and close > i + 2:
             return sql.replaced(i, close + 1, f"sum(CAST(({sql.slice(i + 2, close)}) AS INT))")
+        if name in ("APPROX_COUNT_DISTINCT", "APPROX_DISTINCT") and close > i + 2:
+            return sql.replaced(i, i + 2, "count(DISTINCT")
+        if name == "TIMEZONE":
+            parts = [sql.slice(a, b) for a, b in items(sql, i + 2, close)]
+            if len(parts) != 2:
+                raise PlanError(f"timezone takes a zone and a timestamp, not {len(parts)} arguments")
+            return sql.replaced(i, close + 1, f"{AT_TIME_ZONE}({parts[1]}, {parts[0]})")
         if name in ("IF", "IFF"):
             parts = [sql.slice(a, b) for a, b in items(sql, i + 2, close)]
             if len(parts) != 3:

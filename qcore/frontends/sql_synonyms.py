@@ -6,6 +6,7 @@ import re
 
 from qcore.frontends.sql_clauses import items
 from qcore.frontends.sql_text import SqlText
+from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
 from qcore_ext.ground.status import PlanError
 
 # Types by the names that DuckDB, PostgreSQL and Spark have for them.
@@ -23,8 +24,11 @@ _MATCHES = ((("!", "~", "~", "*"), "NOT ILIKE"), (("!", "~", "~"), "NOT LIKE"), 
 # What a row may stand behind that is no function's name.
 _BEFORE_ROWS = (
     "WHERE", "AND", "OR", "NOT", "ON", "HAVING", "SELECT", "WHEN", "THEN", "ELSE", "BY", "DISTINCT", "QUALIFY",
+    "IN", "AS", "FROM", "BETWEEN", "LIKE", "ILIKE", "IS",
 )  # fmt: skip
 _CONSTANT = re.compile(r"-?[\d.]+|(?:[A-Za-z]+ ?)?'[^']*'")
+_CLOCK = re.compile(r"([-+]?)(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?")
+_TYPED = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL")
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _GROUPED = re.compile(r"\d+(?:_\d+)+(?:\.(?:\d+(?:_\d+)*)?)?")
 _EXPONENT = re.compile(r"\d[\d_.]*[eE]\d*")
@@ -51,10 +55,10 @@ def with_known_words(text: str) -> str:
         elif token.kind == "sign" and token.text in "~!*":
             new += _sign(sql, i)
     parts, at = [], 0
-    for start, end, replacement in new:
+    for start, end, replacement in sorted(new, key=lambda part: part[:2]):
         if sql.tokens[start].start >= at:
             parts += [text[at : sql.tokens[start].start], replacement]
-            at = sql.tokens[end - 1].end
+            at = sql.tokens[end - 1].end if end > start else sql.tokens[start].start
     text = "".join([*parts, text[at:]])
     while (compared := _with_rows_compared(SqlText(text))) is not None:
         text = compared
@@ -201,7 +205,67 @@ def _is_name(sql: SqlText, i: int) -> bool:
     return sql.tokens[i].kind == "quoted" or (sql.tokens[i].kind == "word" and not sql.is_word(i, *_BEFORE_ROWS))
 
 
+def _extract(sql: SqlText, i: int) -> _Replacements:
+    """EXTRACT('year' FROM x): the part without quotes."""
+    if not (sql.is_sign(i + 1, "(") and sql.is_word(i + 3, "FROM") and sql.tokens[i + 2].kind == "string"):
+        return []
+    return [(i + 2, i + 3, sql.tokens[i + 2].text[1:-1])]
+
+
+def _interval(sql: SqlText, i: int) -> _Replacements:
+    """INTERVAL '1 day 04:05:06': hours, minutes and seconds by their names."""
+    if i + 1 == len(sql.tokens) or sql.tokens[i + 1].kind != "string":
+        return []
+    found = _CLOCK.search(sql.tokens[i + 1].text)
+    if found is None:
+        return []
+    sign, *parts = found.groups(default="0")
+    sign = "-" if sign == "-" else ""
+    named = " ".join(f"{sign}{n} {unit}" for n, unit in zip(parts, ("hours", "minutes", "seconds"), strict=True))
+    return [(i + 1, i + 2, f"{sql.tokens[i + 1].text[: found.start()]}{named}{sql.tokens[i + 1].text[found.end() :]}")]
+
+
+def _at(sql: SqlText, i: int) -> _Replacements:
+    """x AT TIME ZONE zone: a call, whose result is of a type that the planner would not give it."""
+    if not (sql.is_word(i + 1, "TIME") and sql.is_word(i + 2, "ZONE")) or i + 3 >= len(sql.tokens):
+        return []
+    if sql.tokens[i + 3].kind != "string":
+        raise PlanError("AT TIME ZONE takes the zone's name as a text literal")
+    start = _primary(sql, i)
+    return [(start, start, f"{AT_TIME_ZONE}("), (i, i + 4, f", {sql.tokens[i + 3].text})")]
+
+
+def _primary(sql: SqlText, end: int) -> int:
+    """The first token of the operand that ends before token `end`, of an operator that binds as tightly as a cast."""
+    at = end - 1
+    if sql.tokens[at].kind == "string" and sql.is_word(at - 1, "ZONE") and sql.is_word(at - 3, "AT"):
+        return _primary(sql, at - 3)
+    if sql.is_word(at, "ZONE") or (sql.tokens[at].kind == "string" and sql.is_word(at - 1, "ZONE")):
+        # timestamp with time zone, behind :: or before text.
+        at -= 3 + (sql.tokens[at].kind == "string")
+    elif sql.tokens[at].kind == "string" and sql.is_word(at - 1, *_TYPED):
+        at -= 1
+    elif sql.is_word(at, "END"):
+        begun = sql.case_of(at)
+        at = at if begun is None else begun
+    elif sql.is_sign(at, ")") or sql.is_sign(at, "]"):
+        is_call = sql.is_sign(at, ")")
+        at = sql.partner.get(at, at)
+        if not is_call and at > 0 and not sql.is_sign(at - 1, "("):
+            return _primary(sql, at)
+        if is_call and at > 0 and _is_name(sql, at - 1):
+            at -= 1
+    while sql.is_sign(at - 1, ".") and at > 1:
+        at -= 2
+    if sql.is_sign(at - 1, ":") and sql.is_sign(at - 2, ":"):
+        return _primary(sql, at - 2)
+    return at
+
+
 _WORDS = {
+    "AT": _at,
+    "EXTRACT": _extract,
+    "INTERVAL": _interval,
     "SEMI": _join,
     "ANTI": _join,
     "POSITIONAL": _unknown_join,

@@ -12,6 +12,7 @@ import datetime
 import functools
 import hashlib
 import itertools
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -310,6 +311,12 @@ def _levenshtein(a: str, b: str) -> int:
     return row[-1]
 
 
+def _hamming(a: str, b: str) -> int:
+    if len(a) != len(b):
+        raise ValueError(f"hamming() takes texts of one length, not of {len(a)} and {len(b)} letters")
+    return sum(map(operator.ne, a, b))
+
+
 def _find_in_set(text: str, items: str) -> int:
     parts = items.split(",") if items else []
     return parts.index(text) + 1 if text in parts else 0
@@ -551,6 +558,7 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     "initcap": ArrowFunction(fixed(STRING, STRING), by_value(_initcap, STRING)),
     "translate": ArrowFunction(fixed(STRING, STRING, STRING, STRING), by_value(_translate, STRING)),
     "levenshtein": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_levenshtein, INT64)),
+    "hamming": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_hamming, INT64)),
     "find_in_set": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_find_in_set, INT64)),
     "substr_index": ArrowFunction(fixed(STRING, STRING, STRING, INT64), by_value(_substr_index, STRING)),
     "md5": ArrowFunction(_bytes_or_text(STRING, 0), _hash("md5")),

@@ -6,7 +6,10 @@ converted to first. Frontends use it to check plans; qcore.lowering.compile uses
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
@@ -28,7 +31,7 @@ from qcore.language.data_types import (
 )
 from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
 from qcore.language.nested_functions import ARROW_CALLS
-from qcore.language.signatures import MANY, Function, Signature, fixed, n_arguments, numbers
+from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
 from qcore_ext.ground.status import PlanError
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -234,6 +237,19 @@ def _date_bin(types: Types) -> Signature:
     return Signature(when, (stride, when, *(when for _ in origin)))
 
 
+def _at_time_zone(types: Types, values: Sequence[Any]) -> Signature:
+    when, zone = types[0], values[1]
+    if not isinstance(zone, str):
+        raise TypeMismatch("the zone is a text literal")
+    try:
+        _ = re.fullmatch(r"[-+]\d\d:\d\d", zone) or ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise TypeMismatch(f"there is no time zone {zone!r}; zones have names such as 'Europe/Paris'") from None
+    if not pa.types.is_timestamp(when):
+        when = pa.timestamp("us")
+    return Signature(pa.timestamp(when.unit, None if when.tz else zone), (when, STRING))
+
+
 def _date_trunc(types: Types) -> Signature:
     part, when = types
     if not pa.types.is_string(part):
@@ -305,6 +321,9 @@ _SCALAR: dict[str, Function] = {
     "to_timestamp_nanos": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
     "from_unixtime": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
     "date_diff": Function(3, 3, _date_diff, "unit, date or timestamp, date or timestamp", "integer"),
+    "at_time_zone": literal_function(
+        2, 2, _at_time_zone, "timestamp, zone", "an instant's local time; a local time's instant"
+    ),
     "date_bin": Function(2, 3, _date_bin, "interval, timestamp, [timestamp]", "timestamp"),
     "date_trunc": Function(2, 2, _date_trunc, "unit, date or timestamp", "as the second"),
 }

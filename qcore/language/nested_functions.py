@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.arrow_functions import ARROW_FUNCTIONS, ArrowFunction, Kernel
+from qcore.language.arrow_functions import ARROW_FUNCTIONS, ArrowFunction, Kernel, by_pattern
 from qcore.language.data_types import (
     BOOL,
     DECIMAL_DIGITS_MAX,
@@ -28,7 +28,7 @@ from qcore.language.data_types import (
     merged_type,
     plain,
 )
-from qcore.language.signatures import MANY, Function, Signature, literal_function
+from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function
 from qcore_ext.data.nested import rows_taken
 
 # --- ways to make a kernel ---
@@ -393,6 +393,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
         _by_row(lambda *bounds: _series(*bounds, inclusive=True)),
     ),
     "string_split": ArrowFunction(Function(2, 3, _texts, "text, text, [text]", "list"), _by_row(_split)),
+    "string_split_regex": ArrowFunction(fixed(pa.list_(STRING), STRING, STRING), by_pattern(pc.split_pattern_regex)),
     "list_length": ArrowFunction(_of_list(lambda _: INT64), _length),
     "list_extract": ArrowFunction(_of_list(_same_element, INT64), _list_extract),
     "list_slice": ArrowFunction(_of_list(_same_list, INT64, INT64, INT64, optional=1), _by_row(_slice)),

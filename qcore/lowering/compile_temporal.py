@@ -14,6 +14,8 @@ from qcore_ext.ground.status import PlanError
 
 _TIME_PARTS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
 _UNITS = ("millennium", "century", "decade", "year", "quarter", "month", "week", "day", *_TIME_PARTS)
+# Arrow's units of parts of a second.
+_FINER_UNITS = {"millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -52,7 +54,19 @@ class TemporalSteps(Steps):
 
     def call_date_diff(self, steps: list[int], type_: pa.DataType) -> int:
         unit = self.unit("date_diff", steps[0])
-        return self.add("date_diff", [self.local(step) for step in steps[1:]], type_, unit=unit)
+        local = [self.local(step) for step in steps[1:]]
+        finest, given = _FINER_UNITS.get(unit), self.types[local[0]]
+        if finest is not None and (pa.types.is_date(given) or _NANOS[given.unit] > _NANOS[finest]):
+            local = [self.convert(step, pa.timestamp(finest, getattr(given, "tz", None))) for step in local]
+        return self.add("date_diff", local, type_, unit=unit)
+
+    def call_at_time_zone(self, steps: list[int], type_: pa.DataType) -> int:
+        """An instant as what a clock in the zone shows, and a local time as the instant at which it shows that."""
+        when, zone = steps
+        if type_.tz is not None:
+            return self.convert(when, type_)
+        there = pa.timestamp(type_.unit, self.literal_value("at_time_zone", zone, "the zone"))
+        return self.convert(self.local(self.convert(when, there)), type_)
 
     def call_date_bin(self, steps: list[int], type_: pa.DataType) -> int:
         months, days, nanos = self.literal_value("date_bin", steps[0], "the interval")

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from qcore.language.expression import Call, Cast, Expr, Literal, call
+from qcore.language.expression import Call, Case, Cast, Expr, Literal, call
 
 TEXT = pa.string()
 # The planner converts any value to text, so this takes all; the conversion is taken out again.
@@ -23,11 +23,14 @@ NUMBER = pa.float64()
 INTEGER = pa.int64()
 DATE = pa.date32()
 STAMP = pa.timestamp("us")
+INSTANT = pa.timestamp("us", "UTC")
 INTERVAL = pa.month_day_nano_interval()
 # LIKE with this escape character, which no text has, is what qcore.frontends.sql_text makes of SIMILAR TO.
 SIMILAR_ESCAPE = "\x01"
 # Before its pattern, for the planner takes a LIKE without wildcards for an equality.
 SIMILAR_PREFIX = "_"
+# What qcore.frontends.sql_synonyms makes of AT TIME ZONE.
+AT_TIME_ZONE = "at_time_zone"
 _NANOS = 1_000_000_000
 # time_bucket's bins begin at a Monday.
 BUCKET_ORIGIN = Literal(pa.scalar(946_857_600_000_000, STAMP).as_py(), STAMP)
@@ -101,6 +104,27 @@ def _add_months(when: Expr, count: Expr) -> Expr:
     return call("add", Cast(when, DATE), _interval(1, 0, 0)(count))
 
 
+def _since_1970(unit: str) -> Callable[[Expr], Expr]:
+    return lambda when: call("date_diff", unit, Cast(Literal(0, INTEGER), STAMP), when)
+
+
+def _year_and_week(when: Expr) -> Expr:
+    return call("add", call("multiply", Call("iso_year", (when,)), 100), Call("week", (when,)))
+
+
+def _code_point(text: Expr) -> Expr:
+    """Of the first letter; -1 where there is none, which ascii() gives 0."""
+    return Case(((call("equal", text, ""), Literal(-1, INTEGER)),), Call("ascii", (text,)))
+
+
+def _at_time_zone(when: Expr, zone: Expr) -> Expr:
+    """The planner makes texts of constants, instants with what they are ahead of UTC."""
+    if isinstance(when, Literal) and isinstance(when.value, str):
+        has_zone = re.search(r":\d\d(?:\.\d+)?(?:Z|[-+]\d\d(?::?\d\d)?)$", when.value) is not None
+        when = Cast(when, pa.timestamp("us", "UTC" if has_zone else None))
+    return Call("at_time_zone", (when, zone))
+
+
 def _named(pattern: str) -> Callable[[Expr], Expr]:
     return lambda when: call("strftime", when, pattern)
 
@@ -125,8 +149,12 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("suffix", 2): DialectFunction((TEXT, TEXT), pa.bool_(), _call("ends_with")),
     ("startswith", 2): DialectFunction((TEXT, TEXT), pa.bool_(), _call("starts_with")),
     ("endswith", 2): DialectFunction((TEXT, TEXT), pa.bool_(), _call("ends_with")),
-    ("unicode", 1): DialectFunction((TEXT,), INTEGER, _call("ascii")),
-    ("ord", 1): DialectFunction((TEXT,), INTEGER, _call("ascii")),
+    ("unicode", 1): DialectFunction((TEXT,), INTEGER, _code_point),
+    ("ord", 1): DialectFunction((TEXT,), INTEGER, _code_point),
+    ("hamming", 2): DialectFunction((TEXT, TEXT), INTEGER, _call("hamming")),
+    ("string_split_regex", 2): DialectFunction((TEXT, TEXT), pa.list_(TEXT), _call("string_split_regex")),
+    ("str_split_regex", 2): DialectFunction((TEXT, TEXT), pa.list_(TEXT), _call("string_split_regex")),
+    ("regexp_split_to_array", 2): DialectFunction((TEXT, TEXT), pa.list_(TEXT), _call("string_split_regex")),
     ("sha1", 1): DialectFunction((ANY,), TEXT, _call("sha1")),
     ("sha", 1): DialectFunction((ANY,), TEXT, _call("sha1")),
     ("sha2", 2): DialectFunction((ANY, INTEGER), TEXT, _sha2),
@@ -158,9 +186,14 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("time_bucket", 2): DialectFunction(
         (ANY, ANY), STAMP, lambda width, when: call("date_bin", unwritten(width), when, BUCKET_ORIGIN)
     ),
+    (AT_TIME_ZONE, 2): DialectFunction((ANY, TEXT), INSTANT, _at_time_zone),
     ("monthname", 1): DialectFunction((ANY,), TEXT, _named("%B")),
     ("dayname", 1): DialectFunction((ANY,), TEXT, _named("%A")),
     ("epoch", 1): DialectFunction((ANY,), NUMBER, _call("epoch")),
+    ("epoch_ms", 1): DialectFunction((ANY,), INTEGER, _since_1970("millisecond")),
+    ("epoch_us", 1): DialectFunction((ANY,), INTEGER, _since_1970("microsecond")),
+    ("epoch_ns", 1): DialectFunction((ANY,), INTEGER, _since_1970("nanosecond")),
+    ("yearweek", 1): DialectFunction((ANY,), INTEGER, _year_and_week),
     **{
         (name, 1): DialectFunction((ANY,), INTEGER, _call(part))
         for name, part in {

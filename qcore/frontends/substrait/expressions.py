@@ -56,8 +56,6 @@ class ExpressionReader:
     def __init__(self, functions: Mapping[int, str], read_subquery: SubqueryReader, dialect: Dialect = QCORE) -> None:
         self.functions = functions
         self.dialect = dialect
-        # Of timestamps with a time zone that are made by casts: Substrait has no place for it.
-        self.time_zone = "UTC"
         self._read_subquery = read_subquery
         self._readers: dict[str, Callable[[Any, Scope], Expr]] = {
             "selection": self._selection,
@@ -148,8 +146,6 @@ class ExpressionReader:
     def _cast(self, message: Any, scope: Scope) -> Expr:
         argument = self.read(message.input, scope)
         to = read_type(message.type)
-        if pa.types.is_timestamp(to) and to.tz and self.time_zone != "UTC":
-            to = pa.timestamp("us", self.time_zone)
         if same_type(expr_type(argument, scope.schema), to):
             return argument
         is_fraction = _kind(expr_type(argument, scope.schema)) != "other"

@@ -18,8 +18,6 @@ from qcore.language.plan import PlanNode
 from qcore.language.set_operations import typed
 from qcore_ext.ground.status import PlanError
 
-# Among the types' addresses: the zone of timestamps with a time zone, where qcore.frontends.sql knows it.
-TIME_ZONE = "time zone "
 _depth_lock = threading.Lock()
 
 
@@ -125,9 +123,6 @@ def read_plan_message(
             functions[function.function_anchor] = function.name.partition(":")[0]
     by_datafusion = message.version.producer == "datafusion"
     reader = RelationReader(functions, schemas, by_datafusion, parts, naming, dialect)
-    for url in message.expected_type_urls:
-        if url.startswith(TIME_ZONE):
-            reader.expressions.time_zone = url.removeprefix(TIME_ZONE)
     reader.subtrees = [part.rel if part.WhichOneof("rel_type") == "rel" else None for part in message.relations]
     relation = roots[0] if roots else message.relations[0]
     if relation.WhichOneof("rel_type") == "rel":

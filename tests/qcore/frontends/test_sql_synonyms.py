@@ -11,6 +11,7 @@ from oracle import assert_same_rows
 
 TABLES = {
     "t": pa.table({"i": [1, 2, None, 3, 2], "s": ["a", "b_c", None, "B_c", "x"], "b": [True, False, None, True, True]}),
+    "d": pa.table({"d": pa.array([0, -500, None, 1_735_516_800_000_123], pa.timestamp("us"))}),
     "u": pa.table({"i": [2, 3, 3, None], "s": ["b_c", "x", "B_c", None]}),
 }
 
@@ -45,6 +46,14 @@ def expected(text: str) -> pa.Table:
         "select cast(i as uinteger) as a, try_cast(s as ubigint) as b, 'x'::blob as c, cast(b as logical) as d from t",
         "select '2024-01-01 10:00:00.5'::datetime as a, cast('2024-01-01' as timestamp_s) as b",
         "select count_if(b) as a, countif(i > 1) filter (where b) as c, count_if(false) over () as d from t group by b",
+        "select approx_count_distinct(i) as a, approx_count_distinct(s) filter (where b) as b from t",
+        "select timezone('Asia/Tokyo', timestamp '2024-07-01 08:00:00') = timestamptz '2024-06-30 23:00:00Z' as a",
+        "select extract('year' from date '2024-05-06') as a, extract('epoch' from timestamp '2024-05-06') as b",
+        "select timestamp '2024-01-01' + interval '1 month 2 days 04:05:06.5' as a",
+        "select timestamp '2024-01-01' - interval '-0:30' as a, interval '1 day -04:05' as b",
+        "select epoch_ms(d) as a, epoch_us(d) as b, epoch_ns(d) as c, yearweek(d) as e from d",
+        "select unicode(s) as a, ord('') as b, unicode('ß') as c, hamming(s, reverse(s)) as d from t",
+        "select string_split_regex(s, '[_c]') as a, regexp_split_to_array('a1b22c', '[0-9]+') as b from t",
         "select group_concat(s, '+' order by s) as a, listagg(s, '' order by s desc) as b from t",
     ],
 )
