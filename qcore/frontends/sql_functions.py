@@ -27,6 +27,7 @@ _RENAMED = {
     "GROUP_CONCAT": "string_agg",
     "LISTAGG": "string_agg",
     "EVERY": "bool_and",
+    "VARIANCE": "var_samp",
     "LIST_MIN": "array_min",
     "LIST_CONTAINS_ALL": "array_has_all",
     "LIST_HAS_ALL": "array_has_all",

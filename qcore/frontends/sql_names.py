@@ -18,19 +18,19 @@ _GIVEN = re.compile(r"\$name(\d+)")
 
 
 def with_names(text: str) -> tuple[str, list[str]]:
-    """The text with a name for each column of its outermost select lists that has none or the same as one before it,
-    and what these names stand for; the name given to the n-th is `$name<n>`.
+    """The text with names for columns that have none or the same as one before them, and what these names stand for; the
+    n-th is called `$name<n>`. Within a query only what would stand there twice is given one.
     """
     sql = SqlText(text)
     end = len(sql.tokens) - sql.is_sign(len(sql.tokens) - 1, ";")
     #: Text put in at places of the text, and the places' ends.
     new: list[tuple[int, int, str]] = []
     given: list[str] = []
-    for region in sql.regions()[:1]:
+    for n, region in enumerate(sql.regions()):
         for start, stop in selects(sql, region):
             listed = _select_list(sql, start, min(stop, end))
-            new += _named_items(sql, listed, given)
-            new += _ordered_by_place(sql, listed, start, stop, end)
+            new += _named_items(sql, listed, given, outermost=n == 0)
+            new += _ordered_by_place(sql, listed, start, min(stop, end), min(region.end, end))
     parts, at = [], 0
     for begin, until, written in sorted(new):
         parts += [text[at:begin], written]
@@ -53,7 +53,9 @@ def _select_list(sql: SqlText, start: int, stop: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in items(sql, begin, end) if a < b]
 
 
-def _named_items(sql: SqlText, listed: list[tuple[int, int]], given: list[str]) -> list[tuple[int, int, str]]:
+def _named_items(
+    sql: SqlText, listed: list[tuple[int, int]], given: list[str], outermost: bool
+) -> list[tuple[int, int, str]]:
     new: list[tuple[int, int, str]] = []
     has_star = any(_is_star(sql, a, b) for a, b in listed)
     taken: set[str] = set()
@@ -63,9 +65,10 @@ def _named_items(sql: SqlText, listed: list[tuple[int, int]], given: list[str]) 
             # Without AS what looks like an alias may be more of the expression: double precision.
             continue
         is_column = until == b and _is_column(sql, a, b)
-        if until == b and not is_column:
+        has_name = is_column or until < b
+        if not has_name:
             name = _as_written(sql, a, b)
-        elif name not in taken and not (is_column and has_star):
+        if (has_name or not outermost) and name not in taken and not (is_column and has_star and outermost):
             taken.add(name)
             continue
         new.append((sql.tokens[until - 1].end, sql.tokens[b - 1].end, f' AS "{_PREFIX}{len(given)}"'))

@@ -59,6 +59,10 @@ def test_columns_are_called_as_written(listed: str, shown: list[str] | None) -> 
         "select distinct i + 1 from t order by i+1 desc nulls last",
         "select distinct i + 1 as n, upper(s) from t order by upper(s), i + 1 limit 2",
         "select distinct s, s from t order by s",
+        "with recursive c(n, m) as (select 1, 1 union all select n + 1, n + 1 from c where n < 4) select * from c",
+        "select x.b, count(*) from (select i, i from t) x(a, b) group by x.b",
+        "select * from (select distinct i + 1, s, s from t order by i + 1 limit 2) x(a, b, c)",
+        "select i from t where exists (select 1, 1 from u where u.i = t.i)",
     ],
 )
 def test_a_select_list_may_say_a_thing_twice(text: str) -> None:
