@@ -108,10 +108,10 @@ def _unsupported(text: str) -> str:
             "a correlated subquery at that place is not supported yet; in a select list it may compare "
             "columns of the outer query by = only, and IN must not be correlated; use a join"
         )
-    if "Unsupported plan type: <subquery>" in text.lower():
+    if "Unsupported plan type: <subquery>" in text:
         return (
-            "a LATERAL subquery that has no FROM, a LIMIT, or reads the tables before it elsewhere than in WHERE is not "
-            "supported yet; use a join, or row_number() with QUALIFY"
+            "a LATERAL subquery that has no FROM, a LIMIT, or reads the tables before it elsewhere than in WHERE is "
+            "not supported yet; use a join, or row_number() with QUALIFY"
         )
     plan_type = _PLAN_TYPE.search(text)
     if plan_type and plan_type.group(1) == "Unnest":

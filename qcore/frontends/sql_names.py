@@ -18,8 +18,8 @@ _GIVEN = re.compile(r"\$name(\d+)")
 
 
 def with_names(text: str) -> tuple[str, list[str]]:
-    """The text with names for columns that have none or the same as one before them, and what these names stand for; the
-    n-th is called `$name<n>`. Within a query only what would stand there twice is given one.
+    """The text with names for columns that have none or the same as one before them, and what these names stand for;
+    the n-th is called `$name<n>`. Within a query only what would stand there twice is given one.
     """
     sql = SqlText(text)
     end = len(sql.tokens) - sql.is_sign(len(sql.tokens) - 1, ";")
