@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from qcore.frontends.sql_chains import TOO_DEEP
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS
 from qcore.language.aggregate_functions import is_aggregate
 from qcore.language.functions import scalar_functions
@@ -32,11 +33,11 @@ _REQUIRES = re.compile(r"requires (\w+)")
 _RECEIVED = re.compile(r"but received \w+ \(DataType: (.+?)\)\.")
 _COUNTS = re.compile(r"expects (\d+) arguments but received (\d+)")
 _PLAN_TYPE = re.compile(r"Unsupported plan type: (\w+)")
-
-
 def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
     """What the planner's error means to who wrote the query, over tables of these schemas."""
     text = str(error)
+    if "RecursionLimitExceeded" in text:
+        return PlanError(TOO_DEEP)
     missing = _NO_TABLE.search(text)
     if missing:
         return unknown("table", missing.group(1), tables, "the query")

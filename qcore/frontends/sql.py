@@ -20,6 +20,7 @@ from qcore.frontends.planner_errors import cleaned, no_statement, plan_error
 from qcore.frontends.planner_rules import rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
 from qcore.frontends.planner_types import planner_schema
+from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
 from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_functions import with_known_functions
@@ -53,6 +54,8 @@ SETTINGS = {
     "datafusion.sql_parser.parse_float_as_decimal": "true",
     # TIMESTAMPTZ is a timestamp with a time zone; without this it is one without.
     "datafusion.execution.time_zone": "UTC",
+    # Levels of brackets, CASE and subqueries; a level takes 20 KB of stack at most.
+    "datafusion.sql_parser.recursion_limit": "200",
 }
 # A context of eight tables takes 4 ms to make.
 CONTEXTS_MAX = 16
@@ -91,7 +94,10 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCOR
     """
     copy = read_copy(text)
     query, given = with_names(text if copy is None else copy.query)
-    planned = _Planner(tables, dialect).plan(with_known_words(query), given)
+    try:
+        planned = _Planner(tables, dialect).plan(with_short_chains(with_known_words(query)), given)
+    except RecursionError:
+        raise PlanError(TOO_DEEP) from None
     return planned if copy is None else copy_plan(copy, planned, planned.output_names)
 
 

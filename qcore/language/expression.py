@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+
+from qcore_ext.ground.status import PlanError
 
 
 class Expr:
@@ -283,6 +286,24 @@ def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in children(expr):
         yield from walk(child)
+
+
+@contextmanager
+def bounded_depth() -> Iterator[None]:
+    """PlanError where what is done within comes to more levels than Python has."""
+    try:
+        yield
+    except RecursionError:
+        raise PlanError("the plan or one of its expressions is nested too deeply; compute parts of it first") from None
+
+
+def depth(expr: Expr) -> int:
+    """Levels of an expression; a column or a constant has one."""
+    n_levels, level = 0, [expr]
+    while level:
+        n_levels += 1
+        level = [child for parent in level for child in children(parent)]
+    return n_levels
 
 
 def column_names(expr: Expr) -> set[str]:

@@ -425,15 +425,11 @@ def scalar_type(name: str, arg_types: Types) -> pa.DataType:
 # --- expressions -----------------------------------------------------------------------------------------------------
 
 
-def literal_as(literal: Literal, others: Types) -> Literal:
-    """`literal` in the type that suits the types it meets: 1 beside a decimal is decimal(1, 0), '1995-01-01' beside a
-    date stays text and is converted when compiled.
-    """
+def literal_as(literal: Literal) -> Literal:
+    """`literal` in the type that suits decimals that it meets: 1 is decimal(1, 0), what is no integer stays."""
     if not isinstance(literal.value, int) or isinstance(literal.value, bool) or not pa.types.is_integer(literal.type):
         return literal
-    if any(map(pa.types.is_decimal, others)) and not any(map(pa.types.is_floating, others)):
-        return Literal(literal.value, pa.decimal128(len(str(abs(literal.value))), 0))
-    return literal
+    return Literal(literal.value, pa.decimal128(len(str(abs(literal.value))), 0))
 
 
 # Functions whose arguments are of one kind, so that a literal can suit the others.
@@ -445,12 +441,10 @@ _ALIKE = {
 
 def suit_literals(name: str, arguments: Sequence[Expr], types: Types) -> tuple[list[Expr], list[pa.DataType]]:
     """Arguments of one call with their integer literals suited to the others."""
-    suited: list[Expr] = []
-    if name not in _ALIKE:
+    # What an integer literal itself is of decides nothing, so it may count among the others.
+    if name not in _ALIKE or not any(map(pa.types.is_decimal, types)) or any(map(pa.types.is_floating, types)):
         return list(arguments), list(types)
-    for i, argument in enumerate(arguments):
-        others = [type_ for j, type_ in enumerate(types) if j != i]
-        suited.append(literal_as(argument, others) if isinstance(argument, Literal) else argument)
+    suited = [literal_as(argument) if isinstance(argument, Literal) else argument for argument in arguments]
     return suited, [a.type if isinstance(a, Literal) else t for a, t in zip(suited, types, strict=True)]
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from qcore.language import functions
 from qcore.language import plan as p
 from qcore.language.data_types import BOOL, INT64, STRING, common_type, plain
-from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal, conjuncts
+from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal, bounded_depth, conjuncts
 from qcore.language.nested_functions import ARROW_CALLS
 from qcore.language.schema import element_type, same_type, unnest_schema
 from qcore.lowering.compile_nested import NestedSteps
@@ -41,7 +41,8 @@ def compile_projection(expressions: Sequence[tuple[str, Expr]], schema: pa.Schem
     >>> program = compile_projection([("twice", col("a") * 2)], pa.schema([("a", pa.int32())]))
     """
     compiler = _Compiler(schema)
-    outputs = [compiler.compile(expr) for _, expr in expressions]
+    with bounded_depth():
+        outputs = [compiler.compile(expr) for _, expr in expressions]
     types = [functions.expr_type(expr, schema) for _, expr in expressions]
     outputs = [compiler.made(compiler.convert(step, type_)) for step, type_ in zip(outputs, types, strict=True)]
     fields = [pa.field(name, type_) for (name, _), type_ in zip(expressions, types, strict=True)]
@@ -59,9 +60,10 @@ def compile_predicate(expr: Expr, schema: pa.Schema) -> Program:
     """
     compiler = _Compiler(schema)
     outputs: dict[int, None] = {}
-    for part in conjuncts(expr):
-        functions.resolve("and", [functions.expr_type(part, schema)])
-        outputs[compiler.convert(compiler.compile(part), BOOL)] = None
+    with bounded_depth():
+        for part in conjuncts(expr):
+            functions.resolve("and", [functions.expr_type(part, schema)])
+            outputs[compiler.convert(compiler.compile(part), BOOL)] = None
     ordered = sorted(outputs, key=compiler.cost)
     return compiler.program(pa.schema([(str(i), BOOL) for i in range(len(ordered))]), ordered)
 

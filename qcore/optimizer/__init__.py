@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from qcore.language.expression import bounded_depth
 from qcore.language.naming import NodeIds
 from qcore.language.plan import PlanNode, Scan
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
@@ -70,10 +71,11 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
         Names of RULES to leave out: every rule only saves work, which tests check by doing without.
     """
     context = _Context(NodeIds.of_plan(plan), plan.schema.names, Estimator(statistics or source_statistics))
-    for name, rule in _ORDERED_RULES:
-        if name not in without:
-            plan = rule(plan, context)
-    return renumbered(plan)
+    with bounded_depth():
+        for name, rule in _ORDERED_RULES:
+            if name not in without:
+                plan = rule(plan, context)
+        return renumbered(plan)
 
 
 def source_statistics(scan: Scan) -> object:

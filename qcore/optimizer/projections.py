@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from qcore.language.expression import Alias, Column, Expr, Literal, substitute, walk
+from qcore.language.expression import Alias, Column, Expr, Literal, depth, substitute, walk
 from qcore.language.plan import Aggregate, PlanNode, Project
 from qcore.optimizer.nodes import renames, transformed
+
+# Levels of a merged expression at most: what goes through one does so level by level.
+DEPTH_MAX = 100
 
 
 def merge_projections(plan: PlanNode) -> PlanNode:
@@ -52,9 +55,12 @@ def _renamed(child: Aggregate, node: Project) -> Aggregate:
 
 
 def _may_merge(outer: Project, inner: Project) -> bool:
-    """Not when something computed would be computed twice."""
+    """Not when something computed would be computed twice, nor when expressions would become too deep."""
     uses = Counter(part.name for expr in outer.expressions for part in walk(expr) if isinstance(part, Column))
-    return all(uses[name] <= 1 or _is_free(expr) for name, expr in renames(inner).items())
+    if not all(uses[name] <= 1 or _is_free(expr) for name, expr in renames(inner).items()):
+        return False
+    levels = [max(map(depth, node.expressions), default=0) for node in (outer, inner)]
+    return min(levels) == 1 or sum(levels) <= DEPTH_MAX
 
 
 def _is_free(expr: Expr) -> bool:

@@ -43,6 +43,8 @@ _INVERSE = {
     "is_not_distinct_from": "is_distinct_from",
 }
 COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+# Parts of and, or that are compared with one another.
+_FEW = 16
 _FOLDED: dict[str, Callable[..., pa.Scalar]] = {
     "add": pc.add_checked,
     "subtract": pc.subtract_checked,
@@ -161,13 +163,18 @@ def _simplify_junction(name: str, expr: Call) -> Expr:
     """and, or: flat, each part once, constants gone."""
     absorbing, neutral = (False, True) if name == "and" else (True, False)
     flat: list[Expr] = []
+    # By how they are written, since a long list would be compared with itself.
+    known: dict[str, list[Expr]] = {}
     for part in expr.arguments:
         inner = part.arguments if isinstance(part, Call) and part.function == name else (part,)
         for one in inner:
             if _is(one, absorbing):
                 return FALSE if name == "and" else TRUE
-            if not _is(one, neutral) and not any(same(one, other) for other in flat):
+            alike = flat if len(expr.arguments) <= _FEW else known.setdefault(repr(one), [])
+            if not _is(one, neutral) and not any(same(one, other) for other in alike):
                 flat.append(one)
+                if alike is not flat:
+                    alike.append(one)
     if not flat:
         return TRUE if name == "and" else FALSE
     if name == "or":
