@@ -53,6 +53,7 @@ class ParquetFooter:
         #: What is known of columns' values, by row group and name; filled by who counts them.
         self.group_values: dict[tuple[int, str], Any] = {}
         self._bounds: dict[tuple[int, str], Bounds | None] = {}
+        self._ranges: dict[str, tuple[Any, Any, int | None]] = {}
 
     def leaf(self, name: str) -> int | None:
         """Index among the leaf columns of a column that is not nested."""
@@ -138,6 +139,11 @@ class ParquetFooter:
 
     def column_range(self, name: str) -> tuple[Any, Any, int | None]:
         """(least, greatest, nulls) of a column over the whole file; None for what is not known."""
+        if name not in self._ranges:
+            self._ranges[name] = self._read_range(name)
+        return self._ranges[name]
+
+    def _read_range(self, name: str) -> tuple[Any, Any, int | None]:
         low = high = None
         nulls: int | None = 0
         known = True

@@ -28,6 +28,7 @@ class PlannerText:
 # and the planner's.
 _FLOAT_FACTOR = " * cast(1 as double) /"
 FLOAT_FACTOR_SHOWN = " * Int64(1)"
+_NAMES = frozenset(name.upper() for name in NAMES)
 
 
 def planner_text(text: str, dialect: Dialect = QCORE) -> PlannerText:
@@ -40,26 +41,28 @@ def planner_text(text: str, dialect: Dialect = QCORE) -> PlannerText:
         The text has ^, which is power to some engines and exclusive or to others; or SIMILAR TO a pattern that is no
         literal.
     """
-    read = SqlText(text)
+    read = SqlText.read(text)
+    if read.signs("^"):
+        raise PlanError("^ is power to PostgreSQL and DuckDB and exclusive or to Spark; write power() or xor()")
     called = False
     # Replacements of tokens, by number.
     new: dict[int, str] = {}
-    for i, token in enumerate(read.tokens):
-        if read.is_sign(i, "^"):
-            raise PlanError("^ is power to PostgreSQL and DuckDB and exclusive or to Spark; write power() or xor()")
-        if read.is_sign(i, "/") and dialect.division == "float" and i not in new:
-            if read.is_sign(i + 1, "/"):
-                new |= {i: "/", i + 1: ""}
-            else:
-                new[i] = _FLOAT_FACTOR
-        if token.kind != "word":
+    for i in read.signs("/") if dialect.division == "float" else ():
+        if i in new:
             continue
-        name = token.text.lower()
-        is_call = read.is_sign(i + 1, "(") and not read.is_sign(i - 1, ".")
-        called = called or (is_call and name in NAMES)
-        if is_call and name in OVERLOADED:
-            new[i] = f'"{planner_name(name, _n_arguments(read, i + 1))}"'
-        elif token.text == "SIMILAR" and read.is_word(i + 1, "TO"):
+        if read.is_sign(i + 1, "/"):
+            new |= {i: "/", i + 1: ""}
+        else:
+            new[i] = _FLOAT_FACTOR
+    for word in sorted(_NAMES & read.words):
+        name = word.lower()
+        for i in read.places(word):
+            is_call = read.is_sign(i + 1, "(") and not read.is_sign(i - 1, ".")
+            called = called or is_call
+            if is_call and name in OVERLOADED:
+                new[i] = f'"{planner_name(name, _n_arguments(read, i + 1))}"'
+    for i in read.places("SIMILAR"):
+        if read.is_word(i + 1, "TO") and i not in new:
             if i + 2 >= len(read.tokens) or read.tokens[i + 2].kind != "string" or read.is_word(i + 3, "ESCAPE"):
                 raise PlanError("SIMILAR TO takes a text literal as its pattern, and no ESCAPE; use regexp_like")
             pattern = read.tokens[i + 2].text.replace("'", f"'{SIMILAR_PREFIX}", 1)

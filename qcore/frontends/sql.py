@@ -7,8 +7,6 @@ by their schemas only: join order and build sides are decided by qcore.optimizer
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.correlated_names import confused_columns, repeated_condition
-from qcore.frontends.planner_errors import cleaned, no_statement, plan_error
+from qcore.frontends.planner_contexts import context_of, read_only
+from qcore.frontends.planner_errors import no_statement, plan_error
 from qcore.frontends.planner_rules import rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
-from qcore.frontends.planner_types import planner_schema
 from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
 from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
@@ -32,7 +30,6 @@ from qcore.frontends.sql_synonyms import with_known_words
 from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_using import without_using
 from qcore.frontends.sql_windows import framed_by_peers, mark_windows
-from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.frontends.substrait.join_relations import NULL_AWARE
 from qcore.frontends.substrait.plan import (
     PlanResult,
@@ -49,16 +46,6 @@ from qcore.language.schema import same_type, unnest_schema
 from qcore.language.set_operations import make_set_operation, typed
 from qcore_ext.ground.status import PlanError
 
-SETTINGS = {
-    # 0.06 is a decimal, as the standard says, not a float.
-    "datafusion.sql_parser.parse_float_as_decimal": "true",
-    # TIMESTAMPTZ is a timestamp with a time zone; without this it is one without.
-    "datafusion.execution.time_zone": "UTC",
-    # Levels of brackets, CASE and subqueries; a level takes 20 KB of stack at most.
-    "datafusion.sql_parser.recursion_limit": "200",
-}
-# A context of eight tables takes 4 ms to make.
-CONTEXTS_MAX = 16
 # What DataFusion says of a rule of its optimizer that fails.
 _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")
 # … for a reason that is the query's,
@@ -70,9 +57,6 @@ LEFT_ANTI, LEFT_MARK = 6, 11
 _OUTER = "outer_ref("
 # What it says of a window ordered by times, bytes, durations or intervals.
 _NO_RANGE = "Cannot run range queries on datatype"
-
-_contexts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-_contexts_lock = threading.Lock()
 
 
 def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCORE) -> PlanResult:
@@ -310,14 +294,14 @@ def _resolved(
     order = dialect.null_order
     context = context_of(tables, without=without, extended=extended, null_order=order)
     try:
-        return context, context.sql_with_options(text, _options())
+        return context, context.sql_with_options(text, read_only())
     except Exception as error:
         failure = plan_error(error, tables)
         if not _differs_in_case(failure, tables):
             raise failure from None
     as_written = context_of(tables, lower=False, without=without, extended=extended, null_order=order)
     try:
-        return as_written, as_written.sql_with_options(text, _options())
+        return as_written, as_written.sql_with_options(text, read_only())
     except Exception as error:
         raise plan_error(error, tables) from None
 
@@ -337,105 +321,6 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
     except Exception as error:
         raise plan_error(error, tables) from None
     return parse_plan(encoded, any_depth=True)
-
-
-def context_of(
-    tables: Mapping[str, pa.Schema],
-    lower: bool = True,
-    without: tuple[str, ...] = (),
-    extended: bool = False,
-    null_order: str = QCORE.null_order,
-) -> Any:
-    """A DataFusion context that knows empty tables of these schemas; kept for the next query over them.
-
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Schema
-        Names and schemas.
-    lower : bool
-        Whether names without quotes are made lower case.
-    without : tuple of str
-        Rules that its optimizer leaves out.
-    extended : bool
-        Whether it is to know the functions of other engines.
-    null_order : str
-        Dialect.null_order.
-    """
-    if extended:
-        # The rule would compute an argument's conversion, which is to be taken out again, apart from the call.
-        without = (*without, "common_sub_expression_eliminate")
-    # Names are unique, so sorting never compares schemas.
-    key = (lower, without, extended, null_order, *sorted(tables.items(), key=lambda item: item[0]))
-    with _contexts_lock:
-        context = _contexts.get(key)
-        if context is not None:
-            _contexts.move_to_end(key)
-            return context
-    context = _new_context(tables, lower, extended, null_order)
-    for rule in without:
-        context.remove_optimizer_rule(rule)
-    with _contexts_lock:
-        _contexts[key] = context
-        while len(_contexts) > CONTEXTS_MAX:
-            _contexts.popitem(last=False)
-    return context
-
-
-def import_datafusion() -> Any:
-    """The datafusion module. PlanError says how to get it."""
-    try:
-        import datafusion
-    except ImportError:
-        raise PlanError("SQL text needs the datafusion package: pip install 'qcore[sql]'") from None
-    return datafusion
-
-
-def _new_context(tables: Mapping[str, pa.Schema], lower: bool, extended: bool, null_order: str) -> Any:
-    datafusion = import_datafusion()
-    config = datafusion.SessionConfig()
-    for name, value in {**SETTINGS, "datafusion.sql_parser.default_null_ordering": null_order}.items():
-        config = config.set(name, value)
-    config = config.set("datafusion.sql_parser.enable_ident_normalization", str(lower).lower())
-    context = datafusion.SessionContext(config)
-    if extended:
-        _register_functions(context)
-    for name, schema in tables.items():
-        repeated = sorted({column for column in schema.names if schema.names.count(column) > 1})
-        if repeated:
-            raise PlanError(f"table {name!r} has more than one column {repeated[0]!r}; SQL cannot tell them apart")
-        schema = planner_schema(schema)
-        empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
-        try:
-            context.register_record_batches(_quoted(name), [[empty]])
-        except Exception as error:
-            raise PlanError(f"table {name!r} cannot be used in SQL: {cleaned(str(error))}") from None
-    return context
-
-
-def _register_functions(context: Any) -> None:
-    """Functions of other engines: the planner checks their calls and leaves them to the engine.
-
-    It tries to compute calls of constants, and keeps them when that fails, as it does here.
-    """
-    datafusion = import_datafusion()
-
-    def refuse(*arguments: Any) -> Any:
-        raise PlanError("not for the planner")
-
-    for (name, n_arguments), known in DIALECT_FUNCTIONS.items():
-        planned = planner_name(name, n_arguments)
-        context.register_udf(datafusion.udf(refuse, list(known.arguments), known.result, "immutable", planned))
-
-
-def _quoted(name: str) -> str:
-    """The name as registered: kept as it is, upper case and dots too."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _options() -> Any:
-    # Only reading: a CREATE or COPY would be carried out while planning.
-    options = import_datafusion().SQLOptions()
-    return options.with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
 
 # --- what DataFusion would get wrong ---

@@ -50,7 +50,7 @@ def with_short_chains(text: str) -> str:
     """
     if sum(1 for _ in _LINK.finditer(text)) <= GROUP:
         return text
-    sql = SqlText(text)
+    sql = SqlText.read(text)
     brackets = _Brackets(sql)
     spans = [(0, len(sql.tokens)), *((i + 1, close) for i, close in sql.partner.items() if close > i)]
     for start, end in spans:

@@ -9,6 +9,7 @@ from qcore.frontends.sql_text import SET_OPERATORS, TAIL, Region, SqlText
 # What ends a select list, or a list of tables.
 CLAUSES = frozenset({"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY"})
 JOINS = frozenset({"JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "NATURAL", "ON", "USING", "LATERAL", "OUTER"})
+_BEFORE_QUERY = SET_OPERATORS | {"ALL", "DISTINCT"}
 # Words that may stand last in an expression, or before its last word: what follows them names no column.
 _NO_ALIAS = frozenset({"END", "NULL", "TRUE", "FALSE", "UNKNOWN"})
 _BEFORE_OPERAND = frozenset(
@@ -39,9 +40,12 @@ def _operands(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
 
 def with_select_lists(text: str) -> str:
     """The text with SELECT * before every FROM that stands without SELECT."""
-    sql = SqlText(text)
+    sql = SqlText.read(text)
+    begins = {region.main for region in sql.regions}
+    if not any(i in begins or sql.is_word(i - 1, *_BEFORE_QUERY) for i in sql.places("FROM")):
+        return text
     places = []
-    for region in sql.regions():
+    for region in sql.regions:
         for start, end in _operands(sql, region):
             # TRIM(FROM x) is no query.
             alone = sql.is_word(start, "FROM") and not sql.is_word(start - 2, "TRIM")

@@ -31,7 +31,7 @@ class Copy:
 
 def read_copy(text: str) -> Copy | None:
     """The parts of a COPY statement; None when the text is none. PlanError for one that cannot be read."""
-    sql = SqlText(text)
+    sql = SqlText.read(text)
     if not sql.is_word(0, "COPY"):
         return None
     n = len(sql.tokens) - sql.is_sign(len(sql.tokens) - 1, ";")

@@ -50,19 +50,20 @@ def with_known_functions(text: str) -> str:
     PlanError
         A call has the wrong number of arguments, or one without a name where each needs one.
     """
-    while (changed := _changed(SqlText(text))) is not None:
+    while (changed := _changed(SqlText.read(text))) is not None:
         text = changed
     return text
 
 
 def _changed(sql: SqlText) -> str | None:
-    for i, token in enumerate(sql.tokens):
-        if token.kind != "word" or not sql.is_sign(i + 1, "(") or sql.is_sign(i - 1, "."):
+    for opens in sql.signs("("):
+        i = opens - 1
+        if i < 0 or sql.tokens[i].kind != "word" or sql.is_sign(i - 1, "."):
             continue
         close = sql.partner[i + 1]
         if close >= len(sql.tokens):
             continue
-        name = token.text
+        name = sql.tokens[i].text
         if name in _RENAMED and not sql.is_word(i - 1, "AS", "WITH"):
             return sql.replaced(i, i + 1, _RENAMED[name])
         if name == "STRUCT_PACK":

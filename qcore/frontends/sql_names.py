@@ -21,12 +21,12 @@ def with_names(text: str) -> tuple[str, list[str]]:
     """The text with names for columns that have none or the same as one before them, and what these names stand for;
     the n-th is called `$name<n>`. Within a query only what would stand there twice is given one.
     """
-    sql = SqlText(text)
+    sql = SqlText.read(text)
     end = len(sql.tokens) - sql.is_sign(len(sql.tokens) - 1, ";")
     #: Text put in at places of the text, and the places' ends.
     new: list[tuple[int, int, str]] = []
     given: list[str] = []
-    for n, region in enumerate(sql.regions()):
+    for n, region in enumerate(sql.regions):
         for start, stop in selects(sql, region):
             listed = _select_list(sql, start, min(stop, end))
             new += _named_items(sql, listed, given, outermost=n == 0)

@@ -29,13 +29,33 @@ def with_known_operators(text: str) -> str:
         ORDER BY ALL over a select list with *.
     """
     text = _with_distinct_in_brackets(text)
-    while (changed := _changed(SqlText(text))) is not None:
+    while (changed := _changed(SqlText.read(text))) is not None:
         text = changed
     return text
 
 
 def _changed(sql: SqlText) -> str | None:
-    for i in range(len(sql.tokens)):
+    changed = _with_known_values(sql) if sql.places("TRIM") or sql.signs("[") or sql.signs(".") else None
+    if changed is not None:
+        return changed
+    is_ordered_by_all = any(sql.is_word(i - 1, "BY") for i in sql.places("ALL"))
+    if not is_ordered_by_all and sql.words.isdisjoint(_SERIES):
+        return None
+    for region in sql.regions:
+        cores = list(selects(sql, region))
+        for start, end in cores:
+            changed = _series_as_table(sql, start, end)
+            if changed is not None:
+                return changed
+        changed = _ordered_by_all(sql, region, cores)
+        if changed is not None:
+            return changed
+    return None
+
+
+def _with_known_values(sql: SqlText) -> str | None:
+    places = [*sql.places("TRIM"), *sql.places("IN"), *sql.signs("["), *sql.signs(".")]
+    for i in sorted(places):
         if sql.is_word(i, "TRIM") and sql.is_sign(i + 1, "("):
             side = sql.is_word(i + 2, *_SIDES)
             if sql.is_word(i + 2 + side, "FROM"):
@@ -56,15 +76,6 @@ def _changed(sql: SqlText) -> str | None:
             negated = sql.is_word(i - 1, "NOT")
             anyhow = "<> ALL" if negated else "= ANY"
             return sql.replaced(i - negated, end, f"{anyhow}({sql.slice(i + 1, end)})")
-    for region in sql.regions():
-        cores = list(selects(sql, region))
-        for start, end in cores:
-            changed = _series_as_table(sql, start, end)
-            if changed is not None:
-                return changed
-        changed = _ordered_by_all(sql, region, cores)
-        if changed is not None:
-            return changed
     return None
 
 
@@ -83,8 +94,8 @@ def _with_both_bounds(sql: SqlText, opens: int, closes: int) -> str | None:
 def _with_distinct_in_brackets(text: str) -> str:
     done: set[int] = set()
     while True:
-        sql = SqlText(text)
-        found = [i for i in range(len(sql.tokens)) if _compares(sql, i)]
+        sql = SqlText.read(text)
+        found = [i for i in sql.places("IS") if _compares(sql, i)]
         # Innermost last: the brackets put in move those behind them.
         following = next((i for n, i in enumerate(found) if n not in done), None)
         if following is None:

@@ -39,12 +39,12 @@ def cut_part(text: str, number: int) -> tuple[str, Recursion | SetOperation | Un
     """The text with its first such construct replaced by a table, named after `number`, and the construct; None when
     there is none left. PlanError for a recursion that is no UNION.
     """
-    sql = SqlText(text)
-    for region in sql.regions():
+    sql = SqlText.read(text)
+    for region in sql.regions if sql.places("RECURSIVE") else ():
         for table in region.common if region.is_recursive else ():
             if _names_itself(sql, table):
                 return _recursion(sql, table, number)
-    for region in sql.regions():
+    for region in sql.regions if sql.words & {"EXCEPT", "INTERSECT"} and sql.places("ALL") else ():
         for i in sql.level(region.main, region.end):
             if sql.is_word(i, "EXCEPT", "INTERSECT") and sql.is_word(i + 1, "ALL"):
                 return _set_operation(sql, region, i, number)
@@ -61,7 +61,7 @@ def _with(definitions: list[str], query: str) -> str:
 
 
 def _recursion(sql: SqlText, table: CommonTable, number: int) -> tuple[str, Recursion]:
-    body = next(region for region in sql.regions() if region.start == table.body)
+    body = next(region for region in sql.regions if region.start == table.body)
     unions = [i for i in sql.level(body.main, body.end) if sql.is_word(i, "UNION")]
     if not unions:
         raise PlanError(f"the recursive table {table.name!r} is no UNION of its first rows and what follows from them")

@@ -57,7 +57,7 @@ Statement = Explain | Describe | ShowTables | CreateTable | DropTable
 
 def read_statement(text: str) -> Statement | None:
     """The statement of a text; None for a query. PlanError for a statement of these that cannot be read."""
-    sql = SqlText(text)
+    sql = SqlText.read(text)
     end = len(sql.tokens) - sql.is_sign(len(sql.tokens) - 1, ";")
     if sql.is_word(0, "EXPLAIN"):
         analyze = sql.is_word(1, "ANALYZE")

@@ -24,7 +24,7 @@ _UNKNOWN = "CAST(NULL AS BOOLEAN)"
 def without_in_subqueries(text: str) -> str:
     """The text with every IN (subquery) in terms of EXISTS. PlanError where it does not see what stands before IN."""
     number = 0
-    while (changed := _without_first(SqlText(text), number)) is not None:
+    while (changed := _without_first(SqlText.read(text), number)) is not None:
         text = changed
         number += 1
     return text
@@ -41,7 +41,7 @@ def with_rows_as_exists(text: str) -> str:
         A row of one value, or of none.
     """
     number = 0
-    while (changed := _without_rows(SqlText(text), number)) is not None:
+    while (changed := _without_rows(SqlText.read(text), number)) is not None:
         text = changed
         number += 1
     return text
@@ -51,13 +51,15 @@ def with_counts_for_exists(text: str) -> str:
     """The text with every EXISTS (subquery) in a select list as a comparison of the number of rows: DataFusion
     decorrelates EXISTS among conditions only. What the subquery groups or limits is left as it is.
     """
-    while (changed := _counted(SqlText(text))) is not None:
+    while (changed := _counted(SqlText.read(text))) is not None:
         text = changed
     return text
 
 
 def _counted(sql: SqlText) -> str | None:
-    for region in sql.regions():
+    if not sql.places("EXISTS"):
+        return None
+    for region in sql.regions:
         for start, end in selects(sql, region):
             stop = next((i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES)), end)
             for i in range(start, stop):
@@ -77,8 +79,8 @@ def _counted(sql: SqlText) -> str | None:
 
 
 def _without_rows(sql: SqlText, number: int) -> str | None:
-    for i in range(len(sql.tokens)):
-        is_in = sql.is_word(i, "IN") and sql.is_sign(i + 1, "(") and sql.is_word(i + 2, "SELECT", "WITH", "VALUES")
+    for i in sql.places("IN"):
+        is_in = sql.is_sign(i + 1, "(") and sql.is_word(i + 2, "SELECT", "WITH", "VALUES")
         negated = sql.is_word(i - 1, "NOT")
         end = i - 1 if negated else i
         if not is_in or not sql.is_sign(end - 1, ")") or end - 1 not in sql.partner:
@@ -123,8 +125,8 @@ def _is_condition(sql: SqlText, start: int, end: int) -> bool:
 
 
 def _without_first(sql: SqlText, number: int) -> str | None:
-    for i in range(len(sql.tokens)):
-        if sql.is_word(i, "IN") and sql.is_sign(i + 1, "(") and sql.is_word(i + 2, "SELECT", "WITH", "VALUES"):
+    for i in sql.places("IN"):
+        if sql.is_sign(i + 1, "(") and sql.is_word(i + 2, "SELECT", "WITH", "VALUES"):
             negated = sql.is_word(i - 1, "NOT")
             end = i - 1 if negated else i
             start = _operand(sql, end)

@@ -42,17 +42,20 @@ def with_known_words(text: str) -> str:
     PlanError
         A construct that the parser would take for another, or of which only a part is known.
     """
-    sql = SqlText(text)
+    sql = SqlText.read(text)
     #: What stands for tokens start to end.
     new: list[tuple[int, int, str]] = []
-    for i, token in enumerate(sql.tokens):
+    words = sql.words & (_WORDS.keys() | _TYPES.keys())
+    places = [*sql.numbers, *(i for word in words for i in sql.places(word)), *(i for s in "~!*" for i in sql.signs(s))]
+    for i in sorted(places):
+        token = sql.tokens[i]
         if token.kind == "number":
             new += _number(sql, i)
-        elif token.kind == "word" and token.text in _WORDS:
+        elif token.text in _WORDS:
             new += _WORDS[token.text](sql, i)
-        elif token.kind == "word" and token.text in _TYPES and _is_type(sql, i):
-            new.append((i, i + 1, _TYPES[token.text]))
-        elif token.kind == "sign" and token.text in "~!*":
+        elif token.text in _TYPES:
+            new += [(i, i + 1, _TYPES[token.text])] if _is_type(sql, i) else []
+        else:
             new += _sign(sql, i)
     parts, at = [], 0
     for start, end, replacement in sorted(new, key=lambda part: part[:2]):
@@ -60,7 +63,7 @@ def with_known_words(text: str) -> str:
             parts += [text[at : sql.tokens[start].start], replacement]
             at = sql.tokens[end - 1].end if end > start else sql.tokens[start].start
     text = "".join([*parts, text[at:]])
-    while (compared := _with_rows_compared(SqlText(text))) is not None:
+    while (compared := _with_rows_compared(SqlText.read(text))) is not None:
         text = compared
     return text
 
@@ -166,8 +169,8 @@ def _group(sql: SqlText, i: int) -> _Replacements:
 
 def _with_rows_compared(sql: SqlText) -> str | None:
     """The text with its first (a, b) IN ((1, 2), …) as a comparison of each column."""
-    for i in range(1, len(sql.tokens) - 2):
-        if sql.is_word(i, "IN") and sql.is_sign(i + 1, "(") and sql.is_sign(i + 2, "("):
+    for i in sql.places("IN"):
+        if i > 0 and sql.is_sign(i + 1, "(") and sql.is_sign(i + 2, "("):
             compared = _compared(sql, i)
             if compared is not None:
                 return compared

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|--[^\n]*|/\*.*?\*/)
@@ -25,8 +26,7 @@ TAIL = frozenset({"ORDER", "LIMIT", "OFFSET", "FETCH", "FOR"})
 SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT"})
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A piece of the text: a word in upper case, a name as written, or anything else as it stands."""
 
     kind: str
@@ -59,34 +59,62 @@ class Region:
     main: int
 
 
-@functools.lru_cache(maxsize=16)
-def _tokens(text: str) -> tuple[Token, ...]:
-    """A query's text is looked through several times before it is planned."""
-    return tuple(
-        Token(kind, match.group().upper() if kind == "word" else match.group(), match.start(), match.end())
-        for match in _TOKEN.finditer(text)
-        if (kind := match.lastgroup or "") != "skip"
-    )
-
-
 class SqlText:
-    """The tokens of a text. Unbalanced brackets leave the rest of the text in the last open one."""
+    """The tokens of a text, which nobody changes. Unbalanced brackets leave the rest of the text in the last open one.
+
+    A query's text is looked through for many constructs, and has few of them: `words` and `places` say at once which
+    are not there.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = _tokens(text)
+        self.tokens: list[Token] = []
         #: The closing bracket of each opening one, and the other way round.
         self.partner: dict[int, int] = {}
+        #: The tokens that are numbers, in order.
+        self.numbers: list[int] = []
+        self._words: dict[str, list[int]] = {}
+        self._signs: dict[str, list[int]] = {}
         opened: list[int] = []
-        for i, token in enumerate(self.tokens):
-            if token.kind != "sign":
+        for match in _TOKEN.finditer(text):
+            kind = match.lastgroup or ""
+            if kind == "skip":
                 continue
-            if token.text in _OPEN:
-                opened.append(i)
-            elif token.text in _CLOSE and opened:
-                self.partner[i] = opened.pop()
-                self.partner[self.partner[i]] = i
+            i, part = len(self.tokens), match.group()
+            if kind == "word":
+                part = part.upper()
+                self._words.setdefault(part, []).append(i)
+            elif kind == "number":
+                self.numbers.append(i)
+            elif kind == "sign":
+                self._signs.setdefault(part, []).append(i)
+                if part in _OPEN:
+                    opened.append(i)
+                elif part in _CLOSE and opened:
+                    opens = opened.pop()
+                    self.partner[i] = opens
+                    self.partner[opens] = i
+            self.tokens.append(Token(kind, part, *match.span()))
         self.partner.update((i, len(self.tokens)) for i in opened)
+
+    @staticmethod
+    @functools.lru_cache(maxsize=16)
+    def read(text: str) -> SqlText:
+        """The tokens of a text that was perhaps just looked through for something else."""
+        return SqlText(text)
+
+    @property
+    def words(self) -> Set[str]:
+        """The words of the text, in upper case."""
+        return self._words.keys()
+
+    def places(self, word: str) -> Sequence[int]:
+        """The tokens that are this word, in order."""
+        return self._words.get(word, ())
+
+    def signs(self, sign: str) -> Sequence[int]:
+        """The tokens that are this sign, in order."""
+        return self._signs.get(sign, ())
 
     def slice(self, start: int, end: int) -> str:
         """The text of tokens start to end."""
@@ -98,18 +126,25 @@ class SqlText:
 
     def is_word(self, i: int, *words: str) -> bool:
         """Whether token i is one of these words."""
-        return 0 <= i < len(self.tokens) and self.tokens[i].kind == "word" and self.tokens[i].text in words
+        if not 0 <= i < len(self.tokens):
+            return False
+        token = self.tokens[i]
+        return token.text in words and token.kind == "word"
 
     def is_sign(self, i: int, sign: str) -> bool:
         """Whether token i is this sign."""
-        return 0 <= i < len(self.tokens) and self.tokens[i].kind == "sign" and self.tokens[i].text == sign
+        if not 0 <= i < len(self.tokens):
+            return False
+        token = self.tokens[i]
+        return token.text == sign and token.kind == "sign"
 
     def level(self, start: int, end: int) -> Iterator[int]:
         """Tokens of start to end outside of brackets opened there; the brackets themselves are left out."""
-        i = start
+        i, partner = start, self.partner
         while i < end:
-            if i in self.partner and self.partner[i] > i:
-                i = self.partner[i] + 1
+            other = partner.get(i, -1)
+            if other > i:
+                i = other + 1
                 continue
             yield i
             i += 1
@@ -128,16 +163,15 @@ class SqlText:
                 return i
         return None
 
-    def regions(self) -> list[Region]:
+    @functools.cached_property
+    def regions(self) -> tuple[Region, ...]:
         """All queries in brackets, and the whole text, outermost first."""
-        spans = [(0, len(self.tokens))]
-        spans += [(i + 1, close) for i, close in self.partner.items() if close > i and self.is_sign(i, "(")]
-        spans.sort(key=lambda span: span[0])
-        return [self._region(start, end) for start, end in spans if self._begins_query(start)]
+        spans = [(0, len(self.tokens)), *((i + 1, self.partner[i]) for i in self.signs("("))]
+        return tuple(self._region(start, end) for start, end in spans if self._begins_query(start))
 
     def enclosing(self, position: int) -> list[Region]:
         """The queries that token `position` is part of, outermost first."""
-        return [region for region in self.regions() if region.start <= position < region.end]
+        return [region for region in self.regions if region.start <= position < region.end]
 
     def visible(self, position: int) -> list[str]:
         """Definitions of the common tables that a query at token `position` may name, in order."""

@@ -28,9 +28,10 @@ def cut_unnest(sql: SqlText, number: int) -> tuple[str, Unnesting] | None:
     """The text with an innermost UNNEST replaced, and what it was; None when there is none. PlanError for one whose
     place is not known.
     """
-    for region in reversed(sql.regions()):
+    found = [i for i in sql.places("UNNEST") if sql.is_sign(i + 1, "(")]
+    for region in reversed(sql.regions) if found else ():
         for start, end in selects(sql, region):
-            calls = [i for i in range(start, end) if _is_call(sql, i) and sql.enclosing(i)[-1].start == region.start]
+            calls = [i for i in found if start <= i < end and sql.enclosing(i)[-1].start == region.start]
             if not calls:
                 continue
             clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES)]
@@ -45,10 +46,6 @@ def cut_unnest(sql: SqlText, number: int) -> tuple[str, Unnesting] | None:
                 return _among_tables(sql, calls, (start, tail), (begin_from, end_from), number)
             raise PlanError("UNNEST stands in the select list or after FROM; elsewhere it is not supported")
     return None
-
-
-def _is_call(sql: SqlText, i: int) -> bool:
-    return sql.is_word(i, "UNNEST") and sql.is_sign(i + 1, "(")
 
 
 def _argument(sql: SqlText, call: int) -> str:

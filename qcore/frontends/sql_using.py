@@ -44,13 +44,13 @@ def without_using(text: str, columns_of: ColumnsOf) -> str:
     """
     if not re.search(r"\b(?:using|natural)\b", text, re.IGNORECASE):
         return text
-    while (changed := _without_first(SqlText(text), columns_of)) is not None:
+    while (changed := _without_first(SqlText.read(text), columns_of)) is not None:
         text = changed
     return text
 
 
 def _without_first(sql: SqlText, columns_of: ColumnsOf) -> str | None:
-    for region in reversed(sql.regions()):
+    for region in reversed(sql.regions):
         cores = list(selects(sql, region))
         for start, end in cores:
             clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not _compares(sql, i)]

@@ -43,7 +43,7 @@ def mark_windows(text: str) -> str:
         return text
     text = _inlined(text)
     done = 0
-    while (found := _marked(SqlText(text), done)) is not None:
+    while (found := _marked(SqlText.read(text), done)) is not None:
         text, done = found
     return text
 
@@ -53,9 +53,9 @@ def framed_by_peers(text: str) -> str:
     types that the planner knows no RANGE of.
     """
     text = _inlined(text)
-    sql = SqlText(text)
-    for over in range(len(sql.tokens) - 1, -1, -1):
-        if not sql.is_word(over, "OVER") or not sql.is_sign(over + 1, "("):
+    sql = SqlText.read(text)
+    for over in reversed(sql.places("OVER")):
+        if not sql.is_sign(over + 1, "("):
             continue
         end = sql.partner[over + 1]
         inside = list(sql.level(over + 2, end))
@@ -69,9 +69,9 @@ def framed_by_peers(text: str) -> str:
 def _inlined(text: str) -> str:
     """The text with named windows written out, where they must differ between functions."""
     while True:
-        sql = SqlText(text)
-        for i in range(len(sql.tokens)):
-            if sql.is_word(i, "OVER") and not sql.is_sign(i + 1, "(") and i + 1 < len(sql.tokens):
+        sql = SqlText.read(text)
+        for i in sql.places("OVER"):
+            if not sql.is_sign(i + 1, "(") and i + 1 < len(sql.tokens):
                 definition = _definition(sql, i)
                 if definition is not None:
                     text = sql.replaced(i + 1, i + 2, definition)
@@ -99,8 +99,8 @@ def _in_window_list(sql: SqlText, start: int, position: int) -> bool:
 
 def _marked(sql: SqlText, done: int) -> tuple[str, int] | None:
     """The text with the next window function behind position `done` of the text marked, and where to go on."""
-    for over in range(len(sql.tokens)):
-        if sql.tokens[over].start < done or not sql.is_word(over, "OVER") or not sql.is_sign(over + 1, "("):
+    for over in sql.places("OVER"):
+        if sql.tokens[over].start < done or not sql.is_sign(over + 1, "("):
             continue
         replaced = _rewritten(sql, over)
         if replaced is not None:
