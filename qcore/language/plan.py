@@ -7,8 +7,8 @@ for every node before anything runs (SPEC D4).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -27,17 +27,27 @@ class PlanNode:
         """Inputs, left (probe) first."""
         return ()
 
+    def with_fields(self, **changes: Any) -> Self:
+        """The same node with other values of some fields; what dataclasses.replace gives, in a tenth of the time."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        assert changes.keys() <= made.__dict__.keys(), f"{type(self).__name__} has no field of {list(changes)}"
+        made.__dict__.update(changes)
+        return made
+
     def with_children(self, *children: PlanNode) -> PlanNode:
         """The same node over other inputs of the same schemas."""
         names = [name for name in ("child", "left", "right") if hasattr(self, name)]
         changes: dict[str, Any] = {"inputs": children} if hasattr(self, "inputs") else {}
-        return replace(self, **changes or dict(zip(names, children, strict=True)))
+        return self.with_fields(**changes or dict(zip(names, children, strict=True)))
 
     def walk(self) -> Iterator[PlanNode]:
         """This node and all below it, parents first."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        waiting: list[PlanNode] = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -37,23 +37,23 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
     needs `ids`.
     """
     old = node.children
-    if all(a is b for a, b in zip(old, children, strict=True)):
+    if all(map(operator.is_, old, children)):
         return node
     if isinstance(node, (UnionAll, RecursiveUnion, UserOperator, TableWrite, Sink)):
         ordered = [picked(new, was.schema.names, ids) for was, new in zip(old, children, strict=True)]
         return node.with_children(*ordered)
     if isinstance(node, (HashJoin, NestedLoopJoin)):
         left, right = children
-        return replace(node, left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
+        return node.with_fields(left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
     if isinstance(node, (Project, Aggregate, Shared)):
         return node.with_children(*children)
     if isinstance(node, Window):
         return window_over(node, children[0])
     if isinstance(node, Unnest):
         schema = unnest_schema(children[0].schema, node.lists, node.ordinality)
-        return replace(node, child=children[0], schema=schema)
+        return node.with_fields(child=children[0], schema=schema)
     if isinstance(node, Unary):
-        return replace(node, child=children[0], schema=children[0].schema)
+        return node.with_fields(child=children[0], schema=children[0].schema)
     assert not isinstance(node, Binary)
     return node.with_children(*children)
 
@@ -61,7 +61,7 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
 def window_over(node: Window, child: PlanNode) -> Window:
     """The same calls over another input."""
     added = [node.schema.field(call.name) for call in node.calls]
-    return replace(node, child=child, schema=pa.schema([*child.schema, *added]))
+    return node.with_fields(child=child, schema=pa.schema([*child.schema, *added]))
 
 
 def schema_of_join(node: HashJoin | NestedLoopJoin, left: pa.Schema, right: pa.Schema) -> pa.Schema:
@@ -77,7 +77,7 @@ def picked(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> PlanNod
     if isinstance(node, Project):
         by_name = dict(zip(node.schema.names, node.expressions, strict=True))
         schema = pa.schema([node.schema.field(name) for name in names])
-        return replace(node, schema=schema, expressions=tuple(by_name[name] for name in names))
+        return node.with_fields(schema=schema, expressions=tuple(by_name[name] for name in names))
     assert ids is not None, "columns can be put in order only where new nodes can be made"
     expressions = [col(name) for name in names]
     return Project(ids.new(), project_schema(names, expressions, node.schema), node, tuple(expressions))
@@ -85,8 +85,11 @@ def picked(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> PlanNod
 
 def transformed(node: PlanNode, rule: Callable[[PlanNode], PlanNode], ids: NodeIds | None = None) -> PlanNode:
     """Apply a rule to every node, inputs first."""
-    children = [transformed(child, rule, ids) for child in node.children]
-    return rule(rebuilt(node, children, ids) if children else node)
+    old = node.children
+    if not old:
+        return rule(node)
+    children = [transformed(child, rule, ids) for child in old]
+    return rule(node if all(map(operator.is_, old, children)) else rebuilt(node, children, ids))
 
 
 def is_pick(node: PlanNode) -> bool:
@@ -110,6 +113,6 @@ def renumbered(plan: PlanNode) -> PlanNode:
         if new_id == node.id and all(a is b for a, b in zip(children, node.children, strict=True)):
             return node
         node = node.with_children(*children) if children else node
-        return replace(node, id=new_id)
+        return node.with_fields(id=new_id)
 
     return number(plan)

@@ -57,10 +57,48 @@ KEPT_ROWS_MAX = 0.1
 
 def share_subplans(plan: PlanNode, estimator: Estimator) -> PlanNode:
     """The plan with subplans of the same rows computed once."""
-    rule = _Sharing({node.id for node in plan.walk()}, _selective_inputs(plan, estimator))
+    tables = TablesBelow(plan)
+    if not tables.repeat:
+        return plan
+    rule = _Sharing({node.id for node in plan.walk()}, tables, _selective_inputs(plan, tables, estimator))
     rule.find(plan, frozenset())
     rule.choose()
     return rule.shared(plan) if rule.widest else plan
+
+
+class TablesBelow:
+    """Which tables each node of a plan reads: nodes that give the same rows read the same, which is seen sooner."""
+
+    def __init__(self, plan: PlanNode) -> None:
+        self._tables: dict[PlanNode, tuple[str, ...]] = {}
+        # How often tables are read together, nodes above one another counted once.
+        self._counts: dict[tuple[str, ...], int] = {}
+        self._count(self._read(plan))
+
+    @property
+    def repeat(self) -> bool:
+        """Whether any tables are read together at several places."""
+        return any(count > 1 for count in self._counts.values())
+
+    def are_read_again(self, node: PlanNode) -> bool:
+        """Whether a node neither above nor below this one reads the same tables."""
+        return self._counts[self._tables[node]] > 1
+
+    def _read(self, node: PlanNode) -> tuple[str, ...]:
+        inputs = [self._read(child) for child in node.children]
+        if len(inputs) == 1:
+            found = inputs[0]
+        else:
+            own = (node.table,) if isinstance(node, Scan) else ()
+            found = tuple(sorted([*own, *(table for tables in inputs for table in tables)]))
+            for tables in inputs:
+                if tables != found:
+                    self._count(tables)
+        self._tables[node] = found
+        return found
+
+    def _count(self, tables: tuple[str, ...]) -> None:
+        self._counts[tables] = self._counts.get(tables, 0) + 1
 
 
 @dataclass(frozen=True)
@@ -152,7 +190,8 @@ class _Made:
 
 
 class _Sharing:
-    def __init__(self, ids: set[str], inputs: set[PlanNode]) -> None:
+    def __init__(self, ids: set[str], tables: TablesBelow, inputs: set[PlanNode]) -> None:
+        self._tables = tables
         self._inputs = inputs
         # Nodes that give the same rows, none of them inside another's repetition.
         self._places: dict[int, list[PlanNode]] = {}
@@ -219,13 +258,13 @@ class _Sharing:
         """The node with what repeats below it shared, except for inputs that are of the same `rows` as it."""
         children = []
         for child in node.children:
-            meaning = self._meanings.meaning(child)
-            same = rows is not None and meaning is not None and meaning.rows == rows
+            meaning = None if rows is None else self._meanings.meaning(child)
+            same = meaning is not None and meaning.rows == rows
             children.append(self._with_shared_inputs(child, rows) if same else self.shared(child))
         return rebuilt(node, children) if children else node
 
     def _is_candidate(self, node: PlanNode) -> bool:
-        return node in self._inputs or _is_result(node)
+        return node in self._inputs or (_is_result(node) and self._tables.are_read_again(node))
 
     def _new_id(self) -> str:
         number = 1
@@ -235,11 +274,11 @@ class _Sharing:
         return f"shared{number}"
 
 
-def _selective_inputs(plan: PlanNode, estimator: Estimator) -> set[PlanNode]:
-    """Joins that aggregates read whole, and that give few rows of many."""
+def _selective_inputs(plan: PlanNode, tables: TablesBelow, estimator: Estimator) -> set[PlanNode]:
+    """Joins that aggregates read whole, and that give few rows of many, if others read the same tables."""
     found: set[PlanNode] = set()
     for node in plan.walk():
-        if not isinstance(node, Aggregate):
+        if not isinstance(node, Aggregate) or not tables.are_read_again(node):
             continue
         below = node.child
         while isinstance(below, Project):

@@ -15,7 +15,7 @@ from qcore.language.joins import conjunction
 from qcore.language.naming import NodeIds
 from qcore.language.plan import Aggregate, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, RecursiveUnion
 from qcore.optimizer.nodes import rebuilt, renames
-from qcore.optimizer.shared_plans import Meanings
+from qcore.optimizer.shared_plans import Meanings, TablesBelow
 
 # Copies of a subplan at most: each adds a condition to be tested for every row.
 COPIES_MAX = 8
@@ -27,9 +27,12 @@ Instead = Callable[[Predicates, dict[str, str]], Predicates]
 
 def join_similar_plans(plan: PlanNode, ids: NodeIds) -> PlanNode:
     """The plan with aggregates made equal that differ in conditions on their keys."""
+    tables = TablesBelow(plan)
+    if not tables.repeat:
+        return plan
     meanings = Meanings()
     groups: dict[int, list[_Copy]] = {}
-    for copy in _copies(plan):
+    for copy in _copies(plan, tables):
         meaning = meanings.meaning(copy.core)
         if meaning is not None:
             copy.numbers = {name: meaning.columns[name] for name, _ in copy.node.keys}
@@ -60,13 +63,14 @@ class _Copy:
         return []
 
 
-def _copies(node: PlanNode) -> list[_Copy]:
-    """Aggregates with conditions on their keys; those below one that has some are left alone."""
+def _copies(node: PlanNode, tables: TablesBelow) -> list[_Copy]:
+    """Aggregates with keys whose tables are read again."""
     if isinstance(node, RecursiveUnion):
         return []
-    if isinstance(node, Aggregate) and node.grouping_sets is None and node.keys:
-        return [_Copy(node), *(copy for child in node.children for copy in _copies(child))]
-    return [copy for child in node.children for copy in _copies(child)]
+    below = [copy for child in node.children for copy in _copies(child, tables)]
+    if isinstance(node, Aggregate) and node.grouping_sets is None and node.keys and tables.are_read_again(node):
+        return [_Copy(node), *below]
+    return below
 
 
 def _with_conditions(node: PlanNode, keys: dict[str, str], instead: Instead) -> PlanNode:
