@@ -28,6 +28,37 @@ from qcore_ext.ground.memory import Account
 from qcore_ext.structures.batch_queue import QueueReader
 
 
+class _Embedded:
+    """What the operators of one polled query share: its sources, what was opened, what failed.
+
+    The query has its operators and they have this: nobody refers back, so nothing waits for the garbage collector.
+    """
+
+    def __init__(self, plan: p.PlanNode, settings: Settings) -> None:
+        self.settings = settings
+        self.scans = Scans(plan, settings)
+        self.queues: dict[str, Any] = {}
+        self.reported: list[Exception] = []
+        self.opened: list[PolledPartition] = []
+
+    def queue(self, node_id: str) -> Any:
+        if node_id not in self.queues:
+            known = ", ".join(map(repr, self.queues)) or "none"
+            raise PlanError(f"no source node {node_id!r} takes splits; nodes that do: {known}")
+        return self.queues[node_id]
+
+    def feed(self, node_id: str) -> None:
+        scan = self.scans.nodes.get(node_id)
+        if scan is not None and scan.source is not None:
+            for split in self.scans.splits(scan):
+                self.queue(node_id).add(split)
+            self.queue(node_id).no_more()
+
+    def raise_reported(self) -> None:
+        if self.reported:
+            raise self.reported.pop()
+
+
 class NativeState:
     """What the partitions of a native operator share: opaque, from init_global_state."""
 
@@ -54,8 +85,8 @@ class NativeOperator:
         Each of them must be polled to its end, abandoned or closed: others may wait for it.
     """
 
-    def __init__(self, query: PolledQuery, role: str, node_id: str, operators: list[Any]) -> None:
-        self._query = query
+    def __init__(self, embedded: _Embedded, role: str, node_id: str, operators: list[Any]) -> None:
+        self._embedded = embedded
         self._unmade: NativeState | None = NativeState(operators)
         self.name: str = operators[0].name
         self.node_id = node_id
@@ -73,7 +104,7 @@ class NativeOperator:
         """A context for the states and polls of one partition; None: for init_global_state."""
         if partition is not None and not 0 <= partition < self.partitions:
             raise ValueError(f"{self.name} has partitions 0 to {self.partitions - 1}, not {partition}")
-        return Context(self._query.settings, partition, self.partitions)
+        return Context(self._embedded.settings, partition, self.partitions)
 
     def init_global_state(self, cx: Context) -> NativeState:
         """What the partitions share; once a query. A scan of a source gets its splits here.
@@ -87,7 +118,7 @@ class NativeOperator:
         if shared is None:
             raise PlanError(f"{self.name} (node {self.node_id}): the global state was made before; call polled() again")
         if self.role == "source":
-            self._query._feed(self.node_id)
+            self._embedded.feed(self.node_id)
         return shared
 
     def init_local_state(self, cx: Context, global_state: NativeState) -> PolledPartition:
@@ -100,7 +131,7 @@ class NativeOperator:
                 f"{self.name} (node {self.node_id}): the local state of partition {cx.partition} was made before"
             )
         local = PolledPartition(operator, self.role, cx.waker())
-        self._query._opened.append(local)
+        self._embedded.opened.append(local)
         return local
 
     def poll_push(
@@ -134,7 +165,7 @@ class NativeOperator:
     def close(self, cx: Context, local: PolledPartition, global_state: NativeState, partition: int) -> None:
         """Release what the partition holds. Raises what a user's operator raised in its own close."""
         local.close()
-        self._query._raise_reported()
+        self._embedded.raise_reported()
 
     def stats(self, local: PolledPartition) -> dict[str, Any]:
         """One partition's figures so far (SPEC V14)."""
@@ -160,15 +191,13 @@ class PolledQuery:
         plan = expand_views(plan)
         self.settings = settings
         self.schema: pa.Schema = pa.schema(Schema(plan.schema))
-        self._scans = Scans(plan, settings)
-        self._reported: list[Exception] = []
-        self._opened: list[PolledPartition] = []
+        self._embedded = embedded = _Embedded(plan, settings)
         lowered: Lowered = Lowering(
-            settings, self._scans.open, self._reported.append, recursion_opener(settings)
+            settings, embedded.scans.open, embedded.reported.append, recursion_opener(settings)
         ).finish(plan)
         if lowered.output is not None:
             raise PlanError("polled() over partitioned_output() needs a path: pages in memory are fetched from a Task")
-        self._queues = lowered.split_queues
+        embedded.queues = lowered.split_queues
         self._reader = None if lowered.results is None else QueueReader(lowered.results)
         self.pipelines = tuple(self._definitions(pipeline, lowered.memory) for pipeline in lowered.pipelines)
 
@@ -177,34 +206,17 @@ class PolledQuery:
         last = len(pipeline.node_ids) - 1
         roles = {0: "source", last: "sink"}
         return tuple(
-            NativeOperator(self, roles.get(position, "operator"), node_id, list(operators))
+            NativeOperator(self._embedded, roles.get(position, "operator"), node_id, list(operators))
             for position, (node_id, operators) in enumerate(steps)
         )
 
-    def _feed(self, node_id: str) -> None:
-        scan = self._scans.nodes.get(node_id)
-        if scan is not None and scan.source is not None:
-            for split in self._scans.splits(scan):
-                self.add_split(node_id, split)
-            self.no_more_splits(node_id)
-
-    def _raise_reported(self) -> None:
-        if self._reported:
-            raise self._reported.pop()
-
     def add_split(self, node_id: str, split: Split) -> None:
         """Give a scan node one more split, at any time until no_more_splits."""
-        self._queue(node_id).add(split)
+        self._embedded.queue(node_id).add(split)
 
     def no_more_splits(self, node_id: str) -> None:
         """Say that a scan node gets no further split."""
-        self._queue(node_id).no_more()
-
-    def _queue(self, node_id: str) -> Any:
-        if node_id not in self._queues:
-            known = ", ".join(map(repr, self._queues)) or "none"
-            raise PlanError(f"no source node {node_id!r} takes splits; nodes that do: {known}")
-        return self._queues[node_id]
+        self._embedded.queue(node_id).no_more()
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """The batches that the result sink was pushed and nobody took yet; never waits."""
@@ -218,12 +230,12 @@ class PolledQuery:
                 unmade, definition._unmade = definition._unmade, None
                 for operator in [] if unmade is None else filter(None, unmade.operators):
                     PolledPartition(operator, definition.role, threading.Event()).close()
-        for local in reversed(self._opened):
-            local.close()
-        self._opened = []
+        opened = self._embedded.opened
+        while opened:
+            opened.pop().close()
         if self._reader is not None:
             self._reader.close()
-        self._raise_reported()
+        self._embedded.raise_reported()
 
     def __enter__(self) -> PolledQuery:
         return self

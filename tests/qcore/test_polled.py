@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import gc
 import random
 import sys
 import threading
+import weakref
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import qcore
+from conftest import held_by_engine
 from operator_plans import CASES, LEFT, RIGHT, Doubled, random_rows
 from oracle import assert_same_rows
 from polling import run_polled
@@ -298,3 +301,21 @@ def test_v11_polls_given_up_leave_no_partitions(tmp_path: Path) -> None:
 def test_v11_pages_in_memory_need_a_task() -> None:
     with pytest.raises(qcore.PlanError, match=r"over partitioned_output\(\) needs a path"):
         qcore.polled(by_hand().partitioned_output(["a"], 2).build(), 1)
+
+
+def test_g1_a_polled_query_waits_for_no_garbage_collector() -> None:
+    """G1, D8: neither after close() nor, with partitions opened and pushed to, without it."""
+    gc.collect()
+    gc.disable()
+    try:
+        for closes in (True, False):
+            query, filter_, cx, local, shared = only(by_hand().filter(col("a") >= 0), 1)
+            assert filter_.poll_push(cx, local, shared, ROWS, 0) is PollPush.PUSHED
+            watched = [weakref.ref(query), weakref.ref(filter_), weakref.ref(shared)]
+            if closes:
+                query.close()
+            del query, filter_, cx, local, shared
+            assert [ref() for ref in watched] == [None] * 3
+            assert not held_by_engine()
+    finally:
+        gc.enable()
