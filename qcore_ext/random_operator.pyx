@@ -8,8 +8,10 @@ from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, Mutex, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref
+from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport (
-    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_token_fire,
+    WaitList, WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
+    wait_token_fire,
 )
 from qcore_ext.operators.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, YIELDED, Operator,
@@ -31,12 +33,11 @@ cdef class Bell:
         mutex_destroy(&self.mutex)
 
     cdef int wait(self, WaitToken* token) except -1 nogil:
+        cdef const char* failed
         mutex_lock(&self.mutex)
-        try:
-            wait_list_add(&self.waiting, token)
-        finally:
-            mutex_unlock(&self.mutex)
-        return 0
+        failed = wait_list_try_add(&self.waiting, token)
+        mutex_unlock(&self.mutex)
+        return 0 if failed == NULL else raise_memory_limit(failed)
 
     def ring(self):
         """Wake who waits now."""

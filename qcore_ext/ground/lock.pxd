@@ -1,4 +1,9 @@
-"""A mutex whose acquisitions are counted, by thread and by what it guards. Floor E0. SPEC G3."""
+"""A mutex whose acquisitions are counted, by thread and by what it guards. Floor E0. SPEC G3.
+
+Who holds one takes no other, and does not wait for the GIL: raises nothing, calls nothing of Python's, fires no token
+and drops no reference that may be the last. So there is no order of locks to keep, and a thread that has the GIL may
+take one. lock_misuses() counts who did otherwise.
+"""
 
 from libc.stdint cimport int64_t
 
@@ -19,8 +24,10 @@ cdef extern from "native/lock.h" nogil:
 
     void mutex_init "qc_mutex_init"(Mutex* mutex, int64_t site)
     void mutex_destroy "qc_mutex_destroy"(Mutex* mutex)
-    void mutex_unlock "qc_mutex_unlock"(Mutex* mutex)
 
 cdef void mutex_lock(Mutex* mutex) noexcept nogil
+cdef void mutex_unlock(Mutex* mutex) noexcept nogil
+# Called where a lock or the GIL is waited for: the calling thread should hold no lock.
+cdef void locks_not_held() noexcept nogil
 # By LockSite, how often the calling thread took a lock; the array is the thread's own.
 cdef const int64_t* locks_taken() noexcept nogil

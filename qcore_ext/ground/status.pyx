@@ -1,5 +1,7 @@
 """Exceptions of the engine, and how code without the GIL raises them. Floor E0."""
 
+from qcore_ext.ground.lock cimport locks_not_held
+
 
 class QcoreError(Exception):
     """Base of every error qcore raises on purpose."""
@@ -47,20 +49,24 @@ class Timeout(QcoreError):
 
 
 cdef int raise_execution(const char* message) except -1 nogil:
+    locks_not_held()
     with gil:
         raise ExecutionError(message.decode("utf-8", "replace"))
 
 
 cdef int raise_plan(const char* message) except -1 nogil:
+    locks_not_held()
     with gil:
         raise PlanError(message.decode("utf-8", "replace"))
 
 
 cdef int raise_memory_limit(const char* message) except -1 nogil:
+    locks_not_held()
     with gil:
         raise MemoryLimitError(message.decode("utf-8", "replace"))
 
 
 cdef int raise_schema_change(const char* message) except -1 nogil:
+    locks_not_held()
     with gil:
         raise SchemaChangeError(message.decode("utf-8", "replace"))

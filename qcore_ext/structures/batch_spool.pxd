@@ -26,7 +26,7 @@ cdef class BatchSpool:
     cdef int64_t* drivers_of    # each reader's drivers that are not gone
     cdef WaitList waiting
 
-    # The spool owns the caller's reference; a batch that nobody will read is dropped.
+    # The spool takes the reference over, unless it raises; a batch that nobody will read is dropped.
     cdef int push(self, Batch* batch) except -1 nogil
     # QUEUE_DONE: *out is owned by the caller; QUEUE_WAIT: the token was registered; QUEUE_CLOSED: no more will come.
     cdef QueueAnswer next(self, int64_t reader, Batch** out, WaitToken* token) except <QueueAnswer> -1 nogil
@@ -35,6 +35,6 @@ cdef class BatchSpool:
     # One driver of a reader takes no more; with its last, what the reader has not had is dropped. Once each.
     cdef void reader_gone(self, int64_t reader) noexcept nogil
     cdef bint has_readers(self) noexcept nogil
-    # Under the lock.
-    cdef int reserve(self) except -1 nogil
+    # Under the lock. What to raise after it, or NULL.
+    cdef const char* reserve(self) noexcept nogil
     cdef Batch* had(self, int64_t position) noexcept nogil

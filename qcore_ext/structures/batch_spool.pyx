@@ -1,14 +1,16 @@
 """Batches made once and read several times. Floor E3."""
 
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy
+from libc.stdlib cimport free, realloc
 
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
 from qcore_ext.ground.atomic cimport qc_add, qc_load
+from qcore_ext.ground.fault cimport FAULT_STRUCT, fault_here
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport struct_free, struct_new
+from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport (
-    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
+    WaitList, WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
 )
 from qcore_ext.structures.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, QueueAnswer
 
@@ -43,52 +45,53 @@ cdef class BatchSpool:
         cdef int64_t i
         for i in range(self.n_batches):
             batch_unref(self.batches[i])
-        struct_free(self.batches)
-        struct_free(self.left_of)
+        free(self.batches)
+        free(self.left_of)
         struct_free(self.next_of)
         struct_free(self.drivers_of)
         wait_list_clear(&self.waiting)
         mutex_destroy(&self.mutex)
 
-    cdef int reserve(self) except -1 nogil:
+    cdef const char* reserve(self) noexcept nogil:
         """Room for one more batch."""
-        cdef int64_t capacity
+        cdef int64_t capacity = max(<int64_t> 16, self.capacity * 2)
         cdef Batch** batches
         cdef int32_t* left_of
         if self.n_batches < self.capacity:
-            return 0
-        capacity = max(<int64_t> 16, self.capacity * 2)
+            return NULL
+        if fault_here(FAULT_STRUCT):
+            return b"injected fault: struct"
         # Should the second one fail, the first is only longer than it need be.
-        left_of = <int32_t*> struct_new(capacity * sizeof(int32_t))
-        if self.n_batches > 0:
-            memcpy(left_of, self.left_of, self.n_batches * sizeof(int32_t))
-        struct_free(self.left_of)
+        left_of = <int32_t*> realloc(self.left_of, capacity * sizeof(int32_t))
+        if left_of == NULL:
+            return b"the machine has no memory left"
         self.left_of = left_of
-        batches = <Batch**> struct_new(capacity * sizeof(Batch*))
-        if self.n_batches > 0:
-            memcpy(batches, self.batches, self.n_batches * sizeof(Batch*))
-        struct_free(self.batches)
+        batches = <Batch**> realloc(self.batches, capacity * sizeof(Batch*))
+        if batches == NULL:
+            return b"the machine has no memory left"
         self.batches = batches
         self.capacity = capacity
-        return 0
+        return NULL
 
     cdef int push(self, Batch* batch) except -1 nogil:
         cdef WaitList taken
-        cdef bint kept = False
+        cdef const char* failed = NULL
+        cdef bint wanted
         taken.n_tokens = 0
         mutex_lock(&self.mutex)
-        try:
-            if self.n_reading > 0:
-                self.reserve()
-                self.batches[self.n_batches] = batch
-                self.left_of[self.n_batches] = <int32_t> self.n_reading
-                self.n_batches += 1
-                kept = True
-                if self.waiting.n_tokens > 0:
-                    wait_list_take(&self.waiting, &taken)
-        finally:
-            mutex_unlock(&self.mutex)
-        if not kept:
+        wanted = self.n_reading > 0
+        if wanted:
+            failed = self.reserve()
+        if wanted and failed == NULL:
+            self.batches[self.n_batches] = batch
+            self.left_of[self.n_batches] = <int32_t> self.n_reading
+            self.n_batches += 1
+            if self.waiting.n_tokens > 0:
+                wait_list_take(&self.waiting, &taken)
+        mutex_unlock(&self.mutex)
+        if failed != NULL:
+            return raise_memory_limit(failed)
+        if not wanted:
             batch_unref(batch)
         if taken.n_tokens > 0:
             wait_list_fire(&taken)
@@ -105,18 +108,19 @@ cdef class BatchSpool:
 
     cdef QueueAnswer next(self, int64_t reader, Batch** out, WaitToken* token) except <QueueAnswer> -1 nogil:
         cdef QueueAnswer answer = QUEUE_DONE
+        cdef const char* failed = NULL
         mutex_lock(&self.mutex)
-        try:
-            if self.next_of[reader] < self.n_batches:
-                out[0] = self.had(self.next_of[reader])
-                self.next_of[reader] += 1
-            elif self.n_producers == 0:
-                answer = QUEUE_CLOSED
-            else:
-                wait_list_add(&self.waiting, token)
-                answer = QUEUE_WAIT
-        finally:
-            mutex_unlock(&self.mutex)
+        if self.next_of[reader] < self.n_batches:
+            out[0] = self.had(self.next_of[reader])
+            self.next_of[reader] += 1
+        elif self.n_producers == 0:
+            answer = QUEUE_CLOSED
+        else:
+            failed = wait_list_try_add(&self.waiting, token)
+            answer = QUEUE_WAIT
+        mutex_unlock(&self.mutex)
+        if failed != NULL:
+            raise_memory_limit(failed)
         return answer
 
     cdef void producer_done(self) noexcept nogil:

@@ -192,13 +192,16 @@ cdef class JoinBridge:
         return 0
 
     cdef void lose_build(self, Membership* member) noexcept nogil:
+        cdef bint was_pending
         mutex_lock(&self.mutex)
-        if self.build_state == BUILD_PENDING:
+        was_pending = self.build_state == BUILD_PENDING
+        if was_pending:
             qc_swap(&self.build_state, BUILD_LOST)
-            # No table is being made: that starts when all have delivered, and the one who makes it is then the only
-            # one who can lose it.
-            self.drop_stores()
         mutex_unlock(&self.mutex)
+        if was_pending:
+            # This driver's alone: nobody delivers to a lost build, and no table is being made, since that starts when
+            # all have delivered, and the one who makes it is then the only one who can lose it.
+            self.drop_stores()
         barrier_leave(&self.builders, member)
         wait_set_fire_all(&self.build_waiters)
 

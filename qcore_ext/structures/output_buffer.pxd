@@ -55,7 +55,8 @@ cdef class OutputBuffer:
     cdef void join(self, Membership* member) noexcept nogil     # each producer, before it runs
     cdef void producer_done(self, bint finished, Membership* member) noexcept nogil
 
-    cdef int put_locked(self, int64_t partition, Page* page) except -1 nogil
+    # Under the lock. Where something may fail: what to raise after it, or NULL.
+    cdef const char* put_locked(self, int64_t partition, Page* page) noexcept nogil
     cdef void drop_pages(self, PagePartition* of, int64_t n, Page** dropped) noexcept nogil
     cdef bint is_over(self) noexcept nogil
     cdef void wake_consumers(self, int64_t partition) noexcept nogil
@@ -64,10 +65,11 @@ cdef class OutputBuffer:
     cdef int acknowledge_to(self, PagePartition* of, int64_t sequence, Page** dropped) noexcept nogil
     cdef int look(
         self, int64_t partition, int64_t sequence, int64_t bytes_wanted, WaitToken* token, Page** dropped,
-        Batch*** batches, int64_t* n, bint* complete,
-    ) except -1 nogil
+        Batch*** batches, int64_t* n, bint* complete, const char** failed,
+    ) noexcept nogil
     cdef int try_fetch(
         self, int64_t partition, int64_t sequence, int64_t bytes_wanted, WaitToken* token, Batch*** batches,
         int64_t* n, bint* complete,
     ) except -1 nogil
     cdef void forget_token(self, int64_t partition, WaitToken* token) noexcept nogil
+    cdef void read_partition(self, int64_t partition, PagePartition* figures) noexcept nogil

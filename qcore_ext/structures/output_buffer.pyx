@@ -1,18 +1,19 @@
 """Pages that a task gives out, by partition, until their consumers have acknowledged them. Floor E3. SPEC V11."""
 
 from libc.stdint cimport INT64_MAX, int64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, realloc
 
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.ground.atomic cimport qc_add, qc_load
+from qcore_ext.ground.fault cimport FAULT_STRUCT, fault_here
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_unref, struct_free, struct_new
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.thread_token cimport ThreadToken, thread_token_new, thread_token_wait
 from qcore_ext.ground.wait_token cimport (
-    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
+    WaitList, WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
 )
 from qcore_ext.structures.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
 from qcore_ext.structures.hash_partitioner cimport PARTITIONS_MAX
@@ -54,15 +55,15 @@ cdef void let_go(OutputBuffer buffer, Page* page, Page** dropped) noexcept nogil
         dropped[0] = page
 
 
-cdef int hold(PagePartition* of, Page* page) except -1 nogil:
-    """Append the page to a partition's."""
+cdef const char* hold(PagePartition* of, Page* page) noexcept nogil:
+    """Append the page to a partition's. What to raise after the lock, or NULL."""
     cdef Page** ring
     cdef int64_t i
     cdef int64_t capacity = of.capacity * 2 + 8
     if of.n_pages == of.capacity:
         ring = <Page**> realloc(of.ring, capacity * sizeof(Page*))
         if ring == NULL:
-            return raise_memory_limit(b"the machine has no memory left")
+            return b"the machine has no memory left"
         # What stood before the head went on at the ring's start: now it follows what stood behind it.
         for i in range(of.head):
             ring[of.capacity + i] = ring[i]
@@ -72,7 +73,17 @@ cdef int hold(PagePartition* of, Page* page) except -1 nogil:
     of.ring[i if i < of.capacity else i - of.capacity] = page
     of.n_pages += 1
     page.n_holders += 1
-    return 0
+    return NULL
+
+
+cdef const char* list_new(int64_t n, Batch*** made) noexcept nogil:
+    """A list for `n` batches, to be freed by free(). What to raise after the lock, or NULL."""
+    if fault_here(FAULT_STRUCT):
+        return b"injected fault: struct"
+    made[0] = <Batch**> calloc(n, sizeof(Batch*))
+    if made[0] == NULL:
+        return b"the machine has no memory left"
+    return NULL
 
 
 cdef Page* page_at(const PagePartition* of, int64_t i) noexcept nogil:
@@ -136,7 +147,8 @@ cdef class OutputBuffer:
 
     cdef bint put(self, int64_t partition, Batch* batch, int64_t n_bytes) except -1 nogil:
         cdef Page* page = NULL
-        cdef bint held = False
+        cdef const char* failed
+        cdef bint held
         try:
             page = <Page*> struct_new(sizeof(Page))
         finally:
@@ -145,17 +157,17 @@ cdef class OutputBuffer:
         page.batch = batch
         page.n_bytes = n_bytes
         mutex_lock(&self.mutex)
-        try:
-            # Counted first: a holder that goes takes it off again.
-            qc_add(&self.bytes_held, n_bytes)
-            self.put_locked(partition, page)
-        finally:
-            held = page.n_holders > 0
-            if not held:
-                qc_add(&self.bytes_held, -n_bytes)
-            mutex_unlock(&self.mutex)
-            if not held:
-                free_pages(page)
+        # Counted first: a holder that goes takes it off again.
+        qc_add(&self.bytes_held, n_bytes)
+        failed = self.put_locked(partition, page)
+        held = page.n_holders > 0
+        if not held:
+            qc_add(&self.bytes_held, -n_bytes)
+        mutex_unlock(&self.mutex)
+        if not held:
+            free_pages(page)
+        if failed != NULL:
+            raise_memory_limit(failed)
         if not held:
             return False
         if self.kind == KIND_PARTITIONED:
@@ -164,33 +176,36 @@ cdef class OutputBuffer:
             self.wake_all()
         return True
 
-    cdef int put_locked(self, int64_t partition, Page* page) except -1 nogil:
+    cdef const char* put_locked(self, int64_t partition, Page* page) noexcept nogil:
+        cdef const char* failed = NULL
+        cdef int64_t first = 0
+        cdef int64_t end = self.n_partitions
         cdef int64_t i
         if self.kind == KIND_ARBITRARY:
+            end = 0
             if self.n_wanting > 0:
-                hold(&self.partitions[self.n_partitions], page)
-        elif self.kind == KIND_PARTITIONED:
-            if not self.partitions[partition].is_gone:
-                hold(&self.partitions[partition], page)
-                count_page(&self.partitions[partition], page)
-        else:
-            for i in range(self.n_partitions):
-                if not self.partitions[i].is_gone:
-                    hold(&self.partitions[i], page)
+                failed = hold(&self.partitions[self.n_partitions], page)
+        if self.kind == KIND_PARTITIONED:
+            first, end = partition, partition + 1
+        for i in range(first, end):
+            if not self.partitions[i].is_gone and failed == NULL:
+                failed = hold(&self.partitions[i], page)
+                if failed == NULL:
                     count_page(&self.partitions[i], page)
-        return 0
+        return failed
 
     cdef bint is_full(self, WaitToken* token) except -1 nogil:
-        cdef bint full = False
+        cdef const char* failed = NULL
+        cdef bint full
         if qc_load(&self.bytes_held) < self.bytes_max:
             return False
         mutex_lock(&self.mutex)
-        try:
-            full = self.bytes_held >= self.bytes_max and self.n_wanting > 0
-            if full:
-                wait_list_add(&self.producers, token)
-        finally:
-            mutex_unlock(&self.mutex)
+        full = self.bytes_held >= self.bytes_max and self.n_wanting > 0
+        if full:
+            failed = wait_list_try_add(&self.producers, token)
+        mutex_unlock(&self.mutex)
+        if failed != NULL:
+            raise_memory_limit(failed)
         return full
 
     cdef bint has_consumers(self) noexcept nogil:
@@ -239,8 +254,8 @@ cdef class OutputBuffer:
 
     cdef int look(
         self, int64_t partition, int64_t sequence, int64_t bytes_wanted, WaitToken* token, Page** dropped,
-        Batch*** batches, int64_t* n, bint* complete,
-    ) except -1 nogil:
+        Batch*** batches, int64_t* n, bint* complete, const char** failed,
+    ) noexcept nogil:
         """What there is for a fetch; batches[0] becomes a list of n references."""
         cdef PagePartition* of = &self.partitions[partition]
         cdef PagePartition* shared = &self.partitions[self.n_partitions]
@@ -257,7 +272,9 @@ cdef class OutputBuffer:
         if self.kind == KIND_ARBITRARY and of.n_pages == 0:
             # Taken now, and this consumer's from here on: it may fetch them again, nobody else can.
             while shared.n_pages > 0 and n_bytes < bytes_wanted:
-                hold(of, page_at(shared, 0))
+                failed[0] = hold(of, page_at(shared, 0))
+                if failed[0] != NULL:
+                    return FETCH_PAGES
                 n_bytes += page_at(shared, 0).n_bytes
                 count_page(of, page_at(shared, 0))
                 self.drop_pages(shared, 1, dropped)
@@ -268,10 +285,12 @@ cdef class OutputBuffer:
         complete[0] = i == of.n_pages and self.is_over()
         if i == 0:
             if not complete[0]:
-                wait_list_add(&of.consumers, token)
+                failed[0] = wait_list_try_add(&of.consumers, token)
                 return FETCH_WAIT
             return FETCH_PAGES
-        batches[0] = <Batch**> struct_new(i * sizeof(Batch*))
+        failed[0] = list_new(i, batches)
+        if failed[0] != NULL:
+            return FETCH_PAGES
         n[0] = i
         for i in range(n[0]):
             batches[0][i] = batch_ref(page_at(of, i).batch)
@@ -300,30 +319,40 @@ cdef class OutputBuffer:
     ) except -1 nogil:
         cdef WaitList taken
         cdef Page* dropped = NULL
-        cdef int answer = FETCH_WAIT
+        cdef const char* failed = NULL
+        cdef int answer
         taken.n_tokens = 0
         mutex_lock(&self.mutex)
-        try:
-            answer = self.look(partition, sequence, bytes_wanted, token, &dropped, batches, n, complete)
-        finally:
-            self.take_producers(&taken)
-            mutex_unlock(&self.mutex)
-            free_pages(dropped)
-            if taken.n_tokens > 0:
-                wait_list_fire(&taken)
+        answer = self.look(partition, sequence, bytes_wanted, token, &dropped, batches, n, complete, &failed)
+        self.take_producers(&taken)
+        mutex_unlock(&self.mutex)
+        free_pages(dropped)
+        if taken.n_tokens > 0:
+            wait_list_fire(&taken)
+        if failed != NULL:
+            raise_memory_limit(failed)
         return answer
 
     cdef void forget_token(self, int64_t partition, WaitToken* token) noexcept nogil:
         """The fetch is over, but its token was not fired."""
         cdef WaitList* waiting = &self.partitions[partition].consumers
+        cdef bint found = False
         cdef int64_t i
         mutex_lock(&self.mutex)
         for i in range(waiting.n_tokens):
             if waiting.tokens[i] == token:
                 waiting.n_tokens -= 1
                 waiting.tokens[i] = waiting.tokens[waiting.n_tokens]
-                owner_unref(<Owner*> token)
+                found = True
                 break
+        mutex_unlock(&self.mutex)
+        if found:
+            owner_unref(<Owner*> token)
+
+    cdef void read_partition(self, int64_t partition, PagePartition* figures) noexcept nogil:
+        """Copy what the lock guards; the pointers are not to be followed."""
+        mutex_lock(&self.mutex)
+        figures[0] = self.partitions[partition]
         mutex_unlock(&self.mutex)
 
     # --- consumers ---
@@ -383,7 +412,7 @@ cdef class OutputBuffer:
         finally:
             for i in range(n):
                 batch_unref(batches[i])
-            struct_free(batches)
+            free(batches)
         return pages, bool(complete)
 
     def acknowledge(self, int64_t partition, int64_t sequence):
@@ -435,7 +464,8 @@ cdef class OutputBuffer:
 
     def check_answer(self, int answer, int64_t partition, int64_t sequence):
         """Raise what a fetch or an acknowledgement did wrong."""
-        cdef PagePartition* of = &self.partitions[partition]
+        cdef PagePartition of
+        self.read_partition(partition, &of)
         if answer == FETCH_GONE:
             raise ExecutionError(f"the consumer of partition {partition} has said that it wants no more pages")
         if answer == FETCH_PAST:
@@ -455,14 +485,13 @@ cdef class OutputBuffer:
 
     def stats(self):
         """Of each partition: what it was given so far, the pages it holds, and whether it is gone."""
-        return [
-            {
-                "pages": self.partitions[i].pages_total,
-                "rows": self.partitions[i].rows_total,
-                "bytes": self.partitions[i].bytes_total,
-                "held": self.partitions[i].n_pages,
-                "acknowledged": self.partitions[i].first,
-                "gone": bool(self.partitions[i].is_gone),
-            }
-            for i in range(self.n_partitions)
-        ]
+        cdef PagePartition of
+        cdef int64_t i
+        figures = []
+        for i in range(self.n_partitions):
+            self.read_partition(i, &of)
+            figures.append({
+                "pages": of.pages_total, "rows": of.rows_total, "bytes": of.bytes_total, "held": of.n_pages,
+                "acknowledged": of.first, "gone": bool(of.is_gone),
+            })
+        return figures

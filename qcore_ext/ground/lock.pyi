@@ -1,0 +1,3 @@
+LOCK_NAMES: tuple[str, ...]
+
+def lock_misuses() -> int: ...
