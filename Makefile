@@ -94,8 +94,8 @@ RACES := build/thread-sanitizer/races
 LIBTSAN := $${CC:-cc} -print-file-name=libtsan.so
 STRESS := $(addprefix tests/,$(addprefix ext/execution/test_,contract_check.py scheduler.py task.py) ext/structures \
 	$(addprefix ext/operators/test_,join_barriers.py local_partition.py partitioned_output.py) \
-	$(addprefix qcore/test_,early_finish.py no_locks.py partitioned_output.py polled.py recursion.py task.py traps.py \
-	user_operators.py) test_driver_fuzz.py)
+	$(addprefix qcore/test_,early_finish.py memory_pool.py nested_queries.py no_locks.py partitioned_output.py polled.py \
+	recursion.py task.py traps.py user_operators.py) test_driver_fuzz.py)
 
 tsan-tests: $(INSTALLED)
 	@[ -e "$$($(LIBTSAN))" ] || { echo "make tsan needs gcc's libtsan: apt-get install build-essential" >&2; exit 1; }

@@ -5,6 +5,7 @@ from typing_extensions import disjoint_base
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.driver import Driver
 from qcore_ext.ground.memory import Account
+from qcore_ext.ground.memory_pool import MemoryPool
 from qcore_ext.operators.operator import Operator
 
 @disjoint_base
@@ -50,6 +51,14 @@ class Relay(Operator):
 @disjoint_base
 class Repeater(Operator):
     def __init__(self, batch: Any, n_times: int, memory: Account) -> None: ...
+
+@disjoint_base
+class Nap:
+    def __init__(self, memory: MemoryPool) -> None: ...
+    def sleep(self) -> None: ...
+    @property
+    def asleep(self) -> bool: ...
+    def fire(self) -> int: ...
 
 @disjoint_base
 class Resource:

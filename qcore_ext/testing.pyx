@@ -7,13 +7,16 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
 from qcore_ext.data.capsule cimport PyBatch, Stream
 from qcore_ext.data.schema cimport CSchema, Schema, schema_new
 from qcore_ext.execution.driver cimport Driver
-from qcore_ext.ground.atomic cimport qc_add, qc_cas
+from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, Mutex, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Owner, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory_pool cimport CMemoryPool, MemoryPool, pool_going, pool_turn
 from qcore_ext.ground.stats cimport WAIT_FOR_USER
 from qcore_ext.ground.status cimport raise_execution, raise_memory_limit
+from qcore_ext.ground.thread_token cimport ThreadToken, thread_token_new, thread_token_wait
 from qcore_ext.ground.wait_token cimport (
-    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_token_fire,
+    WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
+    wait_token_fire,
 )
 from qcore_ext.operators.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, YIELDED, Operator,
@@ -434,6 +437,43 @@ def run_driver(Driver driver):
     return driver.run(0)
 
 
+cdef class Nap:
+    """A sleep of a thread in the turn of a driver whose query shares `memory`."""
+    cdef MemoryPool memory
+    cdef ThreadToken* token
+
+    def __init__(self, MemoryPool memory):
+        self.memory = memory
+        self.token = thread_token_new()
+
+    def __dealloc__(self):
+        owner_unref(<Owner*> self.token)
+
+    def sleep(self):
+        """Until `fire`."""
+        cdef CMemoryPool* outer = pool_turn(self.memory.pool)
+        pool_going(self.memory.pool, 1)
+        try:
+            thread_token_wait(self.token, -1, False)
+        finally:
+            pool_turn(outer)
+            pool_going(self.memory.pool, -1)
+
+    @property
+    def asleep(self):
+        """Whether a thread sleeps here and was not woken yet."""
+        cdef bint asleep
+        mutex_lock(&self.token.mutex)
+        asleep = self.token.asleep != NULL
+        mutex_unlock(&self.token.mutex)
+        return asleep
+
+    def fire(self):
+        """Wake it. Returns how many drivers of the pool go on then; the one woken needs the GIL to end its turn."""
+        wait_token_fire(&self.token.token)
+        return qc_load(&self.memory.pool.n_going)
+
+
 cdef class Resource:
     """Something that many drivers wait for and any thread makes ready: for stress."""
     cdef Mutex mutex
@@ -447,12 +487,11 @@ cdef class Resource:
         mutex_destroy(&self.mutex)
 
     cdef int wait(self, WaitToken* token) except -1 nogil:
+        cdef const char* failed
         mutex_lock(&self.mutex)
-        try:
-            wait_list_add(&self.waiting, token)
-        finally:
-            mutex_unlock(&self.mutex)
-        return 0
+        failed = wait_list_try_add(&self.waiting, token)
+        mutex_unlock(&self.mutex)
+        return 0 if failed == NULL else raise_memory_limit(failed)
 
     def fire_until(self, stopped):
         """Wake who waits, again and again, until the list `stopped` is not empty."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import qcore_ext
+from qcore_ext.ground.lock import lock_misuses
 
 if TYPE_CHECKING:
     import duckdb
@@ -94,11 +95,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After every test: no live batch, column or buffer, no reserved byte, no thread of ours (SPEC D8, D9)."""
+    """After every test: no live batch, column or buffer, no reserved byte, no thread of ours (SPEC D8, D9).
+
+    Nor did a thread wait for a lock or the GIL while it held a lock.
+    """
     threads_before = user_threads()
+    misuses_before = lock_misuses()
     yield
     if getattr(request.node, "failed", False):
         return
+    assert lock_misuses() == misuses_before, "a lock was held while another, or the GIL, was waited for"
     assert settles(held_by_engine), f"left behind: {held_by_engine()}"
     assert settles(lambda: user_threads() - threads_before), f"threads left: {user_threads() - threads_before}"
 

@@ -24,6 +24,7 @@ from qcore.connectors.base import (
 from qcore.errors import ExecutionError, PlanError
 from qcore.language.expression import Expr
 from qcore_ext.execution.scheduler import WaitingForOthers
+from qcore_ext.ground.thread_token import TokenLock
 
 # Rows of a split: a few batches, so that drivers finish together; each split costs about 12 µs to open.
 SPLIT_ROWS_MAX = 256 * 1024
@@ -101,7 +102,7 @@ class _Run:
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self._reader: pa.RecordBatchReader | None = reader
         self._slices: deque[pa.RecordBatch] = deque()
-        self._lock = threading.Lock()
+        self._lock = TokenLock()
 
     def batches(self, alignment: Alignment, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Batches nobody else got, until there are no more."""
@@ -110,7 +111,7 @@ class _Run:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.try_acquire():
             # The driver that has it waits for the stream, perhaps for a query that this one's leaves no memory.
             with WaitingForOthers():
                 self._lock.acquire()

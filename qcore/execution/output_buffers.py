@@ -21,10 +21,12 @@ from qcore_ext.structures.output_buffer import OutputBuffer
 FETCH_BYTES = 1 << 22
 
 
-class _Ended(Protocol):
-    """What an engine's task says of its end."""
+class _Running(Protocol):
+    """What this needs of the engine's task."""
 
     def wait(self, timeout: float | None = None) -> None: ...
+
+    def ask_again(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class OutputBuffers:
     schema : pyarrow.Schema
     """
 
-    def __init__(self, task_id: str, kind: str, buffer: OutputBuffer, schema: pa.Schema, task: _Ended) -> None:
+    def __init__(self, task_id: str, kind: str, buffer: OutputBuffer, schema: pa.Schema, task: _Running) -> None:
         self.task_id = task_id
         self.kind = kind
         self.n_partitions = buffer.n_partitions
@@ -134,11 +136,13 @@ class OutputBuffers:
         stops, as after a LIMIT.
         """
         self._buffer.drop(partition)
+        self._task.ask_again()  # a driver that waits for a split would not see that nobody wants it
 
     def close(self) -> None:
         """Abandon every partition."""
         for partition in range(self.n_partitions):
             self._buffer.drop(partition)
+        self._task.ask_again()
 
     def reader(self, partition: int) -> PartitionReader:
         """The batches of a partition, each once, with `__arrow_c_stream__`: a source for another plan."""

@@ -16,9 +16,7 @@ from qcore_ext.ground.condition cimport (
 )
 from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
-from qcore_ext.ground.memory_pool cimport (
-    CMemoryPool, pool_going, pool_turn, pool_turn_pauses, pool_turn_resumes,
-)
+from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_turn
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -51,16 +49,16 @@ cdef RunQueue* run_queue_new() except NULL nogil:
     return queue
 
 
-cdef int run_queue_reserve(RunQueue* queue) except -1 nogil:
-    """Room for one runnable more, under the lock."""
+cdef bint run_queue_reserve(RunQueue* queue) noexcept nogil:
+    """Room for one runnable more, under the lock; False: the machine has no memory left."""
     cdef Runnable** ring
     cdef int64_t i, n_tail
     cdef int64_t capacity = queue.capacity * 2 + 16
     if queue.n_runnables < queue.capacity:
-        return 0
+        return True
     ring = <Runnable**> realloc(queue.ring, capacity * sizeof(Runnable*))
     if ring == NULL:
-        return raise_memory_limit(b"the machine has no memory left")
+        return False
     # Entries from head on move to the end of the larger ring.
     n_tail = queue.capacity - queue.head
     for i in range(1, n_tail + 1):
@@ -68,7 +66,7 @@ cdef int run_queue_reserve(RunQueue* queue) except -1 nogil:
     queue.head = capacity - n_tail if n_tail > 0 else 0
     queue.ring = ring
     queue.capacity = capacity
-    return 0
+    return True
 
 
 cdef void run_queue_push(RunQueue* queue, Runnable* runnable) noexcept nogil:
@@ -146,16 +144,15 @@ cdef Runnable* runnable_new(
     RunQueue* queue, RunAnswer (*run)(Runnable* self) noexcept nogil, PyObject* context,
 ) except NULL nogil:
     cdef Runnable* self = <Runnable*> struct_new(sizeof(Runnable))
-    cdef bint done = False
+    cdef bint reserved
     mutex_lock(&queue.mutex)
-    try:
-        run_queue_reserve(queue)
-        queue.n_runnables += 1
-        done = True
-    finally:
-        mutex_unlock(&queue.mutex)
-        if not done:
-            struct_free(self)
+    reserved = run_queue_reserve(queue)
+    queue.n_runnables += reserved
+    mutex_unlock(&queue.mutex)
+    if not reserved:
+        struct_free(self)
+        raise_memory_limit(b"the machine has no memory left")
+        return NULL
     self.token.owner.references = 1
     self.token.owner.release = runnable_free
     self.token.notify = runnable_notify
@@ -223,11 +220,10 @@ cdef class WaitingForOthers:
     """A context in which a thread may wait, in Python, for what other drivers have to do.
 
     A worker that waits so, in a source that is another query's result or for a lock that such a reader holds, would
-    keep the other query's drivers from its thread, in the end for ever: a substitute serves meanwhile. Nor does its
-    driver count as going on where queries wait for memory. Other threads just wait.
+    keep the other query's drivers from its thread, in the end for ever: a substitute serves meanwhile. Other threads
+    just wait.
     """
     cdef Worker substitute
-    cdef CMemoryPool* paused
 
     def __enter__(self):
         cdef Worker worker = getattr(this_thread, "worker", None)
@@ -236,11 +232,9 @@ cdef class WaitingForOthers:
             thread = threading.Thread(target=self.substitute, name="qcore-substitute", daemon=True)
             thread.start()
             substitutes.add(thread)
-        self.paused = pool_turn_pauses()
         return self
 
     def __exit__(self, *error):
-        pool_turn_resumes(self.paused)
         if self.substitute is not None:
             qc_store(&self.substitute.dismissed, 1)
             self.substitute = None

@@ -19,6 +19,7 @@ cdef class DriverRun:
     cdef Runnable* runnable         # owned; NULL before the start
 
     cdef RunAnswer turn(self) noexcept nogil
+    cdef RunAnswer slice(self) noexcept nogil
     cdef void fail(self) noexcept nogil
 
 
@@ -47,6 +48,7 @@ cdef class Task:
 
     cdef void notify_all(self) noexcept nogil
     cdef void stop_all(self) noexcept nogil
+    cdef bint sleep_until_done(self, object timeout, bint for_cleanup) except -1
     cdef int prepare(self) except -1
     cdef int make_runnables(self) except -1
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil

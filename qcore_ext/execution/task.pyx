@@ -16,9 +16,12 @@ from qcore_ext.ground.lock cimport LOCK_TASK, mutex_destroy, mutex_init, mutex_l
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_leave, pool_of, pool_of_turn
 from qcore_ext.ground.stats cimport wall_nanos
-from qcore_ext.ground.thread_token cimport ThreadToken, thread_token_new, thread_token_wait
+from qcore_ext.ground.status cimport raise_memory_limit
+from qcore_ext.ground.thread_token cimport (
+    ThreadToken, Turn, in_turn, thread_token_new, thread_token_wait, turn_begin, turn_check, turn_end,
+)
 from qcore_ext.ground.wait_token cimport (
-    WaitList, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_token_fire,
+    WaitList, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add, wait_token_fire,
 )
 from qcore_ext.structures.split_queue cimport SplitQueue
 
@@ -28,6 +31,7 @@ from qcore_ext.ground.status import Cancelled, PlanError, QcoreError, Timeout
 
 cdef enum:
     CALLER_NAP_NANOS = 50000000     # how late a task on the caller's thread may hear Ctrl-C
+    TURN_NAP_NANOS = 10000000       # and that the driver which called it is stopped
 
 # The driver's run, called without Cython's check of its answer: the check would need the GIL only to hand the exception
 # on, and there is nobody to hand it to. -1: an exception is set in this thread.
@@ -59,6 +63,14 @@ cdef class DriverRun:
 
     cdef RunAnswer turn(self) noexcept nogil:
         """One slice; after the driver's last, everything of it is released."""
+        cdef Turn turn
+        cdef RunAnswer answer
+        turn_begin(&turn, self.driver.stop)
+        answer = self.slice()
+        turn_end(&turn)         # nothing of this object's: it may be gone with its task
+        return answer
+
+    cdef RunAnswer slice(self) noexcept nogil:
         cdef int answer
         # The queue gives a turn to who was woken, once: anything else would run a driver twice, or after its end.
         self.driver.doubled = self.runnable.turn_from != RUN_QUEUED
@@ -188,7 +200,8 @@ cdef class Task:
             Whether the task is over; its error, if any, is raised instead.
         """
         cdef Runnable* runnable
-        cdef int64_t nap = CALLER_NAP_NANOS
+        cdef int64_t longest = TURN_NAP_NANOS if in_turn() else CALLER_NAP_NANOS
+        cdef int64_t nap = longest
         cdef int64_t deadline = -1 if timeout is None else wall_nanos() + <int64_t> (timeout * 1e9)
         if self.state == "created":
             self.on_caller = True
@@ -203,12 +216,13 @@ cdef class Task:
                 if deadline >= 0 and wall_nanos() >= deadline:
                     raise Timeout(f"the task is not over after {timeout} s")
                 if deadline >= 0:
-                    nap = min(deadline - wall_nanos(), <int64_t> CALLER_NAP_NANOS)
+                    nap = min(deadline - wall_nanos(), longest)
                 with nogil:
                     runnable = run_queue_pop(self.queue, nap)
                     if runnable != NULL:
                         runnable_turn(runnable)
                 PyErr_CheckSignals()
+                turn_check()        # on a thread that a driver keeps meanwhile
         except KeyboardInterrupt:
             self.cancel("Ctrl-C")
             self.settle()
@@ -338,6 +352,12 @@ cdef class Task:
         self.complete()
         return 0
 
+    def ask_again(self):
+        """Wake every driver: what it is for may be wanted no more. From any thread."""
+        if self.state == "running":
+            with nogil:
+                self.notify_all()
+
     def wait(self, timeout=None):
         """Wait until every driver is closed; raises what the task failed with.
 
@@ -352,7 +372,7 @@ cdef class Task:
             self.run_on_caller(timeout=timeout)
             return
         try:
-            if not self.settle(timeout):
+            if not self.sleep_until_done(timeout, False):
                 raise Timeout(f"the task is not over after {timeout} s")
         except KeyboardInterrupt:
             self.cancel("Ctrl-C")
@@ -361,9 +381,13 @@ cdef class Task:
         self.raise_error()
 
     def settle(self, timeout=None):
-        """Wait as `wait` does, but only say whether the task is over."""
+        """Wait as `wait` does, but only say whether the task is over; whatever happens to the driver that waits."""
+        return self.sleep_until_done(timeout, True)
+
+    cdef bint sleep_until_done(self, object timeout, bint for_cleanup) except -1:
         cdef ThreadToken* token
         cdef Runnable* runnable
+        cdef const char* failed = NULL
         cdef int64_t nanos = -1 if timeout is None else <int64_t> (timeout * 1e9)
         cdef int64_t deadline = wall_nanos() + nanos
         cdef int64_t nap
@@ -374,21 +398,23 @@ cdef class Task:
                     runnable = run_queue_pop(self.queue, nap)
                     if runnable != NULL:
                         runnable_turn(runnable)
-            return bool(qc_load(&self.done))
+            return qc_load(&self.done) != 0
         token = thread_token_new()
         try:
             mutex_lock(&self.mutex)
-            try:
-                if not qc_load(&self.done):
-                    wait_list_add(&self.waiting, &token.token)
-            finally:
-                mutex_unlock(&self.mutex)
+            if not qc_load(&self.done):
+                failed = wait_list_try_add(&self.waiting, &token.token)
+            mutex_unlock(&self.mutex)
+            if failed != NULL:
+                raise_memory_limit(failed)
             while not qc_load(&self.done):
-                if not thread_token_wait(token, nanos if nanos < 0 else max(<int64_t> 0, deadline - wall_nanos())):
+                if nanos >= 0:
+                    nanos = max(<int64_t> 0, deadline - wall_nanos())
+                if not thread_token_wait(token, nanos, for_cleanup):
                     break
         finally:
             owner_unref(<Owner*> token)
-        return bool(qc_load(&self.done))
+        return qc_load(&self.done) != 0
 
     cdef int raise_error(self) except -1:
         if self.error is not None:

@@ -26,7 +26,7 @@ ctypedef struct CMemoryPool:
     WaitList waiting            # drivers that leave the lead to others; the mutex guards it
     int64_t n_waiting           # atomic; tokens in it
     void* leader                # atomic; the leading query's MemoryAccount, only compared; NULL: whoever comes next
-    int64_t n_going             # atomic; its queries' drivers that are queued or running
+    int64_t n_going             # atomic; its queries' drivers that are queued or running, and not asleep in a call
 
 
 cdef inline CMemoryPool* pool_of(const MemoryAccount* account) noexcept nogil:
@@ -49,12 +49,8 @@ cdef void pool_going(CMemoryPool* pool, int64_t by) noexcept nogil
 
 # Around a driver's turn: this thread's driver belongs to a query of `pool`. Returns what was so before.
 cdef CMemoryPool* pool_turn(CMemoryPool* pool) noexcept nogil
-# The pool of the driver whose turn it is on this thread; NULL for none, and while it pauses.
+# The pool of the driver whose turn it is on this thread; NULL for none.
 cdef CMemoryPool* pool_of_turn() noexcept nogil
-# Around a sleep of the thread, in a call of a driver perhaps: that driver does not go on meanwhile. The thread may be
-# reading another query of the pool, which then must not wait for this one. `paused`: what pool_turn_pauses returned.
-cdef CMemoryPool* pool_turn_pauses() noexcept nogil
-cdef void pool_turn_resumes(CMemoryPool* paused) noexcept nogil
 
 
 cdef class MemoryPool:

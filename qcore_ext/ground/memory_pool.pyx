@@ -87,19 +87,6 @@ cdef CMemoryPool* pool_of_turn() noexcept nogil:
     return <CMemoryPool*> qc_pool_of_turn
 
 
-cdef CMemoryPool* pool_turn_pauses() noexcept nogil:
-    cdef CMemoryPool* paused = pool_turn(NULL)      # a pause within a pause is none
-    if paused != NULL:
-        pool_going(paused, -1)
-    return paused
-
-
-cdef void pool_turn_resumes(CMemoryPool* paused) noexcept nogil:
-    if paused != NULL:
-        pool_going(paused, 1)
-        pool_turn(paused)
-
-
 cdef class MemoryPool:
     """Memory that several queries share.
 
@@ -151,3 +138,8 @@ cdef class MemoryPool:
     def n_waiting(self):
         """Drivers that wait for memory now."""
         return qc_load(&self.pool.n_waiting)
+
+    @property
+    def n_going(self):
+        """Drivers that go on now: queued, or on a thread and not asleep there."""
+        return qc_load(&self.pool.n_going)

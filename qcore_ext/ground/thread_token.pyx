@@ -1,24 +1,69 @@
-"""A wait token that a thread sleeps on: how the world outside waits for the engine. Floor E0."""
+"""A wait token that a thread sleeps on: how the world outside, and sources in Python, wait for the engine. Floor E0."""
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 
+from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.condition cimport condition_destroy, condition_init, condition_wait, condition_wake_all
 from qcore_ext.ground.lock cimport LOCK_SLEEPER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
-from qcore_ext.ground.memory cimport Owner, struct_free, struct_new
-from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_turn_pauses, pool_turn_resumes
+from qcore_ext.ground.memory cimport Owner, owner_unref, raise_stopped, struct_free, struct_new
+from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_of_turn
 from qcore_ext.ground.stats cimport wall_nanos
-from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.ground.status cimport raise_memory_limit
+from qcore_ext.ground.wait_token cimport (
+    WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
+)
+
+cdef extern from *:
+    """
+    static __thread void *qc_turn;
+    """
+    void* qc_turn
 
 cdef enum:
     # How late Ctrl-C may be heard; waking 20 times a second costs nothing.
     SIGNAL_SLICE_NANOS = 50000000
+    # How late a driver that sleeps sees that its task is stopped. Drivers of several queries may sleep for one another.
+    STOP_SLICE_NANOS = 10000000
+
+
+cdef void turn_begin(Turn* turn, const int64_t* stop) noexcept nogil:
+    global qc_turn
+    turn.stop = stop
+    turn.outer = <Turn*> qc_turn
+    qc_turn = turn
+
+
+cdef void turn_end(Turn* turn) noexcept nogil:
+    global qc_turn
+    qc_turn = turn.outer
+
+
+cdef bint in_turn() noexcept nogil:
+    return qc_turn != NULL
+
+
+cdef int turn_check() except -1 nogil:
+    cdef Turn* turn = <Turn*> qc_turn
+    while turn != NULL:
+        if qc_load(turn.stop) != 0:
+            return raise_stopped()
+        turn = turn.outer
+    return 0
+
+
+cdef void count_awake(ThreadToken* self) noexcept nogil:
+    """The driver that sleeps here goes on again. Under the lock: one driver more wakes nobody."""
+    if self.asleep != NULL:
+        pool_going(self.asleep, 1)
+        self.asleep = NULL
 
 
 cdef void thread_token_notify(WaitToken* token) noexcept nogil:
     cdef ThreadToken* self = <ThreadToken*> token
     mutex_lock(&self.mutex)
     self.fired = True
+    count_awake(self)
     condition_wake_all(&self.condition)
     mutex_unlock(&self.mutex)
 
@@ -40,7 +85,23 @@ cdef ThreadToken* thread_token_new() except NULL nogil:
     return self
 
 
+cdef void count_asleep(ThreadToken* self) noexcept nogil:
+    """This thread's driver, if any, does not go on until the token fires."""
+    cdef CMemoryPool* pool = pool_of_turn()
+    if pool == NULL:
+        return
+    mutex_lock(&self.mutex)
+    if self.fired:
+        pool = NULL
+    else:
+        self.asleep = pool
+    mutex_unlock(&self.mutex)
+    if pool != NULL:
+        pool_going(pool, -1)        # may wake others, which is not done under a lock
+
+
 cdef bint thread_token_sleep(ThreadToken* self, int64_t nanos) noexcept nogil:
+    """One slice; True when the token fired."""
     cdef int64_t until = wall_nanos() + nanos
     cdef bint fired
     mutex_lock(&self.mutex)
@@ -53,20 +114,85 @@ cdef bint thread_token_sleep(ThreadToken* self, int64_t nanos) noexcept nogil:
     return fired
 
 
-cdef int thread_token_wait(ThreadToken* self, int64_t nanos) except -1:
+cdef int thread_token_wait(ThreadToken* self, int64_t nanos, bint for_cleanup) except -1:
     cdef int64_t until = wall_nanos() + nanos
-    cdef int64_t nap = SIGNAL_SLICE_NANOS
-    cdef CMemoryPool* paused
-    cdef bint fired
-    while True:
-        if nanos >= 0:
-            nap = min(<int64_t> SIGNAL_SLICE_NANOS, until - wall_nanos())
+    cdef bint heeds_stop = in_turn() and not for_cleanup
+    cdef int64_t slice_nanos = STOP_SLICE_NANOS if heeds_stop else SIGNAL_SLICE_NANOS
+    cdef int64_t nap = slice_nanos
+    cdef bint fired = False
+    with nogil:
+        count_asleep(self)
+    try:
+        while True:
+            if nanos >= 0:
+                nap = min(slice_nanos, until - wall_nanos())
+            with nogil:
+                fired = thread_token_sleep(self, nap)
+            if fired:
+                return 1
+            PyErr_CheckSignals()
+            if heeds_stop:
+                turn_check()
+            if nanos >= 0 and wall_nanos() >= until:
+                return 0
+    finally:
+        if not fired:
+            with nogil:
+                mutex_lock(&self.mutex)
+                count_awake(self)
+                mutex_unlock(&self.mutex)
+
+
+cdef class TokenLock:
+    """A lock, for threads that wait in Python for one another: drivers which do so are counted as in any other wait.
+
+    Whoever releases it lets all that wait try again, and may take it once more itself before they do.
+    """
+
+    def __cinit__(self):
+        mutex_init(&self.mutex, LOCK_SLEEPER)
+
+    def __dealloc__(self):
+        wait_list_clear(&self.waiting)
+        mutex_destroy(&self.mutex)
+
+    def try_acquire(self):
+        """Take it if nobody has it. Whether it was taken."""
+        cdef bint taken
+        mutex_lock(&self.mutex)
+        taken = not self.held
+        self.held = True
+        mutex_unlock(&self.mutex)
+        return taken
+
+    def acquire(self):
+        """Wait for it. Cancelled when the task of the driver that calls is stopped."""
+        cdef ThreadToken* token = thread_token_new()
+        cdef const char* failed = NULL
+        cdef bint taken = False
+        try:
+            while True:
+                mutex_lock(&self.mutex)
+                taken = not self.held
+                if taken:
+                    self.held = True
+                else:
+                    failed = wait_list_try_add(&self.waiting, &token.token)
+                mutex_unlock(&self.mutex)
+                if taken:
+                    return
+                if failed != NULL:
+                    raise_memory_limit(failed)
+                thread_token_wait(token, -1, False)
+        finally:
+            owner_unref(<Owner*> token)
+
+    def release(self):
+        """Give it back; by who has it."""
+        cdef WaitList taken
         with nogil:
-            paused = pool_turn_pauses()
-            fired = thread_token_sleep(self, nap)
-            pool_turn_resumes(paused)
-        if fired:
-            return 1
-        PyErr_CheckSignals()
-        if nanos >= 0 and wall_nanos() >= until:
-            return 0
+            mutex_lock(&self.mutex)
+            self.held = False
+            wait_list_take(&self.waiting, &taken)
+            mutex_unlock(&self.mutex)
+            wait_list_fire(&taken)

@@ -213,7 +213,8 @@ cdef class QueueReader:
     def next_batch(self, timeout=None):
         """The next batch, an object with __arrow_c_array__, or None at the end.
 
-        Waits without the GIL; Ctrl-C is heard. Timeout after `timeout` seconds (None: never).
+        Waits without the GIL; Ctrl-C is heard. Cancelled when a driver waits, whose task is stopped.
+        Timeout after `timeout` seconds (None: never).
         """
         cdef Batch* batch = NULL
         cdef QueueAnswer answer
@@ -235,7 +236,7 @@ cdef class QueueReader:
                 return None
             if until >= 0:
                 nanos = max(<int64_t> 0, until - wall_nanos())
-            if not thread_token_wait(self.token, nanos):
+            if not thread_token_wait(self.token, nanos, False):
                 raise Timeout(f"no batch came within {timeout} s")
 
     @property

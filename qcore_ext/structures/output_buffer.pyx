@@ -396,7 +396,7 @@ cdef class OutputBuffer:
                     break
                 if until >= 0:
                     nanos = max(<int64_t> 0, until - wall_nanos())
-                if not thread_token_wait(token, nanos):
+                if not thread_token_wait(token, nanos, False):
                     break
         finally:
             with nogil:

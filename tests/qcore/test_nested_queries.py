@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pytest
 
 import qcore
+from conftest import settles
 
 N_ROWS = 100_000
 TABLE = pa.table({"a": range(N_ROWS)})
@@ -20,8 +27,8 @@ def nested(session: qcore.Session, depth: int, text: str) -> qcore.Result:
     return result
 
 
-def session_of(threads: int) -> qcore.Session:
-    session = qcore.Session(threads=threads, batch_rows=1000)
+def session_of(threads: int, **settings: float) -> qcore.Session:
+    session = qcore.Session(threads=threads, batch_rows=1000, **settings)
     session.register("t", TABLE)
     return session
 
@@ -72,3 +79,93 @@ def test_v11_a_task_reads_another_ones_output(threads: int) -> None:
     total = sources[0].union_all(sources[1]).aggregate([], {"n": ("count",), "x": ("sum", "a")})
     rows = [row for batch in qcore.Task(total.build(), drivers=threads).batches() for row in batch.to_pylist()]
     assert rows == [{"n": N_ROWS, "x": sum(range(N_ROWS))}]
+
+
+# What reads the table `u`: a scan, a query over another one's result, and rounds of a recursion, on the scan's thread.
+READERS = {
+    "scan": ["select a + 1 as a from u"],
+    "chain": ["select a + 1 as a from u", "select a + 1 as a from u0", "select max(a) as a from u1"],
+    "recursion": ["with recursive r(a) as (select a from u union all select a + 1 from r where a < 3) select a from r"],
+}
+
+
+@contextlib.contextmanager
+def endless(session: qcore.Session) -> Iterator[qcore.Task]:
+    """A query of the session that waits for splits for ever, and is its table `u`."""
+    plan = qcore.PlanBuilder().scan("never", schema=TABLE.schema).build()
+    inner = qcore.Task.of_plan(plan, session.settings)
+    session.register("u", pa.RecordBatchReader.from_batches(TABLE.schema, inner.batches()))
+    try:
+        yield inner
+    finally:
+        inner.cancel()
+
+
+def reading(session: qcore.Session, kind: str) -> qcore.Result:
+    result = None
+    for level, text in enumerate(READERS[kind]):
+        if result is not None:
+            session.register(f"u{level - 1}", pa.RecordBatchReader.from_stream(result))
+        result = session.sql(text)
+    assert result is not None
+    return result
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_v7_cancel_ends_a_wait_for_another_query(threads: int, kind: str) -> None:
+    """V7, D9: the inner query gives nothing, and ends with the one that reads it."""
+    session = session_of(threads)
+    with endless(session) as inner, ThreadPoolExecutor(1) as pool:
+        try:
+            result = reading(session, kind)
+            rows = pool.submit(result.to_arrow)
+            assert settles(lambda: inner.state != "running")
+            result.cancel()
+            with pytest.raises(qcore.Cancelled):
+                rows.result(60)
+            assert inner.state == "cancelled"
+        finally:
+            inner.cancel()  # or the pool would wait for ever
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_v7_a_timeout_ends_a_wait_for_another_query(kind: str) -> None:
+    session = session_of(2, timeout=0.3)
+    with endless(session) as inner:
+        with pytest.raises(qcore.Timeout):
+            reading(session, kind).to_arrow()
+        assert inner.state != "running"
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_v7_ctrl_c_ends_a_wait_for_another_query(kind: str) -> None:
+    session = session_of(2)
+    with endless(session) as inner:
+
+        def interrupt() -> None:
+            if settles(lambda: inner.state != "running"):
+                _thread.interrupt_main()
+
+        other = threading.Thread(target=interrupt)
+        other.start()
+        with pytest.raises(KeyboardInterrupt):
+            reading(session, kind).to_arrow()
+        other.join()
+        assert inner.state == "cancelled"
+
+
+def test_v11_cancel_ends_a_wait_for_pages() -> None:
+    """V11: of a task that has none to give."""
+    plan = qcore.PlanBuilder().scan("never", schema=TABLE.schema).partitioned_output(["a"], 2).build()
+    inner = qcore.Task(plan, drivers=1)
+    buffers = inner.output_buffers()
+    outer = qcore.Task(qcore.PlanBuilder().scan("pages", source=buffers.reader(0)).build(), drivers=2)
+    outer.start()
+    assert settles(lambda: outer.progress()[1] == 0)
+    outer.cancel()
+    with pytest.raises(qcore.Cancelled):
+        outer.wait(60)
+    assert inner.state == "running"
+    buffers.close()
+    inner.wait(60)

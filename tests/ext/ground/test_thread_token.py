@@ -1,0 +1,48 @@
+"""Threads that sleep until the engine wakes them, in a driver's turn too (SPEC V7)."""
+
+from __future__ import annotations
+
+import threading
+
+from conftest import settles
+from qcore_ext.ground.memory_pool import MemoryPool
+from qcore_ext.ground.thread_token import TokenLock
+from qcore_ext.testing import Nap
+
+
+def test_v7_a_driver_goes_on_from_when_it_is_woken() -> None:
+    """V7: not only from when its thread is awake. Who woke it may stop then, and nobody would seem to go on."""
+    memory = MemoryPool(1 << 20)
+    for _ in range(100):
+        nap = Nap(memory)
+        thread = threading.Thread(target=nap.sleep)
+        thread.start()
+        assert settles(lambda nap=nap: not nap.asleep)
+        assert memory.n_going == 0
+        assert nap.fire() == 1
+        thread.join(60)
+        assert not thread.is_alive()
+        assert memory.n_going == 0
+
+
+def test_a_token_lock_lets_one_thread_in() -> None:
+    lock, inside, n_done = TokenLock(), [], []
+
+    def work() -> None:
+        for _ in range(500):
+            lock.acquire()
+            inside.append(None)
+            n_done.append(len(inside))
+            inside.pop()
+            lock.release()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert n_done == [1] * 2000
+    assert lock.try_acquire()
+    assert not lock.try_acquire()
+    lock.release()
+    assert lock.try_acquire()
