@@ -26,6 +26,7 @@ from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
 from qcore_ext.execution.scheduler import Scheduler, WaitingForOthers
 from qcore_ext.execution.task import Task as EngineTask
+from qcore_ext.ground.memory import Account
 from qcore_ext.structures.batch_queue import QueueReader
 
 # Waiting for a batch is done in slices, so that Ctrl-C is seen.
@@ -81,13 +82,15 @@ class Task:
         self._open(plan, Settings.make(drivers, memory_limit, None, batch_rows, None), id)
 
     @classmethod
-    def of_plan(cls, plan: p.PlanNode, settings: Settings) -> Task:
-        """A task under a session's settings."""
+    def of_plan(cls, plan: p.PlanNode, settings: Settings, reader: Account | None = None) -> Task:
+        """A task under a session's settings. It stops with the query of the account `reader`, if that is given."""
         task = cls.__new__(cls)
-        task._open(plan, settings)
+        task._open(plan, settings, reader=reader)
         return task
 
-    def _open(self, plan: p.PlanNode, settings: Settings, id: str | None = None) -> None:
+    def _open(
+        self, plan: p.PlanNode, settings: Settings, id: str | None = None, reader: Account | None = None
+    ) -> None:
         self.settings = settings
         self.id = uuid.uuid4().hex if id is None else id
         self.plan = plan = expand_views(plan)
@@ -101,7 +104,7 @@ class Task:
             if (alive := task()) is not None:
                 alive._engine.fail(error)
 
-        lowering = Lowering(settings, self._scans.open, report, recursion_opener(settings))
+        lowering = Lowering(settings, self._scans.open, report, recursion_opener(settings), reader)
         lowered = lowering.finish(plan)
         self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
         self._engine = EngineTask(
@@ -271,11 +274,14 @@ class Task:
             # Asked before the queue is: a task that was over by then puts nothing more into it. The other way round,
             # batches that came between would be lost.
             over = self._engine.state not in ("created", "running")
+            left = WAIT_SLICE_SECONDS
+            if deadline is not None and not over:
+                left = min(left, max(0.0, deadline - time.monotonic()))
             try:
                 if self._reader.ready:
-                    return self._reader.next_batch(timeout=WAIT_SLICE_SECONDS)
+                    return self._reader.next_batch(timeout=left)
                 with WaitingForOthers():
-                    return self._reader.next_batch(timeout=WAIT_SLICE_SECONDS)
+                    return self._reader.next_batch(timeout=left)
             except Timeout:
                 if over:
                     return None
@@ -374,13 +380,16 @@ class TaskIterator:
             self._outcome = IterOutcome.NONE
 
 
-def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion], RecursiveRows]:
+def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion, Account], RecursiveRows]:
     """What opens the rows of a RecursiveUnion as a stream. Its rounds run on the thread that reads it: a round that
-    waited for the scheduler's threads could wait for the one it is on.
+    waited for the scheduler's threads could wait for the one it is on. They stop with the query that reads them.
     """
     alone = replace(settings, threads=1, timeout=None)
 
-    def run(plan: p.PlanNode) -> Iterator[pa.RecordBatch]:
-        return Task.of_plan(plan, alone).run_on_caller()
+    def opened(node: p.RecursiveUnion, reader: Account) -> RecursiveRows:
+        def run(plan: p.PlanNode) -> Iterator[pa.RecordBatch]:
+            return Task.of_plan(plan, alone, reader).run_on_caller()
 
-    return lambda node: RecursiveRows(node, run, settings.memory_limit)
+        return RecursiveRows(node, run, settings.memory_limit, reader)
+
+    return opened

@@ -118,9 +118,10 @@ def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa
 class Lowering:
     """Lowers one plan.
 
-    `open_split(scan, split)` opens a split of a scan node as an Arrow stream, `open_recursion(node)` the rows of a
-    RecursiveUnion. `report` gets what operators written in
-    Python raise where the engine's never do, in close.
+    `open_split(scan, split)` opens a split of a scan node as an Arrow stream, `open_recursion(node, memory)` the rows
+    of a RecursiveUnion that the query of the account `memory` reads. The plan is itself part of the query of `reader`,
+    if that is given: what stops that one stops this one. `report` gets what operators written in Python raise where the
+    engine's never do, in close.
     """
 
     def __init__(
@@ -128,7 +129,8 @@ class Lowering:
         settings: Settings,
         open_split: OpenSplit,
         report: Report | None = None,
-        open_recursion: Callable[[p.RecursiveUnion], Any] | None = None,
+        open_recursion: Callable[[p.RecursiveUnion, Account], Any] | None = None,
+        reader: Account | None = None,
     ) -> None:
         self.settings = settings
         self.open_split = open_split
@@ -136,6 +138,8 @@ class Lowering:
         self.report = report
         limit, pool = settings.memory_limit or 0, settings.memory_pool
         self.memory = Account(None, limit) if pool is None else pool.account(limit)
+        if reader is not None:
+            self.memory.read_by(reader)
         self.closed: list[Pipeline] = []
         self.split_queues: dict[str, SplitQueue] = {}
         self._runtime_filters = RuntimeFilters()
@@ -195,7 +199,8 @@ class Lowering:
 
     def recursive_union(self, node: p.RecursiveUnion) -> Pipeline:
         assert self.open_recursion is not None
-        return self._one_split(node, node, self.open_recursion)
+        open, memory = self.open_recursion, self.memory
+        return self._one_split(node, node, lambda union: open(union, memory))
 
     def _one_split(self, node: p.PlanNode, split: Any, open: Callable[[Any], Any]) -> Pipeline:
         queue = SplitQueue(node.id)

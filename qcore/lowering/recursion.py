@@ -25,17 +25,21 @@ RunPlan = Callable[[PlanNode], Iterator[pa.RecordBatch]]
 class RecursiveRows:
     """The rows of a recursive union as an Arrow stream, to be read once; `run` gives the batches of a plan.
 
+    `reader` is the account of the query that reads it: what stops that one ends a round too.
+
     Attributes
     ----------
     error : Exception or None
         What a round failed with, as it was: the stream itself has but a text to say it.
     """
 
-    def __init__(self, node: RecursiveUnion, run: RunPlan, memory_limit: int | None) -> None:
+    def __init__(self, node: RecursiveUnion, run: RunPlan, memory_limit: int | None, reader: Account) -> None:
         self._node = node
         self._run = run
         self._schema = pa.schema(Schema(node.schema))
-        self._met = DistinctRows(Schema(self._schema), Account(None, memory_limit or 0)) if node.distinct else None
+        memory = Account(None, memory_limit or 0)
+        memory.read_by(reader)
+        self._met = DistinctRows(Schema(self._schema), memory) if node.distinct else None
         self.error: Exception | None = None
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:

@@ -19,7 +19,8 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get
 from qcore_ext.ground.memory cimport (
-    Arena, Buffer, MemoryAccount, Owner, arena_new, buffer_grow, buffer_new, buffer_unref, owner_ref, owner_unref,
+    CHECK_ROWS, Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, buffer_grow, buffer_new, buffer_unref,
+    bytes_fill, owner_ref, owner_unref,
 )
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
@@ -124,6 +125,7 @@ cdef int grow(AggregateState* state, int64_t n_groups) except -1 nogil:
     """Room for n_groups; those that are new get an empty state, but `seen` is left as it is."""
     cdef int width = value_width(state)
     cdef int64_t capacity = max(state.capacity, <int64_t> GROUPS_MIN)
+    cdef int64_t start = state.n_groups
     cdef int fill
     if n_groups > state.capacity:
         while capacity < n_groups:
@@ -134,10 +136,16 @@ cdef int grow(AggregateState* state, int64_t n_groups) except -1 nogil:
             buffer_grow(&state.values, state.n_groups * width, capacity * width)
         state.capacity = capacity
     if (state.kind == STATE_MIN or state.kind == STATE_MAX) and state.rep != REP_VIEW:
-        extreme_fill(state.rep, state.kind == STATE_MAX, state.values.data, state.n_groups, n_groups)
+        while start < n_groups:
+            extreme_fill(
+                state.rep, state.kind == STATE_MAX, state.values.data, start, min(n_groups, start + CHECK_ROWS)
+            )
+            start += CHECK_ROWS
+            if start < n_groups:
+                account_check(state.account)
     else:
         fill = 0xFF if state.kind == STATE_BIT_AND else 0
-        memset(state.values.data + state.n_groups * width, fill, (n_groups - state.n_groups) * width)
+        bytes_fill(state.values.data + start * width, fill, (n_groups - start) * width, state.account)
     return 0
 
 
@@ -151,10 +159,10 @@ cdef int state_reserve(AggregateState* state, int64_t n_groups, bint all_take_pa
         if state.seen == NULL:
             # Until now every group had a value.
             state.seen = buffer_new(state.account, state.capacity)
-            memset(state.seen.data, 1, before)
+            bytes_fill(state.seen.data, 1, before, state.account)
         elif state.seen.size < state.capacity:
             buffer_grow(&state.seen, before, state.capacity)
-        memset(state.seen.data + before, 0, n_groups - before)
+        bytes_fill(state.seen.data + before, 0, n_groups - before, state.account)
     state.n_groups = n_groups
     return 0
 

@@ -23,8 +23,8 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, DataType, phys_width, type_name
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, MemoryAccount, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new,
-    owner_ref, owner_unref, struct_free, struct_new,
+    Account, Buffer, MemoryAccount, Owner, OwnerList, account_check, buffer_new, buffer_unref, owner_list_add,
+    owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.stats cimport OperatorStats, wall_nanos
@@ -305,11 +305,9 @@ cdef class Evaluator:
         cdef int64_t n_outputs = self.program.n_outputs
         try:
             while start < n:
+                account_check(self.account)
                 step = min(n - start, <int64_t> VECTOR_ROWS)
-                if rows == NULL:
-                    self.aim(batch, start, NULL, step)
-                else:
-                    self.aim(batch, 0, rows + start, step)
+                self.aim(batch, start if rows == NULL else 0, rows + start if rows != NULL else NULL, step)
                 for i in range(n_outputs):
                     if columns[i].values != NULL:
                         output_lend(&columns[i], &registers[outputs[i].register], start)
@@ -530,6 +528,7 @@ cdef class Evaluator:
         try:
             out = <uint32_t*> rows.data
             while start < n:
+                account_check(self.account)
                 step = min(n - start, <int64_t> VECTOR_ROWS)
                 if batch.selection == NULL:
                     found += self.select_vector(batch, start, NULL, step, out + found)

@@ -19,10 +19,11 @@ cdef enum FaultSite:
     FAULT_SPLIT_OPEN = 7        # a connector opens a split
     FAULT_SPLIT_READ = 8        # and reads its next batch
     FAULT_WAIT = 9              # a token is added to a wait list, or to a wait set for the first time
-    N_NATIVE_SITES = 10         # the sites after these are passed from Python, by name (fault_site)
+    FAULT_STOP = 10             # a loop looks whether its query is stopped, and finds that it is (account_stopped)
+    N_NATIVE_SITES = 11         # the sites after these are passed from Python, by name (fault_site)
 
 cdef enum:
-    N_FAULT_SITES = 20
+    N_FAULT_SITES = 21
 
 
 cdef int64_t faults_watched     # atomic; other than 0: sites call fault_pass

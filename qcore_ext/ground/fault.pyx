@@ -14,6 +14,7 @@ cdef extern from *:
 
 SITES = (
     "reserve", "struct", "open", "bind", "add_input", "get_output", "finish", "split_open", "split_read", "wait",
+    "stop",
     # Calls of connectors and writers to a file system.
     "file_list", "file_status", "file_open", "file_footer", "file_read",
     "write_folder", "write_open", "write_rows", "write_close", "write_rename",

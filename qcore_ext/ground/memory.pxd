@@ -8,6 +8,7 @@ operator's own, whose parent is the query's.
 from libc.stdint cimport int64_t
 
 from qcore_ext.ground.atomic cimport qc_add, qc_drop, qc_load
+from qcore_ext.ground.fault cimport faults_watched
 
 
 ctypedef struct Owner:
@@ -38,6 +39,7 @@ ctypedef struct MemoryAccount:
     int64_t limit               # bytes; 0: none
     MemoryAccount* query        # borrowed; the query's, which this one keeps alive; NULL: this is a pool's
     int64_t stopped             # of the query's: other than 0 once nobody wants the query's answer any more
+    MemoryAccount* outer        # owned; of the query's: of the query that reads this one, and stops it, or NULL
 
 cdef MemoryAccount* account_new(MemoryAccount* parent, int64_t limit) except NULL nogil
 # MemoryLimitError; nothing changed then
@@ -46,6 +48,10 @@ cdef void account_release(MemoryAccount* account, int64_t n_bytes) noexcept nogi
 # Set from ground/memory_pool: bytes charged to a pool were given back.
 cdef void (*pool_released)(MemoryAccount* pool) noexcept nogil
 cdef int raise_stopped() except -1 nogil
+# Whether a query that reads this one was stopped.
+cdef bint outer_stopped(const MemoryAccount* query) noexcept nogil
+# A pass of FAULT_STOP: whether a test stops the query at this look.
+cdef bint stop_injected(const MemoryAccount* account) noexcept nogil
 
 cdef enum:
     # Rows between two looks at account_stopped in a loop that may run long: a few milliseconds at 50 ns a row.
@@ -53,13 +59,20 @@ cdef enum:
 
 cdef inline bint account_stopped(const MemoryAccount* account) noexcept nogil:
     """Whether the query this account belongs to was cancelled, failed or is answered; any loop may then give up."""
-    return qc_load(<int64_t*> &account.query.stopped) != 0
+    return qc_load(<int64_t*> &account.query.stopped) != 0 or (
+        account.query.outer != NULL and outer_stopped(account.query)
+    ) or (qc_load(&faults_watched) != 0 and stop_injected(account))
 
 cdef inline int account_check(const MemoryAccount* account) except -1 nogil:
     """Cancelled when account_stopped. Calls that may take longer than a batch does ask every few milliseconds."""
     if account_stopped(account):
         return raise_stopped()
     return 0
+
+# memset and memcpy of any length: Cancelled when the query is stopped half-way, and the target holds anything then.
+# account NULL: nobody's query.
+cdef int bytes_fill(void* to, int value, int64_t n_bytes, const MemoryAccount* account) except -1 nogil
+cdef int bytes_copy(void* to, const void* bytes, int64_t n_bytes, const MemoryAccount* account) except -1 nogil
 
 
 ctypedef struct Buffer:
@@ -69,6 +82,7 @@ ctypedef struct Buffer:
     int64_t size                # usable bytes, at least what was asked for; multiple of 64
 
 cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil
+# This and growing raise Cancelled when the query is stopped meanwhile.
 cdef Buffer* buffer_new_zeroed(MemoryAccount* account, int64_t size) except NULL nogil
 # Grow to at least `size`, keeping the first `used` bytes; *buffer may move (its one reference is consumed and
 # replaced).

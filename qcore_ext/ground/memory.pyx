@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 from posix.stdlib cimport posix_memalign
 
 from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_fetch_add, qc_load, qc_store, qc_swap
-from qcore_ext.ground.fault cimport FAULT_RESERVE, FAULT_STRUCT, fault_here
+from qcore_ext.ground.fault cimport FAULT_RESERVE, FAULT_STOP, FAULT_STRUCT, fault_here, fault_pass
 from qcore_ext.ground.status cimport raise_memory_limit
 
 from qcore_ext.ground.status import Cancelled, MemoryLimitError
@@ -23,6 +23,8 @@ cdef enum:
     N_IDLE_NODES = 16384
     NODE_BITS = 16              # of a stack's head: the first node's number
     NODE_MASK = 65535
+    CHECK_BYTES = 16777216      # written between two looks whether the query is stopped: 10 ms in fresh memory
+    CHECK_BYTES_MIN = 1048576   # fewer are written without a look
 
 # Idle blocks kept for reuse, in all classes together. A quarter of a gigabyte holds the working set of the queries
 # measured in bench/; more would keep memory from the rest of the process.
@@ -146,6 +148,7 @@ def trim_pool():
 cdef void account_free(Owner* self) noexcept nogil:
     cdef MemoryAccount* account = <MemoryAccount*> self
     owner_unref(<Owner*> account.parent)
+    owner_unref(<Owner*> account.outer)
     struct_free(account)
 
 
@@ -218,9 +221,46 @@ cdef int raise_over_limit(int64_t n_bytes, MemoryAccount* account, MemoryAccount
         )
 
 
+cdef bint outer_stopped(const MemoryAccount* query) noexcept nogil:
+    cdef const MemoryAccount* at = query.outer
+    while at != NULL:
+        if qc_load(<int64_t*> &at.stopped) != 0:
+            return True
+        at = at.outer
+    return False
+
+
+cdef bint stop_injected(const MemoryAccount* account) noexcept nogil:
+    if not fault_pass(FAULT_STOP):
+        return False
+    # For good: a loop that gave up is followed by a look that raises.
+    qc_store(<int64_t*> &account.query.stopped, 1)
+    return True
+
+
 cdef int raise_stopped() except -1 nogil:
     with gil:
         raise Cancelled("the query was stopped")
+
+
+cdef int bytes_fill(void* to, int value, int64_t n_bytes, const MemoryAccount* account) except -1 nogil:
+    cdef int64_t done = 0
+    while done < n_bytes:
+        if account != NULL and n_bytes > CHECK_BYTES_MIN:
+            account_check(account)
+        memset(<char*> to + done, value, min(n_bytes - done, <int64_t> CHECK_BYTES))
+        done += CHECK_BYTES
+    return 0
+
+
+cdef int bytes_copy(void* to, const void* bytes, int64_t n_bytes, const MemoryAccount* account) except -1 nogil:
+    cdef int64_t done = 0
+    while done < n_bytes:
+        if account != NULL and n_bytes > CHECK_BYTES_MIN:
+            account_check(account)
+        memcpy(<char*> to + done, <const char*> bytes + done, min(n_bytes - done, <int64_t> CHECK_BYTES))
+        done += CHECK_BYTES
+    return 0
 
 
 cdef void account_release(MemoryAccount* account, int64_t n_bytes) noexcept nogil:
@@ -278,16 +318,28 @@ cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil:
 
 cdef Buffer* buffer_new_zeroed(MemoryAccount* account, int64_t size) except NULL nogil:
     cdef Buffer* buffer = buffer_new(account, size)
-    memset(buffer.data, 0, buffer.size)
+    cdef bint done = False
+    try:
+        bytes_fill(buffer.data, 0, buffer.size, account)
+        done = True
+    finally:
+        if not done:
+            buffer_unref(buffer)
     return buffer
 
 
 cdef int buffer_grow(Buffer** buffer, int64_t used, int64_t size) except -1 nogil:
     cdef Buffer* bigger
+    cdef bint done = False
     if size <= buffer[0].size:
         return 0
     bigger = buffer_new(buffer[0].account, size)
-    memcpy(bigger.data, buffer[0].data, used)
+    try:
+        bytes_copy(bigger.data, buffer[0].data, used, bigger.account)
+        done = True
+    finally:
+        if not done:
+            buffer_unref(bigger)
     buffer_unref(buffer[0])
     buffer[0] = bigger
     return 0
@@ -389,6 +441,12 @@ cdef class Account:
     def reserved_bytes(self):
         """Bytes reserved now."""
         return qc_load(&self.account.reserved)
+
+    def read_by(self, Account outer):
+        """The query of `outer` reads this one: when it is stopped, so is this one."""
+        if self.account.query != self.account or self.account.outer != NULL:
+            raise ValueError("only a query's own account is read by another, and by one")
+        self.account.outer = <MemoryAccount*> owner_ref(<Owner*> outer.account.query)
 
     def stop(self):
         """Nobody wants the query's answer any more: its long calls raise Cancelled within milliseconds."""

@@ -23,7 +23,7 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, Owner, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
+    Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
@@ -326,6 +326,7 @@ cdef class HashAggregation(Operator):
         while self.position < n_rows:
             if self.is_full() and not self.make_room():
                 return self.start_emitting()
+            account_check(self.account)
             n = min(n_rows - self.position, <int64_t> VECTOR_ROWS)
             self.load(n)
             if self.radix != NULL:

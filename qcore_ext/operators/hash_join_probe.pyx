@@ -12,7 +12,8 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.ground.atomic cimport qc_load_pointer
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, Owner, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free, struct_new,
+    Account, Buffer, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free,
+    struct_new,
 )
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.stats cimport WAIT_FOR_JOIN_BUILD, WAIT_FOR_PEERS
@@ -284,6 +285,8 @@ cdef class HashProbe(Operator):
         if self.row_matched == NULL:
             return False                # the rows without a match have been given
         while self.find_pairs(False) > 0:
+            # There may be very many, and none that passes.
+            account_check(self.account)
             self.check_pairs()
             if self.pairs.n > 0:
                 if self.table.matched != NULL:
@@ -518,6 +521,7 @@ cdef class HashProbe(Operator):
         cdef int64_t i
         while self.position < n_selected:
             selected = self.batch.selection + self.position if self.batch.selection != NULL else NULL
+            account_check(self.account)
             self.look_up(selected, False)
             for i in range(self.lookup.n_hits):
                 mark_group(self.table, self.lookup.starts[i], 1 if self.table.unique else self.lookup.counts[i])
@@ -539,6 +543,7 @@ cdef class HashProbe(Operator):
         if self.columns is None:
             self.resolve_unbound()
         while True:
+            account_check(self.account)
             n = self.bridge.claim_build_rows(self.table, PAIRS_MAX, &start)
             if n == 0:
                 self.end()

@@ -10,13 +10,16 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType
 from qcore_ext.ground.bitmap cimport bitmap_bytes
-from qcore_ext.ground.memory cimport Account, Buffer, buffer_new, buffer_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport (
+    CHECK_ROWS, Account, Buffer, account_check, buffer_new, buffer_unref, struct_free, struct_new,
+)
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.structures.sort_order cimport SortOrder, sort_compare, sort_prefixes
 from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
 from qcore_ext.structures.stored_keys cimport (
-    StoredKeys, stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_vector,
+    StoredKeys, stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_reserve,
+    stored_keys_vector,
 )
 from qcore_ext.structures.widened_rows cimport batch_widened
 
@@ -185,7 +188,7 @@ cdef class TopN(Operator):
         cdef int32_t c
         for c in range(self.n_keys):
             column_load(batch.columns[self.order.parts[c].column], start, selection, n, &room[c], &self.keys[c])
-        sort_prefixes(self.order.parts, self.n_keys, self.keys, n, scratch.prefixes)
+        sort_prefixes(self.order.parts, self.n_keys, self.keys, n, scratch.prefixes, self.account)
         picked = self.pick(n)
         if picked == 0:
             return 0
@@ -208,12 +211,14 @@ cdef class TopN(Operator):
         cdef Buffer* entries = NULL
         cdef Buffer* order = NULL
         cdef StoredKeys* kept = NULL
+        cdef int64_t start = 0
         cdef int64_t i
         cdef int32_t c
         cdef bint done = False
         try:
             validity = buffer_new(self.account, bitmap * max(self.n_columns, 1))
             for c in range(self.n_columns):
+                account_check(self.account)
                 stored_keys_vector(
                     self.rows, c, 0, n_rows, (<uint8_t*> validity.data) + c * bitmap, &self.vectors[c]
                 )
@@ -226,7 +231,13 @@ cdef class TopN(Operator):
             for i in range(n_kept):
                 (<uint32_t*> order.data)[i] = (<SortEntry*> entries.data)[i].row
             kept = stored_keys_new(self.account, self.types, self.n_columns)
-            stored_keys_append(kept, self.vectors, <uint32_t*> order.data, n_kept)
+            stored_keys_reserve(kept, n_kept)
+            while start < n_kept:
+                account_check(self.account)
+                stored_keys_append(
+                    kept, self.vectors, <uint32_t*> order.data + start, min(n_kept - start, <int64_t> CHECK_ROWS)
+                )
+                start += CHECK_ROWS
             if n_kept > 0 and n_kept == self.count + self.offset:
                 self.full = True
                 self.worst_prefix = (<SortEntry*> entries.data)[n_kept - 1].prefix

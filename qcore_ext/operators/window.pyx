@@ -4,7 +4,7 @@ All rows of a partition come to one driver. Rows go out in their order, the call
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from qcore_ext.compute.aggregate_calls cimport AggregateCalls, CallResult, CallState, result_column
 from qcore_ext.compute.aggregate_state cimport AggregateState, state_free
@@ -17,9 +17,9 @@ from qcore_ext.data.schema cimport (
     schema_new, type_equal,
 )
 from qcore_ext.data.widening cimport raise_types_differ
-from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+    CHECK_ROWS, Account, Buffer, Owner, account_check, buffer_new, buffer_unref, bytes_copy, owner_ref, owner_unref,
+    struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
@@ -34,20 +34,16 @@ from qcore_ext.structures.window_places cimport (
     CUME_DIST, DENSE_RANK, NTILE, PARTITION_ROWS, PERCENT_RANK, RANK, ROW_NUMBER, place_fractions, place_numbers,
 )
 from qcore_ext.structures.window_rows cimport WindowRows, window_rows_free, window_rows_init
+from qcore_ext.structures.window_values cimport (
+    FIRST_VALUE, LAG, LAST_VALUE, LEAD, NTH_VALUE, valid_value_rows, value_rows,
+)
 
 from qcore_ext.compute.aggregate_calls import COLLECTED, INDIFFERENT_TO_REPEATS
 from qcore_ext.ground.status import PlanError
 
 cdef enum:
     OUTPUT_ROWS = 65536
-    NO_ROW = 0xFFFFFFFF         # as an index: a null row
-    # Values of another row
-    LAG = 10
-    LEAD = 11
-    FIRST_VALUE = 12
-    LAST_VALUE = 13
-    NTH_VALUE = 14
-    AGGREGATE = 20
+    AGGREGATE = 20              # as a kind; beside those of window_places and window_values
 
 KINDS = {
     "row_number": ROW_NUMBER,
@@ -77,8 +73,9 @@ ctypedef struct WindowCall:
     const CallState* states     # of an aggregate, borrowed
     int32_t n_states
     const CallResult* result    # borrowed
-    Column* base                # owned; the results,
-    Buffer* indices             # owned; and which of them each row has. NULL: one a row
+    Column* base                # owned; the results of others,
+    Buffer* indices             # owned; and which of them, or which frame, each row has. NULL: one result a row
+    AggregateState[2] of_frames     # owned; of an aggregate, by frame
 
 
 cdef class Window(Operator):
@@ -301,9 +298,9 @@ cdef class Window(Operator):
         cdef uint8_t* validity
         call.base = column_new_flat(type, self.window.n, False, self.account, &values, &validity)
         if call.kind in (PERCENT_RANK, CUME_DIST):
-            place_fractions(&self.window, call.kind, <double*> values.data)
+            place_fractions(&self.window, call.kind, <double*> values.data, self.account)
         else:
-            place_numbers(&self.window, call.kind, call.number, <int64_t*> values.data)
+            place_numbers(&self.window, call.kind, call.number, <int64_t*> values.data, self.account)
         return 0
 
     cdef Buffer* find_frames(self, const WindowCall* call, SortRun* run) except NULL nogil:
@@ -332,85 +329,27 @@ cdef class Window(Operator):
         """Values of another row: the row's place in the argument's column."""
         cdef WindowCall* call = &self.calls[number]
         cdef const WindowRows* window = &self.window
+        cdef bint shifts = call.kind == LAG or call.kind == LEAD
+        cdef const uint32_t* lo = window.part_begin
+        cdef const uint32_t* hi = window.part_end
         cdef Buffer* frames = NULL
-        cdef const uint32_t* lo
-        cdef const uint32_t* hi
         cdef uint32_t* indices
-        cdef int64_t i, at
-        cdef int64_t n = window.n
-        call.indices = buffer_new(self.account, n * sizeof(uint32_t))
+        call.indices = buffer_new(self.account, window.n * sizeof(uint32_t))
         indices = <uint32_t*> call.indices.data
         call.base = row_store_column(run.rows, call.argument)
-        if call.ignores_nulls and call.base.validity != NULL:
-            return self.take_values_that_are(call, run)
-        if call.kind == LAG or call.kind == LEAD:
-            for i in range(n):
-                at = i - call.number if call.kind == LAG else i + call.number
-                if at >= window.part_begin[i] and at < window.part_end[i]:
-                    indices[i] = window.perm[at]
-                else:
-                    indices[i] = NO_ROW
-            return 0
-        frames = self.find_frames(call, run)
-        lo = <const uint32_t*> frames.data
-        hi = lo + n
-        for i in range(n):
-            if call.kind == FIRST_VALUE:
-                at = lo[i]
-            elif call.kind == LAST_VALUE:
-                at = <int64_t> hi[i] - 1
-            else:
-                at = lo[i] + call.number - 1 if call.number > 0 else -1
-            indices[i] = window.perm[at] if at >= lo[i] and at < hi[i] else <uint32_t> NO_ROW
-        buffer_unref(frames)
-        return 0
-
-    cdef int take_values_that_are(self, WindowCall* call, SortRun* run) except -1 nogil:
-        """The same, passing over nulls."""
-        cdef const WindowRows* window = &self.window
-        cdef uint32_t* indices = <uint32_t*> call.indices.data
-        cdef Buffer* frames = NULL
-        cdef Buffer* buffer = NULL
-        cdef const uint32_t* lo
-        cdef const uint32_t* hi
-        cdef uint32_t* before           # values that are no nulls before a position
-        cdef uint32_t* places           # their positions
-        cdef int64_t i, wanted
-        cdef int64_t n = window.n
         try:
-            frames = self.find_frames(call, run)
-            lo = window.part_begin if call.kind <= LEAD else <const uint32_t*> frames.data
-            hi = window.part_end if call.kind <= LEAD else <const uint32_t*> frames.data + n
-            buffer = buffer_new(self.account, (2 * n + 1) * sizeof(uint32_t))
-            before = <uint32_t*> buffer.data
-            places = before + n + 1
-            before[0] = 0
-            for i in range(n):
-                places[before[i]] = <uint32_t> i
-                before[i + 1] = before[i] + bit_get(call.base.validity, window.perm[i])
-            for i in range(n):
-                if call.kind == LAG or call.kind == LEAD:
-                    wanted = call.number if call.kind == LEAD else -call.number
-                    if wanted > 0:
-                        wanted += <int64_t> before[i + 1] - 1
-                    elif wanted < 0:
-                        wanted += before[i]
-                    else:
-                        indices[i] = window.perm[i]
-                        continue
-                elif call.kind == LAST_VALUE:
-                    wanted = <int64_t> before[hi[i]] - 1
-                else:
-                    wanted = <int64_t> before[lo[i]] + (call.number - 1 if call.kind == NTH_VALUE else 0)
-                    if call.kind == NTH_VALUE and call.number < 1:
-                        wanted = -1
-                if <int64_t> before[lo[i]] <= wanted < <int64_t> before[hi[i]]:
-                    indices[i] = window.perm[places[wanted]]
-                else:
-                    indices[i] = NO_ROW
+            if not shifts:
+                frames = self.find_frames(call, run)
+                lo = <const uint32_t*> frames.data
+                hi = lo + window.n
+            if call.ignores_nulls and call.base.validity != NULL:
+                valid_value_rows(
+                    window, call.kind, call.number, lo, hi, call.base.validity, indices, self.account
+                )
+            else:
+                value_rows(window, call.kind, call.number, lo, hi, indices, self.account)
         finally:
             buffer_unref(frames)
-            buffer_unref(buffer)
         return 0
 
     cdef int aggregate(self, int32_t number, SortRun* run) except -1 nogil:
@@ -428,6 +367,8 @@ cdef class Window(Operator):
             frame_of = <uint32_t*> call.indices.data
             frame_of[0] = 0
             for i in range(1, n):
+                if i % CHECK_ROWS == 0:
+                    account_check(self.account)
                 if lo[i] != lo[last] or hi[i] != hi[last]:
                     last += 1
                     lo[last] = lo[i]
@@ -474,13 +415,23 @@ cdef class Window(Operator):
         cdef uint32_t* kept = <uint32_t*> buffer.data
         cdef uint32_t* before = kept + window.n
         cdef int64_t i
+        cdef bint done = False
         before[0] = 0
-        for i in range(window.n):
-            kept[before[i]] = window.perm[i]
-            before[i + 1] = before[i] + (previous[i] == 0)
-        for i in range(n_frames):
-            lo[i] = before[lo[i]]
-            hi[i] = before[hi[i]]
+        try:
+            for i in range(window.n):
+                if i % CHECK_ROWS == 0:
+                    account_check(self.account)
+                kept[before[i]] = window.perm[i]
+                before[i + 1] = before[i] + (previous[i] == 0)
+            for i in range(n_frames):
+                if i % CHECK_ROWS == 0:
+                    account_check(self.account)
+                lo[i] = before[lo[i]]
+                hi[i] = before[hi[i]]
+            done = True
+        finally:
+            if not done:
+                buffer_unref(buffer)
         n_kept[0] = before[window.n]
         return buffer
 
@@ -489,8 +440,6 @@ cdef class Window(Operator):
         const uint32_t* hi, int64_t n_frames,
     ) except -1 nogil:
         cdef WindowCall* call = &self.calls[number]
-        cdef const DataType* type = &self.result_schema.fields[self.n_columns + number].type
-        cdef AggregateState[2] states
         cdef DataType none
         cdef Column* columns[2]
         cdef int32_t n_columns = 0
@@ -498,7 +447,6 @@ cdef class Window(Operator):
         cdef uint32_t* bounds
         cdef int32_t s
         memset(&none, 0, sizeof(DataType))
-        memset(&states[0], 0, 2 * sizeof(AggregateState))
         if call.argument >= 0:
             columns[0] = self.columns[call.argument]
             n_columns = 1
@@ -509,18 +457,43 @@ cdef class Window(Operator):
             copy = buffer_new(self.account, 2 * n_frames * sizeof(uint32_t))
             bounds = <uint32_t*> copy.data
             for s in range(call.n_states):
-                memcpy(bounds, lo, n_frames * sizeof(uint32_t))
-                memcpy(bounds + n_frames, hi, n_frames * sizeof(uint32_t))
+                bytes_copy(bounds, lo, n_frames * sizeof(uint32_t), self.account)
+                bytes_copy(bounds + n_frames, hi, n_frames * sizeof(uint32_t), self.account)
                 frame_state(
-                    &states[s], call.states[s].kind, &columns[0].type if n_columns > 0 else &none, columns, n_columns,
-                    perm, n, previous, bounds, bounds + n_frames, n_frames, self.account,
+                    &call.of_frames[s], call.states[s].kind, &columns[0].type if n_columns > 0 else &none, columns,
+                    n_columns, perm, n, previous, bounds, bounds + n_frames, n_frames, self.account,
                 )
-            call.base = result_column(call.result, states, type, 0, n_frames, self.account)
         finally:
             buffer_unref(copy)
-            state_free(&states[0])
-            state_free(&states[1])
         return 0
+
+    cdef Column* call_column(self, int32_t number, int64_t start, int64_t n) except NULL nogil:
+        """What a call gives for n rows from `start`."""
+        cdef WindowCall* call = &self.calls[number]
+        cdef const uint32_t* indices
+        cdef Buffer* moved = NULL
+        cdef Column* base = NULL
+        cdef uint32_t first
+        cdef int64_t i
+        if call.indices == NULL:
+            return column_slice(call.base, start, n)
+        indices = <const uint32_t*> call.indices.data + start
+        if call.kind != AGGREGATE:
+            return column_take(call.base, indices, n, <Owner*> call.indices, self.account)
+        # Frames are numbered in the order of their rows: those of a batch stand side by side.
+        first = indices[0]
+        try:
+            base = result_column(
+                call.result, call.of_frames, &self.result_schema.fields[self.n_columns + number].type, first,
+                <int64_t> indices[n - 1] - first + 1, self.account,
+            )
+            moved = buffer_new(self.account, n * sizeof(uint32_t))
+            for i in range(n):
+                (<uint32_t*> moved.data)[i] = indices[i] - first
+            return column_take(base, <uint32_t*> moved.data, n, <Owner*> moved, self.account)
+        finally:
+            column_unref(base)
+            buffer_unref(moved)
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         if not self.input_over:
@@ -531,7 +504,6 @@ cdef class Window(Operator):
         cdef int64_t start = self.n_given
         cdef int64_t n = min(self.window.n - start, <int64_t> OUTPUT_ROWS)
         cdef Batch* batch = batch_new(self.result_schema, n)
-        cdef WindowCall* call
         cdef int32_t i
         cdef bint done = False
         batch.n_columns = 0
@@ -542,13 +514,7 @@ cdef class Window(Operator):
             )
             batch.n_columns = self.n_columns
             for i in range(self.n_calls):
-                call = &self.calls[i]
-                if call.indices == NULL:
-                    batch.columns[batch.n_columns] = column_slice(call.base, start, n)
-                else:
-                    batch.columns[batch.n_columns] = column_take(
-                        call.base, (<uint32_t*> call.indices.data) + start, n, <Owner*> call.indices, self.account
-                    )
+                batch.columns[batch.n_columns] = self.call_column(i, start, n)
                 batch.n_columns += 1
             done = True
         finally:
@@ -574,6 +540,8 @@ cdef class Window(Operator):
         for i in range(self.n_calls):
             column_unref(self.calls[i].base)
             buffer_unref(self.calls[i].indices)
+            state_free(&self.calls[i].of_frames[0])
+            state_free(&self.calls[i].of_frames[1])
             self.calls[i].base = NULL
             self.calls[i].indices = NULL
         window_rows_free(&self.window)

@@ -21,6 +21,7 @@ ctypedef struct CollectedValues:
     StoredKeys* rows            # owned; group, keys, value
     Buffer* order               # owned; uint32 a row: rows by group, in their order; once finished
     Buffer* begins              # owned; int64 a group and one more: where its rows begin
+    Column* values              # owned; the values of all rows, once finished; NULL without rows
 
 
 # `types` of all that is loaded.

@@ -10,19 +10,19 @@ from qcore_ext.compute.aggregate_calls cimport (
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, column_constant_null, column_new_flat, column_ref,
+    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, column_constant_null, column_new, column_new_flat, column_ref,
     column_take, column_unref, view_data,
 )
-from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, Schema
+from qcore_ext.data.schema cimport PHYS_NONE, PHYS_U32, PHYS_VIEW, TYPE_UINT32, Schema
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    Arena, Owner, arena_new, arena_take, buffer_new, buffer_unref, owner_ref, owner_unref,
+    CHECK_ROWS, Arena, Owner, account_check, arena_new, arena_take, buffer_new, buffer_unref, owner_ref, owner_unref,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.sort_order cimport SortKey, sort_prefix_layout
 from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
 from qcore_ext.structures.stored_keys cimport (
-    stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
+    StoredColumn, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
 )
 
 cdef enum:
@@ -55,6 +55,8 @@ cdef void collected_free(CollectedValues* self) noexcept nogil:
     self.rows = NULL
     self.order = NULL
     self.begins = NULL
+    column_unref(self.values)
+    self.values = NULL
 
 
 cdef int collected_clear(CollectedValues* self) except -1 nogil:
@@ -116,6 +118,7 @@ cdef int collected_finish(CollectedValues* self, int64_t n_groups) except -1 nog
     try:
         validity = buffer_new(self.account, n_keys * (bitmap_bytes(n) + 64))
         for k in range(n_keys):
+            account_check(self.account)
             stored_keys_vector(
                 self.rows, k, 0, n, <uint8_t*> validity.data + k * (bitmap_bytes(n) + 64), &keys[k]
             )
@@ -129,14 +132,57 @@ cdef int collected_finish(CollectedValues* self, int64_t n_groups) except -1 nog
         order = <uint32_t*> self.order.data
         groups = <const uint32_t*> self.rows.columns[0].values.data
         for i in range(n):
+            if i % CHECK_ROWS == 0:
+                account_check(self.account)
             order[i] = entry[i].row
             begins[groups[i] + 1] += 1
         for i in range(n_groups):
+            if i % CHECK_ROWS == 0:
+                account_check(self.account)
             begins[i + 1] += begins[i]
+        self.values = values_column(self, n_keys)
     finally:
         buffer_unref(validity)
         buffer_unref(entries)
     return 0
+
+
+cdef Column* values_column(CollectedValues* self, int32_t k) except NULL nogil:
+    """Column k of the rows kept, as it lies there."""
+    cdef int64_t n = self.rows.n_rows
+    cdef StoredColumn* stored = &self.rows.columns[k]
+    cdef Column* column
+    cdef Buffer* validity = NULL
+    cdef Vector part
+    cdef int64_t start = 0
+    cdef bint some_null = False
+    cdef bint done = False
+    if stored.type.phys == PHYS_NONE:
+        return column_constant_null(&stored.type, n)
+    column = column_new(&stored.type, n)
+    column.values = stored.values.data
+    column.values_owner = owner_ref(<Owner*> stored.values)
+    if stored.type.phys == PHYS_VIEW:
+        column.heap_owner = owner_ref(<Owner*> self.rows.arena)
+    try:
+        validity = buffer_new(self.account, bitmap_bytes(n) + 64)
+        while start < n:
+            account_check(self.account)
+            stored_keys_vector(
+                self.rows, k, start, min(n - start, <int64_t> CHECK_ROWS), <uint8_t*> validity.data + (start >> 3),
+                &part,
+            )
+            some_null = some_null or part.validity != NULL
+            start += CHECK_ROWS
+        if some_null:
+            column.validity = <uint8_t*> validity.data
+            column.validity_owner = owner_ref(<Owner*> validity)
+        done = True
+    finally:
+        buffer_unref(validity)
+        if not done:
+            column_unref(column)
+    return column
 
 
 # --- results ---
@@ -160,12 +206,10 @@ cdef Column* picked_column(CollectedValues* self, int64_t start, int64_t n, Memo
     """One of the values of each group; null where there is none."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
     cdef const uint32_t* order = <const uint32_t*> self.order.data
-    cdef Column* values = NULL
     cdef Buffer* indices = NULL
     cdef uint32_t* rows
     cdef int64_t i, at, count
     try:
-        values = stored_keys_column(self.rows, self.rows.n_columns - 1, 0, self.rows.n_rows, account)
         indices = buffer_new(account, (n + 1) * sizeof(uint32_t))
         rows = <uint32_t*> indices.data
         for i in range(n):
@@ -180,9 +224,8 @@ cdef Column* picked_column(CollectedValues* self, int64_t start, int64_t n, Memo
             else:
                 at = max(<int64_t> ceil(self.call.fraction * count) - 1, <int64_t> 0)
             rows[i] = order[begins[i] + at]
-        return column_take(values, rows, n, <Owner*> indices, account)
+        return column_take(self.values, rows, n, <Owner*> indices, account)
     finally:
-        column_unref(values)
         buffer_unref(indices)
 
 
@@ -254,6 +297,8 @@ cdef int put_together(
     cdef char* place
     cdef int64_t i
     for i in range(begin, end):
+        if i % CHECK_ROWS == 0:
+            account_check(self.account)
         size += views[order[i]].length
     if size > 0x7FFFFFFF:
         return raise_execution(b"string_agg made a string of more than 2 GB; group by more, or aggregate into a list")
@@ -262,6 +307,8 @@ cdef int put_together(
     if size > VIEW_INLINE_BYTES:
         out.pointer = place
     for i in range(begin, end):
+        if i % CHECK_ROWS == 0:
+            account_check(self.account)
         if i > begin and self.call.separator_bytes > 0:
             memcpy(place, self.call.separator, self.call.separator_bytes)
             place += self.call.separator_bytes
@@ -279,6 +326,25 @@ cdef Column* list_column(
         return made_list(self, schema, field, start, n, account)
 
 
+cdef object taken_values(
+    CollectedValues* self, Schema schema, const uint32_t* rows, int64_t n, MemoryAccount* account,
+):
+    """The values of these rows as a pyarrow.Array; `schema` is of one column, theirs."""
+    import pyarrow
+
+    cdef Buffer* indices = NULL
+    cdef Batch* batch = NULL
+    try:
+        indices = buffer_new(account, (n + 1) * sizeof(uint32_t))
+        memcpy(indices.data, rows, n * sizeof(uint32_t))
+        batch = batch_new(schema.schema, n)
+        batch.columns[0] = column_take(self.values, <uint32_t*> indices.data, n, <Owner*> indices, account)
+        return pyarrow.record_batch(PyBatch.wrap(batch)).column(0)
+    finally:
+        buffer_unref(indices)
+        batch_unref(batch)
+
+
 cdef Column* made_list(
     CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL:
@@ -288,29 +354,21 @@ cdef Column* made_list(
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
     cdef const uint32_t* order = <const uint32_t*> self.order.data
     cdef int64_t count = begins[n] - begins[0]
-    cdef Column* values = NULL
-    cdef Buffer* indices = NULL
-    cdef Batch* batch = NULL
+    cdef int64_t at = 0
     cdef PyBatch lists
     cdef int64_t i
     list_type = pyarrow.schema(Schema.wrap(schema)).field(field).type
     flat = pyarrow.schema([pyarrow.field("value", list_type.value_type)])
     cdef Schema value_schema = Schema(flat)
-    try:
-        indices = buffer_new(account, (count + 1) * sizeof(uint32_t))
-        memcpy(indices.data, order + begins[0], count * sizeof(uint32_t))
-        values = stored_keys_column(self.rows, self.rows.n_columns - 1, 0, self.rows.n_rows, account)
-        batch = batch_new(value_schema.schema, count)
-        batch.columns[0] = column_take(values, <uint32_t*> indices.data, count, <Owner*> indices, account)
-        taken = pyarrow.record_batch(PyBatch.wrap(batch)).column(0)
-    finally:
-        column_unref(values)
-        buffer_unref(indices)
-        batch_unref(batch)
+    pieces = []
+    while at < count or not pieces:
+        account_check(self.account)
+        piece = taken_values(self, value_schema, order + begins[0] + at, min(count - at, <int64_t> CHECK_ROWS), account)
+        pieces.append(piece.cast(list_type.value_type))
+        at += CHECK_ROWS
+    taken = pyarrow.concat_arrays(pieces)
     offsets = [begins[i] - begins[0] if begins[i + 1] > begins[i] else None for i in range(n)] + [count]
-    made = pyarrow.ListArray.from_arrays(
-        pyarrow.array(offsets, pyarrow.int32()), taken.cast(list_type.value_type), type=list_type
-    )
+    made = pyarrow.ListArray.from_arrays(pyarrow.array(offsets, pyarrow.int32()), taken, type=list_type)
     named = pyarrow.RecordBatch.from_arrays([made], names=["value"])
     lists = PyBatch.from_arrow(named)
     return column_ref(lists.batch.columns[0])

@@ -18,7 +18,7 @@ from qcore_ext.data.column cimport (
     VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch, column_load_narrow, column_ref, column_unref,
 )
 from qcore_ext.data.schema cimport DataType
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 
 cdef enum:
     NODE_SHIFT = 4
@@ -92,6 +92,8 @@ cdef int feed_level(
     cdef int64_t f
     more[0] = False
     for f in range(n_frames):
+        if f % CHECK_ROWS == 0:
+            account_check(out.account)
         a = lo[f]
         b = hi[f]
         if a >= b:
@@ -115,8 +117,13 @@ cdef int feed_distinct(
 ) except -1 nogil:
     """Give each stretch the rows whose value does not stand before them within it."""
     cdef int64_t f, at
+    cdef int64_t n_read = 0
     for f in range(n_frames):
         for at in range(lo[f], hi[f]):
+            # Of rows that are fed, each flush looks; of repeated values there may be any number.
+            n_read += 1
+            if n_read % CHECK_ROWS == 0:
+                account_check(out.account)
             if previous[at] <= lo[f]:
                 feed_stretch(feed, out, n_frames, <uint32_t> f, at, at + 1)
     return feed_flush(feed, out, n_frames)

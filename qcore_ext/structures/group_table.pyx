@@ -8,8 +8,8 @@ from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vec
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.grouping cimport grouping_kernels
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, Owner, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, owner_ref, struct_free,
-    struct_new,
+    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref,
+    bytes_fill, owner_ref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.direct_groups cimport (
@@ -120,7 +120,7 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil:
         stored_keys_free(table.stored)
         table.stored = stored
     if table.slots != NULL:
-        memset(table.slots.data, 0, table.n_slots * slot_width(table.layout.mode))
+        bytes_fill(table.slots.data, 0, table.n_slots * slot_width(table.layout.mode), table.account)
     if table.direct != NULL:
         direct_groups_clear(table.direct)
     table.n_groups = 0
@@ -148,14 +148,15 @@ cdef void hash_words(
         grouping_kernels().hash_two(low, high, nulls, n, out)
 
 
-cdef void place_packed(
+cdef int place_packed(
     PackedSlot* slots, int64_t mask, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, uint64_t* hashes,
-    uint64_t* low, uint64_t* high,
-) noexcept nogil:
+    uint64_t* low, uint64_t* high, const MemoryAccount* account,
+) except -1 nogil:
     """Put groups 0..n_groups into empty slots; hashes, low and high are room for a vector each."""
     cdef int64_t n, i, at
     cdef int64_t start = 0
     while start < n_groups:
+        account_check(account)
         n = min(n_groups - start, <int64_t> VECTOR_ROWS)
         if PackedSlot is OneWordSlot:
             memcpy(low, words + start, n * 8)
@@ -175,16 +176,22 @@ cdef void place_packed(
             slots[at].nulls = nulls[start + i]
             slots[at].group = <uint32_t> (start + i + 1)
         start += n
+    return 0
 
 
-cdef void place_stored(StoredSlot* slots, int64_t mask, const uint64_t* hashes, int64_t n_groups) noexcept nogil:
+cdef int place_stored(
+    StoredSlot* slots, int64_t mask, const uint64_t* hashes, int64_t n_groups, const MemoryAccount* account,
+) except -1 nogil:
     cdef int64_t i, at
     for i in range(n_groups):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
         at = <int64_t> hashes[i] & mask
         while slots[at].group != 0:
             at = (at + 1) & mask
         slots[at].tag = <uint32_t> (hashes[i] >> 32)
         slots[at].group = <uint32_t> (i + 1)
+    return 0
 
 
 cdef int64_t limit_of(const GroupTable* table, int64_t n_slots) noexcept nogil:
@@ -205,15 +212,15 @@ cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
     if table.layout.mode == KEYS_ONE_WORD:
         place_packed[OneWordSlot](
             <OneWordSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
-            table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high,
+            table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high, table.account,
         )
     elif table.layout.mode == KEYS_TWO_WORDS:
         place_packed[TwoWordSlot](
             <TwoWordSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
-            table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high,
+            table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high, table.account,
         )
     else:
-        place_stored(<StoredSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, table.n_groups)
+        place_stored(<StoredSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, table.n_groups, table.account)
     return 0
 
 
@@ -465,6 +472,7 @@ cdef int store_keys(GroupTable* table) except -1 nogil:
         hashes = buffer_new(table.account, max(table.capacity, <int64_t> GROUPS_MIN) * 8)
         stored = stored_keys_new(table.account, table.types, table.n_columns)
         while start < table.n_groups:
+            account_check(table.account)
             n = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
             unpack_vectors(table, start, n, room.data, vectors)
             hash_keys(vectors, table.n_columns, n, (<uint64_t*> hashes.data) + start)

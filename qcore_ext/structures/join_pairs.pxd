@@ -39,6 +39,6 @@ cdef void group_pairs(
 ) noexcept nogil
 # Turn the hits into all n rows of the vector, those that missed with an empty group.
 cdef void spread_misses(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil
-# Mark build rows as matched.
-cdef void mark_group(const JoinTable* table, int64_t start, int64_t count) noexcept nogil
+# Mark build rows as matched. Cancelled when the query is stopped in a long group.
+cdef int mark_group(const JoinTable* table, int64_t start, int64_t count) except -1 nogil
 cdef void mark_rows(uint8_t* matched, const uint32_t* rows, int64_t n) noexcept nogil

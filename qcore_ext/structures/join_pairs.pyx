@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.ground.atomic cimport qc_flag_get, qc_flag_set
-from qcore_ext.ground.memory cimport Buffer, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, account_check, buffer_new, buffer_unref
 from qcore_ext.structures.join_output cimport NO_ROW
 from qcore_ext.structures.join_table cimport JoinLookup, JoinTable, group_row
 
@@ -110,12 +110,15 @@ cdef void group_pairs(
     cursor.in_group = done
 
 
-cdef void mark_group(const JoinTable* table, int64_t start, int64_t count) noexcept nogil:
+cdef int mark_group(const JoinTable* table, int64_t start, int64_t count) except -1 nogil:
     cdef int64_t i
     # A group is marked as a whole: its first row tells. Read before writing, so that drivers share the cache line.
     if qc_flag_get(table.matched + group_row(table, start)) == 0:
         for i in range(count - 1, -1, -1):
+            if i % CHECK_ROWS == CHECK_ROWS - 1:
+                account_check(table.account)
             qc_flag_set(table.matched + group_row(table, start + i))
+    return 0
 
 
 cdef void mark_rows(uint8_t* matched, const uint32_t* rows, int64_t n) noexcept nogil:

@@ -8,8 +8,8 @@ from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_constant_null, column_ref
 from qcore_ext.data.schema cimport TYPE_NESTED
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref,
-    struct_free, struct_new,
+    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, bytes_fill,
+    owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.probe cimport RankWord, Slot, probe_kernels
 from qcore_ext.ground.simd cimport simd_kernels
@@ -55,7 +55,7 @@ cdef int build_ranks(JoinTable* table, JoinLookup* lookup, Column** keys) except
         key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
         rank_words_set(table.words, lookup.codes, lookup.flags, n)
         start += n
-    n_groups = rank_words_finish(table.words, table.coder.range)
+    n_groups = rank_words_finish(table.words, table.coder.range, table.account)
     table.unique = n_groups == table.coder.n_rows
     if not table.existence_only:
         place_rows_by_rank(table, lookup, keys, n_groups)
@@ -78,6 +78,8 @@ cdef int place_rows_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys,
         cursors = <uint32_t*> table.starts_buffer.data
         count_by_rank(table, lookup, keys, cursors + 2)
         for i in range(2, n_groups + 2):
+            if i % CHECK_ROWS == 0:
+                account_check(table.account)
             cursors[i] += cursors[i - 1]
         moved = place_grouped(table, lookup, keys, cursors + 1, group_rows)
         table.group_starts = cursors
@@ -226,6 +228,8 @@ cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 
     table.rows_buffer = buffer_new(table.account, table.n_rows * 4)
     group_rows = <uint32_t*> table.rows_buffer.data
     for i in range(n_slots):
+        if i % CHECK_ROWS == 0:
+            account_check(table.account)
         if slots[i].group.count != 0:
             end += slots[i].group.count
             slots[i].group.start = end
@@ -249,7 +253,7 @@ cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int in
         n_slots *= 2
     table.index_buffer = buffer_new(table.account, n_slots * sizeof(Slot))
     qc_advise_huge_pages(table.index_buffer.data, table.index_buffer.size)
-    memset(table.index_buffer.data, 0, table.index_buffer.size)
+    bytes_fill(table.index_buffer.data, 0, table.index_buffer.size, table.account)
     table.slots = <Slot*> table.index_buffer.data
     table.slot_mask = <uint64_t> (n_slots - 1)
     if table.existence_only:
@@ -287,7 +291,7 @@ cdef int64_t rows_with_keys(JoinTable* table, JoinLookup* lookup, Column** keys)
 cdef int build_index(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
     cdef uint64_t codes_max
     if key_codable(keys, table.n_keys):
-        if key_coder_measure(&table.coder, keys, table.n_keys, lookup.scratch, lookup.keys):
+        if key_coder_measure(&table.coder, keys, table.n_keys, lookup.scratch, lookup.keys, table.account):
             codes_max = max(<uint64_t> CODES_FREE, <uint64_t> CODES_PER_ROW_MAX * <uint64_t> table.n_rows)
             if table.coder.range < codes_max:
                 return build_ranks(table, lookup, keys)

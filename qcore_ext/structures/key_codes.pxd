@@ -9,6 +9,7 @@ and codes of a small range are addressed directly.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
+from qcore_ext.ground.memory cimport MemoryAccount
 
 
 ctypedef struct KeyPart:
@@ -33,6 +34,7 @@ cdef bint key_codable(Column** columns, int32_t n_columns) noexcept nogil
 # together, else 0 and nothing to free (but n_rows is set).
 cdef int key_coder_measure(
     KeyCoder* coder, Column** columns, int32_t n_columns, VectorScratch* scratch, Vector* vectors,
+    const MemoryAccount* account,
 ) except -1 nogil
 cdef void key_coder_free(KeyCoder* coder) noexcept nogil
 # flags[i]: 1 when row i has no null and lies in the range; then codes[i] is its code, else 0.

@@ -10,7 +10,7 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
 )
 from qcore_ext.ground.bitmap cimport bit_get
-from qcore_ext.ground.memory cimport struct_free, struct_new
+from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, struct_new
 from qcore_ext.ground.probe cimport probe_kernels
 
 ctypedef fused Narrow:
@@ -139,6 +139,7 @@ cdef int bit_length(uint64_t value) noexcept nogil:
 
 cdef int measure_all(
     KeyCoder* coder, Column** columns, uint64_t* smallest, uint64_t* largest, VectorScratch* scratch, Vector* vectors,
+    const MemoryAccount* account,
 ) except -1 nogil:
     cdef uint64_t room[VECTOR_ROWS]
     cdef uint8_t flags[VECTOR_ROWS]
@@ -149,6 +150,7 @@ cdef int measure_all(
     start = 0
     while start < n_rows:
         n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        account_check(account)
         for k in range(coder.n_parts):
             column_load(columns[k], start, NULL, n, &scratch[k], &vectors[k])
         if rows_without_null(vectors, coder.n_parts, n, flags):
@@ -164,6 +166,7 @@ cdef int measure_all(
 
 cdef int key_coder_measure(
     KeyCoder* coder, Column** columns, int32_t n_columns, VectorScratch* scratch, Vector* vectors,
+    const MemoryAccount* account,
 ) except -1 nogil:
     cdef uint64_t* bounds = <uint64_t*> struct_new(2 * n_columns * sizeof(uint64_t))
     cdef uint64_t flip
@@ -180,7 +183,7 @@ cdef int key_coder_measure(
             coder.parts[k].is_signed = is_signed(columns[k].type.phys)
             coder.parts[k].is_real = columns[k].type.phys == PHYS_F32 or columns[k].type.phys == PHYS_F64
             bounds[k] = ~(<uint64_t> 0)
-        measure_all(coder, columns, bounds, bounds + n_columns, scratch, vectors)
+        measure_all(coder, columns, bounds, bounds + n_columns, scratch, vectors, account)
         for k in range(n_columns):
             flip = (<uint64_t> 1) << 63 if coder.parts[k].is_signed else 0
             coder.parts[k].minimum = bounds[k] ^ flip

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_grow, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_grow, buffer_new, buffer_unref
 from qcore_ext.structures.group_table cimport GroupTable, group_table_assign, group_table_free, group_table_new
 
 
@@ -30,6 +30,7 @@ cdef Buffer* previous_places(
         last = buffer_new(account, capacity * sizeof(uint32_t))
         table = group_table_new(account, &column.type, 1, NULL)
         while start < n:
+            account_check(account)
             m = min(n - start, <int64_t> VECTOR_ROWS)
             column_load(column, 0, perm + start, m, <VectorScratch*> scratch.data, &vector)
             group_table_assign(table, &vector, m, values)

@@ -15,4 +15,6 @@ cdef Buffer* rank_words_new(MemoryAccount* account, uint64_t largest_code) excep
 # Add the flagged codes.
 cdef void rank_words_set(RankWord* words, const uint64_t* codes, const uint8_t* flags, int64_t n) noexcept nogil
 # Fill the ranks in; how many codes there are.
-cdef int64_t rank_words_finish(RankWord* words, uint64_t largest_code) noexcept nogil
+cdef int64_t rank_words_finish(
+    RankWord* words, uint64_t largest_code, const MemoryAccount* account,
+) except -1 nogil

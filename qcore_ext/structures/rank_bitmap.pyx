@@ -1,8 +1,8 @@
 """A set of small integers with their ranks: dense join keys, a bit a possible key. Floor E3."""
 
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new_zeroed
+from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new_zeroed
 from qcore_ext.ground.probe cimport RankWord, probe_kernels
 
 
@@ -16,5 +16,14 @@ cdef void rank_words_set(RankWord* words, const uint64_t* codes, const uint8_t* 
         words[codes[i] >> 6].bits |= (<uint64_t> flags[i]) << (codes[i] & 63)
 
 
-cdef int64_t rank_words_finish(RankWord* words, uint64_t largest_code) noexcept nogil:
-    return probe_kernels().rank_fill(words, <int64_t> (largest_code >> 6) + 1)
+cdef int64_t rank_words_finish(
+    RankWord* words, uint64_t largest_code, const MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t n_words = <int64_t> (largest_code >> 6) + 1
+    cdef int64_t rank = 0
+    cdef int64_t start = 0
+    while start < n_words:
+        account_check(account)
+        rank = probe_kernels().rank_fill(words + start, min(n_words - start, <int64_t> CHECK_ROWS), <uint32_t> rank)
+        start += CHECK_ROWS
+    return rank

@@ -1,7 +1,7 @@
 """Rows kept column by column in growing canonical buffers: what a join's build side collects. Floor E3."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_heap, column_load, column_new,
@@ -9,8 +9,8 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_NESTED, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, MemoryAccount, Owner, account_check, buffer_grow, buffer_new, buffer_unref, owner_list_add,
-    owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
+    CHECK_ROWS, MemoryAccount, Owner, account_check, buffer_grow, buffer_new, buffer_unref, bytes_copy, bytes_fill,
+    owner_list_add, owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
 )
 
 
@@ -65,7 +65,7 @@ cdef int reserve(RowStore* store, int64_t n_rows) except -1 nogil:
         if column.validity != NULL:
             old_bytes = column.validity.size
             buffer_grow(&column.validity, old_bytes, bitmap_bytes(capacity))
-            memset(column.validity.data + old_bytes, 0xFF, column.validity.size - old_bytes)
+            bytes_fill(column.validity.data + old_bytes, 0xFF, column.validity.size - old_bytes, store.account)
     store.capacity = capacity
     return 0
 
@@ -78,7 +78,7 @@ cdef int append_nulls(
     cdef int64_t i
     if column.validity == NULL:
         column.validity = buffer_new(store.account, bitmap_bytes(store.capacity))
-        memset(column.validity.data, 0xFF, column.validity.size)
+        bytes_fill(column.validity.data, 0xFF, column.validity.size, store.account)
     bits = <uint8_t*> column.validity.data
     for i in range(n):
         if not bit_get(validity, i):
@@ -119,20 +119,15 @@ cdef int copy_part(
     cdef const uint8_t* bits
     cdef uint8_t* out
     cdef int64_t i
-    cdef int64_t start = 0
-    while start < n:
-        account_check(account)
-        memcpy(
-            column.values.data + (at + start) * column.width, part.values.data + start * column.width,
-            min(n - start, <int64_t> CHECK_ROWS) * column.width,
-        )
-        start += CHECK_ROWS
+    bytes_copy(column.values.data + at * column.width, part.values.data, n * column.width, account)
     if column.heaps != NULL:
         owner_list_add(column.heaps, <Owner*> part.heaps)
     if part.validity != NULL:
         bits = <const uint8_t*> part.validity.data
         out = <uint8_t*> column.validity.data
         for i in range(n):
+            if i % CHECK_ROWS == 0:
+                account_check(account)
             if not bit_get(bits, i):
                 bit_clear(out, at + i)
     return 0
@@ -151,7 +146,7 @@ cdef int copy_parts(RowStore* store, RowStore** parts, int64_t n_parts, int64_t 
             column = &store.columns[i]
             if parts[part].columns[i].validity != NULL and column.validity == NULL:
                 column.validity = buffer_new(store.account, bitmap_bytes(store.capacity))
-                memset(column.validity.data, 0xFF, column.validity.size)
+                bytes_fill(column.validity.data, 0xFF, column.validity.size, store.account)
             copy_part(column, &parts[part].columns[i], at, parts[part].n_rows, store.account)
         at += parts[part].n_rows
         if parts[part].nested != NULL:

@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport CSchema
+from qcore_ext.ground.memory cimport MemoryAccount
 
 cdef enum:
     STRING_WORD_BYTES = 7       # of a string in a word of sort_key_words
@@ -35,10 +36,11 @@ cdef class SortOrder:
 
 # Share a prefix's bits among keys of these physical types; gives first_open.
 cdef int32_t sort_prefix_layout(SortKey* parts, const uint8_t* phys, int32_t n_keys) noexcept nogil
-# keys[k]: the values of key k's column; any number of rows.
-cdef void sort_prefixes(
+# keys[k]: the values of key k's column; any number of rows. Cancelled when the account's query is stopped.
+cdef int sort_prefixes(
     const SortKey* parts, int32_t n_keys, const Vector* keys, int64_t n, uint64_t* prefixes,
-) noexcept nogil
+    const MemoryAccount* account,
+) except -1 nogil
 # Negative, zero or positive, as row i of `a` stands to row j of `b`; keys from `first` on.
 cdef int sort_compare(
     const SortKey* parts, int32_t first, int32_t n_keys, const Vector* a, int64_t i, const Vector* b, int64_t j,

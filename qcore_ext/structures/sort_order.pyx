@@ -10,7 +10,7 @@ from qcore_ext.data.schema cimport (
     PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64, PHYS_VIEW, CSchema, schema_index, type_name,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, is_valid
-from qcore_ext.ground.memory cimport struct_free, struct_new
+from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, struct_new
 from qcore_ext.ground.wide cimport int128
 
 from qcore_ext.ground.status import PlanError
@@ -253,17 +253,19 @@ cdef void add_key(
         prefixes[i] |= codes[i] << shift
 
 
-cdef void sort_prefixes(
+cdef int sort_prefixes(
     const SortKey* parts, int32_t n_keys, const Vector* keys, int64_t n, uint64_t* prefixes,
-) noexcept nogil:
+    const MemoryAccount* account,
+) except -1 nogil:
     cdef uint64_t codes[VECTOR_ROWS]
     cdef Vector block
     cdef int64_t m
     cdef int64_t start = 0
     cdef int32_t k
-    memset(prefixes, 0, n * 8)
     while start < n:
+        account_check(account)
         m = min(n - start, <int64_t> VECTOR_ROWS)
+        memset(prefixes + start, 0, m * 8)
         for k in range(n_keys):
             if k > 0 and parts[k - 1].shift == 0:
                 break               # the prefix is full
@@ -273,6 +275,7 @@ cdef void sort_prefixes(
             key_codes(&block, m, 0, codes)
             add_key(&parts[k], &block, m, codes, prefixes + start)
         start += m
+    return 0
 
 
 cdef int phys_bytes(uint8_t phys) noexcept nogil:

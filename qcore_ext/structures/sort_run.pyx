@@ -61,6 +61,8 @@ cdef void merge(
     cdef int64_t i = 0
     cdef int64_t j = 0
     while i < n_a and j < n_b:
+        if (i + j) % CHECK_ROWS == 0 and account_stopped(ties.account):
+            return
         if compare_entries(ties, &b[j], &a[i]) < 0:
             out[i + j] = b[j]
             j += 1
@@ -69,6 +71,15 @@ cdef void merge(
             i += 1
     memcpy(out + i + j, a + i, (n_a - i) * sizeof(SortEntry))
     memcpy(out + i + j + n_a - i, b + j, (n_b - j) * sizeof(SortEntry))
+
+
+cdef void copy_entries(
+    const SortEntry* entries, int64_t n, SortEntry* out, const MemoryAccount* account,
+) noexcept nogil:
+    cdef int64_t start = 0
+    while start < n and not account_stopped(account):
+        memcpy(out + start, entries + start, min(n - start, <int64_t> CHECK_ROWS) * sizeof(SortEntry))
+        start += CHECK_ROWS
 
 
 cdef void merge_sort(SortEntry* entries, SortEntry* other, int64_t n, const Ties* ties) noexcept nogil:
@@ -96,7 +107,7 @@ cdef void merge_sort(SortEntry* entries, SortEntry* other, int64_t n, const Ties
         target = swap
         width *= 2
     if source != entries:
-        memcpy(entries, source, n * sizeof(SortEntry))
+        copy_entries(source, n, entries, ties.account)
 
 
 cdef SortEntry* radix_sort(
@@ -113,10 +124,15 @@ cdef SortEntry* radix_sort(
     cdef int64_t i, start
     cdef int digit, shift
     memset(counts, 0, sizeof(counts))
-    for i in range(n):
-        prefix = entries[i].prefix
-        for digit in range(8):
-            counts[digit][(prefix >> (8 * digit)) & 0xFF] += 1
+    start = 0
+    while start < n:
+        if account_stopped(account):
+            return source
+        for i in range(start, min(n, start + CHECK_ROWS)):
+            prefix = entries[i].prefix
+            for digit in range(8):
+                counts[digit][(prefix >> (8 * digit)) & 0xFF] += 1
+        start += CHECK_ROWS
     for digit in range(8):
         shift = 8 * digit
         count = counts[digit]
@@ -165,6 +181,8 @@ cdef bint key_is_constant(const SortEntry* entries, int64_t n, const Ties* ties,
     for i in range(1, n):
         if sort_compare(ties.parts, k, k + 1, ties.keys, entries[0].row, ties.keys, entries[i].row) != 0:
             return False
+        if i % CHECK_ROWS == 0 and account_stopped(ties.account):
+            return False
     return True
 
 
@@ -177,6 +195,8 @@ cdef bint has_more_words(
     if ties.keys[k].phys == PHYS_VIEW:
         for i in range(n):
             row = entries[i].row
+            if i % CHECK_ROWS == 0 and account_stopped(ties.account):
+                return False
             if is_valid(ties.keys[k].validity, row) and views[row].length > offset + STRING_WORD_BYTES:
                 return True
     return False
@@ -203,8 +223,8 @@ cdef void sort_ties(
     set_words(entries, n, ties, k, offset)
     sorted = radix_sort(entries, other, n, ties.account)
     if sorted != entries:
-        memcpy(entries, sorted, n * sizeof(SortEntry))
-    while start < n:
+        copy_entries(sorted, n, entries, ties.account)
+    while start < n and not account_stopped(ties.account):
         end = start + 1
         while end < n and entries[end].prefix == entries[start].prefix:
             end += 1
@@ -227,6 +247,7 @@ cdef SortEntry* sort_entries(
     cdef SortEntry* sorted
     cdef uint64_t prefix
     cdef int64_t end, i
+    cdef int64_t look = 0           # the row at which to look whether the query is stopped
     cdef int64_t start = 0
     ties.parts = parts
     ties.first_open = first_open
@@ -240,6 +261,10 @@ cdef SortEntry* sort_entries(
     if sorted != entries:
         other = entries
     while first_open < n_keys and start < n:
+        if start >= look:
+            if account_stopped(account):
+                return sorted
+            look = start + CHECK_ROWS
         prefix = sorted[start].prefix
         end = start + 1
         while end < n and sorted[end].prefix == prefix:
@@ -259,6 +284,7 @@ cdef Buffer* sort_columns(
     cdef Buffer* other = NULL
     cdef SortEntry* at
     cdef uint64_t* prefixes
+    cdef int64_t start = 0
     cdef int64_t i
     cdef bint done = False
     if n > ROWS_MAX:
@@ -268,12 +294,14 @@ cdef Buffer* sort_columns(
         entries = buffer_new(account, n * sizeof(SortEntry))
         other = buffer_new(account, n * sizeof(SortEntry))
         prefixes = <uint64_t*> other.data
-        sort_prefixes(parts, n_keys, keys, n, prefixes)
-        account_check(account)
+        sort_prefixes(parts, n_keys, keys, n, prefixes, account)
         at = <SortEntry*> entries.data
-        for i in range(n):
-            at[i].prefix = prefixes[i]
-            at[i].row = <uint32_t> i
+        while start < n:
+            account_check(account)
+            for i in range(start, min(n, start + CHECK_ROWS)):
+                at[i].prefix = prefixes[i]
+                at[i].row = <uint32_t> i
+            start += CHECK_ROWS
         if sort_entries(at, <SortEntry*> other.data, n, parts, first_open, n_keys, keys, account) != at:
             entries, other = other, entries
         account_check(account)

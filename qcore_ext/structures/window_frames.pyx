@@ -11,7 +11,9 @@ from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U16, PHYS_U32, PHYS_U64,
 )
 from qcore_ext.ground.bitmap cimport is_valid
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport (
+    CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref, bytes_copy,
+)
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.structures.window_rows cimport WindowRows
@@ -25,14 +27,16 @@ cdef int frames_find(
     const WindowRows* rows, const Frame* frame, const Vector* key, bint descending, uint32_t* lo, uint32_t* hi,
     MemoryAccount* account,
 ) except -1 nogil:
+    cdef int64_t start = 0
     cdef int64_t i
-    account_check(account)
     find_bound(rows, frame, False, key, descending, lo, account)
-    account_check(account)
     find_bound(rows, frame, True, key, descending, hi, account)
-    for i in range(rows.n):
-        if hi[i] < lo[i]:
-            hi[i] = lo[i]
+    while start < rows.n:
+        account_check(account)
+        for i in range(start, min(rows.n, start + CHECK_ROWS)):
+            if hi[i] < lo[i]:
+                hi[i] = lo[i]
+        start += CHECK_ROWS
     return 0
 
 
@@ -42,14 +46,18 @@ cdef int find_bound(
 ) except -1 nogil:
     cdef int64_t distance = frame.end if is_end else frame.start
     cdef const uint32_t* known = NULL
+    cdef int64_t start = 0
     cdef int64_t i
     if frame.to_last if is_end else frame.from_first:
         known = rows.part_end if is_end else rows.part_begin
     elif frame.mode == FRAME_ROWS:
-        for i in range(rows.n):
-            out[i] = <uint32_t> min(
-                max(i + distance + is_end, <int64_t> rows.part_begin[i]), <int64_t> rows.part_end[i]
-            )
+        while start < rows.n:
+            account_check(account)
+            for i in range(start, min(rows.n, start + CHECK_ROWS)):
+                out[i] = <uint32_t> min(
+                    max(i + distance + is_end, <int64_t> rows.part_begin[i]), <int64_t> rows.part_end[i]
+                )
+            start += CHECK_ROWS
         return 0
     elif distance == 0:
         known = rows.peer_end if is_end else rows.peer_begin
@@ -57,9 +65,7 @@ cdef int find_bound(
         return find_groups(rows, distance, is_end, out, account)
     else:
         return find_range(rows, key, descending, distance, is_end, out, account)
-    for i in range(rows.n):
-        out[i] = known[i]
-    return 0
+    return bytes_copy(out, known, rows.n * <int64_t> sizeof(uint32_t), account)
 
 
 cdef int find_groups(
@@ -68,17 +74,23 @@ cdef int find_groups(
     cdef Buffer* buffer = buffer_new(account, rows.n * sizeof(uint32_t))
     cdef uint32_t* bounds = <uint32_t*> buffer.data
     cdef int64_t i, wanted
-    for i in range(rows.n):
-        bounds[rows.group[i]] = rows.peer_end[i] if is_end else rows.peer_begin[i]
-    for i in range(rows.n):
-        wanted = <int64_t> rows.group[i] + distance
-        if wanted < rows.group[rows.part_begin[i]]:
-            out[i] = rows.part_begin[i]
-        elif wanted > rows.group[rows.part_end[i] - 1]:
-            out[i] = rows.part_end[i]
-        else:
-            out[i] = bounds[wanted]
-    buffer_unref(buffer)
+    try:
+        for i in range(rows.n):
+            if i % CHECK_ROWS == 0:
+                account_check(account)
+            bounds[rows.group[i]] = rows.peer_end[i] if is_end else rows.peer_begin[i]
+        for i in range(rows.n):
+            if i % CHECK_ROWS == 0:
+                account_check(account)
+            wanted = <int64_t> rows.group[i] + distance
+            if wanted < rows.group[rows.part_begin[i]]:
+                out[i] = rows.part_begin[i]
+            elif wanted > rows.group[rows.part_end[i] - 1]:
+                out[i] = rows.part_end[i]
+            else:
+                out[i] = bounds[wanted]
+    finally:
+        buffer_unref(buffer)
     return 0
 
 
@@ -95,24 +107,30 @@ cdef int find_range(
     if key == NULL:
         return raise_execution(b"a RANGE frame with a distance needs one number to order by")
     buffer = buffer_new(account, rows.n * sizeof(int128))
-    if is_float:
+    try:
         doubles = <double*> buffer.data
-        for i in range(rows.n):
-            real = real_at(key, rows.perm[i])
-            doubles[i] = -real if descending else real
-        move_along[double](rows, key, doubles, <double> distance, is_end, out)
-    else:
         wholes = <int128*> buffer.data
         for i in range(rows.n):
-            wholes[i] = -whole_at(key, rows.perm[i]) if descending else whole_at(key, rows.perm[i])
-        move_along[int128](rows, key, wholes, <int128> distance, is_end, out)
-    buffer_unref(buffer)
+            if i % CHECK_ROWS == 0:
+                account_check(account)
+            if is_float:
+                real = real_at(key, rows.perm[i])
+                doubles[i] = -real if descending else real
+            else:
+                wholes[i] = -whole_at(key, rows.perm[i]) if descending else whole_at(key, rows.perm[i])
+        if is_float:
+            move_along[double](rows, key, doubles, <double> distance, is_end, out, account)
+        else:
+            move_along[int128](rows, key, wholes, <int128> distance, is_end, out, account)
+    finally:
+        buffer_unref(buffer)
     return 0
 
 
-cdef void move_along(
+cdef int move_along(
     const WindowRows* rows, const Vector* key, const Measure* values, Measure distance, bint is_end, uint32_t* out,
-) noexcept nogil:
+    const MemoryAccount* account,
+) except -1 nogil:
     """Each row's bound among the rows of its partition that have a value."""
     cdef int64_t start = 0
     cdef int64_t end, first, last, i, at
@@ -122,10 +140,16 @@ cdef void move_along(
         last = end
         while first < last and not has_value(key, rows.perm[first], values[first] == values[first]):
             first += 1
+            if first % CHECK_ROWS == 0:
+                account_check(account)
         while last > first and not has_value(key, rows.perm[last - 1], values[last - 1] == values[last - 1]):
             last -= 1
+            if last % CHECK_ROWS == 0:
+                account_check(account)
         at = first
         for i in range(start, end):
+            if i % CHECK_ROWS == 0:
+                account_check(account)
             if i < first or i >= last:
                 out[i] = rows.peer_end[i] if is_end else rows.peer_begin[i]
                 continue
@@ -137,6 +161,7 @@ cdef void move_along(
                     at += 1
             out[i] = <uint32_t> at
         start = end
+    return 0
 
 
 cdef inline bint has_value(const Vector* key, uint32_t row, bint is_number) noexcept nogil:

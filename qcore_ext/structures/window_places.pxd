@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t
 
+from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.structures.window_rows cimport WindowRows
 
 cdef enum:
@@ -14,6 +15,8 @@ cdef enum:
     PARTITION_ROWS = 6
 
 # One number a row, in the window's order; `tiles` is how many of NTILE.
-cdef void place_numbers(const WindowRows* rows, int kind, int64_t tiles, int64_t* out) noexcept nogil
+cdef int place_numbers(
+    const WindowRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
+) except -1 nogil
 # PERCENT_RANK and CUME_DIST.
-cdef void place_fractions(const WindowRows* rows, int kind, double* out) noexcept nogil
+cdef int place_fractions(const WindowRows* rows, int kind, double* out, const MemoryAccount* account) except -1 nogil

@@ -2,12 +2,17 @@
 
 from libc.stdint cimport int64_t
 
+from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check
 from qcore_ext.structures.window_rows cimport WindowRows
 
 
-cdef void place_numbers(const WindowRows* rows, int kind, int64_t tiles, int64_t* out) noexcept nogil:
+cdef int place_numbers(
+    const WindowRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
+) except -1 nogil:
     cdef int64_t i, at
     for i in range(rows.n):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
         at = i - rows.part_begin[i]
         if kind == ROW_NUMBER:
             out[i] = at + 1
@@ -19,11 +24,14 @@ cdef void place_numbers(const WindowRows* rows, int kind, int64_t tiles, int64_t
             out[i] = tile(at, <int64_t> rows.part_end[i] - rows.part_begin[i], tiles)
         else:
             out[i] = <int64_t> rows.part_end[i] - rows.part_begin[i]
+    return 0
 
 
-cdef void place_fractions(const WindowRows* rows, int kind, double* out) noexcept nogil:
+cdef int place_fractions(const WindowRows* rows, int kind, double* out, const MemoryAccount* account) except -1 nogil:
     cdef int64_t i, size
     for i in range(rows.n):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
         size = <int64_t> rows.part_end[i] - rows.part_begin[i]
         if kind == CUME_DIST:
             out[i] = <double> (<int64_t> rows.peer_end[i] - rows.part_begin[i]) / size
@@ -31,6 +39,7 @@ cdef void place_fractions(const WindowRows* rows, int kind, double* out) noexcep
             out[i] = <double> (<int64_t> rows.peer_begin[i] - rows.part_begin[i]) / (size - 1)
         else:
             out[i] = 0.0
+    return 0
 
 
 cdef inline int64_t tile(int64_t at, int64_t size, int64_t n_tiles) noexcept nogil:

@@ -25,8 +25,8 @@ cdef int window_rows_init(
     self.peer_end = arrays + 4 * n
     self.group = arrays + 5 * n
     find_begins(self, run, parts, n_partition, account)
-    find_ends(self.part_begin, n, self.part_end)
-    find_ends(self.peer_begin, n, self.peer_end)
+    find_ends(self.part_begin, n, self.part_end, account)
+    find_ends(self.peer_begin, n, self.peer_end, account)
     return 0
 
 
@@ -58,11 +58,14 @@ cdef int find_begins(
     return 0
 
 
-cdef void find_ends(const uint32_t* begins, int64_t n, uint32_t* ends) noexcept nogil:
+cdef int find_ends(const uint32_t* begins, int64_t n, uint32_t* ends, const MemoryAccount* account) except -1 nogil:
     cdef int64_t i = n - 1
     while i >= 0:
+        if i % CHECK_ROWS == 0:
+            account_check(account)
         ends[i] = <uint32_t> (i + 1) if i == n - 1 or begins[i + 1] != begins[i] else ends[i + 1]
         i -= 1
+    return 0
 
 
 cdef void window_rows_free(WindowRows* self) noexcept nogil:

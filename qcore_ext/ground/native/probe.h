@@ -18,7 +18,7 @@ typedef struct {
     /* Ranks of codes[at[i]], which are in the set. */
     void (*ranks)(const QcRankWord *words, const uint64_t *codes, const uint32_t *at, int64_t n, uint32_t *ranks);
     /* Set the ranks of all words; the number of bits. */
-    int64_t (*rank_fill)(QcRankWord *words, int64_t n_words);
+    int64_t (*rank_fill)(QcRankWord *words, int64_t n_words, uint32_t rank);
     /* mix(keys[i]) & mask; `mask` fits 32 bits. */
     void (*places)(const uint64_t *keys, int64_t n, uint64_t mask, uint32_t *places);
     /* Compare each key with the slot at its place. flags: wanted; then, found. pending: wanted, and another key is there.

@@ -73,8 +73,7 @@ static void ranks(const QcRankWord *words, const uint64_t *codes, const uint32_t
     }
 }
 
-static int64_t rank_fill(QcRankWord *words, int64_t n_words) {
-    uint32_t rank = 0;
+static int64_t rank_fill(QcRankWord *words, int64_t n_words, uint32_t rank) {
     for (int64_t i = 0; i < n_words; i++) {
         words[i].rank = rank;
         rank += ones(words[i].bits);
