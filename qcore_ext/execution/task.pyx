@@ -13,7 +13,7 @@ from qcore_ext.execution.scheduler cimport (
 )
 from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store, qc_swap
 from qcore_ext.ground.lock cimport LOCK_TASK, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
-from qcore_ext.ground.memory cimport Account, Owner, account_stopped, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_leave, pool_of, pool_of_turn
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
@@ -213,9 +213,6 @@ cdef class Task:
             while not qc_load(&self.done):
                 if until is not None and until.ready:
                     return False
-                if qc_load(&self.stop) == 0 and self.memory is not None and account_stopped(self.memory.account):
-                    # The query that reads this one was stopped.
-                    self.fail(Cancelled("the query was stopped"))
                 if deadline >= 0 and wall_nanos() >= deadline:
                     raise Timeout(f"the task is not over after {timeout} s")
                 if deadline >= 0:
