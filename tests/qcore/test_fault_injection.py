@@ -77,3 +77,11 @@ def test_any_site_may_fail(name: str, drivers: int) -> None:
 def test_one_at_a_time() -> None:
     with Faults("struct", 1 << 40), pytest.raises(RuntimeError, match="armed already"):
         Faults("reserve").__enter__()
+
+
+@pytest.mark.parametrize("drivers", [1, 3])
+@pytest.mark.parametrize("name", [name for name in CASES if "subplan" in name])
+def test_d9_any_wait_for_a_spool_may_fail(name: str, drivers: int) -> None:
+    """D9: what fails below the spool's lock is raised after it (conftest.py looks), as others want it with the GIL."""
+    for nth in range(1, run(name, drivers).passes["wait"] + 1):
+        run(name, drivers, "wait", nth)

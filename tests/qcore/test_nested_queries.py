@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -138,6 +139,15 @@ def test_v7_a_timeout_ends_a_wait_for_another_query(kind: str) -> None:
         assert inner.state != "running"
 
 
+@pytest.fixture
+def hears_ctrl_c() -> Iterator[None]:
+    """Who was started in a shell's background ignores it."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
 @pytest.mark.parametrize("kind", READERS)
 def test_v7_ctrl_c_ends_a_wait_for_another_query(kind: str) -> None:
     session = session_of(2)

@@ -17,6 +17,8 @@ import pytest
 import qcore
 from oracle import assert_same_rows
 from qcore import PlanBuilder, col
+from qcore.language.plan import Scan
+from qcore_ext.ground.fault import Faults
 from random_tables import NESTED_TYPES, random_table
 
 TABLE = random_table(3, 10_000, {"k": pa.int64(), "s": pa.string(), "x": pa.float64()}, 0.1, n_distinct={"k": 500})
@@ -456,3 +458,17 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
     with pytest.raises(qcore.ExecutionError, match="is there already"):
         list(task.batches())
     assert os.listdir(tmp_path / "out") == ["mine"] and os.listdir(tmp_path) == ["out"]
+
+
+def test_d9_a_wait_for_pages_may_fail() -> None:
+    """D9, V11: raised after the buffer's lock is free (conftest.py looks); the next fetch finds all as it was."""
+    task = qcore.Task(PlanBuilder().scan("never", schema=TABLE.schema).partitioned_output(["k"], 1).build(), drivers=1)
+    buffers = task.output_buffers()
+    assert waits(lambda: bool(task.stats()["pipelines"][0]["operators"][0]["blocked_times"]))
+    for _ in range(2):
+        with Faults("wait", 1), pytest.raises(qcore.MemoryLimitError, match="injected fault: wait"):
+            buffers.fetch(0, 0)
+    (scan,) = (node for node in task.plan.walk() if isinstance(node, Scan))
+    task.no_more_splits(scan.id)
+    assert buffers.fetch(0, 0).complete
+    task.wait(60)
