@@ -88,9 +88,7 @@ class Task:
         task._open(plan, settings, reader=reader)
         return task
 
-    def _open(
-        self, plan: p.PlanNode, settings: Settings, id: str | None = None, reader: Account | None = None
-    ) -> None:
+    def _open(self, plan: p.PlanNode, settings: Settings, id: str | None = None, reader: Account | None = None) -> None:
         self.settings = settings
         self.id = uuid.uuid4().hex if id is None else id
         self.plan = plan = expand_views(plan)

@@ -33,6 +33,8 @@ _REQUIRES = re.compile(r"requires (\w+)")
 _RECEIVED = re.compile(r"but received \w+ \(DataType: (.+?)\)\.")
 _COUNTS = re.compile(r"expects (\d+) arguments but received (\d+)")
 _PLAN_TYPE = re.compile(r"Unsupported plan type: (\w+)")
+
+
 def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
     """What the planner's error means to who wrote the query, over tables of these schemas."""
     text = str(error)

@@ -222,11 +222,12 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
     shown = logical.display_indent()
     written = frame.logical_plan().display_indent()
     comes_from_in = False
-    if "IN (<subquery>)" in written and _loses_unknown(written, shown):
+    of_constant = "IN (<subquery>)" in written and _asks_of_constant(written)
+    if of_constant or ("IN (<subquery>)" in written and _loses_unknown(written, shown)):
         if _OUTER not in written:
             # Nothing must be decorrelated: the plan as written will do.
             logical, shown = frame.logical_plan(), written
-        elif "EXISTS (<subquery>)" in written:
+        elif of_constant or "EXISTS (<subquery>)" in written:
             return _rewritten_message(text, tables, dialect)
         else:
             comes_from_in = True
@@ -370,6 +371,22 @@ def _loses_unknown(written: str, shown: str) -> bool:
     """
     marked = "LeftMark Join" in shown and any(map(_MARK_READ.search, shown.splitlines()))
     return marked or any(map(_IN_FOLDED.search, written.splitlines()))
+
+
+_ASKED = re.compile(r"(.*?)(?:NOT )?IN \(<subquery>\)")
+_CONSTANTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"(?!\.)|\d\.")
+_BESIDE = re.compile(r" AND | OR |Filter: |Projection: |CASE |WHEN |THEN |ELSE |NOT ")
+
+
+def _asks_of_constant(written: str) -> bool:
+    """Whether an IN (subquery) has no column before it: what it compares is then a condition of the subquery's rows
+    alone, under which the planner loses those with a null.
+    """
+    for line in written.splitlines() if "IN (<subquery>)" in written else ():
+        for before in _ASKED.findall(line):
+            if "." not in _BESIDE.split(_CONSTANTS.sub("", before))[-1]:
+                return True
+    return False
 
 
 def _mark_marks(message: Any) -> None:

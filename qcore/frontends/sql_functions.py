@@ -27,6 +27,8 @@ _RENAMED = {
     "GROUP_CONCAT": "string_agg",
     "LISTAGG": "string_agg",
     "EVERY": "bool_and",
+    # The planner would make a LIKE of it, with escapes that a session's LIKE may not have.
+    "STARTS_WITH": "startswith",
     "VARIANCE": "var_samp",
     "LIST_MIN": "array_min",
     "LIST_CONTAINS_ALL": "array_has_all",
