@@ -13,7 +13,7 @@ from qcore.language.expression import Call, Column, Expr, call, col, column_name
 from qcore.language.joins import conjunction, join_on_keys, split_conditions
 from qcore.language.naming import NodeIds
 from qcore.language.plan import Filter, HashJoin, NestedLoopJoin, PlanNode
-from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, is_unique
+from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, is_unique, values_in_range
 from qcore.optimizer.nodes import rebuilt
 
 DP_RELATIONS_MAX = 10
@@ -84,6 +84,7 @@ class _Graph:
                 self.others.append((self._mask(condition), condition))
         self._filter_leaves()
         self.rows = [estimator.rows(leaf) for leaf in self.leaves]
+        self.by_rows = sorted(range(len(self.leaves)), key=lambda i: self.rows[i])
         self.members = [self._members(group) for group in self.classes]
         self.class_masks = [sum(1 << leaf for leaf in members) for members in self.members]
         self.fractions = [OTHER_FRACTION if mask else 1.0 for mask, _ in self.others]
@@ -143,11 +144,12 @@ class _Graph:
         return found
 
     def _estimate(self, subset: int) -> float:
-        left = [i for i in range(len(self.leaves)) if subset >> i & 1]
+        # Small relations first: what a filter leaves of a table's table is known before both meet the large one.
+        left = [i for i in self.by_rows if subset >> i & 1]
         joined = 1 << left[0]
         rows = self.rows[left.pop(0)]
         while left:
-            # The next relation in order that is connected, or just the next.
+            # The smallest relation that is connected, or just the smallest.
             following = next((i for i in left if self._connected(joined, 1 << i)), left[0])
             left.remove(following)
             rows *= self.rows[following] / self._divisor(joined, following)
@@ -173,7 +175,9 @@ class _Graph:
             leaf = min(common) if common else min(members, key=lambda leaf: members[leaf].distinct)
             of_joined.append(members[leaf])
         values = self.estimator.key_values(of_joined, of_added)
-        return max(values, self.rows[added]) if is_unique(of_added) else values
+        if is_unique(of_added):
+            return max(values, self.rows[added], values_in_range(of_added, of_joined))
+        return max(values, values_in_range(of_joined, of_added)) if is_unique(of_joined) else values
 
     def _connected(self, a: int, b: int) -> bool:
         if any(mask & a and mask & b for mask in self.class_masks):

@@ -338,6 +338,58 @@ def test_a_join_with_a_key_gives_no_more_rows_than_the_other_side() -> None:
     assert estimator.rows(joined) == pytest.approx(1_000_000)
 
 
+def test_a_filtered_key_leaves_the_part_of_its_values_that_the_other_side_may_have() -> None:
+    """Q4: TPC-DS 72's customers are all in the table of which a fifth is wanted; its sales know five years of the
+    calendar's 200, and one of them is wanted.
+    """
+    customers, dates = ColumnStatistics(0, 199_999, 0, 30_000), ColumnStatistics(50, 59, 0, 3)
+    statistics = {
+        "fact": TableStatistics(1_000_000, {"f_big": customers, "f_dim": dates}),
+        "big": TableStatistics(200_000, {"b_id": ColumnStatistics(0, 199_999), "b_x": ColumnStatistics(0, 4)}),
+        "dim": TableStatistics(100, {"d_id": ColumnStatistics(0, 99)}),
+    }
+    estimator = Estimator(lambda node: statistics[node.table])
+
+    def rows(builder: PlanBuilder) -> float:
+        return estimator.rows(builder.build())
+
+    some = scan("big").filter(col("b_x") == 3)
+    assert rows(scan("fact").hash_join(some, "f_big", "b_id")) == pytest.approx(200_000)
+    assert rows(some.hash_join(scan("fact"), "b_id", "f_big")) == pytest.approx(200_000)
+    assert rows(scan("fact").hash_join(scan("dim").filter(col("d_name") == "a"), "f_dim", "d_id")) == pytest.approx(
+        1_000_000 * 5 / 10
+    )
+    assert rows(scan("fact").hash_join(scan("dim").filter(col("d_id") < 60), "f_dim", "d_id")) == pytest.approx(
+        1_000_000
+    )
+
+
+def test_what_a_filter_leaves_of_a_tables_table_decides_the_order() -> None:
+    """Q4: TPC-DS 72 joins sales with the inventory of their week; the week of each date is known from the calendar."""
+    tables = {
+        "stock": pa.schema([("k_day", I64), ("k_item", I64)]),
+        "sales": pa.schema([("s_day", I64), ("s_item", I64)]),
+        "days": pa.schema([("day", I64), ("week", I64)]),
+        "years": pa.schema([("y_day", I64), ("y_week", I64), ("year", I64)]),
+    }
+    days, weeks, items = ColumnStatistics(0, 69_999), ColumnStatistics(0, 9_999), ColumnStatistics(0, 9_999)
+    some, years = ColumnStatistics(30_000, 31_799), ColumnStatistics(0, 199)
+    statistics = {
+        "stock": TableStatistics(10_000_000, {"k_day": some, "k_item": items}),
+        "sales": TableStatistics(2_000_000, {"s_day": some, "s_item": items}),
+        "days": TableStatistics(70_000, {"day": days, "week": weeks}),
+        "years": TableStatistics(70_000, {"y_day": days, "y_week": weeks, "year": years}),
+    }
+    stock, sales, calendar, of_year = (PlanBuilder(tables).scan(name) for name in tables)
+    joined = stock.hash_join(calendar, "k_day", "day").hash_join(of_year.filter(col("year") == 9), "week", "y_week")
+    built = joined.hash_join(sales, ["y_day", "k_item"], ["s_day", "s_item"]).aggregate([], {"n": ("count",)})
+    plan = optimize(built.build(), lambda node: statistics[node.table])
+    (upper, *_) = find(plan, p.HashJoin)
+    assert isinstance(upper, p.HashJoin)
+    read = [[scan.table for scan in side.walk() if isinstance(scan, p.Scan)] for side in upper.children]
+    assert ["stock"] in read
+
+
 def test_condition_of_a_join_on_what_both_sides_compute_has_an_estimate() -> None:
     """Q4: TPC-DS 24 joins where one side's text differs from upper() of the other's."""
     tables = scan("dim").hash_join(scan("big"), left_on=["d_id"], right_on=["b_id"])
