@@ -9,6 +9,7 @@ from qcore.language.expression import bounded_depth
 from qcore.language.naming import NodeIds
 from qcore.language.plan import PlanNode, Scan
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
+from qcore.optimizer.anti_joins import make_anti_joins
 from qcore.optimizer.build_sides import choose_build_sides
 from qcore.optimizer.cardinality import Estimator, StatisticsOf
 from qcore.optimizer.columns import prune_columns
@@ -17,6 +18,7 @@ from qcore.optimizer.grouping_sets import roll_up_grouping_sets
 from qcore.optimizer.join_order import order_joins
 from qcore.optimizer.limits import push_limits
 from qcore.optimizer.nodes import renumbered
+from qcore.optimizer.outer_joins import lift_outer_joins
 from qcore.optimizer.projections import merge_projections
 from qcore.optimizer.scan_filters import give_filters_to_scans
 from qcore.optimizer.semi_joins import push_semi_joins
@@ -39,6 +41,7 @@ class _Context:
 _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...] = (
     ("simplify", lambda node, context: simplify_plan(node)),
     ("filters", lambda node, context: push_filters(node, context.ids)),
+    ("anti_joins", lambda node, context: make_anti_joins(node, context.ids)),
     ("limits", lambda node, context: push_limits(node, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
     ("similar_plans", lambda node, context: join_similar_plans(node, context.ids)),
@@ -46,6 +49,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("grouping_sets", lambda node, context: roll_up_grouping_sets(node, context.ids, context.estimator)),
     ("aggregate_reduction", lambda node, context: reduce_aggregates(node, context.ids, context.estimator)),
     ("semi_joins", lambda node, context: push_semi_joins(node, context.estimator)),
+    ("outer_joins", lambda node, context: lift_outer_joins(node, context.ids, context.estimator)),
     ("join_order", lambda node, context: order_joins(node, context.ids, context.estimator)),
     ("build_sides", lambda node, context: choose_build_sides(node, context.estimator, context.ids)),
     ("columns", lambda node, context: prune_columns(node, context.output, context.ids)),

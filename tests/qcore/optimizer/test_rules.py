@@ -279,6 +279,16 @@ def test_unconnected_relations_are_crossed_last() -> None:
     assert find(cross, p.HashJoin)
 
 
+@pytest.mark.parametrize("how", ["left", "anti"])
+def test_an_outer_join_stays_below_one_that_gives_more_rows(how: str) -> None:
+    """Q4: names are looked up once a row of dim, not once a row of fact."""
+    named = scan("dim").hash_join(scan("big"), "d_id", "b_x", how=how)
+    fact = TableStatistics(1_000_000, {"f_dim": ColumnStatistics(0, 99)})
+    built = named.hash_join(scan("fact"), "d_id", "f_dim").build()
+    joins = find(optimize(built, lambda node: fact if node.table == "fact" else STATISTICS[node.table]), p.HashJoin)
+    assert next(join.kind for join in joins if isinstance(join, p.HashJoin)) == "inner"
+
+
 # --- the whole ---
 
 
