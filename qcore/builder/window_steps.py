@@ -8,25 +8,31 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from qcore.builder.plan_steps import Expression, PlanSteps, in_step, listed
-from qcore.language.aggregate_functions import PAIRS
-from qcore.language.expression import Column, Expr, Literal, col
+from qcore.builder.plan_steps import Expression, PlanSteps, check_boolean, in_step, listed
+from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, is_aggregate
+from qcore.language.expression import Case, Column, Expr, Literal, col, lit
 from qcore.language.functions import expr_type
 from qcore.language.naming import ColumnNames
-from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
+from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowDistance, WindowFrame
 from qcore.language.schema import check_column, check_unique, project_schema
 from qcore.language.window_plan import (
+    ENDS,
+    EXCLUSIONS,
     FRACTIONS,
     NUMBERED,
     PLACES,
     VALUES,
     check_window_function,
-    range_unit,
+    range_distance,
+    window_arguments,
     window_type,
 )
 from qcore_ext.ground.status import PlanError
 
 MODES = ("rows", "range", "groups")
+GivenFrame = tuple[str, WindowDistance, WindowDistance]
+# Aggregates whose rows may have an order of their own.
+_ORDERED = ENDS | {"array_agg", "string_agg", "mode", "quantile_cont", "quantile_disc", "median", "first", "last"}
 
 
 @dataclass(frozen=True)
@@ -35,17 +41,23 @@ class WindowSpec:
 
     function: str
     arguments: tuple[Any, ...] = ()
-    frame: tuple[str, int | None, int | None] | None = None
+    frame: GivenFrame | None = None
     distinct: bool = False
     ignore_nulls: bool = False
+    exclude: str = "no others"
+    filter: Expression | None = None
+    order_by: tuple[str, ...] = ()
 
 
 def window(
     function: str,
     *arguments: Any,
-    frame: tuple[str, int | None, int | None] | None = None,
+    frame: GivenFrame | None = None,
     distinct: bool = False,
     ignore_nulls: bool = False,
+    exclude: str = "no others",
+    filter: Expression | None = None,
+    order_by: Sequence[str] | str = (),
 ) -> WindowSpec:
     """A window function with everything it can have.
 
@@ -58,18 +70,25 @@ def window(
         Columns or expressions; then of lag and lead how many rows away (1), of nth_value which, of ntile how many.
     frame : (mode, start, end), optional
         Mode is 'rows', 'range' or 'groups'; start and end count from the current row on, None is the partition's end:
-        ("rows", -2, 0) is this row and the two before. By default from the partition's start to the row's last peer.
+        ("rows", -2, 0) is this row and the two before. A range of floats takes floats, one of dates, times or
+        timestamps a pyarrow.MonthDayNano. By default from the partition's start to the row's last peer.
     distinct : bool
         Of an aggregate: each value once a frame.
     ignore_nulls : bool
         Of lag, lead, first_value, last_value and nth_value: pass over nulls.
+    exclude : {'no others', 'current row', 'group', 'ties'}
+        Rows of the frame that do not count: the current row, it and its peers, its peers alone.
+    filter : Expr or str, optional
+        Of an aggregate: only rows for which this is true.
+    order_by : list of str, optional
+        Of first_value, last_value, string_agg, array_agg, mode and quantiles: what orders a frame's rows instead.
 
     Examples
     --------
     >>> window("sum", "x", frame=("rows", -2, 0)).function
     'sum'
     """
-    return WindowSpec(function, arguments, frame, distinct, ignore_nulls)
+    return WindowSpec(function, arguments, frame, distinct, ignore_nulls, exclude, filter, tuple(listed(order_by)))  # type: ignore[arg-type]
 
 
 class WindowSteps(PlanSteps):
@@ -149,17 +168,45 @@ class WindowSteps(PlanSteps):
         arguments, number = _split_number(spec, where)
         if len(arguments) > _most_arguments(spec.function):
             raise PlanError(f"{where}: {spec.function} does not take {len(spec.arguments)} arguments")
-        columns = [self._argument(argument, schema, where, computed, names) for argument in arguments]
-        columns += [None] * (2 - len(columns))
-        if spec.function in VALUES and columns[0] is None:
+        values: tuple[Expr, ...] = tuple(self._expression(argument, schema, where) for argument in arguments)
+        if spec.function in VALUES and not values:
             raise PlanError(f"{where}: {spec.function} needs a column")
-        frame = _frame(spec.frame, schema, order, where)
-        return WindowCall(name, spec.function, columns[0], number, frame, columns[1], spec.distinct, spec.ignore_nulls)
+        parameter = None
+        if spec.function not in PLACES | FRACTIONS | VALUES:
+            values, parameter = in_step(where, lambda: window_arguments(spec.function, values, schema))
+        own_order, kept = self._own_order(spec, schema, where), None
+        if spec.filter is not None:
+            values, kept = self._filtered(spec, values, schema, where)
+        columns: list[str | None] = [self._argument(value, computed, names) for value in values]
+        filter = None if kept is None else self._argument(kept, computed, names)
+        columns += [None] * (2 - len(columns))
+        frame = _frame(spec, schema, order, where)
+        return WindowCall(
+            name, spec.function, columns[0], number, frame, columns[1], spec.distinct, spec.ignore_nulls, filter,
+            own_order, parameter,
+        )  # fmt: skip
 
-    def _argument(
-        self, value: Expression, schema: pa.Schema, where: str, computed: dict[str, Expr], names: ColumnNames
-    ) -> str | None:
-        expr = self._expression(value, schema, where)
+    def _own_order(self, spec: WindowSpec, schema: pa.Schema, where: str) -> tuple[SortKey, ...]:
+        if spec.order_by and spec.function not in _ORDERED:
+            raise PlanError(f"{where}: {spec.function} has no order of its own; there is window(), order_by")
+        return self._sort_keys(spec.order_by, schema, where) if spec.order_by else ()
+
+    def _filtered(
+        self, spec: WindowSpec, values: tuple[Expr, ...], schema: pa.Schema, where: str
+    ) -> tuple[tuple[Expr, ...], Expr | None]:
+        """The arguments with nulls where the filter is not true; the filter itself where a null is a value."""
+        if not is_aggregate(spec.function) and not (spec.function in ENDS and spec.order_by):
+            raise PlanError(f"{where}: {spec.function} takes no filter; aggregates do")
+        assert spec.filter is not None
+        kept = self._expression(spec.filter, schema, f"{where}, filter")
+        check_boolean(kept, schema, f"{where}, filter")
+        if spec.function == "array_agg" or spec.order_by:
+            return values, kept
+        first = Case(((kept, values[0] if values else lit(1)),))
+        return (first, *values[1:]), None
+
+    def _argument(self, expr: Expr, computed: dict[str, Expr], names: ColumnNames) -> str:
+        """A column that holds the expression."""
         if isinstance(expr, Column):
             return expr.name
         name = names.new("window")
@@ -194,25 +241,32 @@ def _split_number(spec: WindowSpec, where: str) -> tuple[list[Any], int]:
 def _most_arguments(function: str) -> int:
     if function in PLACES | FRACTIONS:
         return 0
-    return 2 if function in PAIRS else 1
+    return 2 if function in PAIRS | KEEP_VALUES else 1
 
 
-def _frame(
-    given: tuple[str, int | None, int | None] | None, schema: pa.Schema, order: tuple[SortKey, ...], where: str
-) -> WindowFrame:
+def _frame(spec: WindowSpec, schema: pa.Schema, order: tuple[SortKey, ...], where: str) -> WindowFrame:
+    given = spec.frame
+    if spec.exclude not in EXCLUSIONS:
+        raise PlanError(f"{where}: a frame excludes {', '.join(EXCLUSIONS)}, not {spec.exclude!r}")
     if given is None:
-        return WindowFrame()
+        return WindowFrame(exclude=spec.exclude)
     if not isinstance(given, tuple) or len(given) != 3 or given[0] not in MODES:
         raise PlanError(f"{where}: a frame is (mode, start, end) with a mode of {', '.join(MODES)}, not {given!r}")
     mode, start, end = given
+    kinds = (int, float, pa.MonthDayNano) if mode == "range" else (int,)
     for distance in (start, end):
-        if distance is not None and (not isinstance(distance, int) or isinstance(distance, bool)):
-            raise PlanError(f"{where}: a frame's ends are whole numbers or None, not {distance!r}")
-    if start is not None and end is not None and start > end:
+        if distance is not None and (not isinstance(distance, kinds) or isinstance(distance, bool)):
+            may = ", or of a range distances" if mode == "range" else ""
+            raise PlanError(f"{where}: a frame's ends are whole numbers{may} or None, not {distance!r}")
+    if isinstance(start, (int, float)) and isinstance(end, (int, float)) and start > end:
         raise PlanError(f"{where}: the frame ends before it starts: {given!r}")
     if mode != "range" or not (start or end):
-        return WindowFrame(mode, start, end)
+        return WindowFrame(mode, start, end, spec.exclude)
     if len(order) != 1:
         raise PlanError(f"{where}: a range frame with a distance needs exactly one column to order by")
-    unit = in_step(where, lambda: range_unit(expr_type(col(order[0].column), schema)))
-    return WindowFrame(mode, start and start * unit, end and end * unit)
+    type_ = expr_type(col(order[0].column), schema)
+    start, end = in_step(
+        where,
+        lambda: (start and range_distance(start, type_, False), end and range_distance(end, type_, True)),
+    )
+    return WindowFrame(mode, start, end, spec.exclude)

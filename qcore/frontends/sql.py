@@ -115,11 +115,11 @@ class _Planner:
                 self._add_set_operation(part)
         text = without_using(text, self._columns_of)
         try:
-            return _checked_message(mark_windows(text), self.tables, self.dialect)
+            return _checked_message(mark_windows(text, self.dialect.null_order), self.tables, self.dialect)
         except PlanError as error:
             if _NO_RANGE not in str(error):
                 raise
-        return _checked_message(mark_windows(framed_by_peers(text)), self.tables, self.dialect)
+        return _checked_message(mark_windows(framed_by_peers(text), self.dialect.null_order), self.tables, self.dialect)
 
     def _columns_of(self, text: str) -> list[str]:
         """The names of a query's columns."""

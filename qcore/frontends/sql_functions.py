@@ -5,9 +5,12 @@ For functions whose arguments are of any type, so that they cannot be registered
 
 from __future__ import annotations
 
+import re
+
 from qcore.frontends.sql_clauses import items
 from qcore.frontends.sql_text import SqlText
 from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
+from qcore.frontends.substrait.functions import STAND_IN
 from qcore_ext.ground.status import PlanError
 
 # Other names of functions that the planner has.
@@ -36,7 +39,14 @@ _RENAMED = {
     "LIST_HAS_ANY": "array_has_any",
     "SIZE": "cardinality",
     "LIST_LENGTH": "array_length",
+    "GROUP_CONCAT": "string_agg",
+    "LISTAGG": "string_agg",
+    "VARIANCE": "var_samp",
+    "QUANTILE": "quantile_disc",
+    "PERCENTILE_DISC": "quantile_disc",
 }
+# Aggregates that the planner has not: another with a result of the same type stands for them.
+_STAND_INS = frozenset({"MODE", "QUANTILE_DISC"})
 _EXTREMES = {"ARG_MAX": "DESC", "MAX_BY": "DESC", "ARG_MIN": "ASC", "MIN_BY": "ASC"}
 _SORTS = {"LIST_SORT": "'ASC'", "ARRAY_SORT": "'ASC'", "LIST_REVERSE_SORT": "'DESC'", "ARRAY_REVERSE_SORT": "'DESC'"}
 _NULLS = ("'NULLS FIRST'", "'NULLS LAST'")
@@ -74,12 +84,9 @@ def _changed(sql: SqlText) -> str | None:
             parts = [sql.slice(a, b) for a, b in items(sql, i + 2, close)]
             order = [_SORTS[name]] if len(parts) == 1 else parts[1:2]
             return sql.replaced(i, close + 1, f"array_sort({parts[0]}, {order[0]}, 'NULLS LAST')")
-        if name in _EXTREMES:
-            return sql.replaced(i, close + 1, _extreme(sql, i, close))
-        if name in ("COUNT_IF", "COUNTIF") and close > i + 2:
-            return sql.replaced(i, close + 1, f"sum(CAST(({sql.slice(i + 2, close)}) AS INT))")
-        if name in ("APPROX_COUNT_DISTINCT", "APPROX_DISTINCT") and close > i + 2:
-            return sql.replaced(i, i + 2, "count(DISTINCT")
+        aggregate = _aggregate(sql, i, close)
+        if aggregate is not None:
+            return aggregate
         if name == "TIMEZONE":
             parts = [sql.slice(a, b) for a, b in items(sql, i + 2, close)]
             if len(parts) != 2:
@@ -96,6 +103,27 @@ def _changed(sql: SqlText) -> str | None:
     return None
 
 
+def _aggregate(sql: SqlText, call: int, close: int) -> str | None:
+    """The text with an aggregate at token `call` written otherwise; None when it is none of these."""
+    name = sql.tokens[call].text
+    if name in _EXTREMES:
+        end, condition = _filter(sql, close + 1)
+        return sql.replaced(call, end, _extreme(sql, call, close, condition))
+    if name in ("COUNT_IF", "COUNTIF") and close > call + 2:
+        return sql.replaced(call, close + 1, f"sum(CAST(({sql.slice(call + 2, close)}) AS INT))")
+    if name in ("APPROX_COUNT_DISTINCT", "APPROX_DISTINCT") and close > call + 2:
+        return sql.replaced(call, call + 2, "count(DISTINCT")
+    if name in _STAND_INS and sql.is_word(close + 1, "WITHIN") and sql.is_word(close + 2, "GROUP"):
+        return sql.replaced(call, sql.partner[close + 3] + 1, _within_group(sql, call, close))
+    if name in _STAND_INS and not sql.is_word(_filter(sql, close + 1)[0], "OVER"):
+        return sql.replaced(call, close + 1, _stand_in(sql, call, close))
+    if name == "STRING_AGG":
+        end = _own_order(sql, call + 2, close)
+        if len(list(items(sql, call + 2, end))) == 1:
+            return sql.replaced(end - 1, end, f"{sql.slice(end - 1, end)}, ','")
+    return None
+
+
 def _fields(sql: SqlText, start: int, end: int) -> list[str]:
     """Names, as text, and values of `name := value, …`."""
     parts = []
@@ -108,14 +136,58 @@ def _fields(sql: SqlText, start: int, end: int) -> list[str]:
     return parts
 
 
-def _extreme(sql: SqlText, call: int, close: int) -> str:
+def _filter(sql: SqlText, at: int) -> tuple[int, str]:
+    """Where the FILTER at a token ends, if there is one, and its condition."""
+    if not sql.is_word(at, "FILTER") or not sql.is_sign(at + 1, "("):
+        return at, ""
+    return sql.partner[at + 1] + 1, sql.slice(at + 3, sql.partner[at + 1])
+
+
+def _own_order(sql: SqlText, start: int, end: int) -> int:
+    """Where the ORDER BY among arguments begins; their end where there is none."""
+    return next((i for i in sql.level(start, end) if sql.is_word(i, "ORDER") and sql.is_word(i + 1, "BY")), end)
+
+
+def _extreme(sql: SqlText, call: int, close: int, condition: str) -> str:
     """arg_max(value, key): the value of the row with the largest key; rows where one is null do not count."""
     name = sql.tokens[call].text
     parts = [sql.slice(a, b) for a, b in items(sql, call + 2, close)]
     if len(parts) != 2:
         raise PlanError(f"{name.lower()} takes a value and what to order by, not {len(parts)} arguments")
-    if sql.is_word(close + 1, "FILTER", "OVER"):
-        raise PlanError(f"{name.lower()} with {sql.tokens[close + 1].text} is not supported; use first_value")
     value, key = parts
-    counted = f"{value} IS NOT NULL AND {key} IS NOT NULL"
+    counted = f"{value} IS NOT NULL AND {key} IS NOT NULL" + (f" AND ({condition})" if condition else "")
     return f"first_value({value} ORDER BY {key} {_EXTREMES[name]}) FILTER (WHERE {counted})"
+
+
+def _within_group(sql: SqlText, call: int, close: int) -> str:
+    """mode() WITHIN GROUP (ORDER BY value), percentile_disc(fraction) WITHIN GROUP (ORDER BY value)."""
+    name, opened = sql.tokens[call].text.lower(), close + 3
+    keys = list(items(sql, opened + 3, sql.partner[opened]))
+    if not sql.is_word(opened + 1, "ORDER") or len(keys) != 1:
+        raise PlanError(f"{name} WITHIN GROUP takes one expression to order by")
+    a, b = keys[0]
+    end = b - 2 if sql.is_word(b - 2, "NULLS") else b
+    end -= sql.is_word(end - 1, "ASC", "DESC")
+    more = f", {sql.slice(call + 2, close)}" if close > call + 2 else ""
+    return f"{name}({sql.slice(a, end)}{more} ORDER BY {sql.slice(a, b)})"
+
+
+def _stand_in(sql: SqlText, call: int, close: int) -> str:
+    """The aggregate as first_value, whose order begins with a comparison with a text that says what is meant; the
+    reader of the planner's message takes it out again.
+    """
+    name = sql.tokens[call].text.lower()
+    first, end = call + 2, _own_order(sql, call + 2, close)
+    words = [STAND_IN, name]
+    if sql.is_word(first, "DISTINCT"):
+        words.append("distinct")
+        first += 1
+    parts = [sql.slice(a, b) for a, b in items(sql, first, end)]
+    if len(parts) != (2 if name == "quantile_disc" else 1) or not parts[0]:
+        raise PlanError(f"{name} takes {'a value and a fraction' if name == 'quantile_disc' else 'one argument'}")
+    if name == "quantile_disc":
+        if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", parts[1]):
+            raise PlanError(f"the fraction of {name} is a number from 0 to 1, not {parts[1]}")
+        words.append(parts[1])
+    more = f", {sql.slice(end + 2, close)}" if end < close else ""
+    return f"first_value({parts[0]} ORDER BY CAST({parts[0]} AS VARCHAR) = '{' '.join(words)}'{more})"

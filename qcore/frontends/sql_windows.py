@@ -1,15 +1,18 @@
 """What window functions lose on DataFusion's way into Substrait, written where it stays. Floor P2.
 
-Substrait's window functions have no FILTER and no IGNORE NULLS, and DataFusion leaves DISTINCT out, refuses GROUPS
-frames and makes distances of a RANGE that are no whole numbers unbounded. A filter becomes a condition of the argument;
-the others go among what the function partitions by, as a comparison with a text that says what was meant. The reader of
+Substrait's window functions have no FILTER, no order of their own and no IGNORE NULLS, and DataFusion leaves DISTINCT
+out and does not take every frame (sql_frames). A filter becomes a condition of the argument where that means the same;
+all else goes among what the function partitions by, as a comparison with a text that says what was meant. The reader of
 the message takes it out again.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
+from qcore.frontends.sql_clauses import items
+from qcore.frontends.sql_frames import frame_text, without_frame
 from qcore.frontends.sql_text import SqlText
 from qcore.frontends.substrait.windows import MARKER
 from qcore_ext.ground.status import PlanError
@@ -22,28 +25,24 @@ _NO_COLUMNS = frozenset({
     "NULL", "NUMERIC", "OR", "PRECISION", "REAL", "SMALLINT", "STRING", "TEXT", "THEN", "TIME", "TIMESTAMP",
     "TINYINT", "TRUE", "UNSIGNED", "VARCHAR", "WHEN", "YEAR",
 })  # fmt: skip
-_MICROSECONDS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
+# Functions that a row with a null argument is not the same to as one that is filtered out.
 _FILTERED = frozenset({"ARRAY_AGG", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"})
+# Functions to which the order of a frame's rows matters.
+_ORDERED = frozenset({"ARRAY_AGG", "STRING_AGG", "FIRST_VALUE", "LAST_VALUE", "MODE", "QUANTILE_DISC", "QUANTILE_CONT"})
+# Functions that the planner has not: another with a result of the same type stands for them.
+_STAND_INS = {"MODE": "first_value", "QUANTILE_DISC": "first_value"}
 
 
-def mark_windows(text: str) -> str:
+def mark_windows(text: str, null_order: str = "nulls_last") -> str:
     """The text with every window function written so that nothing of it is lost.
 
-    Functions for which a row that is filtered out is not one with a null argument keep their FILTER.
+    `null_order` is Dialect.null_order.
     """
     if "over" not in text.lower():
         return text
-    text = _inlined(text)
+    text = _without_named_frames(_inlined(text))
     done = 0
-    while (found := _marked(SqlText.read(text), done)) is not None:
+    while (found := _marked(SqlText.read(text), done, null_order)) is not None:
         text, done = found
     return text
 
@@ -97,12 +96,25 @@ def _in_window_list(sql: SqlText, start: int, position: int) -> bool:
     return bool(clauses) and sql.is_word(clauses[-1], "WINDOW")
 
 
-def _marked(sql: SqlText, done: int) -> tuple[str, int] | None:
+def _without_named_frames(text: str) -> str:
+    """The text without the frames of named windows, which are written out where they are used."""
+    sql = SqlText.read(text)
+    for i in range(len(sql.tokens) - 1, -1, -1):
+        if not sql.is_word(i, "AS") or not sql.is_sign(i + 1, "(") or i + 1 not in sql.partner:
+            continue
+        if any(_in_window_list(sql, region.main, i - 1) for region in sql.enclosing(i)[-1:]):
+            end = sql.partner[i + 1]
+            if end < len(sql.tokens):
+                text = text[: sql.tokens[i + 1].start] + without_frame(sql, i + 1) + text[sql.tokens[end].end :]
+    return text
+
+
+def _marked(sql: SqlText, done: int, null_order: str) -> tuple[str, int] | None:
     """The text with the next window function behind position `done` of the text marked, and where to go on."""
     for over in sql.places("OVER"):
         if sql.tokens[over].start < done or not sql.is_sign(over + 1, "("):
             continue
-        replaced = _rewritten(sql, over)
+        replaced = _rewritten(sql, over, null_order)
         if replaced is not None:
             start, text = replaced
             end = sql.partner[over + 1] + 1
@@ -113,7 +125,19 @@ def _marked(sql: SqlText, done: int) -> tuple[str, int] | None:
     return None
 
 
-def _rewritten(sql: SqlText, over: int) -> tuple[int, str] | None:
+@dataclass
+class _Call:
+    """A window function's text: arguments are tokens first to closed; its filter and its own order stand apart."""
+
+    name: str
+    first: int
+    closed: int
+    condition: str
+    order: list[str]
+    flags: list[str]
+
+
+def _rewritten(sql: SqlText, over: int, null_order: str) -> tuple[int, str] | None:
     """The first token of the function and its text up to the end of its window; None when nothing would be lost."""
     at = over - 1
     flags = []
@@ -126,72 +150,79 @@ def _rewritten(sql: SqlText, over: int) -> tuple[int, str] | None:
         at = sql.partner[at] - 2
     if not sql.is_sign(at, ")") or at not in sql.partner:
         return None
-    opened, closed = sql.partner[at], at
-    function = opened - 1
-    if condition and sql.is_word(function, *_FILTERED):
+    function = sql.partner[at] - 1
+    called = _Call(sql.name(function).upper(), function + 2, at, condition, [], flags)
+    frame = frame_text(sql, over)
+    _read_arguments(sql, called, null_order)
+    if condition and called.name in _FILTERED and called.name != "ARRAY_AGG" and not called.order:
         return None
-    first = opened + 1
-    if sql.is_word(closed - 1, "NULLS") and sql.is_word(closed - 2, "IGNORE", "RESPECT"):
-        flags += ["ignore_nulls"] if sql.is_word(closed - 2, "IGNORE") else []
-        closed -= 2
-    if sql.is_word(first, "DISTINCT"):
-        flags.append("distinct")
-        first += 1
-    window = sql.slice(over + 2, sql.partner[over + 1])
-    groups = [i for i in sql.level(over + 2, sql.partner[over + 1]) if sql.is_word(i, "GROUPS")]
-    if groups:
-        flags.append("groups")
-        start = sql.tokens[groups[0]].start - sql.tokens[over + 2].start
-        window = f"{window[:start]}ROWS{window[start + len('GROUPS') :]}"
-    distances = _distances(sql, over)
-    if distances is not None:
-        first_token, ends = distances
-        flags += ends
-        start = sql.tokens[first_token].start - sql.tokens[over + 2].start
-        window = f"{window[:start]}ROWS UNBOUNDED PRECEDING"
-    if not flags and not condition:
+    flags += frame.words
+    name = sql.slice(function, function + 1)
+    if called.name in _STAND_INS:
+        flags.append(f"function={called.name.lower()}")
+        name = _STAND_INS[called.name]
+    if not flags and not condition and not frame.is_other and called.name != "STRING_AGG":
         return None
+    window = frame.window
+    extra = [condition] if condition and called.name in _FILTERED else []
+    flags += ["filter"] if extra else []
+    extra += called.order
     if flags:
         # A constant to partition by would be optimized away, so it is compared with what depends on the rows.
-        compared = _depending(sql, over, first, closed)
+        compared = _depending(sql, over, called.first, called.closed)
         marker = f"CAST({compared} AS VARCHAR) = '{' '.join([MARKER, str(over), *flags])}'"
+        if extra:
+            marker = f"struct({', '.join([marker, *extra])})"
         if sql.is_word(over + 2, "PARTITION"):
             start = sql.tokens[over + 4].start - sql.tokens[over + 2].start
             window = f"{window[:start]}{marker}, {window[start:]}"
         else:
             window = f"PARTITION BY {marker} {window}"
-    name = sql.slice(function, function + 1)
-    return function, f"{name}({_arguments(sql, first, closed, condition)}) OVER ({window})"
+    arguments = _arguments(sql, called, "" if called.name in _FILTERED else condition)
+    return function, f"{name}({arguments}) OVER ({window})"
 
 
-def _distances(sql: SqlText, over: int) -> tuple[int, list[str]] | None:
-    """Where a RANGE frame by fractions or intervals begins, and its ends as flags; None when the frame is another."""
-    stop = sql.partner[over + 1]
-    begin = next((i for i in sql.level(over + 2, stop) if sql.is_word(i, "RANGE")), None)
-    if begin is None:
-        return None
-    both = sql.is_word(begin + 1, "BETWEEN")
-    middle = next((i for i in sql.level(begin + 2, stop) if sql.is_word(i, "AND")), stop) if both else stop
-    spans = [(begin + 1 + both, middle)] + ([(middle + 1, stop)] if middle < stop else [])
-    ends = [_distance(sql, start, end) for start, end in spans]
-    if None in ends or all(end in ("all", "0") for end in ends):
-        return None
-    return begin, [f"from={ends[0]}", f"to={ends[1] if len(ends) > 1 else 0}"]
+def _read_arguments(sql: SqlText, called: _Call, null_order: str) -> None:
+    """Take out of the arguments what the planner does not take there: nulls passed over, DISTINCT, an order, a
+    fraction.
+    """
+    flags = called.flags
+    if sql.is_word(called.closed - 1, "NULLS") and sql.is_word(called.closed - 2, "IGNORE", "RESPECT"):
+        flags += ["ignore_nulls"] if sql.is_word(called.closed - 2, "IGNORE") else []
+        called.closed -= 2
+    if sql.is_word(called.first, "DISTINCT"):
+        flags.append("distinct")
+        called.first += 1
+    inside = list(sql.level(called.first, called.closed))
+    order = next((i for i in inside if sql.is_word(i, "ORDER") and sql.is_word(i + 1, "BY")), None)
+    if order is not None and called.name in _ORDERED:
+        directions = []
+        for a, b in items(sql, order + 2, called.closed):
+            end, direction = _direction(sql, a, b, null_order)
+            directions.append(direction)
+            called.order.append(sql.slice(a, end))
+        flags.append(f"order={','.join(directions)}")
+        called.closed = order
+    if called.name == "QUANTILE_DISC":
+        parts = list(items(sql, called.first, called.closed))
+        fraction = sql.slice(*parts[1]) if len(parts) == 2 else ""
+        if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", fraction):
+            raise PlanError("quantile_disc over a window takes a value and a fraction, a number from 0 to 1")
+        flags.append(f"parameter={fraction}")
+        called.closed = parts[0][1]
 
 
-def _distance(sql: SqlText, start: int, end: int) -> str | None:
-    """A frame's end: all, 0, a number, or a number of microseconds; None for what is none of these."""
-    if sql.is_word(start, "UNBOUNDED"):
-        return "all"
-    if sql.is_word(start, "CURRENT"):
-        return "0"
-    sign = "-" if sql.is_word(end - 1, "PRECEDING") else ""
-    written = sql.slice(start, end - 1)
-    if re.fullmatch(r"\d+(\.\d+)?", written):
-        return sign + written
-    found = re.fullmatch(r"interval\s*'\s*(\d+)\s*([a-z]*)\s*'\s*([a-z]*)", written, re.IGNORECASE)
-    unit = (found.group(2) or found.group(3)).lower().removesuffix("s") if found else ""
-    return f"{sign}{int(found.group(1)) * _MICROSECONDS[unit]}us" if found and unit in _MICROSECONDS else None
+def _direction(sql: SqlText, start: int, end: int, null_order: str) -> tuple[int, str]:
+    """Where a key to order by ends, and its direction: a or d, then f or l for nulls first or last."""
+    first = None
+    if sql.is_word(end - 2, "NULLS") and sql.is_word(end - 1, "FIRST", "LAST"):
+        first = sql.is_word(end - 1, "FIRST")
+        end -= 2
+    descending = sql.is_word(end - 1, "DESC")
+    end -= sql.is_word(end - 1, "ASC", "DESC")
+    if first is None:
+        first = null_order in ("nulls_first", "nulls_max" if descending else "nulls_min")
+    return end, f"{'d' if descending else 'a'}{'f' if first else 'l'}"
 
 
 def _depending(sql: SqlText, over: int, first: int, closed: int) -> str:
@@ -213,11 +244,13 @@ def _may_be_column(sql: SqlText, i: int) -> bool:
     return sql.tokens[i].kind == "word" and not sql.is_sign(i + 1, "(") and not sql.is_word(i, *_NO_COLUMNS)
 
 
-def _arguments(sql: SqlText, first: int, closed: int, condition: str) -> str:
+def _arguments(sql: SqlText, called: _Call, condition: str) -> str:
     """The arguments, the first one null where the condition does not hold."""
+    first, closed = called.first, called.closed
+    parts = list(items(sql, first, closed))
+    more = ", ','" if called.name == "STRING_AGG" and len(parts) == 1 else ""
     if not condition:
-        return sql.slice(first, closed)
-    commas = [i for i in sql.level(first, closed) if sql.is_sign(i, ",")]
-    end = commas[0] if commas else closed
+        return sql.slice(first, closed) + more
+    end = parts[0][1]
     value = "1" if sql.is_sign(first, "*") or first == closed else sql.slice(first, end)
-    return f"CASE WHEN {condition} THEN {value} END {sql.slice(end, closed)}"
+    return f"CASE WHEN {condition} THEN {value} END {sql.slice(end, closed)}{more}"

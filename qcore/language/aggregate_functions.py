@@ -87,11 +87,12 @@ _AGGREGATES: dict[str, tuple[int, int, Callable[[Types], pa.DataType]]] = {
     "median": (1, 1, _average),
     "quantile_cont": (2, 2, _average),
     "quantile_disc": (2, 2, _quantile_of),
+    "mode": (1, 1, lambda types: types[0]),
 }
 for _name in ("avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop"):
     _AGGREGATES[_name] = (1, 1, _average)
-# Aggregates that need all values of a group at once, and so have no frames.
-KEEP_VALUES = frozenset({"string_agg", "array_agg", "median", "quantile_cont", "quantile_disc"})
+# Aggregates that need all values of a group at once.
+KEEP_VALUES = frozenset({"string_agg", "array_agg", "median", "quantile_cont", "quantile_disc", "mode"})
 # Aggregates of pairs (y, x) of numbers.
 PAIRS = frozenset({
     "covar_pop", "covar_samp", "corr", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy",

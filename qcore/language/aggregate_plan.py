@@ -133,8 +133,8 @@ class _Builder:
             parameter = _separator(aggregate)
         elif function in ("first", "last"):
             function = f"{function}_ordered"
-        elif function != "array_agg":
-            parameter = 0.5 if function == "median" else _fraction(aggregate)
+        elif function not in ("array_agg", "mode"):
+            parameter = 0.5 if function == "median" else fraction(function, aggregate.values[1])
             if function != "quantile_disc":
                 function, value = "quantile_cont", self.floats(value)
             # The order is the values' own; WITHIN GROUP may turn it round.
@@ -146,7 +146,7 @@ def _operator_type(function: str, types: Sequence[pa.DataType]) -> pa.DataType:
     """Type of an aggregate as the operator has it, which knows more functions, and order keys among the arguments."""
     if function == "count_null":
         return pa.int64()
-    if function in ("first_ordered", "last_ordered", "quantile_disc"):
+    if function in ("first_ordered", "last_ordered", "quantile_disc", "mode"):
         return types[0]
     if function == "quantile_cont":
         return pa.float64()
@@ -157,7 +157,8 @@ def _needs_all_rows(calls: Sequence[OperatorCall]) -> bool:
     return any(distinct or function in COLLECTED for function, _, _, distinct, *_ in calls)
 
 
-def _constant(expr: Expr) -> Any:
+def constant_value(expr: Expr) -> Any:
+    """The value of a constant, casts left out. PlanError for what is none."""
     while isinstance(expr, Cast):
         expr = expr.argument
     if not isinstance(expr, Literal):
@@ -169,20 +170,26 @@ def _separator(aggregate: AggregateCall) -> str:
     """Between the strings of string_agg; by default a comma, none for null."""
     if len(aggregate.values) < 2:
         return ","
+    return separator(aggregate.values[1])
+
+
+def separator(expr: Expr) -> str:
+    """What string_agg puts between strings. PlanError for what is no constant."""
     try:
-        value = _constant(aggregate.values[1])
+        value = constant_value(expr)
     except PlanError as error:
         raise PlanError(f"the separator of string_agg: {error}") from None
     return "" if value is None else str(value)
 
 
-def _fraction(aggregate: AggregateCall) -> float:
+def fraction(function: str, expr: Expr) -> float:
+    """Which quantile an argument says. PlanError for what is no constant from 0 to 1."""
     try:
-        value = _constant(aggregate.values[1])
+        value = constant_value(expr)
     except PlanError as error:
-        raise PlanError(f"the fraction of {aggregate.function}: {error}") from None
+        raise PlanError(f"the fraction of {function}: {error}") from None
     if not isinstance(value, (int, float, Decimal)) or not 0 <= value <= 1:
-        raise PlanError(f"the fraction of {aggregate.function} is a number from 0 to 1, not {value!r}")
+        raise PlanError(f"the fraction of {function} is a number from 0 to 1, not {value!r}")
     return float(value)
 
 

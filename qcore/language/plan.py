@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -169,15 +169,21 @@ class SortKey:
     nulls_first: bool = False
 
 
+WindowDistance: TypeAlias = int | float | pa.MonthDayNano | None
+
+
 @dataclass(frozen=True, eq=False)
 class WindowFrame:
     """The rows a window function looks at, from `start` to `end` counted from the current row on: rows, groups of
-    peers, or ('range') distance in the one ordering column, in its smallest unit. None: up to the partition's end.
+    peers, or ('range') distance in the one ordering column: in its smallest unit, of floats a float, of dates and
+    timestamps an interval if it has months. None: up to the partition's end. `exclude` takes rows out again: the
+    'current row', its 'group' of peers, or the 'ties' beside it.
     """
 
     mode: str = "range"
-    start: int | None = None
-    end: int | None = 0
+    start: WindowDistance = None
+    end: WindowDistance = 0
+    exclude: str = "no others"
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +193,9 @@ class WindowCall:
     `function` is an aggregate, or row_number, rank, dense_rank, percent_rank, cume_dist, ntile, partition_rows (how
     many rows the partition has), lag, lead, first_value, last_value or nth_value; `number` says how far, which or how
     many. Of an aggregate, `second` is its second argument and `distinct` takes each value once a frame; `ignore_nulls`
-    lets functions of another row's value pass over nulls.
+    lets functions of another row's value pass over nulls. `filter` is a column of conditions, `order_by` what an
+    aggregate's or first_value's rows are ordered by instead, `parameter` a separator or a fraction. Of median and
+    quantile_cont the argument is float64, of string_agg text.
     """
 
     name: str
@@ -198,6 +206,18 @@ class WindowCall:
     second: str | None = None
     distinct: bool = False
     ignore_nulls: bool = False
+    filter: str | None = None
+    order_by: tuple[SortKey, ...] = ()
+    parameter: str | float | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it reads, beside those of its node."""
+        return tuple(
+            name
+            for name in (self.argument, self.second, self.filter, *(key.column for key in self.order_by))
+            if name is not None
+        )
 
 
 @dataclass(frozen=True, eq=False)

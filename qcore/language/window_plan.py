@@ -1,11 +1,20 @@
-"""Window functions: which there are, and the types they give. Floor P2. SPEC Q2."""
+"""Window functions: which there are, the types they give, and what they ask of the operator. Floor P2. SPEC Q2."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
 import pyarrow as pa
 
-from qcore.language.aggregate_functions import KEEP_VALUES, aggregate_type, is_aggregate
-from qcore.language.plan import WindowCall
+from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
+from qcore.language.aggregate_plan import fraction, separator
+from qcore.language.data_types import is_text
+from qcore.language.expression import Cast, Expr
+from qcore.language.functions import expr_type
+from qcore.language.plan import WindowCall, WindowDistance
 from qcore_ext.ground.status import PlanError
 
 # Whole numbers that come of a row's place in its partition.
@@ -13,12 +22,19 @@ PLACES = frozenset({"row_number", "rank", "dense_rank", "ntile", "partition_rows
 FRACTIONS = frozenset({"percent_rank", "cume_dist"})
 # Values of another row; of these, the numbered say which.
 NUMBERED = frozenset({"lag", "lead", "nth_value"})
-VALUES = NUMBERED | {"first_value", "last_value"}
+ENDS = frozenset({"first_value", "last_value"})
+VALUES = NUMBERED | ENDS
+EXCLUSIONS = ("no others", "current row", "group", "ties")
+QUANTILES = frozenset({"median", "quantile_cont", "quantile_disc"})
+# Aggregates that give a value of the frame that is no null: the same as a function of another row's value.
+_AS_VALUES = {"any_value": "first_value", "first": "first_value", "last": "last_value"}
+_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_DAY_NANOS = 86_400_000_000_000
 
 
 def is_window_function(name: str) -> bool:
     """Whether a window may compute it."""
-    return name in PLACES | FRACTIONS | VALUES or (is_aggregate(name) and name not in KEEP_VALUES)
+    return name in PLACES | FRACTIONS | VALUES or is_aggregate(name)
 
 
 def window_type(call: WindowCall, schema: pa.Schema) -> pa.DataType:
@@ -28,20 +44,112 @@ def window_type(call: WindowCall, schema: pa.Schema) -> pa.DataType:
     if call.function in FRACTIONS:
         return pa.float64()
     types = [schema.field(name).type for name in (call.argument, call.second) if name is not None]
+    if call.function in ("quantile_cont", "quantile_disc"):
+        types.append(pa.float64())
     return types[0] if call.function in VALUES else aggregate_type(call.function, types)
 
 
 def check_window_function(name: str) -> None:
     """PlanError for a function that no window computes."""
-    if name in KEEP_VALUES:
-        raise PlanError(f"{name} has no frames; use it with GROUP BY")
     if not is_window_function(name):
         known = ", ".join(sorted((PLACES | FRACTIONS | VALUES) - {"partition_rows"}))
         raise PlanError(f"there is no window function {name!r}; there are {known}, and the aggregates")
 
 
-def range_unit(type_: pa.DataType) -> int:
-    """What a distance of 1 in a RANGE frame is in the smallest units of the column ordered by."""
-    if not (pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
-        raise PlanError(f"a RANGE frame with a distance over {type_} is not supported yet; order by a number")
-    return 10**type_.scale if pa.types.is_decimal(type_) else 1
+def window_arguments(
+    function: str, values: Sequence[Expr], schema: pa.Schema
+) -> tuple[tuple[Expr, ...], str | float | None]:
+    """What an aggregate over a window reads, and its separator or fraction. PlanError where that is no constant."""
+    given = tuple(values)
+    if function in PAIRS or function in ("median", "quantile_cont"):
+        n = 2 if function in PAIRS else 1
+        floats = tuple(_cast(value, pa.float64(), schema) for value in given[:n])
+        return floats, None if function in PAIRS else 0.5 if function == "median" else _fraction(function, given)
+    if function == "quantile_disc":
+        return given[:1], _fraction(function, given)
+    if function == "string_agg" and given:
+        text = given[0] if is_text(expr_type(given[0], schema)) else Cast(given[0], pa.string())
+        return (text,), separator(given[1]) if len(given) > 1 else ","
+    if function == "array_agg" and given and pa.types.is_nested(expr_type(given[0], schema)):
+        raise PlanError(f"array_agg of {expr_type(given[0], schema)} over a window is not supported; use GROUP BY")
+    return given, None
+
+
+def _fraction(function: str, values: Sequence[Expr]) -> float:
+    if len(values) < 2:
+        raise PlanError(f"{function} takes a value and a fraction")
+    return fraction(function, values[1])
+
+
+def _cast(expr: Expr, type_: pa.DataType, schema: pa.Schema) -> Expr:
+    return expr if expr_type(expr, schema) == type_ else Cast(expr, type_)
+
+
+def operator_call(call: WindowCall) -> tuple[Any, ...]:
+    """The call as the Window operator takes it."""
+    function, ignore_nulls, order = call.function, call.ignore_nulls, call.order_by
+    others = [call.second] if call.second is not None else []
+    collected: Any = None
+    if function in _AS_VALUES and not order:
+        function, ignore_nulls = _AS_VALUES[function], True
+    elif function in _AS_VALUES or (function in ENDS and order):
+        function = f"{_AS_VALUES.get(function, function).removesuffix('_value')}_ordered"
+    if function in KEEP_VALUES or function.endswith("_ordered"):
+        others = [key.column for key in order]
+        directions = tuple((key.descending, key.nulls_first) for key in order)
+        if function in QUANTILES:
+            # The order is the values' own; one that is given may turn it round.
+            function = "quantile_disc" if function == "quantile_disc" else "quantile_cont"
+            assert call.argument is not None
+            others, directions = [call.argument], directions[:1] or ((False, False),)
+        collected = (directions, call.parameter)
+    frame = call.frame
+    return (
+        function,
+        call.argument,
+        call.number,
+        (frame.mode, _bound(frame.start), _bound(frame.end), frame.exclude),
+        (call.distinct, ignore_nulls),
+        (tuple(others), call.filter, collected),
+    )
+
+
+def _bound(distance: WindowDistance) -> int | float | tuple[int, int, int] | None:
+    return tuple(distance) if isinstance(distance, pa.MonthDayNano) else distance
+
+
+def range_distance(distance: int | Decimal | float | pa.MonthDayNano, type_: pa.DataType, is_end: bool) -> Any:
+    """An end of a RANGE frame over a column of this type, as WindowFrame has it. PlanError where there is none."""
+    if isinstance(distance, pa.MonthDayNano):
+        return _time_distance(distance, type_, is_end)
+    if pa.types.is_floating(type_):
+        return float(distance)
+    if pa.types.is_integer(type_) or pa.types.is_date32(type_):
+        unit = 1
+    elif pa.types.is_decimal(type_):
+        unit = 10**type_.scale
+    else:
+        raise PlanError(f"a RANGE frame with a distance of {distance} over {type_} is not supported")
+    return _whole(Decimal(str(distance)) * unit, is_end)
+
+
+def _time_distance(distance: pa.MonthDayNano, type_: pa.DataType, is_end: bool) -> Any:
+    months, days, nanos = distance
+    if not (pa.types.is_date32(type_) or pa.types.is_timestamp(type_) or pa.types.is_time(type_)):
+        raise PlanError(f"a RANGE frame with an interval as distance over {type_} is not supported")
+    if pa.types.is_time(type_):
+        if months or days:
+            raise PlanError(f"a RANGE frame by months or days over {type_} is not supported; give hours, or less")
+    elif months:
+        if pa.types.is_timestamp(type_) and type_.tz is not None:
+            raise PlanError(
+                f"a RANGE frame by months over {type_} is not supported; cast to a timestamp without a zone"
+            )
+        return distance
+    unit = _DAY_NANOS if pa.types.is_date32(type_) else _NANOS[type_.unit]
+    return _whole(Decimal(days * _DAY_NANOS + nanos) / unit, is_end)
+
+
+def _whole(distance: Decimal, is_end: bool) -> int:
+    """Whole values are within a distance where they are within the whole number that is not beyond it."""
+    return math.floor(distance) if is_end else math.ceil(distance)

@@ -20,6 +20,7 @@ from qcore.language.nested_values import nested_bytes, nested_values
 from qcore.language.schema import aggregate_schema, join_schema, project_schema
 from qcore.language.window_plan import window_type
 from qcore.protocols import Context, StatelessOperator
+from qcore_ext.ground.status import PlanError
 
 # Aggregates that give one of a group's values, or all, of whatever type.
 _KEEP_A_VALUE = frozenset({"min", "max", "any_value", "first", "last", "array_agg"})
@@ -150,7 +151,9 @@ def _windowed(node: p.Window) -> p.PlanNode | None:
     calls = []
     for i, one in enumerate(node.calls):
         made = replace(one, argument=carried.get(one.argument or "", one.argument))
-        if _is_nested(node.schema, one.name):
+        if any(name in carried for name in one.columns if name != one.argument):
+            raise PlanError(f"{one.function} of node {node.id} cannot be ordered by a list, struct or map in a window")
+        if _is_nested(node.schema, one.name) and one.function != "array_agg":
             decoded.append((one.name, f"$result{i}", node.schema.field(one.name).type))
             made = replace(made, name=f"$result{i}")
         calls.append(made)

@@ -18,6 +18,7 @@ from qcore.config import Settings
 from qcore.language import plan as p
 from qcore.language.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.language.expression import Expr, col, column_names
+from qcore.language.window_plan import operator_call
 from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
 from qcore.lowering.grouping_sets import GroupingSets, expanded
 from qcore.lowering.nested_keys import without_nested_keys
@@ -381,16 +382,7 @@ class Lowering:
         if pipeline.drivers > 1:
             kind, drivers = ("hash", self.settings.threads) if keys else ("gather", 1)
             pipeline = self.exchange(pipeline, node.id, kind, keys, drivers, node.child.schema)
-        calls = [
-            (
-                call.function,
-                call.argument,
-                call.number,
-                (call.frame.mode, call.frame.start, call.frame.end),
-                (call.second, call.distinct, call.ignore_nulls),
-            )
-            for call in node.calls
-        ]
+        calls = [operator_call(call) for call in node.calls]
         schema = Schema(node.schema)
         pipeline.add(
             node.id, lambda driver, memory: Window(node.id, memory, keys, sort_keys(node.order_by), calls, schema)

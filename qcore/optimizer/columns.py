@@ -146,7 +146,7 @@ class _Pruner:
             return self.prune(node.child, wanted)
         used = wanted - {call.name for call in node.calls}
         used |= {*node.partition_by, *(key.column for key in node.order_by)}
-        used |= {name for call in calls for name in (call.argument, call.second) if name is not None}
+        used |= {name for call in calls for name in call.columns}
         return window_over(replace(node, calls=calls), self.narrow(node.child, used))
 
     def _join(self, node: HashJoin | NestedLoopJoin, wanted: set[str]) -> PlanNode:

@@ -48,7 +48,7 @@ _ROW_PARAMETERS: dict[type[PlanNode], tuple[str, ...]] = {
     UnionAll: (),
 }
 # Fields that hold words of their own, never names of columns.
-_WORDS = frozenset({"function", "mode", "kind", "table"})
+_WORDS = frozenset({"function", "mode", "kind", "table", "exclude", "parameter"})
 
 
 # Rows of a join that are worth keeping for others, as part of the largest scan's below it, at most.

@@ -32,6 +32,7 @@ cpdef enum CollectKind:
     COLLECT_LAST = 3
     COLLECT_BETWEEN = 4         # quantile, between the two values that are nearest
     COLLECT_NEAREST = 5         # quantile, one of the values
+    COLLECT_MODE = 6            # the most frequent; of several the first in the order
 
 
 ctypedef struct CallInput:

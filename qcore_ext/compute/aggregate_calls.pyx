@@ -66,6 +66,7 @@ COLLECTED = {
     "last_ordered": COLLECT_LAST,
     "quantile_cont": COLLECT_BETWEEN,
     "quantile_disc": COLLECT_NEAREST,
+    "mode": COLLECT_MODE,
 }
 # A null value is one of these functions' values.
 KEEPS_NULLS = {"array_agg", "first_ordered", "last_ordered"}

@@ -6,6 +6,10 @@ from qcore_ext.operators.operator import Operator
 
 KINDS: dict[str, int]
 MODES: dict[str, int]
+EXCLUSIONS: dict[str, int]
+
+Bound = int | float | tuple[int, int, int] | None
+Collected = tuple[tuple[tuple[bool, bool], ...], str | float | None]
 
 @disjoint_base
 class Window(Operator):
@@ -15,6 +19,15 @@ class Window(Operator):
         query_memory: Account,
         partition_keys: list[str],
         order: list[tuple[str, bool, bool]],
-        calls: list[tuple[str, str | None, int, tuple[str, int | None, int | None], tuple[str | None, bool, bool]]],
+        calls: list[
+            tuple[
+                str,
+                str | None,
+                int,
+                tuple[str, Bound, Bound, str],
+                tuple[bool, bool],
+                tuple[tuple[str, ...], str | None, Collected | None],
+            ]
+        ],
         schema: Schema,
     ) -> None: ...

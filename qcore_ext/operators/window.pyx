@@ -6,11 +6,14 @@ All rows of a partition come to one driver. Rows go out in their order, the call
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from qcore_ext.compute.aggregate_calls cimport AggregateCalls, CallResult, CallState, result_column
+from qcore_ext.compute.aggregate_calls cimport (
+    AggregateCalls, CallCollection, CallInput, CallResult, CallState, result_column,
+)
 from qcore_ext.compute.aggregate_state cimport AggregateState, state_free
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, Column, Vector, VectorScratch, column_new_flat, column_slice, column_take, column_unref, columns_take,
+    VECTOR_ROWS, Column, Vector, VectorScratch, column_new_flat, column_ref, column_slice, column_take, column_unref,
+    columns_take,
 )
 from qcore_ext.data.schema cimport (
     PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_NESTED, CSchema, DataType, Schema, schema_copy_field, schema_index,
@@ -18,32 +21,35 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Account, Buffer, Owner, account_check, buffer_new, buffer_unref, bytes_copy, owner_ref, owner_unref,
-    struct_free, struct_new,
+    CHECK_ROWS, Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free,
+    struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.structures.frame_aggregates cimport frame_state
-from qcore_ext.structures.previous_places cimport previous_places
+from qcore_ext.structures.frame_aggregates cimport aggregate_over_frames
+from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_free, frame_rows_init, frame_rows_share
+from qcore_ext.structures.frame_values cimport frame_values
 from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_column, row_store_new
 from qcore_ext.structures.sort_order cimport SortOrder
 from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
-from qcore_ext.structures.window_frames cimport FRAME_GROUPS, FRAME_RANGE, FRAME_ROWS, Frame, frames_find
+from qcore_ext.structures.window_frames cimport (
+    EXCLUDE_CURRENT_ROW, EXCLUDE_GROUP, EXCLUDE_NO_OTHERS, EXCLUDE_TIES, FRAME_GROUPS, FRAME_RANGE, FRAME_ROWS, Frame,
+    FrameBound,
+)
 from qcore_ext.structures.widened_rows cimport row_store_widened
 from qcore_ext.structures.window_places cimport (
     CUME_DIST, DENSE_RANK, NTILE, PARTITION_ROWS, PERCENT_RANK, RANK, ROW_NUMBER, place_fractions, place_numbers,
 )
 from qcore_ext.structures.window_rows cimport WindowRows, window_rows_free, window_rows_init
 from qcore_ext.structures.window_values cimport (
-    FIRST_VALUE, LAG, LAST_VALUE, LEAD, NTH_VALUE, valid_value_rows, value_rows,
+    FIRST_VALUE, LAG, LAST_VALUE, LEAD, NTH_VALUE, rows_beside, rows_of_frames, rows_that_are,
 )
 
-from qcore_ext.compute.aggregate_calls import COLLECTED, INDIFFERENT_TO_REPEATS
 from qcore_ext.ground.status import PlanError
 
 cdef enum:
     OUTPUT_ROWS = 65536
-    AGGREGATE = 20              # as a kind; beside those of window_places and window_values
+    AGGREGATE = 20
 
 KINDS = {
     "row_number": ROW_NUMBER,
@@ -60,22 +66,40 @@ KINDS = {
     "nth_value": NTH_VALUE,
 }
 MODES = {"rows": FRAME_ROWS, "range": FRAME_RANGE, "groups": FRAME_GROUPS}
+EXCLUSIONS = {
+    "no others": EXCLUDE_NO_OTHERS,
+    "current row": EXCLUDE_CURRENT_ROW,
+    "group": EXCLUDE_GROUP,
+    "ties": EXCLUDE_TIES,
+}
 
 
 ctypedef struct WindowCall:
     int kind
     int32_t argument            # column, or -1
-    int32_t second              # column, or -1
-    bint distinct
     bint ignores_nulls
     int64_t number              # of lag, lead, ntile, nth_value
     Frame frame
-    const CallState* states     # of an aggregate, borrowed
+    const CallInput* input      # of an aggregate, borrowed
+    const CallState* states     # borrowed
     int32_t n_states
     const CallResult* result    # borrowed
+    const CallCollection* collection    # borrowed; of one that needs all values at once, else NULL
+    AggregateState[2] of_frames     # owned; of an aggregate with states, by frame
     Column* base                # owned; the results of others,
     Buffer* indices             # owned; and which of them, or which frame, each row has. NULL: one result a row
-    AggregateState[2] of_frames     # owned; of an aggregate, by frame
+
+
+cdef int set_bound(FrameBound* bound, object distance) except -1:
+    if isinstance(distance, float):
+        bound.real = distance
+    elif isinstance(distance, tuple):
+        bound.by_calendar = True
+        bound.months, bound.days, bound.nanos = distance
+    elif distance is not None:
+        bound.whole = distance
+        bound.real = distance
+    return 0
 
 
 cdef class Window(Operator):
@@ -88,11 +112,13 @@ cdef class Window(Operator):
     partition_keys : list of str
     order : list of (str, bool, bool)
         Column, descending, nulls first.
-    calls : list of (str, str or None, int, (str, int or None, int or None), (str or None, bool, bool))
+    calls : list of (str, str or None, int, (str, bound, bound, str), (bool, bool), tuple)
         Function, argument column, number (distance of lag and lead, which of nth_value, how many of ntile), and the
-        frame: 'rows', 'range' or 'groups', its start and end from the current row on, None for the partition's. Then
-        an aggregate's second argument and whether it takes each value once, and whether a function of another row's
-        value passes over nulls.
+        frame: 'rows', 'range' or 'groups', its start and end from the current row on, None for the partition's, and
+        what it excludes. A bound is an int, of floats a float, of times (months, days, nanoseconds). Then whether an
+        aggregate takes each value once, and whether a function of another row's value passes over nulls. The last part
+        is an aggregate's: its further arguments, its filter or None, and of one that needs all values at once what
+        AggregateCalls takes as the fifth part of a call, else None.
     schema : Schema
         Of the output: the input's columns, then one a call.
     """
@@ -119,16 +145,16 @@ cdef class Window(Operator):
         self.descriptions = list(calls)
         self.n_calls = <int32_t> len(calls)
         self.calls = <WindowCall*> struct_new((self.n_calls + 1) * sizeof(WindowCall))
-        for i, (function, argument, number, (mode, start, end), (_, distinct, ignores_nulls)) in enumerate(calls):
-            self.calls[i].distinct = distinct and argument is not None and function not in INDIFFERENT_TO_REPEATS
+        for i, (function, _, number, (mode, start, end, exclusion), (_, ignores_nulls), _) in enumerate(calls):
             self.calls[i].ignores_nulls = ignores_nulls
             self.calls[i].kind = KINDS.get(function, AGGREGATE)
             self.calls[i].number = number
             self.calls[i].frame.mode = MODES[mode]
+            self.calls[i].frame.exclusion = EXCLUSIONS[exclusion]
             self.calls[i].frame.from_first = start is None
             self.calls[i].frame.to_last = end is None
-            self.calls[i].frame.start = start or 0
-            self.calls[i].frame.end = end or 0
+            set_bound(&self.calls[i].frame.start, start)
+            set_bound(&self.calls[i].frame.end, end)
         self.result_schema = <CSchema*> owner_ref(<Owner*> schema.schema)
 
     def __dealloc__(self):
@@ -196,21 +222,22 @@ cdef class Window(Operator):
         try:
             for i in range(schema.n_fields):
                 types[i] = schema.fields[i].type
-            for i, (function, argument, _, _, (second, _, _)) in enumerate(self.descriptions):
+            for i, (function, argument, _, _, (distinct, _), (others, filter, collected)) in enumerate(
+                self.descriptions
+            ):
                 self.calls[i].argument = self.position(schema, argument)
-                self.calls[i].second = self.position(schema, second)
                 if self.calls[i].kind == AGGREGATE:
-                    taken = self.calls[i].argument
-                    if second is not None:
-                        taken = (taken, self.calls[i].second)
-                    if function in COLLECTED:
-                        raise PlanError(f"Window of node {self.node_id}: {function} has no frames; group instead")
-                    calls = AggregateCalls([(function, taken, -1, False)])
+                    names = () if argument is None else (argument, *others)
+                    taken = tuple(self.position(schema, name) for name in names)
+                    described = (function, taken, self.position(schema, filter), distinct)
+                    calls = AggregateCalls([described if collected is None else (*described, collected)])
                     calls.check_types(types, schema.n_fields)
                     self.aggregates.append(calls)
+                    self.calls[i].input = calls.inputs
                     self.calls[i].states = calls.states
                     self.calls[i].n_states = calls.n_states
                     self.calls[i].result = calls.results
+                    self.calls[i].collection = calls.collections if calls.n_collections > 0 else NULL
         finally:
             struct_free(types)
         return 0
@@ -288,7 +315,7 @@ cdef class Window(Operator):
             if self.calls[i].kind == AGGREGATE:
                 self.aggregate(i, run)
             elif self.calls[i].kind >= LAG:
-                self.take_values(i, run)
+                self.take_values(&self.calls[i], run)
             else:
                 self.number_rows(&self.calls[i], &self.result_schema.fields[self.n_columns + i].type)
         return 0
@@ -303,168 +330,77 @@ cdef class Window(Operator):
             place_numbers(&self.window, call.kind, call.number, <int64_t*> values.data, self.account)
         return 0
 
-    cdef Buffer* find_frames(self, const WindowCall* call, SortRun* run) except NULL nogil:
-        """lo of all rows, then hi of all rows."""
-        cdef int64_t n = self.window.n
-        cdef Buffer* buffer = buffer_new(self.account, 2 * n * sizeof(uint32_t))
-        cdef uint32_t* lo = <uint32_t*> buffer.data
+    cdef int find_frames(self, const WindowCall* call, SortRun* run, FrameRows* out) except -1 nogil:
         cdef const Vector* key = NULL
+        cdef const DataType* type = NULL
         cdef bint descending = False
-        cdef bint done = False
         if self.order.n_keys == self.n_partition + 1:
             descending = self.order.parts[self.n_partition].descending
-            if run.keys[self.n_partition].phys != PHYS_VIEW and run.keys[self.n_partition].phys != PHYS_INTERVAL:
+            type = &run.rows.columns[self.order.parts[self.n_partition].column].type
+            if type.phys != PHYS_VIEW and type.phys != PHYS_INTERVAL and type.phys != PHYS_NONE:
                 key = &run.keys[self.n_partition]
-                if key.phys == PHYS_NONE:
-                    key = NULL
-        try:
-            frames_find(&self.window, &call.frame, key, descending, lo, lo + n, self.account)
-            done = True
-        finally:
-            if not done:
-                buffer_unref(buffer)
-        return buffer
+        return frame_rows_init(out, &self.window, &call.frame, key, type, descending, self.account)
 
-    cdef int take_values(self, int32_t number, SortRun* run) except -1 nogil:
+    cdef int take_values(self, WindowCall* call, SortRun* run) except -1 nogil:
         """Values of another row: the row's place in the argument's column."""
-        cdef WindowCall* call = &self.calls[number]
-        cdef const WindowRows* window = &self.window
-        cdef bint shifts = call.kind == LAG or call.kind == LEAD
-        cdef const uint32_t* lo = window.part_begin
-        cdef const uint32_t* hi = window.part_end
-        cdef Buffer* frames = NULL
+        cdef FrameRows frames
         cdef uint32_t* indices
-        call.indices = buffer_new(self.account, window.n * sizeof(uint32_t))
+        cdef const uint8_t* validity
+        memset(&frames, 0, sizeof(FrameRows))
+        call.indices = buffer_new(self.account, self.window.n * sizeof(uint32_t))
         indices = <uint32_t*> call.indices.data
         call.base = row_store_column(run.rows, call.argument)
+        validity = call.base.validity if call.ignores_nulls else NULL
         try:
-            if not shifts:
-                frames = self.find_frames(call, run)
-                lo = <const uint32_t*> frames.data
-                hi = lo + window.n
-            if call.ignores_nulls and call.base.validity != NULL:
-                valid_value_rows(
-                    window, call.kind, call.number, lo, hi, call.base.validity, indices, self.account
-                )
+            if call.kind != LAG and call.kind != LEAD:
+                self.find_frames(call, run, &frames)
+            if validity != NULL:
+                rows_that_are(&self.window, &frames, call.kind, call.number, validity, indices, self.account)
+            elif call.kind == LAG or call.kind == LEAD:
+                rows_beside(&self.window, call.kind, call.number, indices, self.account)
             else:
-                value_rows(window, call.kind, call.number, lo, hi, indices, self.account)
+                rows_of_frames(&frames, call.kind, call.number, indices, self.account)
         finally:
-            buffer_unref(frames)
+            frame_rows_free(&frames)
         return 0
 
     cdef int aggregate(self, int32_t number, SortRun* run) except -1 nogil:
         """One result a frame; neighbours with the same frame share it."""
         cdef WindowCall* call = &self.calls[number]
-        cdef int64_t n = self.window.n
-        cdef Buffer* frames = self.find_frames(call, run)
-        cdef uint32_t* lo = <uint32_t*> frames.data
-        cdef uint32_t* hi = lo + n
-        cdef uint32_t* frame_of
-        cdef int64_t last = 0
-        cdef int64_t i
-        try:
-            call.indices = buffer_new(self.account, n * sizeof(uint32_t))
-            frame_of = <uint32_t*> call.indices.data
-            frame_of[0] = 0
-            for i in range(1, n):
-                if i % CHECK_ROWS == 0:
-                    account_check(self.account)
-                if lo[i] != lo[last] or hi[i] != hi[last]:
-                    last += 1
-                    lo[last] = lo[i]
-                    hi[last] = hi[i]
-                frame_of[i] = <uint32_t> last
-            self.aggregate_frames(number, lo, hi, last + 1)
-        finally:
-            buffer_unref(frames)
-        return 0
-
-    cdef int aggregate_frames(self, int32_t number, uint32_t* lo, uint32_t* hi, int64_t n_frames) except -1 nogil:
-        cdef WindowCall* call = &self.calls[number]
-        cdef const WindowRows* window = &self.window
-        cdef const uint32_t* perm = window.perm
-        cdef const uint32_t* previous = NULL
+        cdef int32_t field = self.n_columns + number
         cdef Buffer* places = NULL
-        cdef Buffer* firsts = NULL
-        cdef int64_t n = window.n
+        cdef FrameRows frames
+        memset(&frames, 0, sizeof(FrameRows))
         try:
-            if call.distinct:
-                places = previous_places(
-                    self.columns[call.argument], perm, window.part_begin, n, self.account
+            self.find_frames(call, run, &frames)
+            call.indices = buffer_new(self.account, self.window.n * sizeof(uint32_t))
+            frame_rows_share(&frames, <uint32_t*> call.indices.data, self.account)
+            if call.collection == NULL:
+                aggregate_over_frames(
+                    &frames, self.columns, call.input, call.states, call.n_states, call.of_frames, self.account
                 )
-                previous = <const uint32_t*> places.data
-                if call.frame.from_first:
-                    # Frames that all begin with the partition: only the first of equal values ever counts.
-                    firsts = self.keep_firsts(previous, lo, hi, n_frames, &n)
-                    perm = <const uint32_t*> firsts.data
-                    previous = NULL
-            self.states_of_frames(number, perm, n, previous, lo, hi, n_frames)
+                return 0
+            places = buffer_new(self.account, frames.n_frames * sizeof(uint32_t))
+            frame_values(
+                &frames, self.columns, call.collection, call.input, self.result_schema, field,
+                <uint32_t*> places.data, &call.base, self.account,
+            )
+            if call.base == NULL:
+                self.take_places(call, <const uint32_t*> places.data)
         finally:
+            frame_rows_free(&frames)
             buffer_unref(places)
-            buffer_unref(firsts)
         return 0
 
-    cdef Buffer* keep_firsts(
-        self, const uint32_t* previous, uint32_t* lo, uint32_t* hi, int64_t n_frames, int64_t* n_kept,
-    ) except NULL nogil:
-        """The rows whose value does not stand before them in their partition; lo and hi become positions among
-        them.
-        """
-        cdef const WindowRows* window = &self.window
-        cdef Buffer* buffer = buffer_new(self.account, (2 * window.n + 1) * sizeof(uint32_t))
-        cdef uint32_t* kept = <uint32_t*> buffer.data
-        cdef uint32_t* before = kept + window.n
+    cdef int take_places(self, WindowCall* call, const uint32_t* places) except -1 nogil:
+        """Of each row the value of the argument at its frame's place."""
+        cdef uint32_t* indices = <uint32_t*> call.indices.data
         cdef int64_t i
-        cdef bint done = False
-        before[0] = 0
-        try:
-            for i in range(window.n):
-                if i % CHECK_ROWS == 0:
-                    account_check(self.account)
-                kept[before[i]] = window.perm[i]
-                before[i + 1] = before[i] + (previous[i] == 0)
-            for i in range(n_frames):
-                if i % CHECK_ROWS == 0:
-                    account_check(self.account)
-                lo[i] = before[lo[i]]
-                hi[i] = before[hi[i]]
-            done = True
-        finally:
-            if not done:
-                buffer_unref(buffer)
-        n_kept[0] = before[window.n]
-        return buffer
-
-    cdef int states_of_frames(
-        self, int32_t number, const uint32_t* perm, int64_t n, const uint32_t* previous, const uint32_t* lo,
-        const uint32_t* hi, int64_t n_frames,
-    ) except -1 nogil:
-        cdef WindowCall* call = &self.calls[number]
-        cdef DataType none
-        cdef Column* columns[2]
-        cdef int32_t n_columns = 0
-        cdef Buffer* copy = NULL
-        cdef uint32_t* bounds
-        cdef int32_t s
-        memset(&none, 0, sizeof(DataType))
-        if call.argument >= 0:
-            columns[0] = self.columns[call.argument]
-            n_columns = 1
-        if call.second >= 0:
-            columns[1] = self.columns[call.second]
-            n_columns = 2
-        try:
-            copy = buffer_new(self.account, 2 * n_frames * sizeof(uint32_t))
-            bounds = <uint32_t*> copy.data
-            for s in range(call.n_states):
-                bytes_copy(bounds, lo, n_frames * sizeof(uint32_t), self.account)
-                bytes_copy(bounds + n_frames, hi, n_frames * sizeof(uint32_t), self.account)
-                frame_state(
-                    &call.of_frames[s], call.states[s].kind, &columns[0].type if n_columns > 0 else &none, columns,
-                    n_columns, perm, n, previous, bounds, bounds + n_frames, n_frames, self.account,
-                )
-        finally:
-            buffer_unref(copy)
+        for i in range(self.window.n):
+            if i % CHECK_ROWS == 0:
+                account_check(self.account)
+            indices[i] = places[indices[i]]
+        call.base = column_ref(self.columns[call.input.argument])
         return 0
 
     cdef Column* call_column(self, int32_t number, int64_t start, int64_t n) except NULL nogil:
@@ -478,7 +414,7 @@ cdef class Window(Operator):
         if call.indices == NULL:
             return column_slice(call.base, start, n)
         indices = <const uint32_t*> call.indices.data + start
-        if call.kind != AGGREGATE:
+        if call.base != NULL:
             return column_take(call.base, indices, n, <Owner*> call.indices, self.account)
         # Frames are numbered in the order of their rows: those of a batch stand side by side.
         first = indices[0]

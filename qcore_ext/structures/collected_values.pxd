@@ -4,7 +4,7 @@ Rows are (group, order keys, value) in growing columns; once all are there, one 
 side and in their order.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.compute.aggregate_calls cimport CallCollection, CallInput
 from qcore_ext.data.column cimport Column, Vector
@@ -22,6 +22,7 @@ ctypedef struct CollectedValues:
     Buffer* order               # owned; uint32 a row: rows by group, in their order; once finished
     Buffer* begins              # owned; int64 a group and one more: where its rows begin
     Column* values              # owned; the values of all rows, once finished; NULL without rows
+    Buffer* numbers             # owned; of the most frequent value: value_numbers of all rows
 
 
 # `types` of all that is loaded.
@@ -41,3 +42,15 @@ cdef int collected_finish(CollectedValues* self, int64_t n_groups) except -1 nog
 cdef Column* collected_column(
     CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil
+
+# Lists of the column's rows `rows` (uint32, n_rows): list i has those from ends[i] to ends[i + 1]; an empty one is
+# null.
+cdef Column* list_of_rows(
+    Column* values, Buffer* rows, int64_t n_rows, const int32_t* ends, int64_t n, CSchema* schema, int field,
+    MemoryAccount* account,
+) except NULL nogil
+
+
+cdef inline double point_between(double low, double high, double share) noexcept nogil:
+    # Equal infinities have no difference.
+    return low if low == high or share <= 0 else low + (high - low) * share

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.aggregate_calls cimport (
-    ARGUMENTS_MAX, COLLECT_BETWEEN, COLLECT_FIRST, COLLECT_LAST, COLLECT_LIST, COLLECT_TEXT,
+    ARGUMENTS_MAX, COLLECT_BETWEEN, COLLECT_FIRST, COLLECT_LAST, COLLECT_LIST, COLLECT_MODE, COLLECT_TEXT,
 )
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
@@ -14,9 +14,10 @@ from qcore_ext.data.column cimport (
     column_take, column_unref, view_data,
 )
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_U32, PHYS_VIEW, TYPE_UINT32, Schema
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set, bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Arena, Owner, account_check, arena_new, arena_take, buffer_new, buffer_unref, owner_ref, owner_unref,
+    CHECK_ROWS, Arena, Owner, account_check, arena_new, arena_take, buffer_new, buffer_new_zeroed, buffer_unref,
+    bytes_copy, owner_ref, owner_unref,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.sort_order cimport SortKey, sort_prefix_layout
@@ -24,6 +25,7 @@ from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
 from qcore_ext.structures.stored_keys cimport (
     StoredColumn, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
 )
+from qcore_ext.structures.value_numbers cimport value_numbers
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF         # as an index: a null row
@@ -52,9 +54,11 @@ cdef void collected_free(CollectedValues* self) noexcept nogil:
     stored_keys_free(self.rows)
     buffer_unref(self.order)
     buffer_unref(self.begins)
+    buffer_unref(self.numbers)
     self.rows = NULL
     self.order = NULL
     self.begins = NULL
+    self.numbers = NULL
     column_unref(self.values)
     self.values = NULL
 
@@ -199,6 +203,8 @@ cdef Column* collected_column(
         return between_column(self, &schema.fields[field].type, start, n, account)
     if kind == COLLECT_LIST:
         return list_column(self, schema, field, start, n, account)
+    if kind == COLLECT_MODE:
+        return most_frequent_column(self, start, n, account)
     return picked_column(self, start, n, account)
 
 
@@ -229,6 +235,63 @@ cdef Column* picked_column(CollectedValues* self, int64_t start, int64_t n, Memo
         buffer_unref(indices)
 
 
+cdef Column* most_frequent_column(
+    CollectedValues* self, int64_t start, int64_t n, MemoryAccount* account,
+) except NULL nogil:
+    """The value that each group has most often; of several the one that comes first."""
+    cdef const int64_t* begins = <const int64_t*> self.begins.data + start
+    cdef const uint32_t* order = <const uint32_t*> self.order.data
+    cdef Buffer* indices = NULL
+    cdef Buffer* counts = NULL
+    cdef uint32_t* rows
+    cdef uint32_t* count
+    cdef const uint32_t* numbers
+    cdef uint32_t n_values = 0
+    cdef uint32_t most
+    cdef int64_t i, at
+    try:
+        if self.numbers == NULL:
+            self.numbers = numbers_of_all(self.values, self.rows.n_rows, account)
+        numbers = <const uint32_t*> self.numbers.data
+        for i in range(begins[0], begins[n]):
+            if i % CHECK_ROWS == 0:
+                account_check(account)
+            n_values = max(n_values, numbers[order[i]] + 1)
+        counts = buffer_new_zeroed(account, (<int64_t> n_values + 1) * sizeof(uint32_t))
+        count = <uint32_t*> counts.data
+        indices = buffer_new(account, (n + 1) * sizeof(uint32_t))
+        rows = <uint32_t*> indices.data
+        for i in range(n):
+            rows[i] = NO_ROW
+            most = 0
+            for at in range(begins[i], begins[i + 1]):
+                if at % CHECK_ROWS == 0:
+                    account_check(account)
+                count[numbers[order[at]]] += 1
+            for at in range(begins[i], begins[i + 1]):
+                if count[numbers[order[at]]] > most:
+                    most = count[numbers[order[at]]]
+                    rows[i] = order[at]
+            for at in range(begins[i], begins[i + 1]):
+                count[numbers[order[at]]] = 0
+        return column_take(self.values, rows, n, <Owner*> indices, account)
+    finally:
+        buffer_unref(indices)
+        buffer_unref(counts)
+
+
+cdef Buffer* numbers_of_all(Column* values, int64_t n, MemoryAccount* account) except NULL nogil:
+    cdef Buffer* all_rows = buffer_new(account, (n + 1) * sizeof(uint32_t))
+    cdef uint32_t n_values
+    cdef int64_t i
+    try:
+        for i in range(n):
+            (<uint32_t*> all_rows.data)[i] = <uint32_t> i
+        return value_numbers(values, <uint32_t*> all_rows.data, n, &n_values, account)
+    finally:
+        buffer_unref(all_rows)
+
+
 cdef Column* between_column(
     CollectedValues* self, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
@@ -252,11 +315,8 @@ cdef Column* between_column(
         place = self.call.fraction * (count - 1)
         at = begins[i] + <int64_t> floor(place)
         low = numbers[order[at]]
-        if place > floor(place):
-            high = numbers[order[at + 1]]
-            # Equal infinities have no difference.
-            low = low if low == high else low + (high - low) * (place - floor(place))
-        (<double*> values.data)[i] = low
+        high = numbers[order[at + 1]] if place > floor(place) else low
+        (<double*> values.data)[i] = point_between(low, high, place - floor(place))
     return out
 
 
@@ -322,53 +382,81 @@ cdef int put_together(
 cdef Column* list_column(
     CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
-    with gil:
-        return made_list(self, schema, field, start, n, account)
+    """Each group's values as a list."""
+    cdef const int64_t* begins = <const int64_t*> self.begins.data + start
+    cdef int64_t count = begins[n] - begins[0]
+    cdef Buffer* indices = NULL
+    cdef Buffer* ends = NULL
+    cdef int64_t i
+    try:
+        if count > 0x7FFFFFFF:
+            raise_execution(b"array_agg made lists of more than 2**31 values; group by more")
+        indices = buffer_new(account, (count + 1) * sizeof(uint32_t))
+        bytes_copy(indices.data, <const uint32_t*> self.order.data + begins[0], count * sizeof(uint32_t), account)
+        ends = buffer_new(account, (n + 1) * sizeof(int32_t))
+        for i in range(n + 1):
+            (<int32_t*> ends.data)[i] = <int32_t> (begins[i] - begins[0])
+        return list_of_rows(self.values, indices, count, <int32_t*> ends.data, n, schema, field, account)
+    finally:
+        buffer_unref(indices)
+        buffer_unref(ends)
+
+
+cdef Column* list_of_rows(
+    Column* values, Buffer* rows, int64_t n_rows, const int32_t* ends, int64_t n, CSchema* schema, int field,
+    MemoryAccount* account,
+) except NULL nogil:
+    cdef Buffer* validity = NULL
+    cdef int64_t i
+    try:
+        validity = buffer_new_zeroed(account, bitmap_bytes(n) + 1)
+        for i in range(n):
+            if ends[i + 1] > ends[i]:
+                bit_set(<uint8_t*> validity.data, i)
+        with gil:
+            return made_list(values, rows, n_rows, ends, <const uint8_t*> validity.data, n, schema, field, account)
+    finally:
+        buffer_unref(validity)
 
 
 cdef object taken_values(
-    CollectedValues* self, Schema schema, const uint32_t* rows, int64_t n, MemoryAccount* account,
+    Column* values, Schema schema, Buffer* rows, int64_t start, int64_t n, MemoryAccount* account,
 ):
-    """The values of these rows as a pyarrow.Array; `schema` is of one column, theirs."""
+    """The values of n of the rows as a pyarrow.Array; `schema` is of one column, theirs."""
     import pyarrow
 
-    cdef Buffer* indices = NULL
     cdef Batch* batch = NULL
     try:
-        indices = buffer_new(account, (n + 1) * sizeof(uint32_t))
-        memcpy(indices.data, rows, n * sizeof(uint32_t))
         batch = batch_new(schema.schema, n)
-        batch.columns[0] = column_take(self.values, <uint32_t*> indices.data, n, <Owner*> indices, account)
+        batch.columns[0] = column_take(values, <uint32_t*> rows.data + start, n, <Owner*> rows, account)
         return pyarrow.record_batch(PyBatch.wrap(batch)).column(0)
     finally:
-        buffer_unref(indices)
         batch_unref(batch)
 
 
 cdef Column* made_list(
-    CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
+    Column* values, Buffer* rows, int64_t n_rows, const int32_t* ends, const uint8_t* validity, int64_t n,
+    CSchema* schema, int field, MemoryAccount* account,
 ) except NULL:
-    """Each group's values as a list: put together by pyarrow, as nested columns are only carried here."""
+    """Put together by pyarrow, as nested columns are only carried here."""
     import pyarrow
 
-    cdef const int64_t* begins = <const int64_t*> self.begins.data + start
-    cdef const uint32_t* order = <const uint32_t*> self.order.data
-    cdef int64_t count = begins[n] - begins[0]
     cdef int64_t at = 0
     cdef PyBatch lists
-    cdef int64_t i
     list_type = pyarrow.schema(Schema.wrap(schema)).field(field).type
     flat = pyarrow.schema([pyarrow.field("value", list_type.value_type)])
     cdef Schema value_schema = Schema(flat)
     pieces = []
-    while at < count or not pieces:
-        account_check(self.account)
-        piece = taken_values(self, value_schema, order + begins[0] + at, min(count - at, <int64_t> CHECK_ROWS), account)
+    while at < n_rows or not pieces:
+        account_check(account)
+        piece = taken_values(values, value_schema, rows, at, min(n_rows - at, <int64_t> CHECK_ROWS), account)
         pieces.append(piece.cast(list_type.value_type))
         at += CHECK_ROWS
     taken = pyarrow.concat_arrays(pieces)
-    offsets = [begins[i] - begins[0] if begins[i + 1] > begins[i] else None for i in range(n)] + [count]
-    made = pyarrow.ListArray.from_arrays(pyarrow.array(offsets, pyarrow.int32()), taken, type=list_type)
-    named = pyarrow.RecordBatch.from_arrays([made], names=["value"])
-    lists = PyBatch.from_arrow(named)
+    buffers = [
+        pyarrow.py_buffer((<const char*> validity)[:bitmap_bytes(n)]),
+        pyarrow.py_buffer((<const char*> ends)[:(n + 1) * sizeof(int32_t)]),
+    ]
+    made = pyarrow.Array.from_buffers(list_type, n, buffers, children=[taken])
+    lists = PyBatch.from_arrow(pyarrow.RecordBatch.from_arrays([made], names=["value"]))
     return column_ref(lists.batch.columns[0])

@@ -1,4 +1,4 @@
-"""One aggregate's state for many stretches of rows. Floor E3.
+"""Aggregates over frames: one state for many stretches of rows. Floor E3.
 
 Sixteen rows make a node, sixteen nodes one of the next level. A stretch takes at each level what does not fill a node
 of the next, so it costs at most some thirty merges a level, however long it is and however stretches overlap. Rows meet
@@ -9,6 +9,7 @@ have no nodes that could be shared: there each stretch reads its rows.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
+from qcore_ext.compute.aggregate_calls cimport CallInput, CallState
 from qcore_ext.compute.aggregate_state cimport (
     STATE_COLUMNS_MAX, AggregateState, state_column, state_extend, state_free, state_init, state_merge, state_n_columns,
     state_update,
@@ -19,6 +20,10 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
+from qcore_ext.structures.frame_members cimport FrameMembers, frame_members_free, frame_members_init
+from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_get
+from qcore_ext.structures.previous_places cimport stands_before
+from qcore_ext.structures.window_frames cimport EXCLUDE_NO_OTHERS, Stretches
 
 cdef enum:
     NODE_SHIFT = 4
@@ -84,28 +89,30 @@ cdef inline int feed_stretch(
 
 
 cdef int feed_level(
-    Feed* feed, AggregateState* out, uint32_t* lo, uint32_t* hi, int64_t n_frames, bint* more,
+    Feed* feed, AggregateState* out, uint32_t* lo, uint32_t* hi, const uint32_t* frame_of, int64_t n_stretches,
+    int64_t n_frames, bint* more,
 ) except -1 nogil:
     """Give each stretch what it takes of this level, and leave lo and hi as nodes of the next."""
     cdef uint32_t step = 1 << NODE_SHIFT
-    cdef uint32_t a, b, first, last
+    cdef uint32_t a, b, first, last, group
     cdef int64_t f
     more[0] = False
-    for f in range(n_frames):
+    for f in range(n_stretches):
         if f % CHECK_ROWS == 0:
             account_check(out.account)
         a = lo[f]
         b = hi[f]
         if a >= b:
             continue
+        group = frame_of[f] if frame_of != NULL else <uint32_t> f
         first = (a + step - 1) >> NODE_SHIFT
         last = b >> NODE_SHIFT
         if first >= last:
-            feed_stretch(feed, out, n_frames, <uint32_t> f, a, b)
+            feed_stretch(feed, out, n_frames, group, a, b)
             first = last = 0
         else:
-            feed_stretch(feed, out, n_frames, <uint32_t> f, a, <int64_t> first << NODE_SHIFT)
-            feed_stretch(feed, out, n_frames, <uint32_t> f, <int64_t> last << NODE_SHIFT, b)
+            feed_stretch(feed, out, n_frames, group, a, <int64_t> first << NODE_SHIFT)
+            feed_stretch(feed, out, n_frames, group, <int64_t> last << NODE_SHIFT, b)
             more[0] = True
         lo[f] = first
         hi[f] = last
@@ -113,19 +120,22 @@ cdef int feed_level(
 
 
 cdef int feed_distinct(
-    Feed* feed, AggregateState* out, const uint32_t* previous, const uint32_t* lo, const uint32_t* hi, int64_t n_frames,
+    Feed* feed, AggregateState* out, const uint32_t* previous, const uint32_t* lo, const uint32_t* hi,
+    const uint32_t* frame_of, int64_t n_stretches, int64_t n_frames,
 ) except -1 nogil:
-    """Give each stretch the rows whose value does not stand before them within it."""
-    cdef int64_t f, at
-    cdef int64_t n_read = 0
-    for f in range(n_frames):
-        for at in range(lo[f], hi[f]):
-            # Of rows that are fed, each flush looks; of repeated values there may be any number.
+    """Give each group the rows whose value does not stand before them within it."""
+    cdef int64_t s, at
+    cdef int64_t first = 0          # stretch of the same group
+    cdef int64_t n_read = 0        # of rows that are fed, each flush looks; of repeated values there may be any number
+    for s in range(n_stretches):
+        if frame_of == NULL or frame_of[s] != frame_of[first]:
+            first = s
+        for at in range(lo[s], hi[s]):
             n_read += 1
             if n_read % CHECK_ROWS == 0:
                 account_check(out.account)
-            if previous[at] <= lo[f]:
-                feed_stretch(feed, out, n_frames, <uint32_t> f, at, at + 1)
+            if not stands_before(previous, lo, hi, first, s, at):
+                feed_stretch(feed, out, n_frames, frame_of[s] if frame_of != NULL else <uint32_t> s, at, at + 1)
     return feed_flush(feed, out, n_frames)
 
 
@@ -158,7 +168,8 @@ cdef void feed_release(Feed* feed) noexcept nogil:
 
 cdef int frame_state(
     AggregateState* out, int kind, const DataType* type, Column** columns, int32_t n_columns, const uint32_t* perm,
-    int64_t n, const uint32_t* previous, uint32_t* lo, uint32_t* hi, int64_t n_frames, MemoryAccount* account,
+    int64_t n, const uint32_t* previous, uint32_t* lo, uint32_t* hi, const uint32_t* frame_of, int64_t n_stretches,
+    int64_t n_frames, MemoryAccount* account,
 ) except -1 nogil:
     cdef int32_t c
     cdef AggregateState level
@@ -177,9 +188,9 @@ cdef int frame_state(
             feed.columns[c] = column_ref(columns[c])
             feed.n_columns += 1
         if previous != NULL:
-            feed_distinct(&feed, out, previous, lo, hi, n_frames)
+            feed_distinct(&feed, out, previous, lo, hi, frame_of, n_stretches, n_frames)
         while previous == NULL:
-            feed_level(&feed, out, lo, hi, n_frames, &more)
+            feed_level(&feed, out, lo, hi, frame_of, n_stretches, n_frames, &more)
             if not more:
                 break
             state_init(&level, account, kind, type)
@@ -192,4 +203,82 @@ cdef int frame_state(
         state_free(&level)
         feed_release(&feed)
         buffer_unref(room)
+    return 0
+
+
+cdef int64_t fill_stretches(
+    const FrameRows* frames, const uint32_t* before, uint32_t* lo, uint32_t* hi, uint32_t* frame_of,
+    const MemoryAccount* account,
+) except -1 nogil:
+    """The stretches of all frames, of positions or, with `before`, of members; how many there are."""
+    cdef const uint32_t* firsts = <const uint32_t*> frames.firsts.data
+    cdef Stretches here
+    cdef int64_t n = 0
+    cdef int64_t f
+    cdef int32_t s
+    if frames.exclusion == EXCLUDE_NO_OTHERS:
+        for f in range(frames.n_frames):
+            if f % CHECK_ROWS == 0:
+                account_check(account)
+            lo[f] = frames.lo[firsts[f]]
+            hi[f] = frames.hi[firsts[f]]
+        n = frames.n_frames
+    else:
+        for f in range(frames.n_frames):
+            if f % CHECK_ROWS == 0:
+                account_check(account)
+            frame_rows_get(frames, f, &here)
+            for s in range(here.n):
+                lo[n] = here.begin[s]
+                hi[n] = here.end[s]
+                frame_of[n] = <uint32_t> f
+                n += 1
+    if before != NULL:
+        for f in range(n):
+            if f % CHECK_ROWS == 0:
+                account_check(account)
+            lo[f] = before[lo[f]]
+            hi[f] = before[hi[f]]
+    return n
+
+
+cdef int aggregate_over_frames(
+    const FrameRows* frames, Column** columns, const CallInput* input, const CallState* states, int32_t n_states,
+    AggregateState* out, MemoryAccount* account,
+) except -1 nogil:
+    cdef bint has_one = frames.exclusion == EXCLUDE_NO_OTHERS
+    cdef int64_t room = frames.n_frames * (1 if has_one else 3)
+    cdef FrameMembers members
+    cdef DataType none
+    cdef Column* read[2]
+    cdef const uint32_t* perm = frames.rows.perm
+    cdef const uint32_t* previous = NULL
+    cdef int64_t n = frames.rows.n
+    cdef int64_t n_stretches
+    cdef uint32_t* bounds
+    cdef Buffer* stretches = NULL
+    cdef int32_t s
+    memset(&none, 0, sizeof(DataType))
+    memset(&members, 0, sizeof(FrameMembers))
+    for s in range(input.n_arguments):
+        read[s] = columns[input.arguments[s]]
+    try:
+        if input.distinct or input.filter >= 0:
+            frame_members_init(&members, frames, columns, NULL, input, account)
+            perm = members.rows
+            n = members.n
+            if members.previous != NULL:
+                previous = <const uint32_t*> members.previous.data
+        stretches = buffer_new(account, 3 * room * sizeof(uint32_t))
+        bounds = <uint32_t*> stretches.data
+        for s in range(n_states):
+            n_stretches = fill_stretches(frames, members.before, bounds, bounds + room, bounds + 2 * room, account)
+            frame_state(
+                &out[s], states[s].kind, &read[0].type if input.n_arguments > 0 else &none, read, input.n_arguments,
+                perm, n, previous, bounds, bounds + room, NULL if has_one else bounds + 2 * room, n_stretches,
+                frames.n_frames, account,
+            )
+    finally:
+        buffer_unref(stretches)
+        frame_members_free(&members)
     return 0

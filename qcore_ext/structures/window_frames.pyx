@@ -1,14 +1,17 @@
 """Window frames: which rows around a row a call looks at. Floor E3.
 
 A RANGE with a distance moves two positions along the partition, as values only grow (a descending order's are negated).
-Rows whose key is null or NaN have no distance to others: their frames end at their peers.
+A distance in months does not keep the order of what it is added to, since months end on different days: each row's
+bound is searched for. Rows whose key is null or NaN have no distance to others: their frames end at their peers.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from qcore_ext.compute.calendar cimport add_months, units_per_second
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U16, PHYS_U32, PHYS_U64,
+    TYPE_DATE32, DataType,
 )
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport (
@@ -18,19 +21,21 @@ from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.structures.window_rows cimport WindowRows
 
+cdef int64_t DAY_NANOS = 86400000000000
+
 ctypedef fused Measure:
     int128
     double
 
 
 cdef int frames_find(
-    const WindowRows* rows, const Frame* frame, const Vector* key, bint descending, uint32_t* lo, uint32_t* hi,
-    MemoryAccount* account,
+    const WindowRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending, uint32_t* lo,
+    uint32_t* hi, MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t start = 0
     cdef int64_t i
-    find_bound(rows, frame, False, key, descending, lo, account)
-    find_bound(rows, frame, True, key, descending, hi, account)
+    find_bound(rows, frame, False, key, type, descending, lo, account)
+    find_bound(rows, frame, True, key, type, descending, hi, account)
     while start < rows.n:
         account_check(account)
         for i in range(start, min(rows.n, start + CHECK_ROWS)):
@@ -41,10 +46,11 @@ cdef int frames_find(
 
 
 cdef int find_bound(
-    const WindowRows* rows, const Frame* frame, bint is_end, const Vector* key, bint descending, uint32_t* out,
-    MemoryAccount* account,
+    const WindowRows* rows, const Frame* frame, bint is_end, const Vector* key, const DataType* type, bint descending,
+    uint32_t* out, MemoryAccount* account,
 ) except -1 nogil:
-    cdef int64_t distance = frame.end if is_end else frame.start
+    cdef const FrameBound* bound = &frame.end if is_end else &frame.start
+    cdef int64_t distance = bound.whole
     cdef const uint32_t* known = NULL
     cdef int64_t start = 0
     cdef int64_t i
@@ -59,12 +65,12 @@ cdef int find_bound(
                 )
             start += CHECK_ROWS
         return 0
-    elif distance == 0:
+    elif distance == 0 and bound.real == 0 and not bound.by_calendar:
         known = rows.peer_end if is_end else rows.peer_begin
     elif frame.mode == FRAME_GROUPS:
         return find_groups(rows, distance, is_end, out, account)
     else:
-        return find_range(rows, key, descending, distance, is_end, out, account)
+        return find_range(rows, key, type, descending, bound, is_end, out, account)
     return bytes_copy(out, known, rows.n * <int64_t> sizeof(uint32_t), account)
 
 
@@ -95,8 +101,8 @@ cdef int find_groups(
 
 
 cdef int find_range(
-    const WindowRows* rows, const Vector* key, bint descending, int64_t distance, bint is_end, uint32_t* out,
-    MemoryAccount* account,
+    const WindowRows* rows, const Vector* key, const DataType* type, bint descending, const FrameBound* bound,
+    bint is_end, uint32_t* out, MemoryAccount* account,
 ) except -1 nogil:
     cdef Buffer* buffer
     cdef bint is_float = key != NULL and (key.phys == PHYS_F32 or key.phys == PHYS_F64)
@@ -106,6 +112,8 @@ cdef int find_range(
     cdef int64_t i
     if key == NULL:
         return raise_execution(b"a RANGE frame with a distance needs one number to order by")
+    if bound.by_calendar:
+        return find_calendar(rows, key, type, descending, bound, is_end, out, account)
     buffer = buffer_new(account, rows.n * sizeof(int128))
     try:
         doubles = <double*> buffer.data
@@ -119,9 +127,9 @@ cdef int find_range(
             else:
                 wholes[i] = -whole_at(key, rows.perm[i]) if descending else whole_at(key, rows.perm[i])
         if is_float:
-            move_along[double](rows, key, doubles, <double> distance, is_end, out, account)
+            move_along[double](rows, key, doubles, bound.real, is_end, out, account)
         else:
-            move_along[int128](rows, key, wholes, <int128> distance, is_end, out, account)
+            move_along[int128](rows, key, wholes, <int128> bound.whole, is_end, out, account)
     finally:
         buffer_unref(buffer)
     return 0
@@ -162,6 +170,71 @@ cdef int move_along(
             out[i] = <uint32_t> at
         start = end
     return 0
+
+
+cdef int find_calendar(
+    const WindowRows* rows, const Vector* key, const DataType* type, bint descending, const FrameBound* bound,
+    bint is_end, uint32_t* out, MemoryAccount* account,
+) except -1 nogil:
+    """Bounds by months, days and nanoseconds: all values are taken as nanoseconds."""
+    cdef int128 unit = DAY_NANOS if type.id == TYPE_DATE32 else 1000000000 / units_per_second(type.unit)
+    cdef int64_t start = 0
+    cdef int64_t end, first, last, i
+    cdef int128 wanted
+    while start < rows.n:
+        end = rows.part_end[start]
+        first = start
+        last = end
+        while first < last and not is_valid(key.validity, rows.perm[first]):
+            first += 1
+            if first % CHECK_ROWS == 0:
+                account_check(account)
+        while last > first and not is_valid(key.validity, rows.perm[last - 1]):
+            last -= 1
+            if last % CHECK_ROWS == 0:
+                account_check(account)
+        for i in range(start, end):
+            if i % CHECK_ROWS == 0:
+                account_check(account)
+            if i < first or i >= last:
+                out[i] = rows.peer_end[i] if is_end else rows.peer_begin[i]
+                continue
+            # Later in a descending order is earlier in time.
+            wanted = shifted(whole_at(key, rows.perm[i]) * unit, bound, -1 if descending else 1)
+            out[i] = <uint32_t> search(rows, key, unit, descending, is_end, wanted, first, last)
+        start = end
+    return 0
+
+
+cdef inline int64_t search(
+    const WindowRows* rows, const Vector* key, int128 unit, bint descending, bint is_end, int128 wanted, int64_t first,
+    int64_t last,
+) noexcept nogil:
+    """The first position of first..last that is not before what is wanted; as an end, the first one after it."""
+    cdef int64_t middle
+    cdef int128 value
+    while first < last:
+        middle = first + ((last - first) >> 1)
+        value = whole_at(key, rows.perm[middle]) * unit - wanted
+        if descending:
+            value = -value
+        if value < 0 or (is_end and value == 0):
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+cdef inline int128 shifted(int128 nanos, const FrameBound* bound, int sign) noexcept nogil:
+    cdef int128 day = nanos / DAY_NANOS
+    cdef int128 rest
+    if nanos < day * DAY_NANOS:
+        day -= 1
+    rest = nanos - day * DAY_NANOS
+    # The calendar only knows what a date can hold.
+    if bound.months != 0 and -2147483648LL <= day <= 2147483647LL:
+        day = add_months(<int64_t> day, sign * bound.months)
+    return (day + sign * bound.days) * DAY_NANOS + rest + <int128> sign * bound.nanos
 
 
 cdef inline bint has_value(const Vector* key, uint32_t row, bint is_number) noexcept nogil:

@@ -1,8 +1,9 @@
-"""Which row's value a window function of another row takes: LAG, LEAD, FIRST_VALUE and the like. Floor E3."""
+"""Values of another row of the window: lag, lead, first_value, last_value, nth_value. Floor E3."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from qcore_ext.ground.memory cimport MemoryAccount
+from qcore_ext.structures.frame_rows cimport FrameRows
 from qcore_ext.structures.window_rows cimport WindowRows
 
 cdef enum:
@@ -13,15 +14,16 @@ cdef enum:
     LAST_VALUE = 13
     NTH_VALUE = 14
 
-# One row number a row, in the window's order. `number`: the distance of LAG and LEAD, which of NTH_VALUE; lo and hi:
-# the rows' frames, not read for LAG and LEAD.
-cdef int value_rows(
-    const WindowRows* rows, int kind, int64_t number, const uint32_t* lo, const uint32_t* hi, uint32_t* out,
-    const MemoryAccount* account,
+# LAG and LEAD: indices[i] is the row `number` rows before or behind the one at i, in its partition.
+cdef int rows_beside(
+    const WindowRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil
-# The same, passing over the rows whose bit in `validity` (by row number) is clear; LAG and LEAD read lo and hi too, as
-# their partitions' bounds.
-cdef int valid_value_rows(
-    const WindowRows* rows, int kind, int64_t number, const uint32_t* lo, const uint32_t* hi, const uint8_t* validity,
-    uint32_t* out, MemoryAccount* account,
+# The others: the first, the last or the number-th row of the frame.
+cdef int rows_of_frames(
+    const FrameRows* frames, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
+) except -1 nogil
+# The same of rows whose value is no null; `frames` NULL for LAG and LEAD, where a number of 0 means the row itself.
+cdef int rows_that_are(
+    const WindowRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
+    uint32_t* indices, MemoryAccount* account,
 ) except -1 nogil

@@ -1,75 +1,128 @@
-"""Which row's value a window function of another row takes: LAG, LEAD, FIRST_VALUE and the like. Floor E3."""
+"""Values of another row of the window: lag, lead, first_value, last_value, nth_value. Floor E3."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
+from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_at
+from qcore_ext.structures.window_frames cimport EXCLUDE_NO_OTHERS, Stretches
 from qcore_ext.structures.window_rows cimport WindowRows
 
 
-cdef int value_rows(
-    const WindowRows* rows, int kind, int64_t number, const uint32_t* lo, const uint32_t* hi, uint32_t* out,
-    const MemoryAccount* account,
+cdef int rows_beside(
+    const WindowRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
-    cdef int64_t i, at, first, end
-    for i in range(rows.n):
+    cdef int64_t i, at
+    for i in range(window.n):
         if i % CHECK_ROWS == 0:
             account_check(account)
-        if kind == LAG or kind == LEAD:
-            at = i - number if kind == LAG else i + number
-            first = rows.part_begin[i]
-            end = rows.part_end[i]
+        at = i - number if kind == LAG else i + number
+        if at >= window.part_begin[i] and at < window.part_end[i]:
+            indices[i] = window.perm[at]
         else:
-            first = lo[i]
-            end = hi[i]
-            if kind == FIRST_VALUE:
-                at = first
-            elif kind == LAST_VALUE:
-                at = end - 1
-            else:
-                at = first + number - 1 if number > 0 else -1
-        out[i] = rows.perm[at] if first <= at < end else <uint32_t> NO_ROW
+            indices[i] = NO_ROW
     return 0
 
 
-cdef int valid_value_rows(
-    const WindowRows* rows, int kind, int64_t number, const uint32_t* lo, const uint32_t* hi, const uint8_t* validity,
-    uint32_t* out, MemoryAccount* account,
+cdef int rows_of_frames(
+    const FrameRows* frames, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
-    cdef int64_t n = rows.n
+    cdef const WindowRows* window = frames.rows
+    cdef const uint32_t* lo = frames.lo
+    cdef const uint32_t* hi = frames.hi
+    cdef Stretches at_row
+    cdef int64_t i, at
+    if frames.exclusion != EXCLUDE_NO_OTHERS:
+        for i in range(window.n):
+            if i % CHECK_ROWS == 0:
+                account_check(account)
+            frame_rows_at(frames, i, &at_row)
+            at = place_of(&at_row, kind, number)
+            indices[i] = window.perm[at] if at >= 0 else <uint32_t> NO_ROW
+        return 0
+    for i in range(window.n):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
+        if kind == FIRST_VALUE:
+            at = lo[i]
+        elif kind == LAST_VALUE:
+            at = <int64_t> hi[i] - 1
+        else:
+            at = lo[i] + number - 1 if number > 0 else -1
+        indices[i] = window.perm[at] if at >= lo[i] and at < hi[i] else <uint32_t> NO_ROW
+    return 0
+
+
+cdef inline int64_t place_of(const Stretches* frame, int kind, int64_t number) noexcept nogil:
+    """The position of the first, last or number-th row; -1: there is none."""
+    cdef int64_t rest = number - 1 if kind == NTH_VALUE else 0
+    cdef int32_t s
+    if frame.n == 0 or rest < 0:
+        return -1
+    if kind == LAST_VALUE:
+        return <int64_t> frame.end[frame.n - 1] - 1
+    for s in range(frame.n):
+        if rest < <int64_t> frame.end[s] - frame.begin[s]:
+            return frame.begin[s] + rest
+        rest -= <int64_t> frame.end[s] - frame.begin[s]
+    return -1
+
+
+cdef int rows_that_are(
+    const WindowRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
+    uint32_t* indices, MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t n = window.n
     cdef Buffer* buffer = buffer_new(account, (2 * n + 1) * sizeof(uint32_t))
-    cdef uint32_t* before = <uint32_t*> buffer.data     # values that are no nulls before a position
+    cdef uint32_t* before = <uint32_t*> buffer.data      # values that are no nulls before a position
     cdef uint32_t* places = before + n + 1              # their positions
-    cdef int64_t i, wanted
+    cdef Stretches frame
+    cdef int64_t i, at
+    cdef int32_t s
     before[0] = 0
     try:
         for i in range(n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
             places[before[i]] = <uint32_t> i
-            before[i + 1] = before[i] + bit_get(validity, rows.perm[i])
+            before[i + 1] = before[i] + bit_get(validity, window.perm[i])
+        if kind == LAG or kind == LEAD:
+            return values_beside(window, kind, number, before, places, indices, account)
         for i in range(n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
-            if kind == LAG or kind == LEAD:
-                wanted = number if kind == LEAD else -number
-                if wanted > 0:
-                    wanted += <int64_t> before[i + 1] - 1
-                elif wanted < 0:
-                    wanted += before[i]
-                else:
-                    out[i] = rows.perm[i]
-                    continue
-            elif kind == LAST_VALUE:
-                wanted = <int64_t> before[hi[i]] - 1
-            else:
-                wanted = <int64_t> before[lo[i]] + (number - 1 if kind == NTH_VALUE else 0)
-                if kind == NTH_VALUE and number < 1:
-                    wanted = -1
-            if <int64_t> before[lo[i]] <= wanted < <int64_t> before[hi[i]]:
-                out[i] = rows.perm[places[wanted]]
-            else:
-                out[i] = NO_ROW
+            frame_rows_at(frames, i, &frame)
+            # Of the values that are no nulls the frame has those between these numbers.
+            for s in range(frame.n):
+                frame.begin[s] = before[frame.begin[s]]
+                frame.end[s] = before[frame.end[s]]
+            while frame.n > 0 and frame.begin[frame.n - 1] == frame.end[frame.n - 1]:
+                frame.n -= 1
+            at = place_of(&frame, kind, number)
+            indices[i] = window.perm[places[at]] if at >= 0 else <uint32_t> NO_ROW
     finally:
         buffer_unref(buffer)
+    return 0
+
+
+cdef int values_beside(
+    const WindowRows* window, int kind, int64_t number, const uint32_t* before, const uint32_t* places,
+    uint32_t* indices, const MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t i, wanted
+    for i in range(window.n):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
+        wanted = number if kind == LEAD else -number
+        if wanted > 0:
+            wanted += <int64_t> before[i + 1] - 1
+        elif wanted < 0:
+            wanted += before[i]
+        else:
+            indices[i] = window.perm[i]
+            continue
+        if <int64_t> before[window.part_begin[i]] <= wanted < <int64_t> before[window.part_end[i]]:
+            indices[i] = window.perm[places[wanted]]
+        else:
+            indices[i] = NO_ROW
     return 0

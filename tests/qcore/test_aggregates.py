@@ -44,6 +44,13 @@ CALLS: list[tuple[str, str | None]] = [
     ("array_agg(d order by id) filter (where b), array_agg(distinct b order by b nulls first)", None),
     ("median(x), median(i) filter (where b), quantile_cont(x, 0.25), quantile_cont(y, 1)", None),
     ("percentile_cont(0.9) within group (order by x), percentile_cont(0.3) within group (order by x desc)", None),
+    ("mode(i order by i), mode(s order by s desc) filter (where b), mode(distinct i order by i desc)", None),
+    (
+        "mode() within group (order by s), quantile_disc(i, 0.3), quantile_disc(s, 1 order by s desc) filter (where b)",
+        None,
+    ),
+    ("percentile_disc(0.6) within group (order by y desc), quantile(d, 0.5)", None),
+    ("arg_min(s, id) filter (where b), max_by(i, id), group_concat(s order by s, id), variance(x)", None),
     ("first_value(i order by id), last_value(s order by id)", "first(i order by id), last(s order by id)"),
     ("count(distinct i), sum(distinct i), avg(distinct i), count(distinct s) filter (where b)", None),
     (
@@ -122,6 +129,9 @@ def test_builder(duck: duckdb.DuckDBPyConnection) -> None:
         ("quantile_cont(x, 1.5)", "fraction of quantile_cont is a number from 0 to 1, not"),
         ("quantile_cont(x, y)", "fraction of quantile_cont: it must be a constant"),
         ("string_agg(s, s)", "separator of string_agg: it must be a constant"),
+        ("mode(x, y)", "mode takes one argument"),
+        ("quantile_disc(x, y)", "fraction of quantile_disc is a number from 0 to 1"),
+        ("quantile_disc(x, 1.5)", "fraction of quantile_disc is a number from 0 to 1"),
         ("bit_and(x)", "bit_and"),
         ("corr(s, d)", "corr"),
     ],

@@ -136,11 +136,7 @@ def test_groups_frames(start: int | None, end: int | None, duck: duckdb.DuckDBPy
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("array_agg(b) filter (where a > 1) over ()", "FILTER"),
-        ("string_agg(s, '-') over ()", "string_agg has no frames"),
         ("count(distinct 1) over ()", "OVER of a constant"),
-        ("sum(b) over (order by v range between 1.5 preceding and current row)", "whole numbers"),
-        ("sum(b) over (order by d range between interval '1 hour' preceding and current row)", "whole numbers"),
         ("sum(b) over (order by s range between interval '1 hour' preceding and current row)", "over string"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore import PlanBuilder, PlanError, agg, col, window
+from qcore import PlanBuilder, PlanError, agg, col, lit, window
 from random_tables import random_table
 
 TABLE = random_table(
@@ -42,6 +42,33 @@ CALLS: dict[str, tuple[Any, str]] = {
     "groups": (
         window("max", "x", frame=("groups", -1, 1)),
         "max(x) over (partition by k order by id groups between 1 preceding and 1 following)",
+    ),
+    "without ties": (
+        window("sum", "x", frame=("groups", -1, 1), exclude="group"),
+        "sum(x) over (partition by k order by id groups between 1 preceding and 1 following exclude group)",
+    ),
+    "range of decimals": (
+        window("count", frame=("range", -20.5, 0.5)),
+        "count(*) over (partition by k order by id range between 20.5 preceding and 0.5 following)",
+    ),
+    "median": (("median", "d"), "median(cast(d as double)) over w"),
+    "quantile_disc": (("quantile_disc", "s", 0.3), "quantile_disc(s, 0.3) over w"),
+    "string_agg": (
+        window("string_agg", "s", lit("-"), order_by="id desc"),
+        "string_agg(s, '-' order by id desc) over w",
+    ),
+    "array_agg": (window("array_agg", "x", filter=col("x") > 3), "array_agg(x) filter (where x > 3) over w"),
+    "mode": (window("mode", "x", order_by="x"), "mode(x order by x) over w"),
+    "first of an order": (
+        window("first_value", "s", order_by=["x desc", "id"]),
+        "first_value(s order by x desc nulls last, id) over w",
+    ),
+    "sum of some": (window("sum", "x", filter="d > 0"), "sum(x) filter (where d > 0) over w"),
+    "count of some": (window("count", filter="d > 0"), "count(*) filter (where d > 0) over w"),
+    "any_value": (("any_value", "x"), "first_value(x ignore nulls) over w"),
+    "last": (
+        window("last", "x", frame=("rows", -40, 0)),
+        "last_value(x ignore nulls) over (partition by k order by id rows 40 preceding)",
     ),
     "distinct": (
         window("count", "x", frame=("rows", None, None), distinct=True),
@@ -126,13 +153,17 @@ def test_a_single_row() -> None:
         ({"w": ("lag",)}, {}, "needs a column"),
         ({"w": ("lag", "x", 1.5)}, {}, "whole number"),
         ({"w": "ntile"}, {}, "needs a number"),
-        ({"w": ("median", "x")}, {}, "has no frames"),
+        ({"w": ("quantile_cont", "x")}, {}, "a value and a fraction"),
+        ({"w": window("rank", filter="x > 1")}, {}, "takes no filter"),
+        ({"w": window("sum", "x", order_by="id")}, {}, "no order of its own"),
+        ({"w": window("sum", "x", exclude="peers")}, {}, "a frame excludes no others"),
+        ({"w": window("sum", "x", frame=("rows", -1.5, 0))}, {}, "whole numbers or None"),
         ({"x": "rank"}, {}, "'x'"),
         ({"w": "rank"}, {"partition_by": ["z"]}, "'z'"),
         ({"w": window("sum", "x", frame=("row", 0, 0))}, {}, "rows, range, groups"),
         ({"w": window("sum", "x", frame=("rows", 2, 1))}, {}, "ends before it starts"),
         ({"w": window("sum", "x", frame=("range", -1, 1))}, {"order_by": ["k", "x"]}, "exactly one column"),
-        ({"w": window("sum", "x", frame=("range", -1, 1))}, {"order_by": ["s"]}, "order by a number"),
+        ({"w": window("sum", "x", frame=("range", -1, 1))}, {"order_by": ["s"]}, "over string is not supported"),
     ],
 )
 def test_windows_that_cannot_be(calls: Any, options: Any, message: str) -> None:

@@ -6,7 +6,7 @@ qcore.language.functions infers types itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from qcore.frontends.substrait.dialect_calls import in_dialect
 from qcore.frontends.substrait.dialect_functions import SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
 from qcore.language.aggregate_functions import is_aggregate
 from qcore.language.dialect import QCORE, Dialect
-from qcore.language.expression import Call, Case, Cast, Expr, Literal, call
+from qcore.language.expression import Call, Case, Cast, Expr, Literal, call, walk
 from qcore.language.functions import is_known, part_name
 from qcore_ext.ground.status import PlanError
 
@@ -79,6 +79,9 @@ _SAME_AGGREGATE = {
     "approx_median": "median",
     "listagg": "string_agg",
 }
+# The first word of a text constant in the order of a first_value that stands for another aggregate (sql_functions): its
+# name and its fraction follow.
+STAND_IN = "$aggregate"
 # The column, made by readers of aggregates, of which GROUPING() takes bits.
 GROUPING_ID = "$grouping_id"
 
@@ -112,6 +115,14 @@ def aggregate_name(name: str) -> str:
     if not is_aggregate(own):
         raise PlanError(f"the aggregate function {name} is not supported yet")
     return own
+
+
+def stands_for(order: Sequence[Expr]) -> list[str]:
+    """What sql_functions wrote as the first key of an aggregate's order: the function that is meant, and the rest."""
+    for part in walk(order[0]) if order else ():
+        if isinstance(part, Literal) and isinstance(part.value, str) and part.value.startswith(f"{STAND_IN} "):
+            return part.value.split(" ")[1:]
+    return []
 
 
 def _flat(name: str, arguments: tuple[Expr, ...]) -> Expr:

@@ -20,7 +20,7 @@ from qcore.frontends.substrait.dropped import (
     dropped_fields,
 )
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
-from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name
+from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name, stands_for
 from qcore.frontends.substrait.join_relations import JoinRelations
 from qcore.frontends.substrait.reads import TableRead, read_positions, read_table
 from qcore.frontends.substrait.relation import Relation
@@ -322,6 +322,11 @@ class RelationReader(JoinRelations):
         where = self.expressions.read(message.filter, scope) if message.HasField("filter") else None
         wish = _name_of(arguments[0]) if arguments else "rows"
         keys, order = self._order(function.sorts, scope)
+        words = stands_for(keys)
+        if words:
+            name, keys, order = words[0], keys[1:], order[1:]
+            distinct = distinct or "distinct" in words
+            arguments += tuple(Literal(float(word), pa.float64()) for word in words[1:] if word != "distinct")
         return AggregateCall(self.names.new(f"{name}_{wish}"), name, (*arguments, *keys), distinct, where, order)
 
     def _order(self, sorts: Any, scope: Scope) -> tuple[tuple[Expr, ...], tuple[tuple[bool, bool], ...]]:

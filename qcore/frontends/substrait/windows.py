@@ -15,12 +15,21 @@ import pyarrow as pa
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.functions import aggregate_name
 from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, is_aggregate
-from qcore.language.expression import Case, Cast, Column, Expr, Literal, call, col, walk
+from qcore.language.expression import Call, Case, Cast, Column, Expr, Literal, call, col, walk
 from qcore.language.functions import expr_type
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
 from qcore.language.schema import project_schema, same_type
-from qcore.language.window_plan import FRACTIONS, NUMBERED, PLACES, VALUES, range_unit, window_type
+from qcore.language.window_plan import (
+    ENDS,
+    FRACTIONS,
+    NUMBERED,
+    PLACES,
+    VALUES,
+    range_distance,
+    window_arguments,
+    window_type,
+)
 from qcore_ext.ground.status import PlanError
 
 # (descending, nulls first) by SortDirection.
@@ -63,29 +72,37 @@ class WindowReader:
         flags = {flag for key in keys for flag in _flags(key)}
         if message.invocation == _DISTINCT:
             flags.add("distinct")
-        group = self._group(tuple(self._named(key) for key in keys if not _flags(key)), order)
+        group = self._group(tuple(self.named(key) for key in keys if not _flags(key)), order)
         arguments = self.expressions.arguments(message.arguments, self.scope)
+        extras = _Extras(self, keys, flags)
         frame = self._frame(message, order)
         if "groups" in flags:
             frame = replace(frame, mode="groups")
-        ends = dict(flag.split("=") for flag in flags if "=" in flag)
-        if ends:
+        if extras.ends:
             type_ = self._ordered_type(order)
-            frame = WindowFrame("range", *(_in_units(ends[end], type_) for end in ("from", "to")))
+            frame = WindowFrame("range", *(_end(extras.ends[end], type_, end == "to") for end in ("from", "to")))
+        if extras.exclude:
+            frame = replace(frame, exclude=extras.exclude)
+        name = extras.function or name
         if name not in PLACES | FRACTIONS | VALUES:
             if not is_aggregate(aggregate_name(name)):
                 raise PlanError(f"the window function {name} is not supported yet")
             name = aggregate_name(name)
-            if name in KEEP_VALUES:
-                raise PlanError(f"{name} has no frames; use it with GROUP BY")
             literal = len(arguments) == 1 and isinstance(arguments[0], Literal) and arguments[0].value is not None
             if name == "count" and literal and "distinct" not in flags:
                 arguments = ()
-        if len(arguments) > (3 if name in _NEXT_IS else 2 if name in VALUES | PAIRS else 1):
+        arguments += extras.parameters
+        if len(arguments) > (3 if name in _NEXT_IS else 2 if name in VALUES | PAIRS | KEEP_VALUES else 1):
             raise PlanError(f"the window function {name} with {len(arguments)} arguments is not supported yet")
-        if name in PAIRS:
-            arguments = tuple(self._floats(argument) for argument in arguments)
+        if extras.order_by and name not in KEEP_VALUES | ENDS:
+            raise PlanError(f"the window function {name} with an ORDER BY of its own is not supported")
+        parameter = None
+        if name not in PLACES | FRACTIONS | VALUES:
+            arguments, parameter = window_arguments(name, arguments, self.scope.schema)
         self.values[position] = self._value(group, name, arguments, frame, flags)
+        if extras.filter is not None or extras.order_by or parameter is not None:
+            made = replace(group.calls[-1], filter=extras.filter, order_by=extras.order_by, parameter=parameter)
+            group.calls[-1] = made
 
     def node(self) -> PlanNode:
         """The input with a column for every call, and for what they take."""
@@ -100,9 +117,6 @@ class WindowReader:
             node = Window(self.ids.new(), schema, node, group.partition_by, group.order_by, tuple(group.calls))
         return node
 
-    def _floats(self, expr: Expr) -> Expr:
-        return expr if expr_type(expr, self.scope.schema) == pa.float64() else Cast(expr, pa.float64())
-
     def _value(self, group: _Group, name: str, arguments: Sequence[Expr], frame: WindowFrame, flags: set[str]) -> Expr:
         ignore_nulls = "ignore_nulls" in flags
         if name == "ntile":
@@ -114,9 +128,9 @@ class WindowReader:
             return self._call(group, name, None, 1, _WHOLE)
         if name == "nth_value" and isinstance(arguments[1], Literal) and arguments[1].value is None:
             return Literal(None, expr_type(arguments[0], self.scope.schema))
-        argument = self._named(arguments[0]) if arguments else None
+        argument = self.named(arguments[0]) if arguments else None
         if name not in NUMBERED:
-            second = self._named(arguments[1]) if len(arguments) > 1 else None
+            second = self.named(arguments[1]) if len(arguments) > 1 else None
             return self._call(group, name, argument, 1, frame, second, "distinct" in flags, ignore_nulls)
         number = self._number(name, arguments, 1)
         value = self._call(group, name, argument, number, frame, ignore_nulls=ignore_nulls)
@@ -156,9 +170,9 @@ class WindowReader:
         return number.value
 
     def _column(self, message: Any) -> str:
-        return self._named(self.expressions.read(message, self.scope))
+        return self.named(self.expressions.read(message, self.scope))
 
-    def _named(self, expr: Expr) -> str:
+    def named(self, expr: Expr) -> str:
         """A column that holds the expression."""
         if isinstance(expr, Column):
             return expr.name
@@ -193,27 +207,40 @@ class WindowReader:
         if message.bounds_type != _RANGE:
             raise PlanError(f"window frames of kind {message.bounds_type} are not supported")
         type_ = self._ordered_type(order)
-        unit = range_unit(type_)
-        return WindowFrame("range", start and start * unit, end and end * unit)
+        start, end = (at and range_distance(at, type_, is_end) for at, is_end in ((start, False), (end, True)))
+        return WindowFrame("range", start, end)
 
 
-def _in_units(distance: str, type_: pa.DataType) -> int | None:
-    """A frame's end, as sql_windows writes it, in the smallest unit of the column it is ordered by."""
+class _Extras:
+    """What sql_windows wrote among the partitions: words, and behind the comparison a filter and keys to order by."""
+
+    def __init__(self, reader: WindowReader, partitions: Sequence[Expr], flags: set[str]) -> None:
+        words = dict(flag.split("=", 1) for flag in flags if "=" in flag)
+        self.ends = {end: words[end] for end in ("from", "to") if end in words}
+        self.exclude = words.get("exclude", "").replace("_", " ")
+        self.function = words.get("function")
+        self.parameters = (Literal(float(words["parameter"]), pa.float64()),) if "parameter" in words else ()
+        self.filter: str | None = None
+        self.order_by: tuple[SortKey, ...] = ()
+        for key in partitions:
+            if not _flags(key) or not isinstance(key, Call) or key.function != "row":
+                continue
+            values = list(key.arguments[1:])
+            if "filter" in flags:
+                self.filter = reader.named(values.pop(0))
+            orders = [(word[0] == "d", word[1] == "f") for word in words.get("order", "").split(",") if word]
+            self.order_by = tuple(
+                SortKey(reader.named(value), *order) for value, order in zip(values, orders, strict=False)
+            )
+
+
+def _end(distance: str, type_: pa.DataType, is_end: bool) -> Any:
+    """A frame's end as sql_windows writes it: all, a number, or i and an interval's months, days and nanoseconds."""
     if distance in ("all", "0"):
         return None if distance == "all" else 0
-    is_time = distance.endswith("us")
-    number = Decimal(distance.removesuffix("us"))
-    if is_time and pa.types.is_date32(type_):
-        number /= 86_400_000_000
-    elif is_time and pa.types.is_timestamp(type_):
-        number = number * {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[type_.unit] / 1_000_000
-    elif is_time:
-        raise PlanError(f"a RANGE frame with a distance of {distance} over {type_} is not supported")
-    else:
-        number *= range_unit(type_)
-    if number != int(number):
-        raise PlanError(f"a RANGE frame over {type_} by distances that are no whole numbers of it is not supported")
-    return int(number)
+    if distance.startswith("i"):
+        return range_distance(pa.MonthDayNano(list(map(int, distance[1:].split(":")))), type_, is_end)
+    return range_distance(Decimal(distance), type_, is_end)
 
 
 def _flags(partition: Expr) -> list[str]:

@@ -1,0 +1,400 @@
+"""Aggregates over frames that need all values at once: quantiles, lists, text, the most frequent. Floor E3."""
+
+from libc.math cimport ceil, floor
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from qcore_ext.compute.aggregate_calls cimport (
+    COLLECT_BETWEEN, COLLECT_FIRST, COLLECT_LAST, COLLECT_LIST, COLLECT_MODE, COLLECT_TEXT, CallCollection, CallInput,
+)
+from qcore_ext.data.column cimport (
+    VIEW_INLINE_BYTES, Column, StringView, column_new_flat, column_unref, view_data,
+)
+from qcore_ext.data.schema cimport CSchema, DataType
+from qcore_ext.ground.bitmap cimport bit_clear
+from qcore_ext.ground.memory cimport (
+    Arena, Buffer, MemoryAccount, Owner, arena_new, arena_take, buffer_grow, buffer_new, buffer_new_zeroed,
+    buffer_unref, owner_ref, owner_unref,
+)
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.structures.collected_values cimport list_of_rows, point_between
+from qcore_ext.structures.frame_members cimport (
+    FrameMembers, frame_members_count, frame_members_free, frame_members_gather, frame_members_get, frame_members_init,
+)
+from qcore_ext.structures.frame_rows cimport FrameRows
+from qcore_ext.structures.rank_tree cimport RankTree, rank_tree_free, rank_tree_init, rank_tree_pick
+from qcore_ext.structures.value_numbers cimport value_numbers
+from qcore_ext.structures.window_frames cimport Stretches
+
+cdef enum:
+    NO_ROW = 0xFFFFFFFF         # as an index: a null row
+    TEXT_BYTES_MAX = 0x7FFFFFFF
+
+
+cdef int frame_values(
+    const FrameRows* frames, Column** columns, const CallCollection* call, const CallInput* input, CSchema* schema,
+    int32_t field, uint32_t* places, Column** out, MemoryAccount* account,
+) except -1 nogil:
+    cdef FrameMembers members
+    cdef const DataType* type = &schema.fields[field].type
+    cdef Column* value = columns[input.argument]
+    out[0] = NULL
+    memset(&members, 0, sizeof(FrameMembers))
+    try:
+        frame_members_init(&members, frames, columns, call, input, account)
+        if call.kind == COLLECT_MODE:
+            most_frequent(&members, value, places)
+        elif call.kind == COLLECT_TEXT and members.order == NULL and members.previous == NULL:
+            out[0] = text_of_stretches(&members, call, value, type)
+        elif call.kind == COLLECT_TEXT:
+            out[0] = text_of_members(&members, call, value, type)
+        elif call.kind == COLLECT_LIST:
+            out[0] = lists(&members, value, schema, field)
+        elif members.n == 0:
+            memset(places, 0xFF, frames.n_frames * sizeof(uint32_t))
+        elif call.kind == COLLECT_BETWEEN:
+            out[0] = points_between(&members, call, value, type)
+        else:
+            pick(&members, call, places)
+    finally:
+        frame_members_free(&members)
+    return 0
+
+
+# --- places in an order ---
+
+cdef inline int64_t place_in(const CallCollection* call, int64_t count) noexcept nogil:
+    """Which of `count` values in their order is wanted."""
+    if call.kind == COLLECT_FIRST:
+        return 0
+    if call.kind == COLLECT_LAST:
+        return count - 1
+    if call.kind == COLLECT_BETWEEN:
+        return <int64_t> floor(call.fraction * (count - 1))
+    return max(<int64_t> ceil(call.fraction * count) - 1, <int64_t> 0)
+
+
+cdef int pick(FrameMembers* members, const CallCollection* call, uint32_t* places) except -1 nogil:
+    """One row of each frame, by its place in the call's order."""
+    cdef const uint32_t* order = <const uint32_t*> members.order.data
+    cdef const uint32_t* found = NULL
+    cdef RankTree tree
+    cdef Stretches here
+    cdef int64_t f, count
+    memset(&tree, 0, sizeof(RankTree))
+    try:
+        if members.previous == NULL:
+            rank_tree_init(&tree, <const uint32_t*> members.ranks.data, members.n, members.account)
+        for f in range(members.frames.n_frames):
+            places[f] = NO_ROW
+            if members.previous != NULL:
+                found = frame_members_gather(members, f, &count)
+                if count > 0:
+                    places[f] = members.rows[found[place_in(call, count)]]
+                continue
+            frame_members_count(members, 0)
+            count = frame_members_get(members, f, &here)
+            if count > 0:
+                places[f] = members.rows[order[rank_tree_pick(&tree, &here, place_in(call, count))]]
+    finally:
+        rank_tree_free(&tree)
+    return 0
+
+
+cdef Column* points_between(
+    FrameMembers* members, const CallCollection* call, const Column* value, const DataType* type,
+) except NULL nogil:
+    """A point between two neighbours among the numbers of each frame."""
+    cdef const double* numbers = <const double*> value.values
+    cdef const uint32_t* order = <const uint32_t*> members.order.data
+    cdef const uint32_t* found = NULL
+    cdef RankTree tree
+    cdef Stretches here
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef uint32_t low, high
+    cdef int64_t f, count, at, above
+    cdef bint done = False
+    cdef Column* out = column_new_flat(type, members.frames.n_frames, True, members.account, &values, &validity)
+    memset(&tree, 0, sizeof(RankTree))
+    try:
+        if members.previous == NULL:
+            rank_tree_init(&tree, <const uint32_t*> members.ranks.data, members.n, members.account)
+        for f in range(members.frames.n_frames):
+            (<double*> values.data)[f] = 0
+            if members.previous != NULL:
+                found = frame_members_gather(members, f, &count)
+            else:
+                frame_members_count(members, 0)
+                count = frame_members_get(members, f, &here)
+            if count == 0:
+                bit_clear(validity, f)
+                continue
+            at = place_in(call, count)
+            above = min(at + 1, count - 1)
+            if members.previous != NULL:
+                low, high = found[at], found[above]
+            else:
+                low = order[rank_tree_pick(&tree, &here, at)]
+                high = order[rank_tree_pick(&tree, &here, above)]
+            (<double*> values.data)[f] = point_between(
+                numbers[members.rows[low]], numbers[members.rows[high]], call.fraction * (count - 1) - at
+            )
+        done = True
+    finally:
+        rank_tree_free(&tree)
+        if not done:
+            column_unref(out)
+    return out
+
+
+# --- the most frequent value ---
+
+ctypedef struct Counts:
+    uint32_t* numbers           # of each member: its value's
+    uint32_t* counts            # of each value, in the frame
+    uint32_t* firsts            # of each value in the frame: the first member that has it
+    uint32_t best               # the value that is most frequent, of several the one that comes first
+    uint32_t best_count
+
+
+cdef inline void count_member(Counts* self, uint32_t member, uint32_t place) noexcept nogil:
+    cdef uint32_t value = self.numbers[member]
+    cdef uint32_t count = self.counts[value] + 1
+    self.counts[value] = count
+    if count == 1:
+        self.firsts[value] = place
+    if count > self.best_count or (count == self.best_count and self.firsts[value] < self.firsts[self.best]):
+        self.best = value
+        self.best_count = count
+
+
+cdef int most_frequent(FrameMembers* members, Column* value, uint32_t* places) except -1 nogil:
+    cdef Counts self
+    cdef Buffer* numbers = NULL
+    cdef Buffer* room = NULL
+    cdef uint32_t n_values = 0
+    try:
+        numbers = value_numbers(value, members.rows, members.n, &n_values, members.account)
+        room = buffer_new_zeroed(members.account, (2 * <int64_t> n_values + 1) * sizeof(uint32_t))
+        self.numbers = <uint32_t*> numbers.data
+        self.counts = <uint32_t*> room.data
+        self.firsts = self.counts + n_values
+        self.best = self.best_count = 0
+        if members.order == NULL and members.previous == NULL:
+            count_stretches(members, &self, places)
+        else:
+            count_members(members, &self, places)
+    finally:
+        buffer_unref(numbers)
+        buffer_unref(room)
+    return 0
+
+
+cdef int count_stretches(FrameMembers* members, Counts* self, uint32_t* places) except -1 nogil:
+    cdef Stretches here
+    cdef uint32_t begin = 0         # what is counted, when that is all between
+    cdef uint32_t end = 0
+    cdef bint is_whole = True
+    cdef int64_t f, at
+    cdef int32_t s
+    for f in range(members.frames.n_frames):
+        frame_members_get(members, f, &here)
+        if not is_whole or here.n != 1 or here.begin[0] != begin or here.end[0] < end:
+            frame_members_count(members, <int64_t> end - begin)
+            for at in range(begin, end):
+                self.counts[self.numbers[at]] = 0
+            self.best_count = 0
+            begin = end = here.begin[0] if here.n > 0 else 0
+        for s in range(here.n):
+            frame_members_count(members, <int64_t> here.end[s] - here.begin[s])
+            for at in range(max(end, here.begin[s]), here.end[s]):
+                count_member(self, <uint32_t> at, <uint32_t> at)
+            end = here.end[s]
+        is_whole = here.n <= 1
+        places[f] = members.rows[self.firsts[self.best]] if self.best_count > 0 else <uint32_t> NO_ROW
+    return 0
+
+
+cdef int count_members(FrameMembers* members, Counts* self, uint32_t* places) except -1 nogil:
+    cdef const uint32_t* found
+    cdef int64_t f, i, count
+    for f in range(members.frames.n_frames):
+        found = frame_members_gather(members, f, &count)
+        self.best_count = 0
+        for i in range(count):
+            count_member(self, found[i], <uint32_t> i)
+        places[f] = members.rows[found[self.firsts[self.best]]] if self.best_count > 0 else <uint32_t> NO_ROW
+        for i in range(count):
+            self.counts[self.numbers[found[i]]] = 0
+    return 0
+
+
+# --- text ---
+
+cdef void put_view(StringView* out, char* place, int64_t size) noexcept nogil:
+    """A view of bytes that stay where they are."""
+    memset(out, 0, sizeof(StringView))
+    out.length = <uint32_t> size
+    if size <= VIEW_INLINE_BYTES:
+        memcpy(<char*> out + 4, place, size)
+        return
+    memcpy(out.prefix, place, 4)
+    out.pointer = place
+
+
+cdef int refuse_text() except -1 nogil:
+    return raise_execution(b"string_agg made a string of more than 2 GB; take smaller frames, or aggregate into a list")
+
+
+cdef char* all_text(
+    FrameMembers* members, const CallCollection* call, const StringView* views, int64_t* begins, Arena* arena,
+) except NULL nogil:
+    """The strings of all members, a separator behind each; begins[m] is where that of member m begins."""
+    cdef const StringView* view
+    cdef char* text
+    cdef int64_t m
+    begins[0] = 0
+    for m in range(members.n):
+        begins[m + 1] = begins[m] + views[members.rows[m]].length + call.separator_bytes
+    text = <char*> arena_take(arena, begins[members.n] + 1)
+    for m in range(members.n):
+        view = &views[members.rows[m]]
+        memcpy(text + begins[m], view_data(view), view.length)
+        if call.separator_bytes > 0:
+            memcpy(text + begins[m] + view.length, call.separator, call.separator_bytes)
+    return text
+
+
+cdef Column* text_of_stretches(
+    FrameMembers* members, const CallCollection* call, const Column* value, const DataType* type,
+) except NULL nogil:
+    """All strings are put together once, and a frame of neighbours is a part of that."""
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef Arena* arena = arena_new(members.account)
+    cdef Buffer* room = NULL
+    cdef int64_t* begins
+    cdef StringView* view
+    cdef char* text
+    cdef char* place
+    cdef Stretches here
+    cdef int64_t f, size, part
+    cdef int32_t s
+    cdef Column* out = NULL
+    cdef bint done = False
+    try:
+        out = column_new_flat(type, members.frames.n_frames, True, members.account, &values, &validity)
+        room = buffer_new(members.account, (members.n + 1) * sizeof(int64_t))
+        begins = <int64_t*> room.data
+        text = all_text(members, call, <const StringView*> value.values, begins, arena)
+        for f in range(members.frames.n_frames):
+            view = <StringView*> values.data + f
+            memset(view, 0, sizeof(StringView))
+            frame_members_count(members, 0)
+            if frame_members_get(members, f, &here) == 0:
+                bit_clear(validity, f)
+                continue
+            size = -call.separator_bytes
+            for s in range(here.n):
+                size += begins[here.end[s]] - begins[here.begin[s]]
+            if size > TEXT_BYTES_MAX:
+                refuse_text()
+            place = text + begins[here.begin[0]]
+            if here.n > 1:
+                frame_members_count(members, size)
+                # The last separator is copied too.
+                place = <char*> arena_take(arena, size + call.separator_bytes)
+                size = 0
+                for s in range(here.n):
+                    part = begins[here.end[s]] - begins[here.begin[s]]
+                    memcpy(place + size, text + begins[here.begin[s]], part)
+                    size += part
+                size -= call.separator_bytes
+            put_view(view, place, size)
+        out.heap_owner = owner_ref(<Owner*> arena)
+        done = True
+    finally:
+        owner_unref(<Owner*> arena)
+        buffer_unref(room)
+        if not done:
+            column_unref(out)
+    return out
+
+
+cdef Column* text_of_members(
+    FrameMembers* members, const CallCollection* call, const Column* value, const DataType* type,
+) except NULL nogil:
+    cdef const StringView* views = <const StringView*> value.values
+    cdef const StringView* view
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef Arena* arena = arena_new(members.account)
+    cdef const uint32_t* found
+    cdef char* place
+    cdef int64_t f, i, count, size
+    cdef Column* out = NULL
+    cdef bint done = False
+    try:
+        out = column_new_flat(type, members.frames.n_frames, True, members.account, &values, &validity)
+        for f in range(members.frames.n_frames):
+            memset(<StringView*> values.data + f, 0, sizeof(StringView))
+            found = frame_members_gather(members, f, &count)
+            if count == 0:
+                bit_clear(validity, f)
+                continue
+            size = (count - 1) * call.separator_bytes
+            for i in range(count):
+                size += views[members.rows[found[i]]].length
+            if size > TEXT_BYTES_MAX:
+                refuse_text()
+            place = <char*> arena_take(arena, size + 1)
+            size = 0
+            for i in range(count):
+                view = &views[members.rows[found[i]]]
+                if i > 0 and call.separator_bytes > 0:
+                    memcpy(place + size, call.separator, call.separator_bytes)
+                    size += call.separator_bytes
+                memcpy(place + size, view_data(view), view.length)
+                size += view.length
+            put_view(<StringView*> values.data + f, place, size)
+        out.heap_owner = owner_ref(<Owner*> arena)
+        done = True
+    finally:
+        owner_unref(<Owner*> arena)
+        if not done:
+            column_unref(out)
+    return out
+
+
+# --- lists ---
+
+cdef Column* lists(FrameMembers* members, Column* value, CSchema* schema, int32_t field) except NULL nogil:
+    cdef int64_t n_frames = members.frames.n_frames
+    cdef Buffer* ends = NULL
+    cdef Buffer* taken = NULL       # rows of all lists
+    cdef int64_t capacity = max(members.n, <int64_t> 1)
+    cdef int64_t n_taken = 0
+    cdef const uint32_t* found
+    cdef int32_t* end
+    cdef int64_t f, i, count
+    try:
+        ends = buffer_new(members.account, (n_frames + 1) * sizeof(int32_t))
+        taken = buffer_new(members.account, capacity * sizeof(uint32_t))
+        end = <int32_t*> ends.data
+        end[0] = 0
+        for f in range(n_frames):
+            found = frame_members_gather(members, f, &count)
+            if n_taken + count > 0x7FFFFFFF:
+                raise_execution(b"array_agg over frames made lists of more than 2**31 values; take smaller frames")
+            while n_taken + count > capacity:
+                buffer_grow(&taken, n_taken * sizeof(uint32_t), 2 * capacity * sizeof(uint32_t))
+                capacity *= 2
+            for i in range(count):
+                (<uint32_t*> taken.data)[n_taken + i] = members.rows[found[i]]
+            n_taken += count
+            end[f + 1] = <int32_t> n_taken
+        return list_of_rows(value, taken, n_taken, end, n_frames, schema, field, members.account)
+    finally:
+        buffer_unref(ends)
+        buffer_unref(taken)
