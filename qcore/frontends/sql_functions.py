@@ -39,9 +39,6 @@ _RENAMED = {
     "LIST_HAS_ANY": "array_has_any",
     "SIZE": "cardinality",
     "LIST_LENGTH": "array_length",
-    "GROUP_CONCAT": "string_agg",
-    "LISTAGG": "string_agg",
-    "VARIANCE": "var_samp",
     "QUANTILE": "quantile_disc",
     "PERCENTILE_DISC": "quantile_disc",
 }
