@@ -99,8 +99,8 @@ def _in_window_list(sql: SqlText, start: int, position: int) -> bool:
 def _without_named_frames(text: str) -> str:
     """The text without the frames of named windows, which are written out where they are used."""
     sql = SqlText.read(text)
-    for i in range(len(sql.tokens) - 1, -1, -1):
-        if not sql.is_word(i, "AS") or not sql.is_sign(i + 1, "(") or i + 1 not in sql.partner:
+    for i in reversed(sql.places("AS") if sql.places("WINDOW") else ()):
+        if not sql.is_sign(i + 1, "("):
             continue
         if any(_in_window_list(sql, region.main, i - 1) for region in sql.enclosing(i)[-1:]):
             end = sql.partner[i + 1]
