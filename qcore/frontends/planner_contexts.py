@@ -22,8 +22,6 @@ SETTINGS = {
     "datafusion.execution.time_zone": "UTC",
     # Levels of brackets, CASE and subqueries; a level takes 20 KB of stack at most.
     "datafusion.sql_parser.recursion_limit": "200",
-    # A third look changes no plan of TPC-H's, SSB's or TPC-DS', and takes a seventh of the optimizer's time.
-    "datafusion.optimizer.max_passes": "2",
 }
 # Rules that push fields of structs to scans, of which Substrait keeps nothing.
 USELESS_RULES = ("extract_leaf_expressions", "push_down_leaf_projections")
