@@ -53,6 +53,7 @@ cdef class Task:
     cdef int make_runnables(self) except -1
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil
     cdef void driver_violated(self, object error)
+    cdef int name_held(self, object error) except -1
     cdef void driver_failed(self, object error)
     cdef void complete(self)
     cdef int abort_unstarted(self) except -1

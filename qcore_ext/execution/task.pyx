@@ -14,7 +14,7 @@ from qcore_ext.execution.scheduler cimport (
 from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store, qc_swap
 from qcore_ext.ground.lock cimport LOCK_TASK, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
-from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_leave, pool_of, pool_of_turn
+from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_enter, pool_held, pool_leave, pool_of, pool_of_turn
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.thread_token cimport (
@@ -27,7 +27,7 @@ from qcore_ext.structures.split_queue cimport SplitQueue
 
 from qcore_ext.execution.driver import explain_failure
 from qcore_ext.execution.scheduler import default_scheduler
-from qcore_ext.ground.status import Cancelled, PlanError, QcoreError, Timeout
+from qcore_ext.ground.status import Cancelled, MemoryLimitError, PlanError, QcoreError, Timeout
 
 cdef enum:
     CALLER_NAP_NANOS = 50000000     # how late a task on the caller's thread may hear Ctrl-C
@@ -100,6 +100,7 @@ cdef class DriverRun:
             try:
                 raise_pending()
             except BaseException as error:
+                (<Task> self.task).name_held(error)
                 (<Task> self.task).driver_failed(explain_failure(error, *self.driver.describe_current()))
 
 
@@ -163,6 +164,8 @@ cdef class Task:
                 if runnable == NULL:
                     break
                 owner_unref(<Owner*> runnable)
+            if self.memory is not None and not qc_load(&self.done) and pool_of(self.memory.account) != NULL:
+                pool_leave(pool_of(self.memory.account), self.memory.account.query)
         for i in range(self.n_runnables):
             owner_unref(<Owner*> self.runnables[i])
         struct_free(self.runnables)
@@ -247,6 +250,8 @@ cdef class Task:
         cdef DriverRun run
         cdef int64_t i
         cdef CMemoryPool* pool = NULL
+        if self.memory is not None and pool_of(self.memory.account) != NULL:
+            pool_enter(pool_of(self.memory.account), self.memory.account.query)
         # On the caller's thread there is nobody else to do what a driver would wait for.
         if self.memory is not None and not self.on_caller:
             # Begun by a driver, which reads it and holds a thread until it gives something: it does not wait either.
@@ -297,6 +302,18 @@ cdef class Task:
     cdef void driver_failed(self, object error):
         if not qc_load(&self.answered):
             self.fail(error)
+
+    cdef int name_held(self, object error) except -1:
+        """Say in an error of the session's limit what holds memory and is no running query."""
+        cdef int64_t held
+        if not isinstance(error, MemoryLimitError) or not error.is_shared or error.node_id is not None:
+            return 0            # or an inner query's, which has said it
+        if self.memory is None or pool_of(self.memory.account) == NULL:
+            return 0
+        held = pool_held(pool_of(self.memory.account))
+        if held > 0:
+            error.args = (f"{error} ({held} bytes are rows of queries that are over, unread or held by somebody)",)
+        return 0
 
     cdef void complete(self):
         """The last driver is closed."""

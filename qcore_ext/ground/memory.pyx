@@ -214,11 +214,13 @@ cdef int raise_over_limit(int64_t n_bytes, MemoryAccount* account, MemoryAccount
                 f"reserving {n_bytes} bytes on top of {reserved} goes past the memory limit of {limit}; "
                 "raise memory_limit or give the query fewer threads"
             )
-        raise MemoryLimitError(
+        error = MemoryLimitError(
             f"reserving {n_bytes} bytes on top of {reserved}, {own} of them this query's, goes past the limit of "
             f"{limit} for all queries together; raise session_memory_limit, give the query fewer threads, or free "
             "results that are held"
         )
+        error.is_shared = True
+        raise error
 
 
 cdef bint outer_stopped(const MemoryAccount* query) noexcept nogil:

@@ -20,11 +20,17 @@ cdef enum:
     OPEN_SHIFT = 3              # up to this part of the limit, an eighth, all queries go on
 
 
+ctypedef struct RunningQuery:
+    RunningQuery* next
+    MemoryAccount* query        # borrowed
+
+
 ctypedef struct CMemoryPool:
     MemoryAccount account       # first: the parent of its queries' accounts, by which they find it
     Mutex mutex
     WaitList waiting            # drivers that leave the lead to others; the mutex guards it
     int64_t n_waiting           # atomic; tokens in it
+    RunningQuery* running       # owned list; the mutex guards it
     void* leader                # atomic; the leading query's MemoryAccount, only compared; NULL: whoever comes next
     int64_t n_going             # atomic; its queries' drivers that are queued or running, and not asleep in a call
 
@@ -42,7 +48,11 @@ cdef inline bint pool_is_short(CMemoryPool* pool) noexcept nogil:
 
 # Called while the pool is short. True: another query leads, and `token` fires when that may have changed.
 cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) except -1 nogil
-# The query is over.
+# The query has begun; MemoryLimitError when the machine has no memory for the note.
+cdef int pool_enter(CMemoryPool* pool, MemoryAccount* query) except -1 nogil
+# Bytes that no running query has: rows of queries that are over, which nobody has read or which somebody still holds.
+cdef int64_t pool_held(CMemoryPool* pool) noexcept nogil
+# The query is over, whether it had begun or not. What is left of it counts until it is let go.
 cdef void pool_leave(CMemoryPool* pool, MemoryAccount* query) noexcept nogil
 # One driver more (1) or less (-1) is queued or running. When none is left, the lead passes on.
 cdef void pool_going(CMemoryPool* pool, int64_t by) noexcept nogil

@@ -57,7 +57,40 @@ cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) e
     return leader != query and pool_is_short(pool)
 
 
+cdef int pool_enter(CMemoryPool* pool, MemoryAccount* query) except -1 nogil:
+    cdef RunningQuery* entry = <RunningQuery*> struct_new(sizeof(RunningQuery))
+    entry.query = query
+    mutex_lock(&pool.mutex)
+    entry.next = pool.running
+    pool.running = entry
+    mutex_unlock(&pool.mutex)
+    return 0
+
+
+cdef int64_t pool_held(CMemoryPool* pool) noexcept nogil:
+    cdef int64_t held
+    cdef RunningQuery* entry
+    mutex_lock(&pool.mutex)
+    held = qc_load(&pool.account.reserved)
+    entry = pool.running
+    while entry != NULL:
+        held -= qc_load(&entry.query.reserved)
+        entry = entry.next
+    mutex_unlock(&pool.mutex)
+    return max(held, <int64_t> 0)
+
+
 cdef void pool_leave(CMemoryPool* pool, MemoryAccount* query) noexcept nogil:
+    cdef RunningQuery** at = &pool.running
+    cdef RunningQuery* entry
+    mutex_lock(&pool.mutex)
+    while at[0] != NULL and at[0].query != query:
+        at = &at[0].next
+    entry = at[0]
+    if entry != NULL:
+        at[0] = entry.next
+    mutex_unlock(&pool.mutex)
+    struct_free(entry)
     # Tokens of its own drivers may be left in the list: they go with the others'.
     pool_wake(pool, query)
 
@@ -128,6 +161,11 @@ cdef class MemoryPool:
     def reserved_bytes(self):
         """Bytes reserved now."""
         return qc_load(&self.pool.account.reserved)
+
+    @property
+    def held_bytes(self):
+        """Bytes of them that no running query has: rows of queries that are over, not read yet or held by somebody."""
+        return pool_held(self.pool)
 
     @property
     def peak_bytes(self):

@@ -37,7 +37,15 @@ class SchemaConflictError(SchemaChangeError, PlanError):
 
 
 class MemoryLimitError(ExecutionError):
-    """A reservation went past the query's memory limit, or the machine has no memory left."""
+    """A reservation went past a memory limit, or the machine has no memory left.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether the limit was that of all queries of a session.
+    """
+
+    is_shared = False
 
 
 class Cancelled(QcoreError):

@@ -164,6 +164,26 @@ def test_v7_alone_above_the_limit_is_an_error() -> None:
     assert waits(task) == {}
 
 
+def test_v7_an_error_names_what_queries_hold_that_are_over() -> None:
+    """V7: unread rows are memory, so they count until they are read; who fails for it is told."""
+    session = Session(threads=2, session_memory_limit=1 << 30)
+    memory = session.settings.memory_pool
+    assert memory is not None
+    few = TABLE.slice(0, 50_000)
+    over = task_of(session, PlanBuilder().values(few).order_by(["a"]).build())
+    over.start()
+    assert settles(lambda: over.state == "running")
+    held = memory.held_bytes
+    assert held == memory.reserved_bytes > 0
+    session.change(session_memory_limit=held + (1 << 16))
+    with pytest.raises(MemoryLimitError, match=rf"\({held} bytes are rows of queries that are over, unread") as raised:
+        answer(task_of(session, total_plan()))
+    assert raised.value.is_shared
+    assert column(over.batches(timeout=60)) == sorted(few.column("a").to_pylist())
+    assert settles(lambda: memory.reserved_bytes > 0)
+    assert memory.held_bytes == 0
+
+
 def test_v7_a_query_of_its_own_limit_is_an_error() -> None:
     """V7: past its own limit nobody's memory helps."""
     session = Session(threads=2, memory_limit=1 << 16, session_memory_limit=1 << 40)
