@@ -44,7 +44,9 @@ def aggregate_call(make: Expressions) -> Value:
 def rare_call(make: Expressions, where: Listed) -> Value:
     """Of bits, of pairs, of all values at once."""
     rng = make.rng
-    name = rng.choice(["bit_and", "bit_or", "bit_xor", "median", "corr", "covar_pop", "regr_slope"])
+    name = rng.choice(["bit_and", "bit_or", "bit_xor", "median", "mode", "quantile", "corr", "covar_pop", "regr_slope"])
+    if name in ("mode", "quantile"):
+        return of_all_values(make, name, where)
     if name.startswith("bit_"):
         value = make.exact_value(INT, 1)
         return made(Facts(INT, INT_MAX), f"{name}(cast(", value.tree, " as bigint))", where)
@@ -85,6 +87,18 @@ def ordered_call(make: Expressions, where: Listed) -> Value:
     return made(value.facts, Dialects(f"{name}(", f"{name}_value("), Fixed(value.tree), order, ")", where)
 
 
+def of_all_values(make: Expressions, name: str, where: Listed) -> Value:
+    """The most frequent value, of several the first in an order, or one at a place among all."""
+    rng = make.rng
+    value = make.exact_value(make.present_kind(COMPARABLE), 1)
+    if name == "mode":
+        # Constants are no order to one parser.
+        value = make.column(make.present_kind(COMPARABLE), lambda facts: facts.exact) or made(Facts(TEXT), "upper('a')")
+        order = rng.choice([" order by ", " order by "]), value.tree, rng.choice(["", " desc"])
+        return made(value.facts, "mode(", Fixed(value.tree, *order), ")", where)
+    return made(value.facts, "quantile_disc(", value.tree, f", {rng.choice(['0', '0.25', '0.5', '0.9', '1'])})", where)
+
+
 def sum_of(make: Expressions, name: str, where: Listed) -> Value:
     """sum, avg and the like, of values whose sums are exact in any order."""
     rng = make.rng
@@ -118,7 +132,15 @@ def call_in_window(make: Expressions) -> Value:
     where = optional(None)
     if rng.random() < 0.15:
         where = optional(make.condition(1).tree, before=" filter (where ", after=")")
-    name = rng.choice(["count(*)", "count", "count distinct", "sum", "min", "max", "avg", "bool_and", "bool_or"])
+    name = rng.choice(
+        ["count(*)", "count", "count distinct", "sum", "min", "max", "avg", "bool_and", "bool_or"]
+        + ["median", "mode", "quantile"]
+    )
+    if name in ("mode", "quantile"):
+        return of_all_values(make, name, where)
+    if name == "median":
+        value = make.column(INT, lambda facts: facts.limit <= 2**20) or make.literal(INT)
+        return made(Facts(FLOAT, 2**60, exact=False), "median(cast(", value.tree, " as double))", where)
     if name == "count(*)":
         return made(Facts(INT, ROWS_MAX), "count(*)", where)
     if name in ("bool_and", "bool_or"):

@@ -378,7 +378,7 @@ class Queries:
             if rng.random() < 0.3:
                 frame = self.rows_frame("groups")
         call = call_in_window(make)
-        return made(call.facts, call.tree, " over (", by, sort, frame, ")")
+        return made(call.facts, call.tree, " over (", by, sort, self.excluding(frame), ")")
 
     def by_position(self, make: Expressions, by: Listed, sort: Fixed) -> Value:
         """A function of the rows' order, which is total."""
@@ -397,11 +397,25 @@ class Queries:
             return made(
                 value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, f"{distance}) over (", by, sort, ")"
             )
-        frame = self.rows_frame()
+        frame = self.excluding(self.rows_frame())
+        if rng.random() < 0.25:
+            text = make.column(TEXT, lambda facts: facts.exact)
+            if text is not None and rng.random() < 0.6:
+                return made(Facts(TEXT), "string_agg(", text.tree, ", '-') over (", by, sort, frame, ")")
+            number = make.column(INT, lambda facts: facts.exact) or make.literal(INT)
+            of_lists = next(lists for lists, element in ELEMENTS.items() if element == INT)
+            value = made(replace(number.facts, kind=of_lists), "array_agg(cast(", number.tree, " as bigint))")
+            return made(value.facts, value.tree, " over (", by, sort, frame, ")")
         name = rng.choice(["first_value", "last_value", "nth_value"])
         number = f", {rng.randint(1, 4)}" if name == "nth_value" else ""
         number += rng.choice(["", "", " ignore nulls"])
         return made(value.facts, f"{name}(", value.tree, f"{number}) over (", by, sort, frame, ")")
+
+    def excluding(self, frame: str) -> str:
+        """The frame, perhaps without some of its rows."""
+        if not frame or self.rng.random() < 0.6:
+            return frame
+        return f"{frame} exclude {self.rng.choice(['no others', 'current row', 'group', 'ties'])}"
 
     def range_frame(self, facts: Facts) -> str:
         """A frame of all whose key is so far away, or none where no distance is known."""
