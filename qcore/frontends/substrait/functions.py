@@ -242,8 +242,9 @@ def _is_zero(name: str, arguments: tuple[Expr, ...]) -> Expr:
 def _concat(name: str, arguments: tuple[Expr, ...]) -> Expr:
     """concat() leaves nulls out, where || gives null."""
     empty = Literal("", pa.string())
-    kept = tuple(a if isinstance(a, Literal) else Call("coalesce", (a, empty)) for a in arguments)
-    return Call("concat", kept)
+    given = [a for a in arguments if not (isinstance(a, Literal) and a.value is None)]
+    kept = tuple(a if isinstance(a, Literal) else Call("coalesce", (a, empty)) for a in given)
+    return Call("concat", kept) if kept else empty
 
 
 def _between(name: str, arguments: tuple[Expr, ...]) -> Expr:

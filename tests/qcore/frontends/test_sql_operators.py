@@ -10,6 +10,8 @@ import pytest
 
 import qcore
 from qcore.frontends.sql_operators import with_known_operators
+from qcore.frontends.substrait.functions import scalar_call
+from qcore.language.expression import Call, Literal
 
 T = pa.table(
     {
@@ -47,6 +49,7 @@ def expected(text):
         "select i, count(*) from t group by i having i is distinct from 2 and count(*) = 1 order by i",
         "select 1 as a from t having bool_or(i > 1) filter (where i < 3) is not distinct from true",
         "select s from t where starts_with(s, 'a') or starts_with('a_%' || s, 'a_%x') or starts_with(s, '%')",
+        "select concat(s, null::text) as a, concat(null::text, null) as b from t",
         "select trim(from ' x ') as a, trim(both from ' x ') as b, trim(leading from s) as c from t",
         "select trim(both 'x' from s) as a, trim(trailing 'x' from s) as b from t",
         "select if(i = 1, 'one', 'more') as a from t",
@@ -132,3 +135,9 @@ def test_a_star_cannot_be_ordered_by_all():
 def test_a_correlated_subquery_that_cannot_be_planned_is_named():
     with pytest.raises(qcore.PlanError, match="correlated subquery at that place"):
         qcore.sql("select (select count(*) from u where x < i) from t", TABLES)
+
+
+def test_concat_leaves_null_constants_out() -> None:
+    a, null = Literal("a", pa.string()), Literal(None, pa.string())
+    assert repr(scalar_call("concat", (null, a, null))) == repr(Call("concat", (a,)))
+    assert repr(scalar_call("concat", (null, null))) == repr(Literal("", pa.string()))
