@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from qcore.frontends.planner_constants import SIMPLIFY, computes_constants
+
 _ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[(?:\]|ROLLUP|CUBE|GROUPING SETS)")
 _CONDITION = re.compile(r"Filter: |\w+ Join: ")
 _TEXT = re.compile(r'Utf8(?:View)?\("(?:[^"\\]|\\.)*"\)')
@@ -29,7 +31,9 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
     if bare.count("IN ([") > 1 and (_LIST_OF_COLUMN.search(bare) or _LIST_WITH_NULL.search(bare)):
         # It takes x IN (x, y) AND x IN (1, 2) for what the lists have in common as written: nothing. Nor does it mind
         # that a null in a list of NOT IN makes the rest unknown.
-        rules.append("simplify_expressions")
+        rules.append(SIMPLIFY)
+    if SIMPLIFY not in rules and computes_constants(written):
+        rules.append(SIMPLIFY)
     n_groupings = bare.count("Aggregate:") + bare.count("Distinct:")
     if n_groupings > 1 and _SORT_BY_SEVERAL.search(bare) and " Join:" in bare and not _repeats_a_key(bare):
         # It drops what to order groups by when a key before it decides it, and takes a key that is unique on one side

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.correlated_names import confused_columns, repeated_condition
+from qcore.frontends.planner_constants import SIMPLIFY, made_constants
 from qcore.frontends.planner_contexts import context_of, read_only
 from qcore.frontends.planner_errors import no_statement, plan_error
 from qcore.frontends.planner_rules import rules_to_leave_out
@@ -50,8 +51,6 @@ from qcore_ext.ground.status import PlanError
 _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")
 # … for a reason that is the query's,
 _NEGATIVE = "must be >"
-# … and one that takes IN (subquery) for never unknown.
-SIMPLIFY = "simplify_expressions"
 LEFT_ANTI, LEFT_MARK = 6, 11
 
 _OUTER = "outer_ref("
@@ -267,7 +266,10 @@ def _optimized(
         context, frame = _resolved(text, tables, dialect, without)
     while True:
         try:
-            return context, frame, frame.optimized_logical_plan()
+            logical = frame.optimized_logical_plan()
+            if SIMPLIFY in without or not made_constants(written, logical.display_indent()):
+                return context, frame, logical
+            without = (*without, SIMPLIFY)
         except Exception as error:
             failed = _FAILED_RULE.search(str(error))
             if failed is None or failed.group(1) in without or _NEGATIVE in str(error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,9 @@ from qcore.language.schema import same_type
 from qcore_ext.ground.status import PlanError
 
 _RETURN_NULL = 1
+_NANOSECONDS = pa.timestamp("ns")
+# A time with more than six digits behind the point.
+_FINER = re.compile(r"\.\d{7}")
 _DAY_NANOS = 86_400_000_000_000
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
 _COMPARISONS = frozenset(
@@ -146,6 +150,9 @@ class ExpressionReader:
     def _cast(self, message: Any, scope: Scope) -> Expr:
         argument = self.read(message.input, scope)
         to = read_type(message.type)
+        if to == _NANOSECONDS and isinstance(argument, Literal) and not _FINER.search(str(argument.value)):
+            # The planner's literals have nanoseconds, which do not reach beyond the years 1677 to 2262.
+            to = pa.timestamp("us")
         if same_type(expr_type(argument, scope.schema), to):
             return argument
         is_fraction = _kind(expr_type(argument, scope.schema)) != "other"
@@ -183,6 +190,7 @@ class ExpressionReader:
 
     def _in(self, message: Any, scope: Scope) -> Expr:
         value = self.read(message.value, scope)
+        value = _uncast(value, scope.schema) if isinstance(value, Cast) and value.to == _NANOSECONDS else value
         options = tuple(self.read(option, scope) for option in message.options)
         if all(isinstance(option, Literal) for option in options):
             return In(value, options)
@@ -248,7 +256,11 @@ def _kind(type_: pa.DataType) -> str:
 
 
 def _uncast(argument: Expr, schema: pa.Schema) -> Expr:
-    """What a lossless cast to decimal casts, or the argument itself."""
+    """What a lossless cast to decimal, or of a time to a finer unit, casts; or the argument itself."""
+    if isinstance(argument, Cast) and argument.to == _NANOSECONDS:
+        # Times beyond the years 1677 to 2262 have no such type.
+        from_type = expr_type(argument.argument, schema)
+        return argument.argument if pa.types.is_timestamp(from_type) and from_type.tz is None else argument
     if not isinstance(argument, Cast) or not argument.safe or not pa.types.is_decimal(argument.to):
         return argument
     from_type = expr_type(argument.argument, schema)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from qcore.frontends.substrait.dialect_calls import in_dialect
-from qcore.frontends.substrait.dialect_functions import SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
+from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
 from qcore.language.aggregate_functions import is_aggregate
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.expression import Call, Case, Cast, Expr, Literal, call, walk
@@ -107,6 +107,17 @@ def _plain_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
     if not is_known(own):
         raise PlanError(f"the function {name} is not supported yet")
     return Call(own, arguments)
+
+
+def is_known_scalar(name: str) -> bool:
+    """Whether the engine has a scalar function for one that Substrait, or DataFusion's SQL, calls so."""
+    own = _SAME_MEANING.get(name, name)
+    return own in _SPECIAL or is_known(own) or any(known == name.partition("/")[0] for known, _ in DIALECT_FUNCTIONS)
+
+
+def is_known_aggregate(name: str) -> bool:
+    """The same of an aggregate function."""
+    return is_aggregate(_SAME_AGGREGATE.get(name, name))
 
 
 def aggregate_name(name: str) -> str:
