@@ -72,6 +72,8 @@ def _changed(sql: SqlText) -> str | None:
         close = sql.partner[i + 1]
         if close >= len(sql.tokens):
             continue
+        if sql.is_word(close + 1, "AS") and (sql.is_sign(close + 2, "(") or sql.is_word(close + 2, "MATERIALIZED")):
+            continue  # a common table and its columns
         name = sql.tokens[i].text
         if name in _RENAMED and not sql.is_word(i - 1, "AS", "WITH"):
             return sql.replaced(i, i + 1, _RENAMED[name])

@@ -56,6 +56,7 @@ def expected(text):
         "select arg_max(s, i) as a, min_by(i, s) as b from t",
         "select first(i order by i desc) as a, list(i order by i) as b from t where i > 0",
         "select i, count(*) from t group by all order by all desc",
+        "with a as (select i from t), first(i) as (select i from a), list(x) as (select 1) select * from first, list",
         "select i from t where tm = cast('01:00:00' as time)",
         "select tm < time '02:30:00' as a, tm from t",
         "select max(tm) as a from t where tm > '01:30:00'",
