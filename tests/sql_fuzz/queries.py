@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 
 from sql_fuzz.calls import aggregate_call, call_in_window
 from sql_fuzz.expressions import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, Expressions, Value, made, merged
+from sql_fuzz.frames import excluding, range_frame, rows_frame
 from sql_fuzz.tables import (
     BLOB,
     BOOL,
     DATE,
-    DECIMALS,
     ELEMENTS,
     FLOAT,
     INT,
     TEXT,
-    TIMESTAMP,
     Facts,
     Kind,
     TableData,
@@ -368,17 +367,17 @@ class Queries:
             return made(facts, f"{text} over (", by, sort, ")")
         frame = ""
         if total:
-            frame = self.rows_frame()
+            frame = rows_frame(rng)
         elif keys:
             frame = rng.choice(["", "range unbounded preceding", "range between unbounded preceding and current row",
                                 "range between current row and unbounded following",
                                 "range between unbounded preceding and unbounded following"])  # fmt: skip
             if len(order) == 1 and rng.random() < 0.5:
-                frame = self.range_frame(order[0].facts) or frame
+                frame = range_frame(rng, order[0].facts) or frame
             if rng.random() < 0.3:
-                frame = self.rows_frame("groups")
+                frame = rows_frame(rng, "groups")
         call = call_in_window(make)
-        return made(call.facts, call.tree, " over (", by, sort, self.excluding(frame), ")")
+        return made(call.facts, call.tree, " over (", by, sort, excluding(rng, frame), ")")
 
     def by_position(self, make: Expressions, by: Listed, sort: Fixed) -> Value:
         """A function of the rows' order, which is total."""
@@ -397,7 +396,7 @@ class Queries:
             return made(
                 value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, f"{distance}) over (", by, sort, ")"
             )
-        frame = self.excluding(self.rows_frame())
+        frame = excluding(rng, rows_frame(rng))
         if rng.random() < 0.25:
             text = make.column(TEXT, lambda facts: facts.exact)
             if text is not None and rng.random() < 0.6:
@@ -410,37 +409,6 @@ class Queries:
         number = f", {rng.randint(1, 4)}" if name == "nth_value" else ""
         number += rng.choice(["", "", " ignore nulls"])
         return made(value.facts, f"{name}(", value.tree, f"{number}) over (", by, sort, frame, ")")
-
-    def excluding(self, frame: str) -> str:
-        """The frame, perhaps without some of its rows."""
-        if not frame or self.rng.random() < 0.6:
-            return frame
-        return f"{frame} exclude {self.rng.choice(['no others', 'current row', 'group', 'ties'])}"
-
-    def range_frame(self, facts: Facts) -> str:
-        """A frame of all whose key is so far away, or none where no distance is known."""
-        rng = self.rng
-        unit = ""
-        if facts.kind in (DATE, TIMESTAMP):
-            unit = rng.choice(["day", "month", "year"] if facts.kind == DATE else ["second", "hour", "day"])
-        elif facts.kind not in (INT, DECIMALS[0]) or facts.limit >= 2**30:
-            return ""
-        ends = []
-        for side in ("preceding", "following"):
-            distance = f"interval '{rng.randint(0, 40)}' {unit}" if unit else str(rng.randint(0, 3))
-            ends.append(rng.choice([f"{distance} {side}", f"{distance} {side}", "current row", f"unbounded {side}"]))
-        return f"range between {ends[0]} and {ends[1]}"
-
-    def rows_frame(self, word: str = "") -> str:
-        """A frame counted in rows or groups, the start not after the end."""
-        rng = self.rng
-        start = rng.choice([None, -5, -2, -1, 0, 1, 2])
-        end = rng.choice([None, *range(-3 if start is None else start, 4)])
-        ends = ["unbounded preceding" if start is None else _bound(start)]
-        ends.append("unbounded following" if end is None else _bound(end))
-        # With a total order a group of peers is a row.
-        word = word or rng.choice(["rows", "rows", "groups"])
-        return rng.choice(["", f"{word} between {ends[0]} and {ends[1]}"])
 
     # --- what stands in FROM ---
 
@@ -599,9 +567,3 @@ def joinable(a: Facts, b: Facts) -> bool:
     if a.kind != b.kind or a.kind not in HASHABLE or not (a.exact and b.exact):
         return False
     return [a.limit > bound for bound in (2**20, 2**41)] == [b.limit > bound for bound in (2**20, 2**41)]
-
-
-def _bound(distance: int) -> str:
-    if distance == 0:
-        return "current row"
-    return f"{abs(distance)} {'preceding' if distance < 0 else 'following'}"

@@ -253,9 +253,9 @@ def _is_zero(name: str, arguments: tuple[Expr, ...]) -> Expr:
 def _concat(name: str, arguments: tuple[Expr, ...]) -> Expr:
     """concat() leaves nulls out, where || gives null."""
     empty = Literal("", pa.string())
-    given = [a for a in arguments if not (isinstance(a, Literal) and a.value is None)]
-    kept = tuple(a if isinstance(a, Literal) else Call("coalesce", (a, empty)) for a in given)
-    return Call("concat", kept) if kept else empty
+    present = [isinstance(argument, Literal) and argument.value is not None for argument in arguments]
+    kept = tuple(a if known else Call("coalesce", (a, empty)) for a, known in zip(arguments, present, strict=True))
+    return Call("concat", kept)
 
 
 def _between(name: str, arguments: tuple[Expr, ...]) -> Expr:
