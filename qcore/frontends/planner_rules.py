@@ -11,6 +11,9 @@ _CONDITION = re.compile(r"Filter: |\w+ Join: ")
 _TEXT = re.compile(r'Utf8(?:View)?\("(?:[^"\\]|\\.)*"\)')
 _LIST_OF_COLUMN = re.compile(r"IN \(\[[^\]]*(?:\"|\w)\.[A-Za-z_\"]")
 _LIST_WITH_NULL = re.compile(r"IN \(\[[^\]]*NULL")
+_ASKED_OF_LIST = re.compile(r"(\S+) (?:NOT )?IN \(\[")
+# What tells unknown from false: a word, or a function.
+_TELLS = re.compile(r"\b(?:NOT|IS|CASE)\b|\b[a-z_]\w*\(")
 _SORT_BY_SEVERAL = re.compile(r"Sort: [^\n]*, ")
 _KEYS = re.compile(r"groupBy=\[\[(.*?)\]\]")
 
@@ -32,6 +35,9 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
         # It takes x IN (x, y) AND x IN (1, 2) for what the lists have in common as written: nothing. Nor does it mind
         # that a null in a list of NOT IN makes the rest unknown.
         rules.append(SIMPLIFY)
+    if SIMPLIFY not in rules and any(map(_asks_twice, bare.splitlines())):
+        # It takes x NOT IN (1) OR x NOT IN (2) for what the lists have in common: true, of a null too.
+        rules.append(SIMPLIFY)
     if SIMPLIFY not in rules and computes_constants(written):
         rules.append(SIMPLIFY)
     n_groupings = bare.count("Aggregate:") + bare.count("Distinct:")
@@ -40,6 +46,12 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
         # of a join for one that does. Repeated keys of groups have to be dropped, though.
         rules.append("eliminate_duplicated_expr")
     return tuple(rules)
+
+
+def _asks_twice(line: str) -> bool:
+    """Whether two lists of IN are asked of the same, where unknown is not as good as false."""
+    asked = _ASKED_OF_LIST.findall(line)
+    return len(set(asked)) < len(asked) and (_CONDITION.match(line.lstrip()) is None or _TELLS.search(line) is not None)
 
 
 def _repeats_a_key(written: str) -> bool:
