@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from qcore.frontends.planner_constants import SIMPLIFY, computes_constants
+from qcore.frontends.substrait.functions import STAND_IN
 
 _ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[(?:\]|ROLLUP|CUBE|GROUPING SETS)")
 _CONDITION = re.compile(r"Filter: |\w+ Join: ")
@@ -35,6 +36,9 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
         # It takes x IN (x, y) AND x IN (1, 2) for what the lists have in common as written: nothing. Nor does it mind
         # that a null in a list of NOT IN makes the rest unknown.
         rules.append(SIMPLIFY)
+    if written.count(f'"{STAND_IN} ') > 1:
+        # It computes what marks an aggregate apart from it where two are marked the same.
+        rules.append("common_sub_expression_eliminate")
     if SIMPLIFY not in rules and any(map(_asks_twice, bare.splitlines())):
         # It takes x NOT IN (1) OR x NOT IN (2) for what the lists have in common: true, of a null too.
         rules.append(SIMPLIFY)

@@ -439,7 +439,7 @@ def _mark_null_aware(message: Any, shown: str) -> None:
     The plan's text and the messages list the anti joins in the same order: a node, its subqueries, its inputs.
     """
     flags = [line.rstrip().endswith("null_aware") for line in shown.splitlines() if "LeftAnti Join:" in line]
-    joins = [join for join in _relations(message.relations[0].root.input, "join") if join.type == LEFT_ANTI]
+    joins = _as_shown(message, "join", len(flags), lambda join: join.type == LEFT_ANTI)
     if len(joins) != len(flags):
         raise PlanError("NOT IN (subquery) over nullable columns cannot be planned here; use NOT EXISTS")
     for join, null_aware in zip(joins, flags, strict=True):
@@ -453,14 +453,25 @@ def _mark_single_grouping_sets(message: Any, shown: str) -> None:
     if not any(flags):
         # To walk the message takes longer than to plan some queries.
         return
-    aggregates = list(_relations(message.relations[0].root.input, "aggregate"))
+    aggregates = _as_shown(message, "aggregate", len(flags))
     for aggregate, has_sets in zip(aggregates, flags, strict=False) if len(aggregates) == len(flags) else ():
         if has_sets and len(aggregate.groupings) == 1:
             aggregate.common.hint.alias = GROUPING_SET
 
 
-def _relations(rel: Any, kind: str) -> Iterator[Any]:
-    """Relations of one kind, in the order in which DataFusion shows them."""
+def _as_shown(message: Any, kind: str, count: int, wanted: Callable[[Any], bool] = bool) -> list[Any]:
+    """The relations of a kind, as many as the plan's text shows where that can be had: a message has the operand of a
+    BETWEEN twice, with its subquery.
+    """
+    root = message.relations[0].root.input
+    found = list(filter(wanted, _relations(root, kind)))
+    return found if len(found) == count else list(filter(wanted, _relations(root, kind, once=True)))
+
+
+def _relations(rel: Any, kind: str, once: bool = False) -> Iterator[Any]:
+    """Relations of one kind, in the order in which DataFusion shows them; with `once`, a subquery that an expression
+    repeats counts once.
+    """
     body = getattr(rel, rel.WhichOneof("rel_type"))
     if rel.WhichOneof("rel_type") == kind:
         yield body
@@ -473,10 +484,14 @@ def _relations(rel: Any, kind: str) -> Iterator[Any]:
             inputs += list(parts)
         else:
             for part in parts:
+                seen: set[bytes] = set()
                 for subquery in _subqueries(part):
-                    yield from _relations(subquery, kind)
+                    written = subquery.SerializeToString() if once else b""
+                    if written not in seen:
+                        yield from _relations(subquery, kind, once)
+                    seen.update([written] if once else [])
     for part in inputs:
-        yield from _relations(part, kind)
+        yield from _relations(part, kind, once)
 
 
 def _subqueries(message: Any) -> Iterator[Any]:

@@ -233,6 +233,9 @@ def _is_instant(given: pa.DataType, wanted: pa.DataType) -> bool:
 def _hashable(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(value)
+    if isinstance(value, (pa.Date32Scalar, pa.Date64Scalar, pa.TimestampScalar)):
+        # Python has no word for those outside the years 1 to 9999.
+        return (value.value, value.is_valid)
     if isinstance(value, pa.Scalar):
         # 0.0 and -0.0, or true and 1, are equal in Python and different constants.
         return (repr(value), value.is_valid)

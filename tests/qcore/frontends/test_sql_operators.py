@@ -17,6 +17,7 @@ T = pa.table(
     {
         "i": [1, 2, None, 3],
         "s": ["a", " b ", None, "xcx"],
+        "dt": [datetime.date(1, 2, 3), datetime.date(9999, 12, 31), None, datetime.date(2024, 2, 29)],
         "tm": [datetime.time(1), datetime.time(2, 30), None, datetime.time(3, 0, 0, 1)],
     }
 )
@@ -53,6 +54,13 @@ def expected(text):
         "select i from t where not (i in (1, 2) and i in (3))",
         "select i in (1, 2) and i in (3) as a, (i in (1) or s = 'a') and i in (2, 3) as b from t",
         "select s from t where (i in (1) and i in (2)) is null",
+        "select mode(s order by s) as a, mode(s order by s desc) as b, mode(s order by i desc) as c from t",
+        "select c.n from (select cast(null as decimal(15, 2)) as n from t where (select min(i) from t) not between "
+        "null::int and null::int) c group by grouping sets ((c.n)) having null::int < min(1)",
+        "select n, count(*) from (select i + 0.5 as n from t where (select min(x) from u) between 1 and 2 "
+        "and 1 / 4.0 > 0) c group by grouping sets ((n)) having min(1) > 0",
+        "select i from t where extract(year from dt) in (-3, 2024) or extract(year from dt) <> 9999",
+        "select i from t where extract(year from dt) > 9998 or extract(year from dt) < -3 or extract(year from dt) = 1",
         "select concat(s, null::text) as a, concat(null::text, null) as b from t",
         "select trim(from ' x ') as a, trim(both from ' x ') as b, trim(leading from s) as c from t",
         "select trim(both 'x' from s) as a, trim(trailing 'x' from s) as b from t",
