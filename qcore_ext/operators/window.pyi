@@ -1,3 +1,5 @@
+from typing import TypeAlias
+
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.schema import Schema
@@ -8,8 +10,10 @@ KINDS: dict[str, int]
 MODES: dict[str, int]
 EXCLUSIONS: dict[str, int]
 
-Bound = int | float | tuple[int, int, int] | None
-Collected = tuple[tuple[tuple[bool, bool], ...], str | float | None]
+# A frame's end: unbounded, a number, or an interval's months, days and nanoseconds.
+_Bound: TypeAlias = int | float | tuple[int, int, int] | None
+# How the values of an aggregate that keeps them are ordered, and its constant.
+_Collected: TypeAlias = tuple[tuple[tuple[bool, bool], ...], str | float | None]
 
 @disjoint_base
 class Window(Operator):
@@ -24,9 +28,9 @@ class Window(Operator):
                 str,
                 str | None,
                 int,
-                tuple[str, Bound, Bound, str],
+                tuple[str, _Bound, _Bound, str],
                 tuple[bool, bool],
-                tuple[tuple[str, ...], str | None, Collected | None],
+                tuple[tuple[str, ...], str | None, _Collected | None],
             ]
         ],
         schema: Schema,

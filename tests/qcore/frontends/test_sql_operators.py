@@ -61,6 +61,8 @@ def expected(text):
         "and 1 / 4.0 > 0) c group by grouping sets ((n)) having min(1) > 0",
         "select i from t where extract(year from dt) in (-3, 2024) or extract(year from dt) <> 9999",
         "select i from t where extract(year from dt) > 9998 or extract(year from dt) < -3 or extract(year from dt) = 1",
+        "select lead(1::decimal(9, 0), 1, -100::decimal(9, 0)) over (order by i) as a from t",
+        "select lag(i + 0.5, 2, 1234.25) over (order by i) as a from t",
         "select concat(s, null::text) as a, concat(null::text, null) as b from t",
         "select trim(from ' x ') as a, trim(both from ' x ') as b, trim(leading from s) as c from t",
         "select trim(both 'x' from s) as a, trim(trailing 'x' from s) as b from t",
