@@ -45,7 +45,7 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
     if SIMPLIFY not in rules and computes_constants(written):
         rules.append(SIMPLIFY)
     n_groupings = bare.count("Aggregate:") + bare.count("Distinct:")
-    if n_groupings > 1 and _SORT_BY_SEVERAL.search(bare) and " Join:" in bare and not _repeats_a_key(bare):
+    if n_groupings > 1 and _SORT_BY_SEVERAL.search(bare) and " Join:" in bare and not repeats_a_key(bare):
         # It drops what to order groups by when a key before it decides it, and takes a key that is unique on one side
         # of a join for one that does. Repeated keys of groups have to be dropped, though.
         rules.append("eliminate_duplicated_expr")
@@ -58,7 +58,8 @@ def _asks_twice(line: str) -> bool:
     return len(set(asked)) < len(asked) and (_CONDITION.match(line.lstrip()) is None or _TELLS.search(line) is not None)
 
 
-def _repeats_a_key(written: str) -> bool:
+def repeats_a_key(written: str) -> bool:
+    """Whether groups have a key twice, which is one column to DataFusion and two in its messages."""
     keys = [found.split(", ") for found in _KEYS.findall(written)]
     return any(len(set(group)) < len(group) for group in keys)
 

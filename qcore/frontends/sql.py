@@ -17,7 +17,7 @@ from qcore.frontends.correlated_names import confused_columns, repeated_conditio
 from qcore.frontends.planner_constants import SIMPLIFY, made_constants
 from qcore.frontends.planner_contexts import context_of, read_only
 from qcore.frontends.planner_errors import no_statement, plan_error
-from qcore.frontends.planner_rules import rules_to_leave_out
+from qcore.frontends.planner_rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
 from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
 from qcore.frontends.sql_clauses import with_select_lists
@@ -223,10 +223,11 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
     comes_from_in = False
     of_constant = "IN (<subquery>)" in written and _asks_of_constant(written)
     if of_constant or ("IN (<subquery>)" in written and _loses_unknown(written, shown)):
-        if _OUTER not in written:
+        repeats = repeats_a_key(written)
+        if _OUTER not in written and not repeats:
             # Nothing must be decorrelated: the plan as written will do.
             logical, shown = frame.logical_plan(), written
-        elif of_constant or "EXISTS (<subquery>)" in written:
+        elif of_constant or repeats or "EXISTS (<subquery>)" in written:
             return _rewritten_message(text, tables, dialect)
         else:
             comes_from_in = True

@@ -140,9 +140,9 @@ class WindowReader:
         rows = self._call(group, "partition_rows", None, 1, _WHOLE)
         exists = call("and", call("greater_equal", place, 1), call("less_equal", place, rows))
         default, type_ = arguments[2], expr_type(arguments[0], self.scope.schema)
-        given = expr_type(default, self.scope.schema)
-        # Constants have as many digits as they need: of two decimals the wider holds both.
-        if not same_type(given, type_) and not (pa.types.is_decimal(given) and pa.types.is_decimal(type_)):
+        # A constant decimal has as many digits as it needs, and its default may have more.
+        is_constant = isinstance(arguments[0], Literal) and pa.types.is_decimal(type_)
+        if not is_constant and not same_type(expr_type(default, self.scope.schema), type_):
             default = Cast(default, type_)
         if ignore_nulls:
             return call("coalesce", value, default)

@@ -63,6 +63,9 @@ def expected(text):
         "select i from t where extract(year from dt) > 9998 or extract(year from dt) < -3 or extract(year from dt) = 1",
         "select lead(1::decimal(9, 0), 1, -100::decimal(9, 0)) over (order by i) as a from t",
         "select lag(i + 0.5, 2, 1234.25) over (order by i) as a from t",
+        "with w as (select null::int - null::int as n from t where null::date not in (select null::date from u)), "
+        "v as (select null::boolean as b from w group by w.n, w.n) select 1 as a from v where v.b",
+        "select i is null as a from (select i, s from t where 5 not in (select x from u where x > 0)) q group by i, i",
         "select concat(s, null::text) as a, concat(null::text, null) as b from t",
         "select trim(from ' x ') as a, trim(both from ' x ') as b, trim(leading from s) as c from t",
         "select trim(both 'x' from s) as a, trim(trailing 'x' from s) as b from t",
