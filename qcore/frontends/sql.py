@@ -450,7 +450,8 @@ def _mark_null_aware(message: Any, shown: str) -> None:
 
 def _mark_single_grouping_sets(message: Any, shown: str) -> None:
     """Put into aggregates' hints that they have one grouping set, and so a grouping id, which one group by has not."""
-    flags = [" groupBy=[[GROUPING SETS" in line for line in shown.splitlines() if "Aggregate: groupBy=" in line]
+    lines = [line for line in shown.splitlines() if "Aggregate: groupBy=" in line or line.lstrip() == "Distinct:"]
+    flags = [" groupBy=[[GROUPING SETS" in line for line in lines]
     if not any(flags):
         # To walk the message takes longer than to plan some queries.
         return

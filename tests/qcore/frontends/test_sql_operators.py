@@ -66,6 +66,8 @@ def expected(text):
         "with w as (select null::int - null::int as n from t where null::date not in (select null::date from u)), "
         "v as (select null::boolean as b from w group by w.n, w.n) select 1 as a from v where v.b",
         "select i is null as a from (select i, s from t where 5 not in (select x from u where x > 0)) q group by i, i",
+        "with w as (select s, count(*) as n from t group by grouping sets ((s))) select distinct n from w "
+        "where null::int not in (select n from w where n > 100)",
         "select concat(s, null::text) as a, concat(null::text, null) as b from t",
         "select trim(from ' x ') as a, trim(both from ' x ') as b, trim(leading from s) as c from t",
         "select trim(both 'x' from s) as a, trim(trailing 'x' from s) as b from t",
