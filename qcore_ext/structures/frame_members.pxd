@@ -21,6 +21,7 @@ ctypedef struct FrameMembers:
     Buffer* order               # owned; members in the order of the call's keys; NULL: it has none
     Buffer* ranks               # owned; the place of each member in it
     Buffer* found               # owned; what frame_members_gather gives
+    Buffer* marks               # owned; a bit a member, all clear between two frames; NULL until many are sorted
     int64_t n_read              # rows since the query was last asked whether it goes on
 
 # `input` says what the members are, `call` (or NULL) their order: arguments and filter are positions among `columns`.

@@ -1,14 +1,14 @@
 """The rows that aggregates over frames count: filtered, in an order, each value once. Floor E3."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 
 from qcore_ext.compute.aggregate_calls cimport ARGUMENTS_MAX, CallCollection, CallInput
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load
 from qcore_ext.data.schema cimport DataType
-from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid
+from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid, qc_popcount
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref,
+    CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
 )
 from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_get
 from qcore_ext.structures.previous_places cimport previous_places, stands_before
@@ -18,6 +18,9 @@ from qcore_ext.structures.stored_keys cimport (
     StoredKeys, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
 )
 from qcore_ext.structures.window_frames cimport Stretches
+
+cdef enum:
+    MARKED_ROWS = 4096          # so many are not sorted one against the other
 
 
 cdef int frame_members_init(
@@ -43,7 +46,8 @@ cdef void frame_members_free(FrameMembers* self) noexcept nogil:
     buffer_unref(self.order)
     buffer_unref(self.ranks)
     buffer_unref(self.found)
-    self.buffer = self.previous = self.order = self.ranks = self.found = NULL
+    buffer_unref(self.marks)
+    self.buffer = self.previous = self.order = self.ranks = self.found = self.marks = NULL
 
 
 cdef int keep(FrameMembers* self, const Column* value, const Column* filter) except -1 nogil:
@@ -212,6 +216,34 @@ cdef int by_number(const void* a, const void* b) noexcept nogil:
     return (x > y) - (x < y)
 
 
+cdef int sort_ranks(FrameMembers* self, uint32_t* ranks, int64_t n) except -1 nogil:
+    """Few are sorted, many marked in a bitmap of all, which is then read from its beginning."""
+    cdef uint64_t* marks
+    cdef uint64_t word
+    cdef int64_t i
+    cdef int64_t found = 0
+    if n < MARKED_ROWS:
+        qsort(ranks, n, sizeof(uint32_t), by_number)
+        return 0
+    if self.marks == NULL:
+        self.marks = buffer_new_zeroed(self.account, ((self.n >> 6) + 1) * sizeof(uint64_t))
+    marks = <uint64_t*> self.marks.data
+    for i in range(n):
+        if i % CHECK_ROWS == CHECK_ROWS - 1:
+            account_check(self.account)
+        marks[ranks[i] >> 6] |= <uint64_t> 1 << (ranks[i] & 63)
+    for i in range((self.n >> 6) + 1):
+        if i % CHECK_ROWS == CHECK_ROWS - 1:
+            account_check(self.account)
+        word = marks[i]
+        marks[i] = 0
+        while word != 0:
+            ranks[found] = <uint32_t> (i << 6) + <uint32_t> qc_popcount((word & (~word + 1)) - 1)
+            found += 1
+            word &= word - 1
+    return 0
+
+
 cdef uint32_t* frame_members_gather(FrameMembers* self, int64_t frame, int64_t* n_found) except NULL nogil:
     cdef const uint32_t* previous = <const uint32_t*> self.previous.data if self.previous != NULL else NULL
     cdef const uint32_t* ranks = <const uint32_t*> self.ranks.data if self.ranks != NULL else NULL
@@ -224,12 +256,16 @@ cdef uint32_t* frame_members_gather(FrameMembers* self, int64_t frame, int64_t* 
     frame_members_count(self, frame_members_get(self, frame, &here))
     for s in range(here.n):
         for at in range(here.begin[s], here.end[s]):
+            if at % CHECK_ROWS == CHECK_ROWS - 1:
+                account_check(self.account)
             if previous == NULL or not stands_before(previous, here.begin, here.end, 0, s, at):
                 found[n] = ranks[at] if ranks != NULL else <uint32_t> at
                 n += 1
     if ranks != NULL:
-        qsort(found, n, sizeof(uint32_t), by_number)
+        sort_ranks(self, found, n)
         for i in range(n):
+            if i % CHECK_ROWS == CHECK_ROWS - 1:
+                account_check(self.account)
             found[i] = order[found[i]]
     n_found[0] = n
     return found

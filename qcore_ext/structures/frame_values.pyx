@@ -13,8 +13,8 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport (
-    Arena, Buffer, MemoryAccount, Owner, arena_new, arena_take, buffer_grow, buffer_new, buffer_new_zeroed,
-    buffer_unref, owner_ref, owner_unref,
+    CHECK_ROWS, Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_grow, buffer_new,
+    buffer_new_zeroed, buffer_unref, owner_ref, owner_unref,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.collected_values cimport list_of_rows, point_between
@@ -203,12 +203,16 @@ cdef int count_stretches(FrameMembers* members, Counts* self, uint32_t* places) 
         if not is_whole or here.n != 1 or here.begin[0] != begin or here.end[0] < end:
             frame_members_count(members, <int64_t> end - begin)
             for at in range(begin, end):
+                if at % CHECK_ROWS == CHECK_ROWS - 1:
+                    account_check(members.account)
                 self.counts[self.numbers[at]] = 0
             self.best_count = 0
             begin = end = here.begin[0] if here.n > 0 else 0
         for s in range(here.n):
             frame_members_count(members, <int64_t> here.end[s] - here.begin[s])
             for at in range(max(end, here.begin[s]), here.end[s]):
+                if at % CHECK_ROWS == CHECK_ROWS - 1:
+                    account_check(members.account)
                 count_member(self, <uint32_t> at, <uint32_t> at)
             end = here.end[s]
         is_whole = here.n <= 1
@@ -223,9 +227,13 @@ cdef int count_members(FrameMembers* members, Counts* self, uint32_t* places) ex
         found = frame_members_gather(members, f, &count)
         self.best_count = 0
         for i in range(count):
+            if i % CHECK_ROWS == CHECK_ROWS - 1:
+                account_check(members.account)
             count_member(self, found[i], <uint32_t> i)
         places[f] = members.rows[found[self.firsts[self.best]]] if self.best_count > 0 else <uint32_t> NO_ROW
         for i in range(count):
+            if i % CHECK_ROWS == CHECK_ROWS - 1:
+                account_check(members.account)
             self.counts[self.numbers[found[i]]] = 0
     return 0
 
@@ -256,9 +264,13 @@ cdef char* all_text(
     cdef int64_t m
     begins[0] = 0
     for m in range(members.n):
+        if m % CHECK_ROWS == CHECK_ROWS - 1:
+            account_check(members.account)
         begins[m + 1] = begins[m] + views[members.rows[m]].length + call.separator_bytes
     text = <char*> arena_take(arena, begins[members.n] + 1)
     for m in range(members.n):
+        if m % CHECK_ROWS == CHECK_ROWS - 1:
+            account_check(members.account)
         view = &views[members.rows[m]]
         memcpy(text + begins[m], view_data(view), view.length)
         if call.separator_bytes > 0:
@@ -345,12 +357,16 @@ cdef Column* text_of_members(
                 continue
             size = (count - 1) * call.separator_bytes
             for i in range(count):
+                if i % CHECK_ROWS == CHECK_ROWS - 1:
+                    account_check(members.account)
                 size += views[members.rows[found[i]]].length
             if size > TEXT_BYTES_MAX:
                 refuse_text()
             place = <char*> arena_take(arena, size + 1)
             size = 0
             for i in range(count):
+                if i % CHECK_ROWS == CHECK_ROWS - 1:
+                    account_check(members.account)
                 view = &views[members.rows[found[i]]]
                 if i > 0 and call.separator_bytes > 0:
                     memcpy(place + size, call.separator, call.separator_bytes)
@@ -391,6 +407,8 @@ cdef Column* lists(FrameMembers* members, Column* value, CSchema* schema, int32_
                 buffer_grow(&taken, n_taken * sizeof(uint32_t), 2 * capacity * sizeof(uint32_t))
                 capacity *= 2
             for i in range(count):
+                if i % CHECK_ROWS == CHECK_ROWS - 1:
+                    account_check(members.account)
                 (<uint32_t*> taken.data)[n_taken + i] = members.rows[found[i]]
             n_taken += count
             end[f + 1] = <int32_t> n_taken

@@ -101,6 +101,9 @@ CASES = {
     "distinct frames of one value": Case(
         "select count(distinct z) over (order by k rows between 500 preceding and current row) from t", 500 * N_ROWS
     ),
+    "quantiles of frames": Case("select quantile_disc(f, 0.5) over (order by k rows 30 preceding) from t", 14 * N_ROWS),
+    "text of frames": Case("select string_agg(s, ',') over (order by k, f rows 3 preceding) from t", 14 * N_ROWS),
+    "mode of frames": Case("select mode(v) over (order by k rows 30 preceding) from t", 40 * N_ROWS),
     "union": Case("select k, v from t union select v, k from t", N_ROWS),
     "except": Case("select s from t except select s from t where k < 1000", N_ROWS),
     "expressions": Case("select sum(length(replace(upper(s), 'KEY', 'word'))) from t where s like '%key%1%'", N_ROWS),

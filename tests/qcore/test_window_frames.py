@@ -175,6 +175,24 @@ def test_lists_of_windows_go_on(duck: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+def test_many_rows_in_an_order_of_their_own(duck: duckdb.DuckDBPyConnection) -> None:
+    """Frames of so many rows that those are marked, not sorted, to bring them in order."""
+    n = 4500
+    rng = random.Random(9)
+    t = pa.table({"id": range(n), "x": [rng.randrange(2000) for _ in range(n)], "s": [str(i % 7) for i in range(n)]})
+    duck.register("many", t)
+    calls = "mode(x order by s, id desc) {0} as a, string_agg(s, ',' order by x desc, id) {0} as b"
+    window = calls.format("over (order by id > 4200 range unbounded preceding)")
+    # DuckDB brings each frame in order anew: it is asked for the two that there are.
+    frames = f"select id from many join (select {calls.format('')} from many{{}}) q on id {{}} 4200"
+    expected = " union all ".join(
+        frames.replace("select id", "select id, a, b", 1).format(*parts)
+        for parts in ((" where id <= 4200", "<="), ("", ">"))
+    )
+    got = qcore.sql(f"select id, {window} from many", {"many": t}).to_arrow()
+    assert_same_rows(got, duck.sql(expected).to_arrow_table())
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
