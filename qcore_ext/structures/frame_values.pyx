@@ -92,7 +92,7 @@ cdef int pick(FrameMembers* members, const CallCollection* call, uint32_t* place
                 if count > 0:
                     places[f] = members.rows[found[place_in(call, count)]]
                 continue
-            frame_members_count(members, 0)
+            frame_members_count(members, tree.n_levels)
             count = frame_members_get(members, f, &here)
             if count > 0:
                 places[f] = members.rows[order[rank_tree_pick(&tree, &here, place_in(call, count))]]
@@ -125,7 +125,7 @@ cdef Column* points_between(
             if members.previous != NULL:
                 found = frame_members_gather(members, f, &count)
             else:
-                frame_members_count(members, 0)
+                frame_members_count(members, 2 * tree.n_levels)
                 count = frame_members_get(members, f, &here)
             if count == 0:
                 bit_clear(validity, f)
