@@ -7,10 +7,14 @@ side and in their order.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.compute.aggregate_calls cimport CallCollection, CallInput
-from qcore_ext.data.column cimport Column, Vector
+from qcore_ext.data.column cimport Column, StringView, Vector
 from qcore_ext.data.schema cimport CSchema, DataType
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount
+from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount
 from qcore_ext.structures.stored_keys cimport StoredKeys
+
+
+cdef enum:
+    TEXT_BYTES_MAX = 0x7FFFFFFF
 
 
 ctypedef struct CollectedValues:
@@ -49,6 +53,14 @@ cdef Column* list_of_rows(
     Column* values, Buffer* rows, int64_t n_rows, const int32_t* ends, int64_t n, CSchema* schema, int field,
     MemoryAccount* account,
 ) except NULL nogil
+
+
+# string_agg of n rows of a column of strings, into `out`, which is zeroed; ExecutionError past TEXT_BYTES_MAX.
+cdef int text_of_rows(
+    const StringView* views, const uint32_t* rows, int64_t n, const CallCollection* call, Arena* arena,
+    StringView* out, const MemoryAccount* account,
+) except -1 nogil
+cdef int raise_text_too_long() except -1 nogil
 
 
 cdef inline double point_between(double low, double high, double share) noexcept nogil:

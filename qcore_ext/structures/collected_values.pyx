@@ -269,10 +269,14 @@ cdef Column* most_frequent_column(
                     account_check(account)
                 count[numbers[order[at]]] += 1
             for at in range(begins[i], begins[i + 1]):
+                if at % CHECK_ROWS == 0:
+                    account_check(account)
                 if count[numbers[order[at]]] > most:
                     most = count[numbers[order[at]]]
                     rows[i] = order[at]
             for at in range(begins[i], begins[i + 1]):
+                if at % CHECK_ROWS == 0:
+                    account_check(account)
                 count[numbers[order[at]]] = 0
         return column_take(self.values, rows, n, <Owner*> indices, account)
     finally:
@@ -325,6 +329,8 @@ cdef Column* text_column(
 ) except NULL nogil:
     """Each group's strings with the separator between them."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
+    cdef const uint32_t* order = <const uint32_t*> self.order.data
+    cdef const StringView* views = <const StringView*> self.rows.columns[self.rows.n_columns - 1].values.data
     cdef Buffer* values
     cdef uint8_t* validity
     cdef Arena* arena = arena_new(account)
@@ -338,7 +344,10 @@ cdef Column* text_column(
             if begins[i + 1] == begins[i]:
                 bit_clear(validity, i)
             else:
-                put_together(self, begins[i], begins[i + 1], arena, (<StringView*> values.data) + i)
+                text_of_rows(
+                    views, order + begins[i], begins[i + 1] - begins[i], self.call, arena,
+                    (<StringView*> values.data) + i, account,
+                )
         out.heap_owner = owner_ref(<Owner*> arena)
         done = True
     finally:
@@ -348,35 +357,38 @@ cdef Column* text_column(
     return out
 
 
-cdef int put_together(
-    CollectedValues* self, int64_t begin, int64_t end, Arena* arena, StringView* out,
+cdef int text_of_rows(
+    const StringView* views, const uint32_t* rows, int64_t n, const CallCollection* call, Arena* arena,
+    StringView* out, const MemoryAccount* account,
 ) except -1 nogil:
-    cdef const uint32_t* order = <const uint32_t*> self.order.data
-    cdef const StringView* views = <const StringView*> self.rows.columns[self.rows.n_columns - 1].values.data
-    cdef int64_t size = (end - begin - 1) * self.call.separator_bytes
+    cdef int64_t size = (n - 1) * call.separator_bytes
     cdef char* place
     cdef int64_t i
-    for i in range(begin, end):
+    for i in range(n):
         if i % CHECK_ROWS == 0:
-            account_check(self.account)
-        size += views[order[i]].length
-    if size > 0x7FFFFFFF:
-        return raise_execution(b"string_agg made a string of more than 2 GB; group by more, or aggregate into a list")
+            account_check(account)
+        size += views[rows[i]].length
+    if size > TEXT_BYTES_MAX:
+        return raise_text_too_long()
     place = <char*> out + 4 if size <= VIEW_INLINE_BYTES else <char*> arena_take(arena, size)
     out.length = <uint32_t> size
     if size > VIEW_INLINE_BYTES:
         out.pointer = place
-    for i in range(begin, end):
+    for i in range(n):
         if i % CHECK_ROWS == 0:
-            account_check(self.account)
-        if i > begin and self.call.separator_bytes > 0:
-            memcpy(place, self.call.separator, self.call.separator_bytes)
-            place += self.call.separator_bytes
-        memcpy(place, view_data(&views[order[i]]), views[order[i]].length)
-        place += views[order[i]].length
+            account_check(account)
+        if i > 0 and call.separator_bytes > 0:
+            memcpy(place, call.separator, call.separator_bytes)
+            place += call.separator_bytes
+        memcpy(place, view_data(&views[rows[i]]), views[rows[i]].length)
+        place += views[rows[i]].length
     if size > VIEW_INLINE_BYTES:
         memcpy(out.prefix, out.pointer, 4)
     return 0
+
+
+cdef int raise_text_too_long() except -1 nogil:
+    return raise_execution(b"string_agg made a string of more than 2 GB; give it fewer rows, or aggregate into a list")
 
 
 cdef Column* list_column(

@@ -17,7 +17,9 @@ from qcore_ext.ground.memory cimport (
     buffer_new_zeroed, buffer_unref, owner_ref, owner_unref,
 )
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.structures.collected_values cimport list_of_rows, point_between
+from qcore_ext.structures.collected_values cimport (
+    TEXT_BYTES_MAX, list_of_rows, point_between, raise_text_too_long, text_of_rows,
+)
 from qcore_ext.structures.frame_members cimport (
     FrameMembers, frame_members_count, frame_members_free, frame_members_gather, frame_members_get, frame_members_init,
 )
@@ -28,7 +30,6 @@ from qcore_ext.structures.window_frames cimport Stretches
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF         # as an index: a null row
-    TEXT_BYTES_MAX = 0x7FFFFFFF
 
 
 cdef int frame_values(
@@ -251,10 +252,6 @@ cdef void put_view(StringView* out, char* place, int64_t size) noexcept nogil:
     out.pointer = place
 
 
-cdef int refuse_text() except -1 nogil:
-    return raise_execution(b"string_agg made a string of more than 2 GB; take smaller frames, or aggregate into a list")
-
-
 cdef char* all_text(
     FrameMembers* members, const CallCollection* call, const StringView* views, int64_t* begins, Arena* arena,
 ) except NULL nogil:
@@ -311,7 +308,7 @@ cdef Column* text_of_stretches(
             for s in range(here.n):
                 size += begins[here.end[s]] - begins[here.begin[s]]
             if size > TEXT_BYTES_MAX:
-                refuse_text()
+                raise_text_too_long()
             place = text + begins[here.begin[0]]
             if here.n > 1:
                 frame_members_count(members, size)
@@ -338,13 +335,11 @@ cdef Column* text_of_members(
     FrameMembers* members, const CallCollection* call, const Column* value, const DataType* type,
 ) except NULL nogil:
     cdef const StringView* views = <const StringView*> value.values
-    cdef const StringView* view
     cdef Buffer* values
     cdef uint8_t* validity
     cdef Arena* arena = arena_new(members.account)
-    cdef const uint32_t* found
-    cdef char* place
-    cdef int64_t f, i, count, size
+    cdef uint32_t* found
+    cdef int64_t f, i, count
     cdef Column* out = NULL
     cdef bint done = False
     try:
@@ -355,25 +350,11 @@ cdef Column* text_of_members(
             if count == 0:
                 bit_clear(validity, f)
                 continue
-            size = (count - 1) * call.separator_bytes
             for i in range(count):
                 if i % CHECK_ROWS == CHECK_ROWS - 1:
                     account_check(members.account)
-                size += views[members.rows[found[i]]].length
-            if size > TEXT_BYTES_MAX:
-                refuse_text()
-            place = <char*> arena_take(arena, size + 1)
-            size = 0
-            for i in range(count):
-                if i % CHECK_ROWS == CHECK_ROWS - 1:
-                    account_check(members.account)
-                view = &views[members.rows[found[i]]]
-                if i > 0 and call.separator_bytes > 0:
-                    memcpy(place + size, call.separator, call.separator_bytes)
-                    size += call.separator_bytes
-                memcpy(place + size, view_data(view), view.length)
-                size += view.length
-            put_view(<StringView*> values.data + f, place, size)
+                found[i] = members.rows[found[i]]
+            text_of_rows(views, found, count, call, arena, <StringView*> values.data + f, members.account)
         out.heap_owner = owner_ref(<Owner*> arena)
         done = True
     finally:
