@@ -221,7 +221,7 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
     shown = logical.display_indent()
     written = frame.logical_plan().display_indent()
     comes_from_in = False
-    of_constant = "IN (<subquery>)" in written and _asks_of_constant(written)
+    of_constant = _asks_of_constant(written)
     if of_constant or ("IN (<subquery>)" in written and _loses_unknown(written, shown)):
         repeats = repeats_a_key(written)
         if _OUTER not in written and not repeats:
@@ -394,7 +394,7 @@ def _asks_of_constant(written: str) -> bool:
 
 def _mark_marks(message: Any) -> None:
     """Put into the hints of all mark joins that they come from IN."""
-    for join in _relations(message.relations[0].root.input, "join"):
+    for join in _relations(message.relations[0].root.input, "join", once=False):
         if join.type == LEFT_MARK:
             join.common.hint.alias = NULL_AWARE
 
@@ -440,7 +440,7 @@ def _mark_null_aware(message: Any, shown: str) -> None:
     The plan's text and the messages list the anti joins in the same order: a node, its subqueries, its inputs.
     """
     flags = [line.rstrip().endswith("null_aware") for line in shown.splitlines() if "LeftAnti Join:" in line]
-    joins = _as_shown(message, "join", len(flags), lambda join: join.type == LEFT_ANTI)
+    joins = _as_shown(message, "join", len(flags), LEFT_ANTI)
     if len(joins) != len(flags):
         raise PlanError("NOT IN (subquery) over nullable columns cannot be planned here; use NOT EXISTS")
     for join, null_aware in zip(joins, flags, strict=True):
@@ -461,16 +461,20 @@ def _mark_single_grouping_sets(message: Any, shown: str) -> None:
             aggregate.common.hint.alias = GROUPING_SET
 
 
-def _as_shown(message: Any, kind: str, count: int, wanted: Callable[[Any], bool] = bool) -> list[Any]:
-    """The relations of a kind, as many as the plan's text shows where that can be had: a message has the operand of a
-    BETWEEN twice, with its subquery.
+def _as_shown(message: Any, kind: str, count: int, type_: int | None = None) -> list[Any]:
+    """The relations of a kind, and of this type, as many as the plan's text shows where that can be had: a message has
+    the operand of a BETWEEN twice, with its subquery.
     """
-    root = message.relations[0].root.input
-    found = list(filter(wanted, _relations(root, kind)))
-    return found if len(found) == count else list(filter(wanted, _relations(root, kind, once=True)))
+    found: list[Any] = []
+    for once in (False, True):
+        relations = _relations(message.relations[0].root.input, kind, once)
+        found = [relation for relation in relations if type_ is None or relation.type == type_]
+        if len(found) == count:
+            break
+    return found
 
 
-def _relations(rel: Any, kind: str, once: bool = False) -> Iterator[Any]:
+def _relations(rel: Any, kind: str, once: bool) -> Iterator[Any]:
     """Relations of one kind, in the order in which DataFusion shows them; with `once`, a subquery that an expression
     repeats counts once.
     """
