@@ -215,6 +215,17 @@ FOUND = {
         "select distinct b.o as x, a.id as y from t as a cross join (select c o from t group by c) b order by x, y",
         {"t": pa.table({"id": [3, 1, 2], "c": [1, 1, 2]})},
     ),
+    # The planner puts no bytes of two layouts together.
+    "bytes of several layouts merged": (
+        "select k as o from (select id as k from t) as a full join (select c as k from t) as b using (k)",
+        {"t": pa.table({"id": pa.array([b"a", None], pa.binary_view()), "c": pa.array([b"b", b"a"], pa.binary())})},
+    ),
+    # Columns are asked for of a query that had not been made ready for the planner.
+    "a window's own order beside a join by name": (
+        "with w as (select id, mode(c order by c desc) over (order by id groups between 1 preceding and current row "
+        "exclude group) as m from t) select * from w full join t using (id)",
+        {"t": pa.table({"id": [1, 2, 3], "c": ["a", None, "b"]})},
+    ),
     # The planner compares with the first day of the year, which Python has no date for.
     "the year -1": (
         "select c from t where cast(extract(year from c) as bigint) not in (-1)",

@@ -25,6 +25,9 @@ _NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
 _NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
 _NOT_SUBSTRAIT = re.compile(r'NotImplemented\("(.*)', re.DOTALL)
 _STATEMENT = re.compile(r"(?:DDL|DML|Statement) not supported: ([\w ]+)")
+# What is said of columns of joins by name.
+AMBIGUOUS = "is in more than one table of the query"
+NO_USING = "JOIN … USING and NATURAL JOIN are not supported"
 _AMBIGUOUS = re.compile(r"Ambiguous reference to unqualified field \"?([^\s\"]+)")
 _NO_FUNCTION = re.compile(r"Invalid function '([^']+)'")
 _NO_OPERATOR = re.compile(r"Cannot coerce arithmetic expression (.+?) to valid types")
@@ -54,7 +57,7 @@ def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
     if ambiguous:
         holders = [table for table, schema in tables.items() if ambiguous.group(1) in schema.names]
         hint = f", as in {holders[0]}.{ambiguous.group(1)}" if holders else ""
-        return PlanError(f"column {ambiguous.group(1)!r} is in more than one table of the query; say in which{hint}")
+        return PlanError(f"column {ambiguous.group(1)!r} {AMBIGUOUS}; say in which{hint}")
     call = _of_a_call(text)
     if call is not None:
         return call
@@ -105,7 +108,7 @@ def _of_a_call(text: str) -> PlanError | None:
 
 def _unsupported(text: str) -> str:
     if "using" in text:
-        return "JOIN … USING and NATURAL JOIN are not supported at that place in the query; write the condition with ON"
+        return f"{NO_USING} at that place in the query; write the condition with ON"
     if "OuterReferenceColumn" in text:
         return (
             "a correlated subquery at that place is not supported yet; in a select list it may compare "

@@ -9,13 +9,20 @@ import pyarrow as pa
 
 
 def planner_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with lists of every layout as lists, and times of day in nanoseconds, as its literals of them are."""
+    """The schema with lists of every layout as lists, bytes of every layout as binary, which alone it has functions of,
+    and times of day in nanoseconds, as its literals of them are.
+    """
     return pa.schema([field.with_type(_planner_type(field.type)) for field in schema])
+
+
+_BYTES = (pa.types.is_binary_view, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 
 
 def _planner_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_time(type_):
         return pa.time64("ns")
+    if any(is_of(type_) for is_of in _BYTES):
+        return pa.binary()
     if pa.types.is_struct(type_):
         return pa.struct([field.with_type(_planner_type(field.type)) for field in type_])
     if pa.types.is_map(type_):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from qcore.frontends.correlated_names import confused_columns, repeated_condition
 from qcore.frontends.planner_constants import SIMPLIFY, made_constants
 from qcore.frontends.planner_contexts import context_of, read_only
-from qcore.frontends.planner_errors import no_statement, plan_error
+from qcore.frontends.planner_errors import AMBIGUOUS, NO_USING, no_statement, plan_error
 from qcore.frontends.planner_rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
 from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
@@ -25,6 +25,7 @@ from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_functions import with_known_functions
 from qcore.frontends.sql_names import shown_names, with_names
 from qcore.frontends.sql_operators import with_known_operators
+from qcore.frontends.sql_order import without_order_by_all
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
 from qcore.frontends.sql_synonyms import with_known_words
@@ -112,17 +113,45 @@ class _Planner:
                 self._add_unnesting(part)
             else:
                 self._add_set_operation(part)
-        text = without_using(text, self._columns_of)
+        text = self._with_columns(text)
         try:
-            return _checked_message(mark_windows(text, self.dialect.null_order), self.tables, self.dialect)
+            return self._checked(text)
+        except PlanError as error:
+            # Of columns of several types DataFusion forgets that they were merged.
+            without = (
+                without_using(text, self._columns_of, inner=True)
+                if any(said in str(error) for said in (AMBIGUOUS, NO_USING))
+                else text
+            )
+            if without == text:
+                raise
+        return self._checked(without)
+
+    def _checked(self, text: str) -> Any:
+        try:
+            return _checked_message(self._marked(text), self.tables, self.dialect)
         except PlanError as error:
             if _NO_RANGE not in str(error):
                 raise
-        return _checked_message(mark_windows(framed_by_peers(text), self.dialect.null_order), self.tables, self.dialect)
+        return _checked_message(self._marked(framed_by_peers(text)), self.tables, self.dialect)
 
     def _columns_of(self, text: str) -> list[str]:
         """The names of a query's columns."""
-        return list(_resolved(text, self.tables, self.dialect)[1].schema().names)
+        text = self._with_columns(text)
+        try:
+            _, frame = _resolved(self._marked(text), self.tables, self.dialect)
+        except PlanError as error:
+            if _NO_RANGE not in str(error):
+                raise
+            _, frame = _resolved(self._marked(framed_by_peers(text)), self.tables, self.dialect)
+        return list(frame.schema().names)
+
+    def _with_columns(self, text: str) -> str:
+        """The text without what stands for columns that only the tables tell."""
+        return without_order_by_all(without_using(text, self._columns_of), self._columns_of)
+
+    def _marked(self, text: str) -> str:
+        return mark_windows(text, self.dialect.null_order)
 
     def _read(self, message: Any, naming: tuple[NodeIds, ColumnNames]) -> PlanResult:
         return read_plan_message(message, self.tables, self.parts, naming, self.dialect)

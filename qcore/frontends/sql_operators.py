@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from qcore.frontends.sql_clauses import CLAUSES, JOINS, items, named, read_alias, selects
-from qcore.frontends.sql_text import SET_OPERATORS, TAIL, Region, SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.frontends.sql_clauses import CLAUSES, JOINS, named, read_alias, selects
+from qcore.frontends.sql_text import SET_OPERATORS, TAIL, SqlText
 
 # What an operand of IS DISTINCT FROM cannot go beyond: to the left, and to the right.
 _BEFORE = frozenset({
@@ -22,11 +21,6 @@ _SERIES = ("RANGE", "GENERATE_SERIES")
 def with_known_operators(text: str) -> str:
     """The text with IS DISTINCT FROM in brackets, TRIM(FROM x) as TRIM(x), x IN [list] as a comparison with ANY, slices
     with both bounds, fields of values in brackets, and range() among the tables as UNNEST of it.
-
-    Raises
-    ------
-    PlanError
-        ORDER BY ALL over a select list with *.
     """
     text = _with_distinct_in_brackets(text)
     while (changed := _changed(SqlText.read(text))) is not None:
@@ -38,18 +32,13 @@ def _changed(sql: SqlText) -> str | None:
     changed = _with_known_values(sql) if sql.places("TRIM") or sql.signs("[") or sql.signs(".") else None
     if changed is not None:
         return changed
-    is_ordered_by_all = any(sql.is_word(i - 1, "BY") for i in sql.places("ALL"))
-    if not is_ordered_by_all and sql.words.isdisjoint(_SERIES):
+    if sql.words.isdisjoint(_SERIES):
         return None
     for region in sql.regions:
-        cores = list(selects(sql, region))
-        for start, end in cores:
+        for start, end in selects(sql, region):
             changed = _series_as_table(sql, start, end)
             if changed is not None:
                 return changed
-        changed = _ordered_by_all(sql, region, cores)
-        if changed is not None:
-            return changed
     return None
 
 
@@ -190,23 +179,4 @@ def _series_as_table(sql: SqlText, start: int, end: int) -> str | None:
             if sql.is_word(i - 1, "JOIN") and not sql.is_word(i - 2, "CROSS"):
                 made = f'(SELECT * FROM {made}) AS "{alias or name}"'
             return sql.replaced(i, after if alias else close, made)
-    return None
-
-
-# --- ORDER BY ALL ---
-
-
-def _ordered_by_all(sql: SqlText, region: Region, cores: list[tuple[int, int]]) -> str | None:
-    for i in sql.level(region.main, region.end):
-        if not (sql.is_word(i, "ORDER") and sql.is_word(i + 1, "BY") and sql.is_word(i + 2, "ALL")):
-            continue
-        end = next((j for j in sql.level(i + 3, region.end) if sql.is_word(j, *TAIL)), region.end)
-        start, stop = cores[0]
-        clauses = [j for j in sql.level(start + 1, stop) if sql.is_word(j, *CLAUSES)]
-        begin = start + 1 + sql.is_word(start + 1, "DISTINCT", "ALL")
-        listed = list(items(sql, begin, clauses[0] if clauses else stop))
-        if any(sql.is_sign(a, "*") or sql.is_sign(b - 1, "*") for a, b in listed):
-            raise PlanError("ORDER BY ALL with * is not supported; name the columns")
-        how = sql.slice(i + 3, end)
-        return sql.replaced(i, end, f"ORDER BY {', '.join(f'{n} {how}' for n in range(1, len(listed) + 1))}")
     return None

@@ -34,8 +34,8 @@ class _Column:
     is_computed: bool = False
 
 
-def without_using(text: str, columns_of: ColumnsOf) -> str:
-    """The text with joins by names that are not inner ones written with ON.
+def without_using(text: str, columns_of: ColumnsOf, inner: bool = False) -> str:
+    """The text with joins by names that are not inner ones written with ON; with `inner`, those too.
 
     Raises
     ------
@@ -44,19 +44,19 @@ def without_using(text: str, columns_of: ColumnsOf) -> str:
     """
     if not re.search(r"\b(?:using|natural)\b", text, re.IGNORECASE):
         return text
-    while (changed := _without_first(SqlText.read(text), columns_of)) is not None:
+    while (changed := _without_first(SqlText.read(text), columns_of, inner)) is not None:
         text = changed
     return text
 
 
-def _without_first(sql: SqlText, columns_of: ColumnsOf) -> str | None:
+def _without_first(sql: SqlText, columns_of: ColumnsOf, inner: bool) -> str | None:
     for region in reversed(sql.regions):
         cores = list(selects(sql, region))
         for start, end in cores:
             clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not _compares(sql, i)]
             begin = next((i for i in clauses if sql.is_word(i, "FROM")), end)
             end_tables = next((i for i in clauses if i > begin), end)
-            if _joins_by_name(sql, begin, end_tables):
+            if _joins_by_name(sql, begin, end_tables, inner):
                 return _Select(sql, start, begin, end_tables, columns_of).rewritten(end, _tail(sql, region, cores))
     return None
 
@@ -72,13 +72,13 @@ def _tail(sql: SqlText, region: Region, cores: list[tuple[int, int]]) -> int:
     return region.end if len(cores) == 1 and cores[0][0] == region.main and sql.is_word(end, *TAIL) else end
 
 
-def _joins_by_name(sql: SqlText, begin: int, end: int) -> bool:
+def _joins_by_name(sql: SqlText, begin: int, end: int, inner: bool) -> bool:
     kinds: frozenset[str] = frozenset()
     at = begin + 1
     for i in sql.level(begin + 1, end):
         if i >= at and (join := _join(sql, i)) is not None:
             kinds, at = join
-        if kinds & _NOT_INNER and ("NATURAL" in kinds or sql.is_word(i, "USING")):
+        if (inner or kinds & _NOT_INNER) and ("NATURAL" in kinds or sql.is_word(i, "USING")):
             return True
     return False
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sql_fuzz.expressions import COMPARABLE, HASHABLE, INT_MAX, ROWS_MAX, SELECTABLE, Expressions, Value, made
+from sql_fuzz.expressions import Expressions
 from sql_fuzz.tables import BOOL, DECIMALS, ELEMENTS, FLOAT, INT, TEXT, Facts, Kind
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, optional
+from sql_fuzz.values import COMPARABLE, HASHABLE, INT_MAX, ROWS_MAX, SELECTABLE, Value, made
 
 
 def aggregate_call(make: Expressions) -> Value:

@@ -9,6 +9,7 @@ from pathlib import Path
 from sql_fuzz.queries import Ordered, Queries
 from sql_fuzz.recursion import recursive
 from sql_fuzz.run import Difference, Refused, Tables, Way, difference, expected_rows, random_way, shortened
+from sql_fuzz.shapes import SHAPES
 from sql_fuzz.shrink import Case, Failing, fault, shrunk
 from sql_fuzz.tables import random_tables
 
@@ -49,7 +50,7 @@ class Fuzzer:
     def query(self, number: int) -> Ordered:
         """The query of a case."""
         rng = random.Random(f"query {self.seed}:{number}")
-        return Queries(rng, self.tables(number).tables, recursive).statement()
+        return Queries(rng, self.tables(number).tables, recursive, SHAPES).statement()
 
     def ways(self, number: int) -> list[Way]:
         """The plain way and some others."""

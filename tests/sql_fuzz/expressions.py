@@ -10,21 +10,19 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from sql_fuzz import times
 from sql_fuzz.tables import (
-    BLOB,
     BOOL,
     DATE,
     DATES,
     DECIMALS,
     EIGHTHS,
     FLOAT,
+    INSTANTS,
     INT,
-    INTS,
-    MILLIS,
+    MOMENTS,
     NULL,
     TEXT,
-    TEXTS,
-    TIME,
     TIMES,
     TIMESTAMP,
     UBIG,
@@ -33,59 +31,15 @@ from sql_fuzz.tables import (
     Kind,
 )
 from sql_fuzz.tree import Dialects, Listed, Part, Tree
+from sql_fuzz.values import COMPARABLE, FLOAT_EXACT, INT_MAX, Column, Value, else_clause, made, merged_facts, quoted
 
-# Sums of as many rows must not leave 64 bits, whatever joins make of them.
-ROWS_MAX = 10**7
-INT_MAX = 2**63
-# Integers that a double holds, with room for a sum.
-FLOAT_EXACT = 2**40
 PATTERNS = ("%", "a%", "%a", "%e%", "_", "__%", "%special%requests%", "one%b", "%漢%", "na_ve", "12", "%_score%")
 EXPRESSIONS = ("a|b", "^[a-z ]+$", "e.", "[0-9]+", "^$", "(s).*(s)", "漢", "^.{1,3}$")
-PARTS = ("year", "quarter", "month", "day", "hour", "minute", "doy", "dow", "week")
 UNSIGNED = Dialects("ubigint", "bigint unsigned")
 TYPE_NAMES: dict[str, Part] = {
     "int": "bigint", "float": "double", "text": "varchar", "bool": "boolean", "blob": "bytea", "ubig": UNSIGNED,
     "millis": "timestamp", "ints": "bigint[]", "texts": "varchar[]",
 }  # fmt: skip
-COMPARABLE = (INT, FLOAT, TEXT, DATE, TIMESTAMP, BOOL, UBIG, *DECIMALS)
-# A constant of a time of day has another unit than the columns have, which DataFusion does not compare.
-HASHABLE = (*COMPARABLE, BLOB, TIME, MILLIS, INTS, TEXTS)
-SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS[:4])
-
-
-@dataclass(frozen=True)
-class Value:
-    """An expression and what is known of its values."""
-
-    tree: Tree
-    facts: Facts
-
-    @property
-    def kind(self) -> Kind:
-        """Its kind."""
-        return self.facts.kind
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column as the scope names it."""
-
-    name: str
-    facts: Facts
-
-    def value(self) -> Value:
-        """A reference to it."""
-        return Value(Tree(str(self.facts.kind), self.name), self.facts)
-
-
-def made(facts: Facts, *parts: Part) -> Value:
-    """A value of these facts, written as `parts`."""
-    return Value(Tree(str(facts.kind), *parts), facts)
-
-
-def quoted(text: str) -> str:
-    """A string literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 @dataclass
@@ -105,8 +59,9 @@ class Expressions:
             "int": self._int,
             "float": self._float,
             "text": self._text,
-            "date": self._date,
-            "timestamp": self._timestamp,
+            "date": lambda kind, depth: times.date(self, depth),
+            "timestamp": lambda kind, depth: times.timestamp(self, depth),
+            "instant": lambda kind, depth: times.instant(self, kind, depth),
             "bool": lambda kind, depth: self.condition(depth),
             "decimal": self._decimal,
         }
@@ -150,6 +105,10 @@ class Expressions:
             return made(Facts(DATE), f"date '{rng.choice(DATES)}'")
         if kind == TIMESTAMP:
             return made(Facts(TIMESTAMP), f"timestamp '{rng.choice(TIMES).isoformat(' ')}'")
+        if kind in INSTANTS:
+            # Read in its zone, as a constant with another has another type here.
+            text = rng.choice(MOMENTS).isoformat(" ")
+            return made(Facts(kind), f"(timestamp '{text}' at time zone '{kind.zone}')")
         if kind == BOOL:
             return made(Facts(BOOL), rng.choice(["true", "false"]))
         if kind == UBIG:
@@ -170,6 +129,8 @@ class Expressions:
         """A null of the kind."""
         if kind == NULL:
             return made(Facts(kind), "null")
+        if kind in INSTANTS:
+            return made(Facts(kind), f"(cast(null as timestamp) at time zone '{kind.zone}')")
         return made(Facts(kind), "cast(null as ", TYPE_NAMES.get(kind.family, str(kind)), ")")
 
     # --- conditions ---
@@ -319,13 +280,8 @@ class Expressions:
             return made(Facts(INT, a.facts.limit), rng.choice(["abs(", "(- "]), a.tree, ")")
         if shape < 0.82:
             return made(Facts(INT, 100), "length(", self.value(TEXT, depth).tree, ")")
-        if shape < 0.9:
-            when = self.value(rng.choice([DATE, TIMESTAMP]), depth)
-            parts = PARTS if when.kind == TIMESTAMP else [part for part in PARTS if part not in ("hour", "minute")]
-            return made(Facts(INT, 3000), f"cast(extract({rng.choice(parts)} from ", when.tree, ") as bigint)")
         if shape < 0.92:
-            a, b = self.value(DATE, depth), self.value(DATE, depth)
-            return made(Facts(INT, 10**6), "(", a.tree, " - ", b.tree, ")")
+            return times.number(self, depth)
         if shape < 0.94:
             return made(Facts(INT, INT_MAX), "try_cast(", self.value(TEXT, depth).tree, " as bigint)")
         if shape < 0.96:
@@ -463,59 +419,3 @@ class Expressions:
             "translate": ", 'abe', 'xy'",
         }[name]
         return made(Facts(TEXT), f"{name}(", text, rest, ")")
-
-    def _date(self, kind: Kind, depth: int) -> Value:
-        rng = self.rng
-        shape = rng.random()
-        if shape < 0.4:
-            # A date and an interval are a timestamp there, a date here.
-            unit = rng.choice(["day", "month", "year"])
-            step = f" {rng.choice('+-')} interval '{rng.randint(0, 14)}' {unit}"
-            return made(Facts(DATE), "cast((", self.leaf(DATE).tree, step, ") as date)")
-        if shape < 0.7:
-            unit = rng.choice(["year", "quarter", "month", "week", "day"])
-            return made(Facts(DATE), f"cast(date_trunc('{unit}', ", self.leaf(DATE).tree, ") as date)")
-        if shape < 0.8:
-            return made(Facts(DATE), "cast(", self.value(TIMESTAMP, depth).tree, " as date)")
-        if shape < 0.9:
-            return made(Facts(DATE), "try_cast(", self.column_or_literal(TEXT).tree, " as date)")
-        return self.leaf(DATE)
-
-    def column_or_literal(self, kind: Kind) -> Value:
-        """A leaf; of texts with years in other notations the engines read different ones."""
-        return self.column(kind) or self.literal(kind)
-
-    def _timestamp(self, kind: Kind, depth: int) -> Value:
-        rng = self.rng
-        shape = rng.random()
-        if shape < 0.4:
-            unit = rng.choice(["second", "hour", "day", "month", "year"])
-            step = f" {rng.choice('+-')} interval '{rng.randint(0, 14)}' {unit}"
-            return made(Facts(TIMESTAMP), "(", self.leaf(TIMESTAMP).tree, step, ")")
-        if shape < 0.7:
-            unit = rng.choice(["year", "quarter", "month", "week", "day", "hour", "minute", "second"])
-            return made(Facts(TIMESTAMP), f"date_trunc('{unit}', ", self.leaf(TIMESTAMP).tree, ")")
-        if shape < 0.85:
-            return made(Facts(TIMESTAMP), "cast(", self.value(DATE, depth).tree, " as timestamp)")
-        return self.leaf(TIMESTAMP)
-
-
-def else_clause(tree: Tree | None) -> Listed:
-    """ELSE, or nothing."""
-    return Listed([] if tree is None else [tree], minimum=0, before=" else ")
-
-
-def merged_facts(values: Sequence[Value]) -> Facts:
-    """Facts that hold for any of the values."""
-    return merged([value.facts for value in values])
-
-
-def merged(facts: Sequence[Facts]) -> Facts:
-    """Facts that hold where any of these do."""
-    return Facts(
-        facts[0].kind,
-        max(f.limit for f in facts),
-        all(f.finite for f in facts),
-        all(f.exact for f in facts),
-        any(f.narrow for f in facts),
-    )

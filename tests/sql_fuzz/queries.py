@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sql_fuzz.calls import aggregate_call, call_in_window
-from sql_fuzz.expressions import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, Expressions, Value, made, merged
+from sql_fuzz.expressions import Expressions
 from sql_fuzz.frames import excluding, range_frame, rows_frame
 from sql_fuzz.tables import (
     BLOB,
@@ -22,6 +22,7 @@ from sql_fuzz.tables import (
     TableData,
 )
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, Tree, optional
+from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, Value, made, merged
 
 # Rows of a join at most, as far as can be foreseen.
 JOIN_ROWS_MAX = 50_000
@@ -64,6 +65,10 @@ class Ordered:
         return self.tree.sql(dialect) + (f" order by {keys}" if keys else "") + self.limit
 
 
+# Makes a query of some depth, for Queries.
+Shape = Callable[["Queries", int], Query]
+
+
 class Queries:
     """Makes queries over tables."""
 
@@ -72,9 +77,12 @@ class Queries:
         rng: random.Random,
         tables: Sequence[TableData],
         recursive: Callable[[Queries, str], Query] | None = None,
+        others: Mapping[Shape, float] | None = None,
     ) -> None:
         self.rng = rng
         self.tables = tables
+        # Further shapes of queries, and how often each.
+        self.others = dict(others or {})
         # Makes a recursive query for a common table expression of a name.
         self.recursive = recursive
         self.ctes: list[tuple[str, Query]] = []
@@ -120,13 +128,16 @@ class Queries:
 
     def query(self, depth: int) -> Query:
         """Any query."""
-        shapes = {
+        shapes: dict[Callable[[int], Query], float] = {
             self.plain: 5, self.aggregate: 5, self.window: 3, self.set_operation: 3, self.limited: 1, self.distinct: 1,
             self.unnested: 1,
         }  # fmt: skip
         if depth <= 0:
             return self.plain(depth)
-        return self.rng.choices(list(shapes), list(shapes.values()))[0](depth)
+        other, others = None, sum(self.others.values())
+        if self.rng.random() < others / (others + sum(shapes.values())):
+            other = self.rng.choices(list(self.others), list(self.others.values()))[0]
+        return self.rng.choices(list(shapes), list(shapes.values()))[0](depth) if other is None else other(self, depth)
 
     def kinds(self) -> list[Kind]:
         """Of some output columns."""
@@ -443,28 +454,36 @@ class Queries:
         """A table or a common table expression, under a name of its own."""
         rng = self.rng
         if self.ctes and rng.random() < 0.3:
-            name, query = rng.choice(self.ctes)
-            alias = self.name("e")
-            columns = tuple(replace(column, name=f"{alias}.{column.name}") for column in query.columns)
-            unique = None if query.unique is None else tuple(f"{alias}.{name}" for name in query.unique)
-            return Relation(Tree("relation", f"{name} as {alias}"), columns, unique, query.rows)
+            return self.named(*rng.choice(self.ctes))
         table = rng.choice(self.tables)
         alias = self.name("a")
         columns = tuple(Column(f"{alias}.{name}", facts) for name, facts in table.facts.items())
         return Relation(Tree("relation", f"{table.name} as {alias}"), columns, (f"{alias}.id",), table.data.num_rows)
 
+    def named(self, name: str, query: Query) -> Relation:
+        """A common table expression."""
+        return self._under(f"{name} as ", query, self.name("e"), "")
+
     def derived(self, query: Query) -> Relation:
         """A query in FROM."""
-        alias = self.name("d")
+        return self._under("(", query, self.name("d"), ") as ")
+
+    def _under(self, before: str, query: Query, alias: str, after: str) -> Relation:
         columns = tuple(replace(column, name=f"{alias}.{column.name}") for column in query.columns)
         unique = None if query.unique is None else tuple(f"{alias}.{name}" for name in query.unique)
-        return Relation(Tree("relation", "(", query.tree, f") as {alias}"), columns, unique, query.rows)
+        parts: list[Part] = [before, query.tree, after] if after else [before]
+        return Relation(Tree("relation", *parts, alias), columns, unique, query.rows)
 
     def join(self, depth: int) -> Relation:
         """Two relations joined."""
         rng = self.rng
         left = self.relation(depth - 1) if rng.random() < 0.4 else self.table()
         right = self.derived(self.query(depth - 1)) if depth > 0 and rng.random() < 0.3 else self.table()
+        return self.joined(left, right)
+
+    def joined(self, left: Relation, right: Relation) -> Relation:
+        """Both joined in some way, or the left alone where that may be too many rows."""
+        rng = self.rng
         if left.rows * right.rows > JOIN_ROWS_MAX * 20:
             return left
         kind: Part = rng.choice(["join", "join", "left join", "right join", "full join", "cross join", "semi", "anti"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
-from sql_fuzz.expressions import Column, Expressions, Value, made
+from sql_fuzz.expressions import Expressions
 from sql_fuzz.queries import Queries, Query, Relation
 from sql_fuzz.tables import BOOL, DATE, INT, TEXT, Facts, Kind
 from sql_fuzz.tree import Fixed, Listed, Tree, optional
+from sql_fuzz.values import Column, Value, made
 
 # What a round makes of a column stays within these.
 INT_LIMIT, TEXT_LENGTH = 1000, 20

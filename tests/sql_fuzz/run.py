@@ -27,7 +27,7 @@ from qcore.language.naming import NodeIds
 from qcore.lowering.pipelines import FLIPPED
 from qcore.optimizer import RULES, Estimator, optimize
 from sql_fuzz.queries import Ordered
-from sql_fuzz.tables import TableData
+from sql_fuzz.tables import TableData, zone_of
 
 # A query that takes longer hangs.
 TIMEOUT_SECONDS = 60
@@ -88,7 +88,7 @@ class Tables:
 
     def __post_init__(self) -> None:
         self.duck = duckdb.connect(config={"threads": 1})
-        self.duck.execute("set timezone = 'UTC'")
+        self.duck.execute(f"set timezone = '{zone_of(self.tables)}'")
         for table in self.tables:
             self.duck.register("given", table.data)
             self.duck.execute(f"create table {table.name} as from given")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -27,6 +28,11 @@ TIMES = tuple(
         DATES, [(0, 0, 0, 0), (23, 59, 59, 999_999), (0, 0, 0, 1), (12, 34, 56, 789_000)] * 3, strict=False
     )
 )
+# Local times: clocks are what they are since 1970, and some are set when others here show these.
+MOMENTS = (
+    *(time for time in TIMES if time.year > 1970), datetime.datetime(2021, 3, 14, 6, 30),
+    datetime.datetime(2021, 10, 31, 0, 30), datetime.datetime(2021, 11, 7, 5, 59, 59), datetime.datetime(2020, 7, 1),
+)  # fmt: skip
 CLOCKS = tuple(datetime.time(*parts) for parts in ((0, 0), (0, 0, 0, 1), (12, 34, 56, 789_000), (23, 59, 59, 999_999)))
 EIGHTHS = tuple(eighths / 8 for eighths in (-80, -17, -8, -1, 0, 1, 3, 8, 12, 16, 24, 100))
 ODD_FLOATS = (math.nan, math.inf, -math.inf, -0.0, 0.0)
@@ -46,9 +52,12 @@ class Kind:
     family: str
     precision: int = 0
     scale: int = 0
+    zone: str = ""
 
     def __str__(self) -> str:
-        return self.family if self.family != "decimal" else f"decimal({self.precision}, {self.scale})"
+        if self.family == "decimal":
+            return f"decimal({self.precision}, {self.scale})"
+        return self.family + self.zone
 
 
 INT, UBIG, FLOAT, TEXT, BOOL = Kind("int"), Kind("ubig"), Kind("float"), Kind("text"), Kind("bool")
@@ -57,6 +66,9 @@ TIME, MILLIS = Kind("time"), Kind("millis")
 # Lists, by what their elements are.
 INTS, TEXTS = Kind("ints"), Kind("texts")
 ELEMENTS = {INTS: INT, TEXTS: TEXT}
+# Timestamps with a zone, each in its own; all of a case are in one.
+ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe")
+INSTANTS = tuple(Kind("instant", zone=zone) for zone in ZONES)
 DECIMALS = tuple(Kind("decimal", *digits) for digits in ((5, 2), (9, 0), (15, 2), (18, 4), (20, 4), (38, 10)))
 
 
@@ -91,17 +103,24 @@ def random_tables(rng: random.Random) -> list[TableData]:
     """Two to four tables."""
     count = rng.randint(2, 4)
     big = rng.randrange(count) if rng.random() < 0.06 else None
-    return [_random_table(rng, f"t{i}", BIG if i == big else rng.choice(SIZES)) for i in range(count)]
+    zoned = rng.choice(INSTANTS)
+    return [_random_table(rng, f"t{i}", BIG if i == big else rng.choice(SIZES), zoned) for i in range(count)]
 
 
-def _random_table(rng: random.Random, name: str, n_rows: int) -> TableData:
+def zone_of(tables: Iterable[TableData]) -> str:
+    """The zone that the tables' timestamps are in."""
+    zones = (getattr(field.type, "tz", None) for table in tables for field in table.data.schema)
+    return next((zone for zone in zones if zone is not None), "UTC")
+
+
+def _random_table(rng: random.Random, name: str, n_rows: int, zoned: Kind) -> TableData:
     ids = list(range(n_rows))
     rng.shuffle(ids)
     id_type = rng.choice([pa.int64(), pa.int32(), pa.int16()])
     columns: dict[str, pa.Array] = {"id": pa.array(ids, id_type)}
     facts = {"id": Facts(INT, BIG, narrow=id_type != pa.int64())}
     for position in range(rng.randint(3, 7)):
-        type_, pool, known = _random_column(rng)
+        type_, pool, known = _random_column(rng, zoned)
         null_share = rng.choice([0.0, 0.0, 0.1, 0.3, 0.3, 1.0 if rng.random() < 0.3 else 0.5])
         columns[f"c{position}"] = _array(rng, n_rows, type_, pool, null_share)
         facts[f"c{position}"] = known
@@ -109,11 +128,11 @@ def _random_table(rng: random.Random, name: str, n_rows: int) -> TableData:
     return TableData(name, _cut(rng, table), facts)
 
 
-def _random_column(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
+def _random_column(rng: random.Random, zoned: Kind) -> tuple[pa.DataType, list[Any], Facts]:
     """A type, the values to draw from, and what is known of them."""
     family = rng.choice(
         ["int"] * 6 + ["float"] * 3 + ["text"] * 4 + ["decimal"] * 3 + ["date", "date", "timestamp", "bool", "bool"]
-        + ["ubig", "null", "blob", "time", "ints", "ints", "texts"]
+        + ["ubig", "null", "blob", "time", "ints", "ints", "texts", "instant", "instant"]
     )  # fmt: skip
     few = rng.random() < 0.7
     if family == "int":
@@ -136,6 +155,9 @@ def _random_column(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
         unit = rng.choice(["us", "us", "us", "ms"])
         # Milliseconds only meet their own kind: DataFusion rounds a constant to the unit of what it is compared with.
         return pa.timestamp(unit), _some(rng, _in_unit(unit), few), Facts(TIMESTAMP if unit == "us" else MILLIS)
+    if family == "instant":
+        instants = [time.replace(tzinfo=datetime.UTC) for time in _some(rng, MOMENTS, few)]
+        return pa.timestamp("us", zoned.zone), instants, Facts(zoned)
     if family in ("ints", "texts"):
         return _lists(rng, Kind(family))
     if family == "time":

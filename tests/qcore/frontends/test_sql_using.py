@@ -13,6 +13,7 @@ TABLES = {
     "t": pa.table({"x": [10, 20, 30], "a": [1, 2, None], "b": [1, 1, 1]}),
     "u": pa.table({"y": [5, 6, 7], "a": [2, 3, None], "b": [1, 2, 3]}),
     "v": pa.table({"a": [3, 4, 1], "z": ["p", "q", "r"]}),
+    "narrow": pa.table({"a": pa.array([3, 2, None], pa.int16()), "k": [1, 2, 3]}),
 }
 
 QUERIES = [
@@ -43,6 +44,11 @@ QUERIES = [
     "select q.*, z from (select * exclude (b) from t full join u using (a)) q left join v using (a)",
     "with w as (select a, x from t natural left join v) select * from w natural full join u",
     "select * from t full join (values (1, 2)) as w(a, k) using (a)",
+    # DataFusion forgets that the columns were merged where their types differ, or a condition goes to both sides.
+    "select a, k from t join narrow using (a) where a < 3",
+    "select a, k from t natural join narrow where a not in (3, null)",
+    "select a, count(*) as n from narrow join u using (a) join v using (a) where a > 1.5 group by a having a < 9",
+    "select sum(a) over (order by a) as s from narrow join u using (a) where a in (2, 3)",
     "select extract(year from date '2020-01-01') as a2, left('abc', 2) as l, a from t left join u using (a)",
 ]
 

@@ -1,0 +1,13 @@
+"""Shapes of queries that are made in modules of their own, and how often each."""
+
+from __future__ import annotations
+
+from sql_fuzz import clauses, laterals, merged_joins
+from sql_fuzz.queries import Shape
+
+SHAPES: dict[Shape, float] = {
+    **clauses.SHAPES,
+    merged_joins.merged_join: 1.5,
+    merged_joins.starred: 0.3,
+    laterals.lateral: 1.0,
+}

@@ -1,0 +1,92 @@
+"""Values that expressions are made of: what is written, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sql_fuzz.tables import (
+    BLOB,
+    BOOL,
+    DATE,
+    DECIMALS,
+    FLOAT,
+    INSTANTS,
+    INT,
+    INTS,
+    MILLIS,
+    TEXT,
+    TEXTS,
+    TIME,
+    TIMESTAMP,
+    UBIG,
+    Facts,
+    Kind,
+)
+from sql_fuzz.tree import Listed, Part, Tree
+
+# Sums of as many rows must not leave 64 bits, whatever joins make of them.
+ROWS_MAX = 10**7
+INT_MAX = 2**63
+# Integers that a double holds, with room for a sum.
+FLOAT_EXACT = 2**40
+COMPARABLE = (INT, FLOAT, TEXT, DATE, TIMESTAMP, BOOL, UBIG, *DECIMALS, *INSTANTS)
+# A constant of a time of day has another unit than the columns have, which DataFusion does not compare.
+HASHABLE = (*COMPARABLE, BLOB, TIME, MILLIS, INTS, TEXTS)
+SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS[:4])
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression and what is known of its values."""
+
+    tree: Tree
+    facts: Facts
+
+    @property
+    def kind(self) -> Kind:
+        """Its kind."""
+        return self.facts.kind
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as the scope names it."""
+
+    name: str
+    facts: Facts
+
+    def value(self) -> Value:
+        """A reference to it."""
+        return Value(Tree(str(self.facts.kind), self.name), self.facts)
+
+
+def made(facts: Facts, *parts: Part) -> Value:
+    """A value of these facts, written as `parts`."""
+    return Value(Tree(str(facts.kind), *parts), facts)
+
+
+def quoted(text: str) -> str:
+    """A string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def else_clause(tree: Tree | None) -> Listed:
+    """ELSE, or nothing."""
+    return Listed([] if tree is None else [tree], minimum=0, before=" else ")
+
+
+def merged_facts(values: Sequence[Value]) -> Facts:
+    """Facts that hold for any of the values."""
+    return merged([value.facts for value in values])
+
+
+def merged(facts: Sequence[Facts]) -> Facts:
+    """Facts that hold where any of these do."""
+    return Facts(
+        facts[0].kind,
+        max(f.limit for f in facts),
+        all(f.finite for f in facts),
+        all(f.exact for f in facts),
+        any(f.narrow for f in facts),
+    )
