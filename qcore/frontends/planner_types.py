@@ -5,7 +5,24 @@ The plan reads the table's own types; the planner only has to know what can be d
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
+
+_DECIMAL = re.compile(r"\b(?:decimal|numeric|dec|decimal128)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", re.IGNORECASE)
+# Digits of a DECIMAL that says none.
+_DIGITS, _SCALE = 38, 10
+_MOST_DIGITS = 38
+
+
+def asked_decimals(text: str) -> frozenset[pa.DataType]:
+    """The decimal types that a query's text names, as it may to cast to them."""
+    found = set()
+    for digits, scale in _DECIMAL.findall(text):
+        size = (int(digits), int(scale or 0)) if digits else (_DIGITS, _SCALE)
+        if 0 < size[0] <= _MOST_DIGITS and size[1] <= size[0]:
+            found.add(pa.decimal128(*size))
+    return frozenset(found)
 
 
 def planner_schema(schema: pa.Schema) -> pa.Schema:

@@ -19,6 +19,7 @@ from qcore.frontends.planner_contexts import context_of, read_only
 from qcore.frontends.planner_errors import AMBIGUOUS, NO_USING, no_statement, plan_error
 from qcore.frontends.planner_rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
+from qcore.frontends.planner_types import asked_decimals
 from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
 from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
@@ -92,12 +93,15 @@ class _Planner:
         self.tables = dict(tables)
         self.dialect = dialect
         self.parts: dict[str, Callable[[NodeIds, ColumnNames], PlanNode]] = {}
+        self.asked: frozenset[pa.DataType] = frozenset()
         self.count = 0
 
     def plan(self, text: str, given: Sequence[str]) -> PlanResult:
+        self.asked = asked_decimals(text)
         message = self.message(text)
+        rename = partial(shown_names, given=given)
         return read_plan_message(
-            message, self.tables, self.parts, dialect=self.dialect, rename=partial(shown_names, given=given)
+            message, self.tables, self.parts, dialect=self.dialect, rename=rename, asked=self.asked
         )
 
     def message(self, text: str) -> Any:
@@ -154,7 +158,7 @@ class _Planner:
         return mark_windows(text, self.dialect.null_order)
 
     def _read(self, message: Any, naming: tuple[NodeIds, ColumnNames]) -> PlanResult:
-        return read_plan_message(message, self.tables, self.parts, naming, self.dialect)
+        return read_plan_message(message, self.tables, self.parts, naming, self.dialect, asked=self.asked)
 
     def _add_table(self, name: str, columns: Sequence[str], types: Sequence[pa.DataType]) -> None:
         names = ColumnNames()

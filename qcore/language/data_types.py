@@ -145,7 +145,9 @@ def _finest(a: pa.DataType, b: pa.DataType) -> str:
 
 def _common_numeric(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if pa.types.is_floating(a) or pa.types.is_floating(b):
-        return FLOAT64
+        # A decimal such as 0.1 equals the float nearest to it, also where that is a single one, as in DuckDB.
+        one, other = (a, b) if pa.types.is_floating(a) else (b, a)
+        return one if pa.types.is_decimal(other) else FLOAT64
     if pa.types.is_integer(a) and pa.types.is_integer(b):
         return _common_integer(a, b)
     a, b = as_decimal(a), as_decimal(b)

@@ -7,6 +7,7 @@ arrays works on offsets; the rest goes value by value through Python.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,7 +103,7 @@ def _map(keys: Sequence[Any], values: Sequence[Any]) -> list[tuple[Any, Any]]:
         raise ValueError(f"a map takes as many keys as values, not {len(keys)} and {len(values)}")
     if None in keys:
         raise ValueError("a map has no null keys")
-    if any(key in keys[:i] for i, key in enumerate(keys)):
+    if len(set(map(_key, keys))) < len(keys):
         raise ValueError("a map has each key once")
     return list(zip(keys, values, strict=True))
 
@@ -165,27 +166,61 @@ def _map_items(which: int) -> Kernel:
 
 
 def _map_extract(entries: list[tuple[Any, Any]], key: Any) -> list[Any]:
-    return [value for given, value in entries if given == key]
+    return [value for given, value in entries if _key(given) == _key(key)]
 
 
 # --- searching and computing ---
+
+
+def _key(value: Any) -> Any:
+    """What stands for an element when it is compared with others: NaN is equal to NaN and above all numbers."""
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return tuple((part is None, None if part is None else _key(part)) for part in value)
+    return value
 
 
 def _contains(value: pa.Array | pa.Scalar, wanted: pa.Array | pa.Scalar) -> pa.Array:
     n = _rows([value, wanted])
     lists, wanted = _list_array(value, n), _array(wanted, n)
     if pa.types.is_nested(wanted.type):
-        return pa.array(_by_row(lambda elements, element: element in elements)(lists, wanted), BOOL)
+        return pa.array(
+            _by_row(lambda elements, element: _position(elements, element) is not None)(lists, wanted), BOOL
+        )
     parents = pc.list_parent_indices(lists)
-    same = pc.fill_null(pc.equal(lists.flatten(), rows_taken(wanted, parents)), False)
+    elements, sought = lists.flatten(), rows_taken(wanted, parents)
+    same = pc.fill_null(pc.equal(elements, sought), False)
+    if pa.types.is_floating(elements.type):
+        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(elements), pc.is_nan(sought)), False))
     hits = parents.filter(same).to_numpy(zero_copy_only=False)
     found = np.bincount(hits.astype(np.int64), minlength=n) > 0
     missing = pc.or_(lists.is_null(), wanted.is_null()).to_numpy(zero_copy_only=False)
     return pa.array(found, mask=missing)
 
 
-def _position(elements: list[Any], wanted: Any) -> int | None:
-    return elements.index(wanted) + 1 if wanted in elements else None
+def _position(elements: list[Any] | None, wanted: Any) -> int | None:
+    """From 1; a null is found as well."""
+    if elements is None:
+        return None
+    keys, key = list(map(_key, elements)), _key(wanted)
+    return keys.index(key) + 1 if key in keys else None
+
+
+def _without(elements: list[Any], old: Any) -> list[Any]:
+    return [element for element in elements if _key(element) != _key(old)]
+
+
+def _has_any(elements: list[Any], others: list[Any]) -> bool:
+    keys = list(map(_key, others))
+    return any(element is not None and _key(element) in keys for element in elements)
+
+
+def _has_all(elements: list[Any], others: list[Any]) -> bool:
+    keys = list(map(_key, elements))
+    return all(other is None or _key(other) in keys for other in others)
 
 
 def _joined(elements: list[Any], between: str, null: str | None = None) -> str:
@@ -199,15 +234,14 @@ def _concat(*lists: list[Any] | None) -> list[Any] | None:
 
 
 def _distinct(elements: list[Any]) -> list[Any]:
-    kept: list[Any] = []
+    kept: dict[Any, Any] = {}
     for element in elements:
-        if element not in kept:
-            kept.append(element)
-    return kept
+        kept.setdefault(_key(element), element)
+    return list(kept.values())
 
 
 def _sort(elements: list[Any], order: str = "ASC", nulls: str = "NULLS LAST") -> list[Any]:
-    present = sorted((element for element in elements if element is not None), reverse=order.upper() == "DESC")
+    present = sorted((e for e in elements if e is not None), key=_key, reverse=order.upper() == "DESC")
     missing = [None] * (len(elements) - len(present))
     return missing + present if nulls.upper() == "NULLS FIRST" else present + missing
 
@@ -217,10 +251,10 @@ def _total(elements: list[Any]) -> Any:
     return sum(present) if present else None
 
 
-def _extreme(choose: Callable[[list[Any]], Any]) -> Kernel:
+def _extreme(choose: Callable[..., Any]) -> Kernel:
     def chosen(elements: list[Any]) -> Any:
         present = [element for element in elements if element is not None]
-        return choose(present) if present else None
+        return choose(present, key=_key) if present else None
 
     return _by_row(chosen)
 
@@ -398,7 +432,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     "list_extract": ArrowFunction(_of_list(_same_element, INT64), _list_extract),
     "list_slice": ArrowFunction(_of_list(_same_list, INT64, INT64, INT64, optional=1), _by_row(_slice)),
     "list_contains": ArrowFunction(_with_element(BOOL), _contains),
-    "list_position": ArrowFunction(_with_element(INT64), _by_row(_position)),
+    "list_position": ArrowFunction(_with_element(INT64), _by_row(_position, keeps_null=False), takes_null=True),
     "list_append": ArrowFunction(
         _with_element(None), _by_row(lambda elements, new: [*(elements or []), new], keeps_null=False), takes_null=True
     ),
@@ -407,16 +441,10 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
         _by_row(lambda new, elements: [new, *(elements or [])], keeps_null=False),
         takes_null=True,
     ),
-    "list_remove": ArrowFunction(
-        _with_element(None), _by_row(lambda elements, old: [element for element in elements if element != old])
-    ),
+    "list_remove": ArrowFunction(_with_element(None), _by_row(_without)),
     "list_concat": ArrowFunction(_lists(None), _by_row(_concat, keeps_null=False), takes_null=True),
-    "list_has_any": ArrowFunction(
-        _lists(BOOL, 2, 2), _by_row(lambda a, b: any(element is not None and element in b for element in a))
-    ),
-    "list_has_all": ArrowFunction(
-        _lists(BOOL, 2, 2), _by_row(lambda a, b: all(element is None or element in a for element in b))
-    ),
+    "list_has_any": ArrowFunction(_lists(BOOL, 2, 2), _by_row(_has_any)),
+    "list_has_all": ArrowFunction(_lists(BOOL, 2, 2), _by_row(_has_all)),
     "list_distinct": ArrowFunction(_of_list(_same_list), _by_row(_distinct)),
     "list_reverse": ArrowFunction(_of_list(_same_list), _by_row(lambda elements: elements[::-1])),
     "list_sort": ArrowFunction(_of_list(_same_list, STRING, STRING, optional=2), _by_row(_sort)),

@@ -141,6 +141,10 @@ class Steps:
             return step
         if pa.types.is_null(given):
             return self.null(wanted)
+        if pa.types.is_decimal(given) and pa.types.is_floating(wanted) and self.is_constant(step):
+            # The nearest float, which digits divided by a power of ten are not when there are many.
+            number = self.value(step).as_py()
+            return self.constant(pa.scalar(None if number is None else float(number), wanted))
         if given == pa.binary() and wanted == STRING:
             return self.arrow("cast", [step], STRING, bytes_as_text if safe else bytes_as_text_or_null)
         if wanted == STRING and (pa.types.is_interval(given) or pa.types.is_duration(given)):

@@ -16,10 +16,16 @@ from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.simd cimport simd_kernels
 
 
+# More characters than a text has, and few enough to add up.
+cdef int64_t FAR = <int64_t> 1 << 40
+
+
 # --- parts ---
 
 cdef int substring_kernel(const Step* step, Frame* frame) except -1 nogil:
-    """From character `start` (1 is the first; negative: from the end), `count` characters."""
+    """From character `start` (1 is the first; negative: from the end), `count` characters, or all; a negative count
+    goes that many back.
+    """
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const int64_t* starts = <const int64_t*> arg(step, frame, 1).values
     cdef const int64_t* counts = <const int64_t*> arg(step, frame, 2).values if step.n_args == 3 else NULL
@@ -34,20 +40,23 @@ cdef int substring_kernel(const Step* step, Frame* frame) except -1 nogil:
         text = view_data(&views[i])
         length = views[i].length
         start = starts[i]
-        count = counts[i] if counts != NULL else length
-        if start > length:
-            continue
-        if start <= 0:
-            if start < 0:
-                first = backward(text, length, -max(start, -length))
-                start = characters(text, length) + start
-                count += start if start < 0 else 0      # positions before the first character count too
-            else:
-                first = 0
-                count -= 1          # position 0 is before the first character, and counts
+        count = min(max(counts[i], -FAR), FAR) if counts != NULL else FAR
+        if start > 0:
+            first = forward(text, length, 0, min(start - 1, length))
+        elif start < 0:
+            start = max(start, -FAR)
+            first = backward(text, length, -start)
+            start += characters(text, length)
+            count += start if start < 0 and counts != NULL else 0   # positions before the first character count too
         else:
-            first = forward(text, length, 0, start - 1)
-        last = forward(text, length, first, count)
+            first = 0
+            count -= 1          # position 0 is before the first character, and counts
+        if count >= 0:
+            last = forward(text, length, first, count)
+        else:
+            last = first
+            count += max(start - 1 - characters(text, length), 0)   # and so do those behind the last, going back
+            first = backward(text, first, -count)
         if last > first:
             view_set(&made[i], text + first, last - first)
     return 0

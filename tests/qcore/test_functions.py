@@ -305,3 +305,21 @@ def test_the_page_of_functions_is_current() -> None:
     assert (DOCS / "FUNCTIONS.md").read_text() == written, "run python docs/write_functions.py"
     rows = [line.split(" | ") for line in written.splitlines() if line.startswith("| `")]
     assert all(cell.strip(" |") for row in rows for cell in row), "a function does not say what it takes and gives"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["substring(s, a, n)", "substring(s, a)", "left(s, a)", "right(s, a)", "repeat(s, a)", "list_slice([1, 2, 3], a, n)",
+     "list_extract([1, 2, 3], a)"],
+)  # fmt: skip
+def test_places_and_counts_of_any_size(expression: str, duck: duckdb.DuckDBPyConnection) -> None:
+    """Before the beginning, behind the end, and none or fewer than none."""
+    rows = [(s, a, n) for s in ("", "x", "abc", "naïve") for a in range(-7, 8) for n in (-5, -2, -1, 0, 1, 2, 9, 2**31)]
+    table = pa.table({name: [row[i] for row in rows] for i, name in enumerate("san")})
+    duck.register("t", table)
+    session = qcore.Session(threads=1, dialect="duckdb")
+    session.register("t", table)
+    query = f"select s, a, n, {expression} as x from t"
+    if "2, 3], a" in expression:
+        query += " where n < 10"
+    assert_same_rows(session.sql(query).to_arrow(), duck.sql(query))

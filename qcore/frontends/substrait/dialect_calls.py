@@ -49,6 +49,7 @@ def rounded_to_even(made: Call) -> Expr:
 
 def _substring(arguments: tuple[Expr, ...], meaning: str) -> Expr:
     text, start, *length = arguments
+    length = [call("greatest", count, 0) for count in length]  # a negative one goes back in qcore alone
     if meaning == "zero_is_one":
         first = Case(((call("equal", start, 0), Literal(1, pa.int64())),), start)
         return Call("substring", (text, first, *length))
@@ -57,7 +58,7 @@ def _substring(arguments: tuple[Expr, ...], meaning: str) -> Expr:
     if length:
         reached = call("subtract", call("add", start, length[0]), 1)
         before = call("substring", text, 1, call("greatest", reached, 0))
-    return Case(((call("less", start, 0), before),), Call("substring", arguments))
+    return Case(((call("less", start, 0), before),), Call("substring", (text, start, *length)))
 
 
 def _as_given(argument: Expr) -> Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,12 +54,21 @@ SubqueryReader = Callable[[Any, Scope], Expr]
 class ExpressionReader:
     """Reads expressions of one plan.
 
-    `functions` are the names by anchor; `read_subquery` makes a subquery's value a column.
+    `functions` are the names by anchor; `read_subquery` makes a subquery's value a column. `asked` are the decimal
+    types that the plan's author casts to: floats that become others do so only because the planner compares floats with
+    decimals as decimals, which cannot hold them all. None: every cast is the author's.
     """
 
-    def __init__(self, functions: Mapping[int, str], read_subquery: SubqueryReader, dialect: Dialect = QCORE) -> None:
+    def __init__(
+        self,
+        functions: Mapping[int, str],
+        read_subquery: SubqueryReader,
+        dialect: Dialect = QCORE,
+        asked: Collection[pa.DataType] | None = None,
+    ) -> None:
         self.functions = functions
         self.dialect = dialect
+        self.asked = asked
         self._read_subquery = read_subquery
         self._readers: dict[str, Callable[[Any, Scope], Expr]] = {
             "selection": self._selection,
@@ -153,12 +162,19 @@ class ExpressionReader:
         if to == _NANOSECONDS and isinstance(argument, Literal) and not _FINER.search(str(argument.value)):
             # The planner's literals have nanoseconds, which do not reach beyond the years 1677 to 2262.
             to = pa.timestamp("us")
-        if same_type(expr_type(argument, scope.schema), to):
+        from_type = expr_type(argument, scope.schema)
+        if same_type(from_type, to) or self._is_coercion(from_type, to, message):
             return argument
-        is_fraction = _kind(expr_type(argument, scope.schema)) != "other"
+        is_fraction = _kind(from_type) != "other"
         if is_fraction and pa.types.is_integer(to) and self.dialect.float_to_integer == "truncate":
             argument = Call("trunc", (argument,))
         return Cast(argument, to, safe=message.failure_behavior != _RETURN_NULL)
+
+    def _is_coercion(self, from_type: pa.DataType, to: pa.DataType, message: Any) -> bool:
+        """Whether the planner, not the query, casts a float to a decimal."""
+        if self.asked is None or to in self.asked or message.failure_behavior == _RETURN_NULL:
+            return False
+        return _makes_decimals(from_type, to)
 
     def _if_then(self, message: Any, scope: Scope) -> Expr:
         clauses = list(message.ifs)
@@ -247,6 +263,13 @@ def _with_clock(made: Call, schema: pa.Schema) -> Call:
 def _has_clock(literal: Literal) -> bool:
     is_interval = pa.types.is_interval(literal.type) and literal.value is not None
     return is_interval and literal.value[2] % _DAY_NANOS != 0
+
+
+def _makes_decimals(from_type: pa.DataType, to: pa.DataType) -> bool:
+    """Whether a cast makes decimals of floats, be they parts of a struct."""
+    if pa.types.is_struct(from_type) and pa.types.is_struct(to) and from_type.num_fields == to.num_fields:
+        return any(_makes_decimals(one.type, other.type) for one, other in zip(from_type, to, strict=True))
+    return bool(pa.types.is_floating(from_type) and pa.types.is_decimal(to))
 
 
 def _kind(type_: pa.DataType) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,10 +108,11 @@ def read_plan_message(
     naming: tuple[NodeIds, ColumnNames] | None = None,
     dialect: Dialect = QCORE,
     rename: Callable[[list[str]], list[str]] = list,
+    asked: Collection[pa.DataType] | None = None,
 ) -> PlanResult:
     """Read a Plan message. `parts` and `naming` are as RelationReader's: with them it becomes a part of another plan,
     and columns keep the names they got. `dialect` is what functions mean where engines differ. `rename` gives the
-    names of the root's columns.
+    names of the root's columns. `asked` is as ExpressionReader's.
     """
     roots = [part for part in message.relations if part.WhichOneof("rel_type") == "root"]
     if len(roots) != 1 and len(message.relations) != 1:
@@ -122,7 +123,7 @@ def read_plan_message(
             function = extension.extension_function
             functions[function.function_anchor] = function.name.partition(":")[0]
     by_datafusion = message.version.producer == "datafusion"
-    reader = RelationReader(functions, schemas, by_datafusion, parts, naming, dialect)
+    reader = RelationReader(functions, schemas, by_datafusion, parts, naming, dialect, asked)
     reader.subtrees = [part.rel if part.WhichOneof("rel_type") == "rel" else None for part in message.relations]
     relation = roots[0] if roots else message.relations[0]
     if relation.WhichOneof("rel_type") == "rel":

@@ -6,7 +6,7 @@ joins never clash; a projection that only picks and reorders columns becomes no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -83,7 +83,8 @@ class RelationReader(JoinRelations):
     """Reads the relations of one plan.
 
     `functions` are names by anchor, `schemas` the tables there are, `parts` plans that stand for some of them. Plans
-    that become one share their `naming`. `dialect` is what functions mean where engines differ.
+    that become one share their `naming`. `dialect` is what functions mean where engines differ; `asked` is as
+    ExpressionReader's.
     """
 
     def __init__(
@@ -94,13 +95,14 @@ class RelationReader(JoinRelations):
         parts: Parts | None = None,
         naming: tuple[NodeIds, ColumnNames] | None = None,
         dialect: Dialect = QCORE,
+        asked: Collection[pa.DataType] | None = None,
     ) -> None:
         self.ids, self.names = naming or (NodeIds(), ColumnNames())
         self.schemas = schemas
         self.parts: Parts = parts or {}
         self.files: dict[str, list[str]] = {}
         self.by_datafusion = by_datafusion
-        self.expressions = ExpressionReader(functions, self._subquery, dialect)
+        self.expressions = ExpressionReader(functions, self._subquery, dialect, asked)
         self._readers: dict[str, Callable[[Any], Relation]] = {
             "read": self._read,
             "project": self._project,
