@@ -1,5 +1,5 @@
-"""Floats beside decimals (SPEC Q3): a constant with a point is a decimal, and what it is compared or mixed with is often
-a float, which may be NaN, or too large or too small for any decimal. They are floats together, as in DuckDB.
+"""Floats beside decimals (SPEC Q3): a constant with a point is a decimal, and what it is compared or mixed with is
+often a float, which may be NaN, or too large or too small for any decimal. They are floats together, as in DuckDB.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ T = pa.table({
     "g": ["a", "b", "a", "b", "c", "a"],
 })  # fmt: skip
 EXPRESSIONS = [
-    "f = 0.1", "f <> 2.5", "f > d", "f between 0.05 and 2.5", "f is distinct from 0.1", "f in (0.1, 2.5)", "f in (d, 1.0)",
+    "f = 0.1", "f <> 2.5", "f > d", "f between 0.05 and 2.5", "f is distinct from 0.1", "f in (0.1, 2.5)",
+    "f in (d, 1.0)",
     "f not in (0.1)", "r = 0.1", "r in (0.1, 5)", "r < d", "coalesce(f, 0.0)", "coalesce(f, d, 0.5)", "coalesce(r, d)",
     "coalesce(r, 0.5)", "greatest(f, 1.0)", "least(f, d)", "nullif(f, 0.1)", "ifnull(f, 0.5)", "if(b, f, 0.5)",
     "case when b then f else 1.5 end", "case when b then 1.5 else f end", "case when b then d else f end",
