@@ -187,8 +187,8 @@ def _contains(value: pa.Array | pa.Scalar, wanted: pa.Array | pa.Scalar) -> pa.A
     n = _rows([value, wanted])
     lists, wanted = _list_array(value, n), _array(wanted, n)
     if pa.types.is_nested(wanted.type):
-        found = _by_row(lambda elements, element: _position(elements, element) is not None)
-        return pa.array(found(lists, wanted), BOOL)
+        is_there = _by_row(lambda elements, element: _position(elements, element) is not None)
+        return pa.array(is_there(lists, wanted), BOOL)
     parents = pc.list_parent_indices(lists)
     elements, sought = lists.flatten(), rows_taken(wanted, parents)
     same = pc.fill_null(pc.equal(elements, sought), False)

@@ -309,7 +309,7 @@ def test_the_page_of_functions_is_current() -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["substring(s, a, n)", "substring(s, a)", "left(s, a)", "right(s, a)", "repeat(s, a)", 
+    ["substring(s, a, n)", "substring(s, a)", "left(s, a)", "right(s, a)", "repeat(s, a)",
      "list_slice([1, 2, 3], a, n)", "list_extract([1, 2, 3], a)"],
 )  # fmt: skip
 def test_places_and_counts_of_any_size(expression: str, duck: duckdb.DuckDBPyConnection) -> None:
