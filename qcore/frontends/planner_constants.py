@@ -40,6 +40,7 @@ _COMPUTED = re.compile(
     _BEHIND_NO_OPERATOR + r"#\w (?:\+|-|\*|/|%|\|\||&|\||<<|>>|(?:NOT )?I?LIKE|~\*?|!~\*?) #\w|CAST\(#\w AS |"
     r"#[fv] (?:=|!=|<|>|<=|>=|IS (?:NOT )?DISTINCT FROM) #[fv]"
 )
+_MADE_AS_TEXT = re.compile(r"CAST\((?:make_array|struct|named_struct|map)\(.* AS Utf8")
 _CALL = re.compile(r"\b([a-z_]\w*)\((?:#\w(?:, #\w)*)?\)")
 _ANY_CALL = re.compile(r"\b([a-z_]\w*)\(")
 _MAY_COMPUTE = re.compile(r"#\w \S+ \(*(?:CAST\(|- )*#|\(#|\w\(\)")
@@ -60,7 +61,7 @@ def computes_constants(written: str) -> bool:
     False where the engine has not one of the query's functions: the planner may write that in terms of others.
     """
     text = _with_kinds(written)
-    computes = bool(_called(_CALL, text)) or _COMPUTED.search(text) is not None
+    computes = bool(_called(_CALL, text)) or _COMPUTED.search(text) is not None or bool(_MADE_AS_TEXT.search(written))
     return computes and _is_known(written)
 
 

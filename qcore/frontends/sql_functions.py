@@ -96,10 +96,16 @@ def _changed(sql: SqlText) -> str | None:
             if len(parts) != 3:
                 raise PlanError(f"{name.lower()} takes a condition and two values, not {len(parts)} arguments")
             return sql.replaced(i, close + 1, f"(CASE WHEN {parts[0]} THEN {parts[1]} ELSE {parts[2]} END)")
-        if name in ("LEN", "LENGTH") and (sql.is_sign(i + 2, "[") or sql.is_word(i + 2, *_MAKE_LISTS)):
+        if name in ("LEN", "LENGTH") and _is_list(sql, i + 2, close):
             # The planner would compute the length of the list's text.
             return sql.replaced(i, i + 1, "array_length")
     return None
+
+
+def _is_list(sql: SqlText, start: int, end: int) -> bool:
+    """Whether tokens start to end are one list, written out or made by a call."""
+    opens = start if sql.is_sign(start, "[") else start + 1 if sql.is_word(start, *_MAKE_LISTS) else end
+    return sql.partner.get(opens, -1) == end - 1
 
 
 def _aggregate(sql: SqlText, call: int, close: int) -> str | None:

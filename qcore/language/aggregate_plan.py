@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, aggregate_type
-from qcore.language.data_types import is_text
+from qcore.language.data_types import compares_by_bytes, is_text
 from qcore.language.expression import Case, Cast, Column, Expr, Literal, call, col, same
 from qcore.language.functions import expr_type
 from qcore.language.plan import Aggregate, AggregateCall
@@ -116,7 +116,7 @@ class _Builder:
         return Case(((call("is_not_null", total), call("divide", Cast(total, pa.float64()), count)),))
 
     def flat(self, expr: Expr) -> Expr:
-        return call("nested_bytes", expr) if pa.types.is_nested(expr_type(expr, self.input_schema)) else expr
+        return call("nested_bytes", expr) if compares_by_bytes(expr_type(expr, self.input_schema)) else expr
 
     def floats(self, expr: Expr) -> Expr:
         is_float = expr_type(expr, self.input_schema) == pa.float64()
@@ -139,6 +139,7 @@ class _Builder:
                 function, value = "quantile_cont", self.floats(value)
             # The order is the values' own; WITHIN GROUP may turn it round.
             keys, order = (value,), order[:1] or ((False, False),)
+        keys = tuple(map(self.flat, keys))
         return self.call(function, (value, *keys), aggregate.filter, aggregate.distinct, (order, parameter))
 
 

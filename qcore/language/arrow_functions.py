@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.data_types import BOOL, INT64, INTERVAL, STRING, TypeMismatch, Types
+from qcore.language.data_types import BOOL, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
 from qcore.language.nested_values import nested_bytes
 from qcore.language.signatures import Function, Signature, fixed
 from qcore_ext.ground.status import ExecutionError
@@ -481,8 +481,8 @@ def _span_text(span: Any) -> str:
 
 
 def _nested(types: Types) -> Signature:
-    if not pa.types.is_nested(types[0]):
-        raise TypeMismatch("it takes a list, struct or map")
+    if not compares_by_bytes(types[0]):
+        raise TypeMismatch("it takes a list, struct, map or interval")
     return Signature(BINARY, (types[0],))
 
 
@@ -577,7 +577,7 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     "strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_strptime)),
     "try_strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_try_strptime)),
     "age": ArrowFunction(fixed(INTERVAL, MICROS, MICROS), by_value(_age, INTERVAL)),
-    "nested_bytes": ArrowFunction(Function(1, 1, _nested, "list, struct or map", "bytes"), nested_bytes),
+    "nested_bytes": ArrowFunction(Function(1, 1, _nested, "list, struct, map or interval", "bytes"), nested_bytes),
     "local_time": ArrowFunction(
         Function(1, 1, _to_local, "timestamp with a time zone", "timestamp"), pc.local_timestamp
     ),

@@ -56,6 +56,11 @@ def is_zoned(type_: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(type_) and type_.tz not in (None, "UTC", "Etc/UTC", "+00:00"))
 
 
+def compares_by_bytes(type_: pa.DataType) -> bool:
+    """Lists, structs, maps and intervals: the engine compares them by the bytes of `nested_values`."""
+    return bool(pa.types.is_nested(type_) or pa.types.is_interval(type_))
+
+
 def is_numeric(type_: pa.DataType) -> bool:
     """Integer, decimal or float."""
     return pa.types.is_integer(type_) or pa.types.is_decimal(type_) or pa.types.is_floating(type_)

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from qcore.language.data_types import common_type, is_temporal, plain
+from qcore.language.data_types import common_type, compares_by_bytes, is_temporal, plain
 from qcore.language.expression import Call, Cast, Column, Expr, Literal, call, col, column_names
 from qcore.language.functions import expr_type
 from qcore.language.naming import ColumnNames, NodeIds
@@ -101,7 +101,7 @@ def _null_safe(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> list[KeyPair
     common = common_type([expr_type(a, left), expr_type(b, right)])
     if pa.types.is_null(common):
         return [nulls]
-    if pa.types.is_nested(common):
+    if compares_by_bytes(common):
         a, b, common = call("nested_bytes", a), call("nested_bytes", b), pa.binary()
     zero = _any_value(common)
     return [(call("coalesce", a, zero), call("coalesce", b, zero)), nulls]
@@ -117,8 +117,6 @@ def _any_value(type_: pa.DataType) -> Literal:
         return Literal(b"", type_)
     if pa.types.is_decimal(type_):
         return Literal(Decimal(0), type_)
-    if pa.types.is_interval(type_):
-        return Literal(pa.MonthDayNano([0, 0, 0]), type_)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or is_temporal(type_) or pa.types.is_duration(type_):
         return Literal(pa.scalar(0, type_).as_py(), type_)
     raise PlanError(f"values of type {type_} cannot be compared as null-safe join keys")

@@ -1,7 +1,8 @@
-"""Bytes that stand for nested values: equal where the values are, and in their order. Floor P1.
+"""Bytes that stand for nested values and intervals: equal where the values are, and in their order. Floor P1.
 
 Within a value, null is equal to null and comes last; a list is before a longer one that begins like it. Lists, structs
-and maps as keys are rare enough for a value at a time.
+and maps as keys are rare enough for a value at a time. Intervals compare by their length, where a month has 30 days and
+a day 24 hours.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from qcore.language.data_types import is_list_of_any_layout
 from qcore_ext.ground.status import PlanError
@@ -23,6 +26,9 @@ _END, _VALUE, _NULL = b"\x00", b"\x01", b"\x02"
 _WHOLE_BYTES = 17
 _SIGN = 1 << (8 * _WHOLE_BYTES - 1)
 _EPOCH = datetime.datetime(1970, 1, 1)
+_DAY_NANOS = 86_400_000_000_000
+_MONTH_DAYS = 30
+_SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
 
 def encoded(value: Any, type_: pa.DataType, exact: bool = False) -> bytes:
@@ -37,6 +43,8 @@ def encoded(value: Any, type_: pa.DataType, exact: bool = False) -> bytes:
     if pa.types.is_floating(type_):
         # -0.0 + 0.0 is 0.0
         return _float(float(value) if exact else value + 0.0)
+    if exact and pa.types.is_interval(type_):
+        raise PlanError("a list, struct or map that holds intervals cannot be carried along here; carry its parts")
     if isinstance(value, (str, bytes)):
         raw = value.encode() if isinstance(value, str) else value
         return raw.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
@@ -59,6 +67,9 @@ def _whole(value: Any, type_: pa.DataType) -> int:
         return int(value.scaleb(type_.scale))
     if isinstance(value, (int, bool)):
         return int(value)
+    if pa.types.is_interval(type_):
+        months, days, nanos = value
+        return int((months * _MONTH_DAYS + days) * _DAY_NANOS + nanos)
     if isinstance(value, datetime.datetime):
         since = value.replace(tzinfo=None) - (value.utcoffset() or datetime.timedelta()) - _EPOCH
         return since // datetime.timedelta(microseconds=1)
@@ -139,13 +150,35 @@ def _from_whole(whole: int, type_: pa.DataType) -> Any:
         return datetime.timedelta(microseconds=whole)
     if pa.types.is_time(type_):
         return (_EPOCH + datetime.timedelta(microseconds=whole)).time()
+    if pa.types.is_interval(type_):
+        days, nanos = divmod(abs(whole), _DAY_NANOS)
+        months, days = divmod(days, _MONTH_DAYS)
+        sign = -1 if whole < 0 else 1
+        return pa.MonthDayNano([sign * months, sign * days, sign * nanos])
     return whole
 
 
 def nested_bytes(values: pa.Array, exact: bool = False) -> pa.Array:
     """The bytes of each value of an array; null where the value is."""
+    if pa.types.is_interval(values.type):
+        return _interval_bytes(values)
     found = [None if value is None else encoded(value, values.type, exact) for value in values.to_pylist()]
     return pa.array(found, pa.binary())
+
+
+def _interval_bytes(values: pa.Array) -> pa.Array:
+    """Whole days and what remains of a day, each as a number that sorts as bytes do."""
+    n = len(values)
+    spans = np.frombuffer(values.buffers()[1] or b"", _SPANS)[values.offset : values.offset + n]
+    days, nanos = np.divmod(spans["nanos"], _DAY_NANOS)
+    days += spans["months"].astype(np.int64) * _MONTH_DAYS + spans["days"]
+    parts = np.empty((n, 2), ">u8")
+    parts[:, 0] = days.view(np.uint64) ^ np.uint64(1 << 63)
+    parts[:, 1] = nanos.view(np.uint64)
+    fixed = pa.Array.from_buffers(pa.binary(16), n, [None, pa.py_buffer(parts.tobytes())])
+    if values.null_count:
+        fixed = pc.if_else(values.is_valid(), fixed, pa.scalar(None, pa.binary(16)))
+    return fixed.cast(pa.binary())
 
 
 def nested_values(raw: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -198,7 +198,7 @@ class _Compiler(NestedSteps):
             fitted = [self.value(value) for value in converted]
         stored = [_stored(scalar) for scalar in fitted]
         if len(stored) == 1 or any(value is None for value in stored):
-            tests = [self.add("equal", [argument, self.constant(scalar)], BOOL) for scalar in fitted]
+            tests = [self.compared("equal", [argument, self.constant(scalar)]) for scalar in fitted]
         elif stored:
             tests = [self.add("in_set", [argument], BOOL, values=stored, label="in")]
         else:
@@ -254,7 +254,7 @@ class _Compiler(NestedSteps):
         return self.add(name, [steps[0]], BOOL, pattern=pattern, escape=escape[0] if escape else "")
 
     def call_nullif(self, steps: list[int], type_: pa.DataType) -> int:
-        same = self.add("equal", steps, BOOL)
+        same = self.compared("equal", steps)
         return self.convert(
             self.add("case", [same, self.null(self.types[steps[0]]), steps[0]], self.types[steps[0]]), type_
         )
@@ -270,7 +270,7 @@ class _Compiler(NestedSteps):
         best = steps[0]
         for step in steps[1:]:
             best_is_null = self.add("is_null", [best], BOOL)
-            wins = self.add(comparison, [step, best], BOOL)
+            wins = self.compared(comparison, [step, best])
             best = self.add("case", [best_is_null, step, wins, step, best], type_)
         return best
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.language.data_types import BOOL
+from qcore.language.data_types import BOOL, compares_by_bytes
 from qcore.language.nested_functions import NESTED_KERNELS
 from qcore.lowering.compile_steps import COMPARISONS
 from qcore.lowering.compile_temporal import TemporalSteps
@@ -37,10 +37,10 @@ class NestedSteps(TemporalSteps):
 
     def nested_call(self, name: str, steps: list[int], type_: pa.DataType) -> int | None:
         """A call of what other types have kernels for; None for another function, or without nested arguments."""
+        if name in _COMPARED:
+            return self.compared(name, steps) if any(compares_by_bytes(self.types[step]) for step in steps) else None
         if not any(pa.types.is_nested(self.types[step]) for step in steps):
             return None
-        if name in _COMPARED:
-            return self.add(name, [self.nested_bytes(step) for step in steps], BOOL)
         if name in ("is_null", "is_not_null"):
             return self.nested_is_null(steps[0], negated=name == "is_not_null")
         if name == "length":
@@ -57,8 +57,13 @@ class NestedSteps(TemporalSteps):
             raise PlanError(f"{name} takes values that are no lists, structs or maps, not {type_}")
         return None
 
+    def compared(self, name: str, steps: list[int]) -> int:
+        """A comparison, of bytes where the values have no order of their own."""
+        by_bytes = any(compares_by_bytes(self.types[step]) for step in steps)
+        return self.add(name, [self.nested_bytes(step) for step in steps] if by_bytes else steps, BOOL)
+
     def nested_bytes(self, step: int) -> int:
-        """Bytes that compare as the step's nested values do."""
+        """Bytes that compare as the step's values do."""
         return self.arrow("nested_bytes", [step], pa.binary())
 
     def nested_is_null(self, step: int, negated: bool) -> int:

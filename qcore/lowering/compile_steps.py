@@ -18,6 +18,7 @@ from qcore.language.arrow_functions import (
 )
 from qcore.language.data_types import STRING, is_text, is_zoned, plain
 from qcore.language.nested_functions import ARROW_CALLS, with_type
+from qcore.lowering.nested_text import nested_text
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program
 from qcore_ext.ground.memory import Account
@@ -149,6 +150,8 @@ class Steps:
             return self.arrow("cast", [step], STRING, bytes_as_text if safe else bytes_as_text_or_null)
         if wanted == STRING and (pa.types.is_interval(given) or pa.types.is_duration(given)):
             return self.arrow("cast", [step], STRING, span_as_text)
+        if pa.types.is_nested(given) and wanted == STRING:
+            return self.arrow("cast", [step], STRING, lambda values: nested_text(values, _engine_text))
         if pa.types.is_nested(given) and pa.types.is_nested(wanted):
             return self.arrow("cast", [step], wanted, lambda values: with_type(values, wanted))
         if not _is_instant(given, wanted):
@@ -204,7 +207,7 @@ class Steps:
     ) -> int:
         """A new step that calls the kernel. One argument at least is a column, so that there is a number of rows."""
         if None not in constants:
-            constants = [None, *constants[1:]]
+            constants[_repeated(name)] = None
         columns = [step for step, constant in zip(steps, constants, strict=True) if constant is None]
         bound = BoundCall(name, kernel, constants, type_)
         fields = pa.schema([(str(i), self.types[step]) for i, step in enumerate(columns)])
@@ -216,9 +219,12 @@ class Steps:
 
     def folded_arrow(self, name: str, kernel: Kernel, constants: list[pa.Scalar], type_: pa.DataType) -> int | None:
         """The value of a call of constants, computed now; None when it fails, as for folded()."""
-        first = pa.record_batch([pa.array([constants[0].as_py()], constants[0].type)], names=["0"])
+        given: list[pa.Scalar | None] = list(constants)
+        repeated = constants[_repeated(name)]
+        given[_repeated(name)] = None
+        row = pa.record_batch([pa.array([repeated.as_py()], repeated.type)], names=["0"])
         try:
-            made = BoundCall(name, kernel, [None, *constants[1:]], type_)(first)
+            made = BoundCall(name, kernel, given, type_)(row)
         except ExecutionError:
             return None
         return self.constant(made.column(0)[0])
@@ -227,6 +233,20 @@ class Steps:
         if not self.is_constant(step):
             raise PlanError(f"{name}: {what} must be a literal")
         return self.value(step).as_py()
+
+
+def _repeated(name: str) -> int:
+    """Which of a call's constants becomes a column: the names of a struct's fields stay constants."""
+    return 1 if name == "struct_pack" else 0
+
+
+def _engine_text(values: pa.Array) -> pa.Array:
+    """Values that are not nested as text."""
+    steps = Steps(pa.schema([("value", values.type)]))
+    loaded = steps.add("load", [], plain(values.type), column=0)
+    program = steps.program(pa.schema([("value", STRING)]), [steps.convert(loaded, STRING)])
+    batch = pa.record_batch([values], names=["value"])
+    return pa.record_batch(Evaluator(program, Account()).project_batch(batch)).column(0)
 
 
 def _is_instant(given: pa.DataType, wanted: pa.DataType) -> bool:

@@ -1,9 +1,9 @@
-"""Lists, structs and maps as keys, in windows and as what aggregates keep: by way of bytes that compare as they do.
-Floor P3.
+"""Lists, structs, maps and intervals as keys, in windows and as what aggregates keep: by way of bytes that compare as
+they do. Floor P3.
 
-The engine carries nested values and does not look into them. A step in Python puts beside each nested key a binary
-column whose bytes are equal where the values are, and in their order; the operators go by that. What they hand on
-themselves are bytes too, which another step reads back.
+The engine carries nested values and does not look into them, nor does it compare intervals, of which one has several
+spellings. A step in Python puts beside each such key a binary column whose bytes are equal where the values are, and in
+their order; the operators go by that. What they hand on themselves are bytes too, which another step reads back.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from qcore.language import plan as p
+from qcore.language.data_types import compares_by_bytes
 from qcore.language.expression import Expr, call, col
 from qcore.language.functions import expr_type
 from qcore.language.nested_values import nested_bytes, nested_values
@@ -59,13 +60,17 @@ def without_nested_keys(node: p.PlanNode) -> p.PlanNode | None:
     return None
 
 
+def _is_flattened(schema: pa.Schema, name: str) -> bool:
+    return compares_by_bytes(schema.field(name).type)
+
+
 def _is_nested(schema: pa.Schema, name: str) -> bool:
     return bool(pa.types.is_nested(schema.field(name).type))
 
 
 def _with_keys(node: p.PlanNode, names: Sequence[str], id: str, mark: str) -> tuple[p.PlanNode, dict[str, str]]:
-    """The node with a binary column for each nested one named, and the columns' names."""
-    nested = dict.fromkeys(name for name in names if _is_nested(node.schema, name))
+    """The node with a binary column for each one named that needs it, and the columns' names."""
+    nested = dict.fromkeys(name for name in names if _is_flattened(node.schema, name))
     keys = {name: f"${mark}{i}" for i, name in enumerate(nested)}
     if not keys:
         return node, {}
@@ -115,6 +120,10 @@ def _grouped(node: p.Aggregate) -> p.PlanNode | None:
         if _is_nested(node.schema, name):
             decoded.append((name, f"$group{i}", node.schema.field(name).type))
             keys.append((f"$group{i}", call("nested_bytes", expr)))
+        elif _is_flattened(node.schema, name):
+            # One of the intervals that are equal, as it is written.
+            keys.append((f"$group{i}", call("nested_bytes", expr)))
+            calls.append(_extreme(name, expr))
         else:
             keys.append((name, expr))
     for i, one in enumerate(node.aggregates):
@@ -123,9 +132,11 @@ def _grouped(node: p.Aggregate) -> p.PlanNode | None:
             calls.append(
                 replace(one, name=f"$kept{i}", arguments=(call("nested_bytes", one.arguments[0]), *one.arguments[1:]))
             )
+        elif one.function in ("min", "max", "any_value") and _is_flattened(node.schema, one.name):
+            calls.append(_extreme(one.name, one.arguments[0], one.function == "max", one.filter))
         else:
             calls.append(one)
-    if not decoded:
+    if not decoded and calls == list(node.aggregates):
         return None
     grouped = p.Aggregate(
         node.id, aggregate_schema(keys, calls, node.child.schema), node.child, tuple(keys), tuple(calls)
@@ -133,13 +144,21 @@ def _grouped(node: p.Aggregate) -> p.PlanNode | None:
     return _decoded(grouped, decoded, node)
 
 
+def _extreme(name: str, interval: Expr, descending: bool = False, filter: Expr | None = None) -> p.AggregateCall:
+    """The shortest of intervals, or the longest; null where there is none."""
+    return p.AggregateCall(
+        name, "first", (interval, call("nested_bytes", interval)), filter=filter, order=((descending, False),)
+    )
+
+
 def _windowed(node: p.Window) -> p.PlanNode | None:
     """Windows over bytes: of keys those that are equal where the values are, of what is carried along exact ones."""
     names = node.child.schema.names
     nested = [name for name in names if _is_nested(node.child.schema, name)]
-    if not nested:
+    keyed = [*node.partition_by, *(key.column for key in node.order_by)]
+    if not nested and not any(_is_flattened(node.child.schema, name) for name in keyed):
         return None
-    child, keys = _with_keys(node.child, [*node.partition_by, *(key.column for key in node.order_by)], node.id, "by")
+    child, keys = _with_keys(node.child, keyed, node.id, "by")
     carried = {name: f"$carried{i}" for i, name in enumerate(nested)}
     operator = NestedKeys(tuple(carried.items()), exact=True)
     schema = operator.output_schema(child.schema)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from qcore.language.data_types import compares_by_bytes
 from qcore.language.expression import Case, Cast, Expr, Literal, call, col
 from qcore.language.functions import expr_type
 from qcore.language.naming import ColumnNames, NodeIds
@@ -46,7 +47,7 @@ def roll_up_grouping_sets(plan: PlanNode, ids: NodeIds, estimator: Estimator) ->
 
 def _is_mergeable(node: Aggregate) -> bool:
     """Whether an aggregate of groups can be told from aggregates of their parts, and keys be null columns."""
-    if any(pa.types.is_nested(node.schema.field(name).type) for name, _ in node.keys):
+    if any(compares_by_bytes(node.schema.field(name).type) for name, _ in node.keys):
         return False
     return all(
         (one.function in _MERGED_BY or one.function == "avg")

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.data_types import is_numeric, is_temporal, plain
+from qcore.language.data_types import is_numeric, is_temporal, is_text, plain
 from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, children, conjuncts, rebuild, same
 from qcore.language.functions import expr_type
 from qcore.language.joins import conjunction
@@ -255,6 +255,8 @@ def _cast_literal(literal: Literal, to: pa.DataType) -> Literal | None:
         return Literal(None, to)
     if pa.types.is_nested(to) or pa.types.is_interval(to):
         return None
+    if is_text(to) and (is_temporal(literal.type) or is_numeric(literal.type)):
+        return None  # the engine writes times and numbers otherwise than pyarrow
     try:
         scalar = pa.scalar(literal.value, literal.type).cast(to)
         return Literal(scalar.as_py(), to)

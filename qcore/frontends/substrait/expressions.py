@@ -150,6 +150,8 @@ class ExpressionReader:
         if isinstance(made, Call) and made.function == "round" and self.dialect.round_half == "even":
             is_float = pa.types.is_floating(expr_type(made.arguments[0], scope.schema))
             made = rounded_to_even(made) if is_float and len(made.arguments) == 1 else made
+        if isinstance(made, Call) and made.function == "list_value":
+            made = Call("list_value", tuple(_as_float(argument, scope.schema) for argument in made.arguments))
         if isinstance(made, Call) and made.function in ("add", "subtract"):
             made = _with_clock(made, scope.schema)
         if isinstance(made, Call) and (made.function in _ARITHMETIC or made.function in _COMPARISONS):
@@ -229,6 +231,13 @@ def _length_of_list(made: Call, schema: pa.Schema) -> Call:
     (argument,) = made.arguments
     is_cast = isinstance(argument, Cast) and pa.types.is_nested(expr_type(argument.argument, schema))
     return Call("length", (argument.argument,)) if is_cast and isinstance(argument, Cast) else made
+
+
+def _as_float(argument: Expr, schema: pa.Schema) -> Expr:
+    """A float among decimals, which the planner makes a decimal too."""
+    if not isinstance(argument, Cast) or not pa.types.is_decimal(argument.to):
+        return argument
+    return argument.argument if pa.types.is_floating(expr_type(argument.argument, schema)) else argument
 
 
 def _without_coercions(made: Call, schema: pa.Schema) -> Call:

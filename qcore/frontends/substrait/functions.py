@@ -258,6 +258,10 @@ def _concat(name: str, arguments: tuple[Expr, ...]) -> Expr:
     return Call("concat", kept)
 
 
+def _make_list(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    return Call("list_value", arguments) if arguments else Literal([], pa.list_(pa.null()))
+
+
 def _between(name: str, arguments: tuple[Expr, ...]) -> Expr:
     value, low, high = arguments
     return Call("and", (Call("greater_equal", (value, low)), Call("less_equal", (value, high))))
@@ -273,6 +277,7 @@ _SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
     "date_trunc": _lower_unit,
     "concat": _concat,
     "between": _between,
+    "make_array": _make_list,
     "logb": _log,
     "regex_match": _matches,
     "regex_imatch": _matches_any_case,

@@ -1,0 +1,73 @@
+"""Lists, structs and maps as text, as DuckDB writes them: [1, NULL], {'a': x}, {key=value}. Floor P2.
+
+What is within is written as the engine writes it alone, in quotes where it would read as something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from qcore.language.data_types import is_list_of_any_layout
+from qcore_ext.ground.status import PlanError
+
+# The text of each value of an array that is not nested.
+LeafText = Callable[[pa.Array], pa.Array]
+_NEEDS_QUOTES = re.compile(r"""\A\Z|\A[ \t\n\v\f\r]|[ \t\n\v\f\r]\Z|["'(),:=\[\]{}\\]|\A[nN][uU][lL][lL]\Z""")
+_ESCAPED = re.compile(r"['\\]")
+
+
+def nested_text(values: pa.Array, leaf_text: LeafText) -> list[str | None]:
+    """The text of each value of a nested array; null where the value is."""
+    type_ = values.type
+    missing = values.is_null().to_pylist()
+    if pa.types.is_map(type_):
+        keys, items = _inner(values.keys, leaf_text), _inner(values.items, leaf_text)
+        entries = [f"{key}={item}" for key, item in zip(keys, items, strict=True)]
+        return _joined(values.offsets.to_pylist(), entries, missing, "{}")
+    if is_list_of_any_layout(type_):
+        lists = values if pa.types.is_large_list(type_) else values.cast(pa.large_list(type_.value_type))
+        return _joined(lists.offsets.to_pylist(), _inner(lists.values, leaf_text), missing, "[]")
+    if pa.types.is_struct(type_):
+        names = [_quoted(field.name) for field in type_]
+        columns = [_inner(values.field(i), leaf_text) for i in range(type_.num_fields)]
+        rows = zip(*columns, strict=True) if columns else ((),) * len(values)
+        return [
+            None if gone else "{" + ", ".join(f"{name}: {part}" for name, part in zip(names, row, strict=True)) + "}"
+            for gone, row in zip(missing, rows, strict=True)
+        ]
+    raise PlanError(f"values of type {type_} cannot be cast to text; cast their parts")
+
+
+def _joined(offsets: list[int], parts: list[str], missing: list[bool], brackets: str) -> list[str | None]:
+    opens, closes = brackets
+    return [
+        None if gone else f"{opens}{', '.join(parts[offsets[i] : offsets[i + 1]])}{closes}"
+        for i, gone in enumerate(missing)
+    ]
+
+
+def _inner(values: pa.Array, leaf_text: LeafText) -> list[str]:
+    """The texts of values within another."""
+    if pa.types.is_null(values.type):
+        return ["NULL"] * len(values)
+    if pa.types.is_nested(values.type):
+        return ["NULL" if text is None else text for text in nested_text(values, leaf_text)]
+    distinct = values.dictionary_encode() if pa.types.is_string(values.type) else None
+    if distinct is None:
+        return [_shown(text) for text in leaf_text(values).to_pylist()]
+    shown = [_shown(text) for text in distinct.dictionary.to_pylist()]
+    return ["NULL" if code is None else shown[code] for code in distinct.indices.to_pylist()]
+
+
+def _shown(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    return _quoted(text) if _NEEDS_QUOTES.search(text) else text
+
+
+def _quoted(text: str) -> str:
+    escaped = _ESCAPED.sub(r"\\\g<0>", text)
+    return f"'{escaped}'"
