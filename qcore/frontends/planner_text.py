@@ -38,21 +38,18 @@ def planner_text(text: str, dialect: Dialect = QCORE) -> PlannerText:
     Raises
     ------
     PlanError
-        The text has ^, which is power to some engines and exclusive or to others; or SIMILAR TO a pattern that is no
-        literal.
+        SIMILAR TO a pattern that is no literal.
     """
     read = SqlText.read(text)
-    if read.signs("^"):
-        raise PlanError("^ is power to PostgreSQL and DuckDB and exclusive or to Spark; write power() or xor()")
     called = False
     # Replacements of tokens, by number.
     new: dict[int, str] = {}
-    for i in read.signs("/") if dialect.division == "float" else ():
+    for i in read.signs("/"):
         if i in new:
             continue
         if read.is_sign(i + 1, "/"):
             new |= {i: "/", i + 1: ""}
-        else:
+        elif dialect.division == "float":
             new[i] = _FLOAT_FACTOR
     for word in sorted(_NAMES & read.words):
         name = word.lower()

@@ -20,6 +20,7 @@ from qcore.frontends.planner_errors import AMBIGUOUS, NO_USING, no_statement, pl
 from qcore.frontends.planner_rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
 from qcore.frontends.planner_types import asked_decimals
+from qcore.frontends.sql_arithmetic import with_known_arithmetic
 from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
 from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
@@ -29,6 +30,7 @@ from qcore.frontends.sql_operators import with_known_operators
 from qcore.frontends.sql_order import without_order_by_all
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
+from qcore.frontends.sql_subscripts import is_of_text, with_text_subscripts
 from qcore.frontends.sql_synonyms import with_known_words
 from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_using import without_using
@@ -80,10 +82,14 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCOR
     copy = read_copy(text)
     query, given = with_names(text if copy is None else copy.query)
     try:
-        planned = _Planner(tables, dialect).plan(with_short_chains(with_known_words(query)), given)
+        planned = _Planner(tables, dialect).plan(_with_known_syntax(query, dialect), given)
     except RecursionError:
         raise PlanError(TOO_DEEP) from None
     return planned if copy is None else copy_plan(copy, planned, planned.output_names)
+
+
+def _with_known_syntax(query: str, dialect: Dialect) -> str:
+    return with_short_chains(with_known_arithmetic(with_known_words(query), dialect))
 
 
 class _Planner:
@@ -106,6 +112,20 @@ class _Planner:
 
     def message(self, text: str) -> Any:
         """The Substrait plan of a query over the tables and the parts, those in this text included."""
+        try:
+            return self._message(text)
+        except PlanError as error:
+            if not is_of_text(str(error)):
+                raise
+            refused = error
+        for written in with_text_subscripts(text):
+            try:
+                return self._message(written)
+            except PlanError:
+                continue
+        raise refused
+
+    def _message(self, text: str) -> Any:
         text = with_known_operators(with_select_lists(with_known_functions(text)))
         text = with_counts_for_exists(with_rows_as_exists(text))
         while (found := cut_part(text, self.count)) is not None:

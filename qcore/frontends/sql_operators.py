@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qcore.frontends.sql_clauses import CLAUSES, JOINS, named, read_alias, selects
+from qcore.frontends.sql_operands import ends_value, operand_start
 from qcore.frontends.sql_text import SET_OPERATORS, TAIL, SqlText
 
 # What an operand of IS DISTINCT FROM cannot go beyond: to the left, and to the right.
@@ -51,7 +52,7 @@ def _with_known_values(sql: SqlText) -> str | None:
                 name = _SIDES[sql.tokens[i + 2].text] if side else "btrim"
                 return sql.replaced(i, i + 3 + side, f"{name}(")
         if sql.is_sign(i, "[") and sql.partner[i] < len(sql.tokens):
-            changed = _with_both_bounds(sql, i, sql.partner[i])
+            changed = _with_both_bounds(sql, i, sql.partner[i]) or _element_of_aggregate(sql, i, sql.partner[i])
             if changed is not None:
                 return changed
         behind_value = sql.is_sign(i, ".") and any(sql.is_sign(i - 1, sign) for sign in ")]}")
@@ -69,12 +70,30 @@ def _with_known_values(sql: SqlText) -> str | None:
 
 
 def _with_both_bounds(sql: SqlText, opens: int, closes: int) -> str | None:
-    """The text with a slice's missing bound written out."""
+    """The text with a slice's missing bounds written out."""
+    if sql.is_sign(opens + 1, ":") and opens + 2 == closes:
+        return sql.replaced(opens, closes + 1, "[1:-1]")
     if sql.is_sign(opens + 1, ":") and opens + 2 < closes:
         return sql.replaced(opens, opens + 1, "[1")
     if sql.is_sign(closes - 1, ":") and opens + 2 < closes:
         return sql.replaced(closes, closes + 1, "-1]")
     return None
+
+
+def _element_of_aggregate(sql: SqlText, opens: int, closes: int) -> str | None:
+    """array_agg(…)[n] as the first of the slice [n:n], but of the first and the last: the planner would make another
+    aggregate of it.
+    """
+    index = sql.slice(opens + 1, closes)
+    if index in ("", "1", "-1") or not ends_value(sql, opens - 1):
+        return None
+    start = operand_start(sql, opens)
+    while sql.is_sign(start, "("):
+        start += 1
+    is_aggregate = sql.is_word(start, "ARRAY_AGG") and sql.is_sign(start + 1, "(")
+    if not is_aggregate or any(sql.is_sign(i, ":") for i in sql.level(opens + 1, closes)):
+        return None
+    return sql.replaced(opens, closes + 1, f"[{index}:{index}][1]")
 
 
 # --- IS [NOT] DISTINCT FROM: the parser takes all that follows, AND and OR too, for its right side ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from qcore.frontends.sql_clauses import items
+from qcore.frontends.sql_operands import is_name, operand_start
 from qcore.frontends.sql_text import SqlText
 from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
 from qcore_ext.ground.status import PlanError
@@ -21,14 +22,8 @@ _TYPES = {
 }  # fmt: skip
 _MATCHES = ((("!", "~", "~", "*"), "NOT ILIKE"), (("!", "~", "~"), "NOT LIKE"), (("~", "~", "*"), "ILIKE"),
             (("~", "~"), "LIKE"))  # fmt: skip
-# What a row may stand behind that is no function's name.
-_BEFORE_ROWS = (
-    "WHERE", "AND", "OR", "NOT", "ON", "HAVING", "SELECT", "WHEN", "THEN", "ELSE", "BY", "DISTINCT", "QUALIFY",
-    "IN", "AS", "FROM", "BETWEEN", "LIKE", "ILIKE", "IS",
-)  # fmt: skip
 _CONSTANT = re.compile(r"-?[\d.]+|(?:[A-Za-z]+ ?)?'[^']*'")
 _CLOCK = re.compile(r"([-+]?)(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?")
-_TYPED = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL")
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _GROUPED = re.compile(r"\d+(?:_\d+)+(?:\.(?:\d+(?:_\d+)*)?)?")
 _EXPONENT = re.compile(r"\d[\d_.]*[eE]\d*")
@@ -46,7 +41,7 @@ def with_known_words(text: str) -> str:
     #: What stands for tokens start to end.
     new: list[tuple[int, int, str]] = []
     words = sql.words & (_WORDS.keys() | _TYPES.keys())
-    places = [*sql.numbers, *(i for word in words for i in sql.places(word)), *(i for s in "~!*" for i in sql.signs(s))]
+    places = [*sql.numbers, *(i for word in words for i in sql.places(word)), *(i for s in "~!" for i in sql.signs(s))]
     for i in sorted(places):
         token = sql.tokens[i]
         if token.kind == "number":
@@ -94,13 +89,11 @@ def _number(sql: SqlText, i: int) -> _Replacements:
 
 
 def _sign(sql: SqlText, i: int) -> _Replacements:
-    """PostgreSQL's operators of LIKE; ** is refused, which the parser would report as a star in a wrong place."""
+    """PostgreSQL's operators of LIKE."""
     for signs, word in _MATCHES:
         begins = not sql.is_sign(i - 1, signs[0]) and not sql.is_sign(i - 1, "!")
         if begins and all(sql.is_sign(i + n, sign) for n, sign in enumerate(signs)) and _adjacent(sql, i, len(signs)):
             return [(i, i + len(signs), f" {word} ")]
-    if sql.is_sign(i, "*") and sql.is_sign(i + 1, "*") and _adjacent(sql, i, 2):
-        raise PlanError("** is not supported; write power(x, y)")
     return []
 
 
@@ -181,7 +174,7 @@ def _compared(sql: SqlText, i: int) -> str | None:
     negated = sql.is_word(i - 1, "NOT")
     close, last = sql.partner[i + 1], i - negated - 1
     start = sql.partner.get(last, -1) if sql.is_sign(last, ")") else -1
-    if start < 0 or close >= len(sql.tokens) or (start > 0 and _is_name(sql, start - 1)):
+    if start < 0 or close >= len(sql.tokens) or (start > 0 and is_name(sql, start - 1)):
         return None
     left = [sql.slice(a, b) for a, b in items(sql, start + 1, last)]
     rows = []
@@ -201,11 +194,6 @@ def _same(left: str, right: str) -> str:
     if _CONSTANT.fullmatch(right):
         return f"(({left}) IS NOT NULL AND ({left}) = {right})"
     return f"(({left}) IS NOT DISTINCT FROM ({right}))"
-
-
-def _is_name(sql: SqlText, i: int) -> bool:
-    """Whether token i may be the name of a function."""
-    return sql.tokens[i].kind == "quoted" or (sql.tokens[i].kind == "word" and not sql.is_word(i, *_BEFORE_ROWS))
 
 
 def _extract(sql: SqlText, i: int) -> _Replacements:
@@ -234,35 +222,8 @@ def _at(sql: SqlText, i: int) -> _Replacements:
         return []
     if sql.tokens[i + 3].kind != "string":
         raise PlanError("AT TIME ZONE takes the zone's name as a text literal")
-    start = _primary(sql, i)
+    start = operand_start(sql, i)
     return [(start, start, f"{AT_TIME_ZONE}("), (i, i + 4, f", {sql.tokens[i + 3].text})")]
-
-
-def _primary(sql: SqlText, end: int) -> int:
-    """The first token of the operand that ends before token `end`, of an operator that binds as tightly as a cast."""
-    at = end - 1
-    if sql.tokens[at].kind == "string" and sql.is_word(at - 1, "ZONE") and sql.is_word(at - 3, "AT"):
-        return _primary(sql, at - 3)
-    if sql.is_word(at, "ZONE") or (sql.tokens[at].kind == "string" and sql.is_word(at - 1, "ZONE")):
-        # timestamp with time zone, behind :: or before text.
-        at -= 3 + (sql.tokens[at].kind == "string")
-    elif sql.tokens[at].kind == "string" and sql.is_word(at - 1, *_TYPED):
-        at -= 1
-    elif sql.is_word(at, "END"):
-        begun = sql.case_of(at)
-        at = at if begun is None else begun
-    elif sql.is_sign(at, ")") or sql.is_sign(at, "]"):
-        is_call = sql.is_sign(at, ")")
-        at = sql.partner.get(at, at)
-        if not is_call and at > 0 and not sql.is_sign(at - 1, "("):
-            return _primary(sql, at)
-        if is_call and at > 0 and _is_name(sql, at - 1):
-            at -= 1
-    while sql.is_sign(at - 1, ".") and at > 1:
-        at -= 2
-    if sql.is_sign(at - 1, ":") and sql.is_sign(at - 2, ":"):
-        return _primary(sql, at - 2)
-    return at
 
 
 _WORDS = {

@@ -21,7 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.data_types import BOOL, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
+from qcore.language.data_types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
+from qcore.language.interval_values import age, interval_divide, interval_multiply
 from qcore.language.nested_values import nested_bytes
 from qcore.language.signatures import Function, Signature, fixed
 from qcore_ext.ground.status import ExecutionError
@@ -396,28 +397,6 @@ def _try_strptime(text: pa.Array, form: str) -> pa.Array:
     return by_value(parsed, MICROS)(text)
 
 
-def _age(late: datetime.datetime, early: datetime.datetime) -> Any:
-    """Years and months, then days, then time between, as PostgreSQL counts them: borrowed days are early's month's."""
-    sign = 1
-    if late < early:
-        late, early, sign = early, late, -1
-    months = (late.year - early.year) * 12 + late.month - early.month
-    days = late.day - early.day
-    clock = (late - late.replace(hour=0, minute=0, second=0, microsecond=0)) - (
-        early - early.replace(hour=0, minute=0, second=0, microsecond=0)
-    )
-    micros = clock // datetime.timedelta(microseconds=1)
-    if micros < 0:
-        micros += 86_400_000_000
-        days -= 1
-    if days < 0:
-        first = early.replace(day=1)
-        following = (first + datetime.timedelta(days=32)).replace(day=1)
-        days += (following - first).days
-        months -= 1
-    return pa.MonthDayNano([sign * months, sign * days, sign * micros * 1000])
-
-
 def _stamped(types: Types, n: int) -> tuple[pa.DataType, ...]:
     """The first n types as dates or timestamps; text is read as a timestamp."""
     taken = []
@@ -457,27 +436,6 @@ def _text_or_none(raw: bytes | None) -> str | None:
         return None if raw is None else raw.decode()
     except UnicodeDecodeError:
         return None
-
-
-def span_as_text(spans: pa.Array) -> list[str | None]:
-    """Intervals and durations as PostgreSQL and DuckDB write them: 1 year 2 months 3 days 04:05:06.000007."""
-    return [None if span is None else _span_text(span) for span in spans.to_pylist()]
-
-
-def _span_text(span: Any) -> str:
-    if isinstance(span, datetime.timedelta):
-        months, days, nanos = 0, 0, span // datetime.timedelta(microseconds=1) * 1000
-    else:
-        months, days, nanos = span
-    # Years and months have one sign.
-    years, months = divmod(abs(months), 12) if months >= 0 else (-(abs(months) // 12), -(abs(months) % 12))
-    named = [(years, "year"), (months, "month"), (days, "day")]
-    words = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in named if count]
-    seconds, fraction = divmod(abs(nanos) // 1000, 1_000_000)
-    if seconds or fraction or not words:
-        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        words.append(f"{'-' if nanos < 0 else ''}{clock}{f'.{fraction:06}'.rstrip('0') if fraction else ''}")
-    return " ".join(words)
 
 
 def _nested(types: Types) -> Signature:
@@ -576,7 +534,9 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     ),
     "strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_strptime)),
     "try_strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_try_strptime)),
-    "age": ArrowFunction(fixed(INTERVAL, MICROS, MICROS), by_value(_age, INTERVAL)),
+    "age": ArrowFunction(fixed(INTERVAL, MICROS, MICROS), by_value(age, INTERVAL)),
+    "interval_multiply": ArrowFunction(fixed(INTERVAL, INTERVAL, FLOAT64), by_value(interval_multiply, INTERVAL)),
+    "interval_divide": ArrowFunction(fixed(INTERVAL, INTERVAL, FLOAT64), by_value(interval_divide, INTERVAL)),
     "nested_bytes": ArrowFunction(Function(1, 1, _nested, "list, struct, map or interval", "bytes"), nested_bytes),
     "local_time": ArrowFunction(
         Function(1, 1, _to_local, "timestamp with a time zone", "timestamp"), pc.local_timestamp

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 _CHOICES = {
     "division": ("integer", "float"),
+    "caret": ("power", "xor"),
     "null_order": ("nulls_last", "nulls_first", "nulls_max", "nulls_min"),
     "concat_null": ("skip", "null"),
     "float_to_integer": ("round", "truncate"),
@@ -27,7 +28,9 @@ class Dialect:
     Attributes
     ----------
     division : {'integer', 'float'}
-        What `/` gives for two integers: 7 / 2 is 3 or 3.5. `//` is the integer quotient where `/` is not.
+        What `/` gives for two integers: 7 / 2 is 3 or 3.5. `//` is the integer quotient in both.
+    caret : {'power', 'xor'}
+        What `x ^ y` is; exclusive or binds less than `&`, a power more than `*`. `**` is power in both.
     null_order : {'nulls_last', 'nulls_first', 'nulls_max', 'nulls_min'}
         Where ORDER BY puts nulls when the query does not say; max and min: as if larger or smaller than every value.
     concat_null : {'skip', 'null'}
@@ -54,6 +57,7 @@ class Dialect:
     """
 
     division: str = "integer"
+    caret: str = "power"
     null_order: str = "nulls_last"
     concat_null: str = "skip"
     float_to_integer: str = "round"
@@ -99,6 +103,7 @@ DIALECTS = {
     ),
     "spark": Dialect(
         division="float",
+        caret="xor",
         null_order="nulls_min",
         concat_null="null",
         float_to_integer="truncate",

@@ -111,6 +111,10 @@ def _multiply(types: Types) -> Signature:
         return Signature(a, (a, INT64))
     if pa.types.is_integer(a) and pa.types.is_interval(b):
         return Signature(b, (INT64, b))
+    if pa.types.is_interval(a) and (is_numeric(b) or pa.types.is_null(b)):
+        return Signature(a, (a, FLOAT64))
+    if (is_numeric(a) or pa.types.is_null(a)) and pa.types.is_interval(b):
+        return Signature(b, (FLOAT64, b))
     a, b = numbers(types)
     if _both_decimal(a, b):
         a, b = as_decimal(a), as_decimal(b)
@@ -266,7 +270,7 @@ _SCALAR: dict[str, Function] = {
     "subtract": Function(
         2, 2, _subtract, "number, number; date or timestamp, the same or an interval", "as they are; days, duration"
     ),
-    "multiply": Function(2, 2, _multiply, "number, number; interval, integer", "as the arguments"),
+    "multiply": Function(2, 2, _multiply, "number, number; interval, number", "as the arguments"),
     "divide": Function(2, 2, _divide, "number, number", "as the arguments; of decimals a float"),
     "modulo": Function(2, 2, _same_numbers, "number, number", "as the arguments"),
     "negate": Function(1, 1, _same_number, "number", "as the argument"),

@@ -13,10 +13,10 @@ from qcore.language.arrow_functions import (
     assume_zone,
     bytes_as_text,
     bytes_as_text_or_null,
-    span_as_text,
     zone_offset,
 )
 from qcore.language.data_types import STRING, is_text, is_zoned, plain
+from qcore.language.interval_values import span_as_text
 from qcore.language.nested_functions import ARROW_CALLS, with_type
 from qcore.lowering.nested_text import nested_text
 from qcore_ext.compute.evaluator import Evaluator

@@ -144,5 +144,7 @@ class TemporalSteps(Steps):
     def call_multiply(self, steps: list[int], type_: pa.DataType) -> int:
         if pa.types.is_interval(type_):
             steps = steps if pa.types.is_interval(self.types[steps[0]]) else steps[::-1]
+            if pa.types.is_floating(self.types[steps[1]]):
+                return self.arrow("interval_multiply", steps, type_)
             return self.add("interval_multiply", steps, type_, label="multiply")
         return self.add("multiply", steps, type_)

@@ -42,9 +42,8 @@ def nested_text(values: pa.Array, leaf_text: LeafText) -> list[str | None]:
 
 
 def _joined(offsets: list[int], parts: list[str], missing: list[bool], brackets: str) -> list[str | None]:
-    opens, closes = brackets
     return [
-        None if gone else f"{opens}{', '.join(parts[offsets[i] : offsets[i + 1]])}{closes}"
+        None if gone else f"{brackets[0]}{', '.join(parts[offsets[i] : offsets[i + 1]])}{brackets[1]}"
         for i, gone in enumerate(missing)
     ]
 

@@ -71,7 +71,9 @@ def test_q3_sorted() -> None:
 
 def test_q3_a_group_shows_one_of_its_intervals() -> None:
     """A value as it was written, not what it was compared by."""
-    query = "select v, count(*) as n from (values (interval '40 days'), (interval '40 days'), (null)) as x(v) group by v"
+    query = (
+        "select v, count(*) as n from (values (interval '40 days'), (interval '40 days'), (null)) as x(v) group by v"
+    )
     rows = qcore.sql(query, {}).to_arrow().to_pylist()
     assert sorted(rows, key=lambda row: row["n"]) == [
         {"v": None, "n": 1},

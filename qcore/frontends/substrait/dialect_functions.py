@@ -31,6 +31,10 @@ SIMILAR_ESCAPE = "\x01"
 SIMILAR_PREFIX = "_"
 # What qcore.frontends.sql_synonyms makes of AT TIME ZONE.
 AT_TIME_ZONE = "at_time_zone"
+# What qcore.frontends.sql_arithmetic makes of a product of an interval, and of its quotient.
+TIMES_INTERVAL = "times_interval"
+# What qcore.frontends.sql_subscripts makes of s[1] and s[1:2].
+TEXT_SLICE = "text_slice"
 _NANOS = 1_000_000_000
 # time_bucket's bins begin at a Monday.
 BUCKET_ORIGIN = Literal(pa.scalar(946_857_600_000_000, STAMP).as_py(), STAMP)
@@ -125,6 +129,24 @@ def _at_time_zone(when: Expr, zone: Expr) -> Expr:
     return Call("at_time_zone", (when, zone))
 
 
+def _text_slice(text: Expr, first: Expr, last: Expr) -> Expr:
+    """Letters `first` to `last`, counted from 1, or from the end where negative."""
+    if isinstance(text, Call) and text.function == "substring":
+        text = text.arguments[0]
+    unknown = Call("or", (Call("is_null", (first,)), Call("is_null", (last,))))
+    first, last = (_from_start(place, text) for place in (first, last))
+    first = call("greatest", first, 1)
+    part = call("substring", text, first, call("greatest", call("add", call("subtract", last, first), 1), 0))
+    return Case(((unknown, Literal(None, TEXT)),), part)
+
+
+def _from_start(place: Expr, text: Expr) -> Expr:
+    if isinstance(place, Literal) and isinstance(place.value, int) and place.value >= 0:
+        return place
+    turned = call("add", call("add", Call("length", (text,)), place), 1)
+    return Case(((call("less", place, 0), turned),), place)
+
+
 def _named(pattern: str) -> Callable[[Expr], Expr]:
     return lambda when: call("strftime", when, pattern)
 
@@ -186,6 +208,13 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("time_bucket", 2): DialectFunction(
         (ANY, ANY), STAMP, lambda width, when: call("date_bin", unwritten(width), when, BUCKET_ORIGIN)
     ),
+    (TIMES_INTERVAL, 2): DialectFunction(
+        (ANY, NUMBER), INTERVAL, lambda span, times: call("multiply", unwritten(span), times)
+    ),
+    (TIMES_INTERVAL, 3): DialectFunction(
+        (ANY, NUMBER, NUMBER), INTERVAL, lambda span, _, by: Call("interval_divide", (unwritten(span), by))
+    ),
+    (TEXT_SLICE, 3): DialectFunction((TEXT, INTEGER, INTEGER), TEXT, _text_slice),
     (AT_TIME_ZONE, 2): DialectFunction((ANY, TEXT), INSTANT, _at_time_zone),
     ("monthname", 1): DialectFunction((ANY,), TEXT, _named("%B")),
     ("dayname", 1): DialectFunction((ANY,), TEXT, _named("%A")),
@@ -207,8 +236,10 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     **{
         (name, 1): DialectFunction((INTEGER,), INTERVAL, _interval(*unit))
         for name, unit in {
-            "to_years": (12, 0, 0), "to_months": (1, 0, 0), "to_weeks": (0, 7, 0), "to_days": (0, 1, 0),
+            "to_decades": (120, 0, 0), "to_years": (12, 0, 0), "to_quarters": (3, 0, 0), "to_months": (1, 0, 0),
+            "to_weeks": (0, 7, 0), "to_days": (0, 1, 0),
             "to_hours": (0, 0, 3600 * _NANOS), "to_minutes": (0, 0, 60 * _NANOS), "to_seconds": (0, 0, _NANOS),
+            "to_milliseconds": (0, 0, 1_000_000), "to_microseconds": (0, 0, 1_000),
         }.items()
     },
 }  # fmt: skip

@@ -15,7 +15,7 @@ from qcore.frontends.substrait.functions import scalar_call
 from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type
 from qcore.language.dialect import QCORE, Dialect
-from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal
+from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, children
 from qcore.language.functions import expr_type
 from qcore.language.plan import PlanNode
 from qcore.language.schema import same_type
@@ -25,7 +25,8 @@ _RETURN_NULL = 1
 _NANOSECONDS = pa.timestamp("ns")
 # A time with more than six digits behind the point.
 _FINER = re.compile(r"\.\d{7}")
-_DAY_NANOS = 86_400_000_000_000
+_DAY_SECONDS = 86_400
+_DAY_NANOS = _DAY_SECONDS * 1_000_000_000
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
 _COMPARISONS = frozenset(
     {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from"}
@@ -256,9 +257,9 @@ def _without_coercions(made: Call, schema: pa.Schema) -> Call:
 
 
 def _with_clock(made: Call, schema: pa.Schema) -> Call:
-    """A date that is moved by hours or less, as a timestamp."""
-    moving = [argument for argument in made.arguments if isinstance(argument, Literal) and _has_clock(argument)]
-    if not moving:
+    """A date that is moved by hours or less, or by who knows what, as a timestamp."""
+    spans = [part for part in made.arguments if pa.types.is_interval(expr_type(part, schema))]
+    if all(_is_of_whole_days(span, schema) for span in spans):
         return made
     return Call(
         made.function,
@@ -269,9 +270,27 @@ def _with_clock(made: Call, schema: pa.Schema) -> Call:
     )
 
 
-def _has_clock(literal: Literal) -> bool:
-    is_interval = pa.types.is_interval(literal.type) and literal.value is not None
-    return is_interval and literal.value[2] % _DAY_NANOS != 0
+def _is_of_days_as_seconds(duration: Expr) -> bool:
+    """What the planner makes of a whole number that a date is moved by."""
+    while isinstance(duration, Cast):
+        duration = duration.argument
+    is_product = isinstance(duration, Call) and duration.function == "multiply"
+    return is_product and any(isinstance(part, Literal) and part.value == _DAY_SECONDS for part in children(duration))
+
+
+def _is_of_whole_days(span: Expr, schema: pa.Schema) -> bool:
+    """Whether an interval is seen to have no hours: a constant, or so many times one."""
+    if isinstance(span, Literal):
+        return span.value is None or (pa.types.is_interval(span.type) and span.value[2] % _DAY_NANOS == 0)
+    if isinstance(span, Cast):
+        return _is_of_days_as_seconds(span.argument)
+    if not isinstance(span, Call) or span.function not in ("multiply", "add", "subtract"):
+        return False
+    return all(
+        _is_of_whole_days(part, schema) if pa.types.is_interval(type_) else pa.types.is_integer(type_)
+        for part in span.arguments
+        for type_ in (expr_type(part, schema),)
+    )
 
 
 def _makes_decimals(from_type: pa.DataType, to: pa.DataType) -> bool:

@@ -1,0 +1,77 @@
+"""Intervals one at a time: as text, multiplied, and between two times. Floor P1."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+_DAY_NANOS = 86_400_000_000_000
+_MONTH_DAYS = 30
+
+
+def span_as_text(spans: pa.Array) -> list[str | None]:
+    """Intervals and durations as PostgreSQL and DuckDB write them: 1 year 2 months 3 days 04:05:06.000007."""
+    return [None if span is None else _span_text(span) for span in spans.to_pylist()]
+
+
+def _span_text(span: Any) -> str:
+    if isinstance(span, datetime.timedelta):
+        months, days, nanos = 0, 0, span // datetime.timedelta(microseconds=1) * 1000
+    else:
+        months, days, nanos = span
+    # Years and months have one sign.
+    years, months = divmod(abs(months), 12) if months >= 0 else (-(abs(months) // 12), -(abs(months) % 12))
+    named = [(years, "year"), (months, "month"), (days, "day")]
+    words = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in named if count]
+    seconds, fraction = divmod(abs(nanos) // 1000, 1_000_000)
+    if seconds or fraction or not words:
+        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        words.append(f"{'-' if nanos < 0 else ''}{clock}{f'.{fraction:06}'.rstrip('0') if fraction else ''}")
+    return " ".join(words)
+
+
+def age(late: datetime.datetime, early: datetime.datetime) -> Any:
+    """Years and months, then days, then time between, as PostgreSQL counts them: borrowed days are early's month's."""
+    sign = 1
+    if late < early:
+        late, early, sign = early, late, -1
+    months = (late.year - early.year) * 12 + late.month - early.month
+    days = late.day - early.day
+    clock = (late - late.replace(hour=0, minute=0, second=0, microsecond=0)) - (
+        early - early.replace(hour=0, minute=0, second=0, microsecond=0)
+    )
+    micros = clock // datetime.timedelta(microseconds=1)
+    if micros < 0:
+        micros += 86_400_000_000
+        days -= 1
+    if days < 0:
+        first = early.replace(day=1)
+        following = (first + datetime.timedelta(days=32)).replace(day=1)
+        days += (following - first).days
+        months -= 1
+    return pa.MonthDayNano([sign * months, sign * days, sign * micros * 1000])
+
+
+def _span_of(months: Fraction, days: Fraction, nanos: Fraction) -> Any:
+    """What is left of whole months as days of which 30 are one, and of whole days as time, to the microsecond."""
+    whole = math.trunc(months)
+    days += (months - whole) * _MONTH_DAYS
+    nanos += (days - math.trunc(days)) * _DAY_NANOS
+    return pa.MonthDayNano([whole, math.trunc(days), round(nanos / 1000) * 1000])
+
+
+def interval_multiply(span: Any, times: float | Fraction) -> Any:
+    """The interval so many times; what is left of a month is days, of a day time."""
+    by = Fraction(times)
+    return _span_of(span[0] * by, span[1] * by, span[2] * by)
+
+
+def interval_divide(span: Any, by: float) -> Any:
+    """That part of the interval. ValueError for nothing."""
+    if by == 0:
+        raise ValueError("division by zero; nullif(divisor, 0) as the divisor gives null instead")
+    return interval_multiply(span, 1 / Fraction(by))
