@@ -21,24 +21,29 @@ _LITERAL = re.compile(
     r"(?<!AS )\b(U?Int\d+|Float\d+|Decimal\d+|Utf8(?:View)?|LargeUtf8|Boolean|Date\d+|Time\w+|Interval\w+|\w*Binary)"
     r"\(([^()]*)\)"
 )
-# Literals become #i (integers that no sum overflows), #I, #n (decimals), #f (floats), #t, #d (dates and times), #v
-# (intervals), #b (truth values and null).
-_KINDS = {"U": "i", "I": "i", "F": "f", "D": "n", "L": "t", "B": "b", "T": "d"}
+# Literals become #i (integers that no sum overflows), #I, #n (decimals), #f (floats), #t, #d (dates), #s (timestamps
+# and times), #v (intervals of whole days), #h (others, of which the planner keeps the days where it moves a date), #b
+# (truth values and null).
+_KINDS = {"U": "i", "I": "i", "F": "f", "D": "n", "L": "t", "B": "b", "T": "s"}
+_INTERVAL = re.compile(r'Interval\w+\("[^"]*"\)')
+_HAS_CLOCK = re.compile(r"nanoseconds: (?!0\b)|IntervalDayTime\(.*milliseconds: (?!0\b)")
 _BEHIND_NO_OPERATOR = r"(?<![-*/%+|] )"
 _SAFE = [
-    (re.compile(r"CAST\(#t AS (?:Date32|Timestamp\([^()]*\))\)"), "#d"),
+    (re.compile(r"CAST\(#t AS Date32\)"), "#d"),
+    (re.compile(r"CAST\(#t AS Timestamp\([^()]*\)\)"), "#s"),
     (re.compile(r"CAST\(#b AS [^()]*(?:\([^()]*\))?\)"), "#b"),
     (re.compile(r"CAST\(#i AS (?:U?Int\d+|Decimal128\([^()]*\))\)"), "#i"),
     (re.compile(r"CAST\(#n AS Decimal128\([^()]*\)\)"), "#n"),
     (re.compile(r"CAST\(#[in] AS Float64\)"), "#f"),
     (re.compile(r"(?<!\w)\((?:- ?)?(#\w)\)"), r"\1"),
     (re.compile(r"#d [-+] #v"), "#d"),
+    (re.compile(r"#s [-+] #[vh]"), "#s"),
     (re.compile(_BEHIND_NO_OPERATOR + r"#i [-+*] #i"), "#i"),
     (re.compile(_BEHIND_NO_OPERATOR + r"#[in] [-+*] #[in]"), "#n"),
 ]
 _COMPUTED = re.compile(
     _BEHIND_NO_OPERATOR + r"#\w (?:\+|-|\*|/|%|\|\||&|\||<<|>>|(?:NOT )?I?LIKE|~\*?|!~\*?) #\w|CAST\(#\w AS |"
-    r"#[fv] (?:=|!=|<|>|<=|>=|IS (?:NOT )?DISTINCT FROM) #[fv]"
+    r"#[fvh] (?:=|!=|<|>|<=|>=|IS (?:NOT )?DISTINCT FROM) #[fvh]"
 )
 _MADE_AS_TEXT = re.compile(r"CAST\((?:make_array|struct|named_struct|map)\(.* AS Utf8")
 _CALL = re.compile(r"\b([a-z_]\w*)\((?:#\w(?:, #\w)*)?\)")
@@ -84,7 +89,8 @@ def _with_kinds(written: str) -> str:
     """Lines of the plan's text where something may be computed of constants: with kinds in place of literals, and of
     what is computed exactly.
     """
-    text = _LITERAL.sub(_kind, _QUOTED.sub('""', written)).replace("NULL", "#b")
+    text = _INTERVAL.sub(lambda found: "#h" if _HAS_CLOCK.search(found.group()) else "#v", written)
+    text = _LITERAL.sub(_kind, _QUOTED.sub('""', text)).replace("NULL", "#b")
     text = "\n".join(line for line in dict.fromkeys(text.splitlines()) if _MAY_COMPUTE.search(line))
     before = ""
     while before != text:

@@ -253,7 +253,7 @@ def _cast_literal(literal: Literal, to: pa.DataType) -> Literal | None:
     """The constant as another type; None where only running it shows what happens."""
     if literal.value is None:
         return Literal(None, to)
-    if pa.types.is_nested(to) or pa.types.is_interval(to):
+    if _reads_otherwise(literal, to):
         return None
     if is_text(to) and (is_temporal(literal.type) or is_numeric(literal.type)):
         return None  # the engine writes times and numbers otherwise than pyarrow
@@ -262,6 +262,19 @@ def _cast_literal(literal: Literal, to: pa.DataType) -> Literal | None:
         return Literal(scalar.as_py(), to)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         return None
+
+
+def _reads_otherwise(literal: Literal, to: pa.DataType) -> bool:
+    """Whether pyarrow may make another value of the constant than the engine makes of a column's."""
+    of = literal.type
+    if pa.types.is_nested(to) or pa.types.is_interval(to):
+        return True
+    if is_text(of):
+        # It takes 0x1F for an integer.
+        return pa.types.is_integer(to) and not literal.value.strip().lstrip("+-").isdecimal()
+    if is_temporal(of) or is_temporal(to):
+        return not (is_temporal(of) and is_temporal(to))
+    return is_text(to) or (pa.types.is_floating(of) and pa.types.is_decimal(to))
 
 
 def _folded(expr: Call, schema: pa.Schema) -> Literal | None:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from qcore.frontends.substrait.dialect_calls import rounded_to_even
 from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
-from qcore.frontends.substrait.literals import read_literal
+from qcore.frontends.substrait.literals import moment, read_literal
 from qcore.frontends.substrait.types import read_type
+from qcore.language.data_types import is_text
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, children
 from qcore.language.functions import expr_type
@@ -22,7 +23,9 @@ from qcore.language.schema import same_type
 from qcore_ext.ground.status import PlanError
 
 _RETURN_NULL = 1
-_NANOSECONDS = pa.timestamp("ns")
+_NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
+_ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal"})
+_UNITS = ("s", "ms", "us", "ns")
 # A time with more than six digits behind the point.
 _FINER = re.compile(r"\.\d{7}")
 _DAY_SECONDS = 86_400
@@ -156,15 +159,14 @@ class ExpressionReader:
         if isinstance(made, Call) and made.function in ("add", "subtract"):
             made = _with_clock(made, scope.schema)
         if isinstance(made, Call) and (made.function in _ARITHMETIC or made.function in _COMPARISONS):
-            return _without_coercions(made, scope.schema)
+            return _in_micros(_without_coercions(made, scope.schema), scope.schema)
         return made
 
     def _cast(self, message: Any, scope: Scope) -> Expr:
         argument = self.read(message.input, scope)
         to = read_type(message.type)
-        if to == _NANOSECONDS and isinstance(argument, Literal) and not _FINER.search(str(argument.value)):
-            # The planner's literals have nanoseconds, which do not reach beyond the years 1677 to 2262.
-            to = pa.timestamp("us")
+        if pa.types.is_timestamp(to) and to.unit == "ns" and not _has_nanoseconds(argument, scope.schema):
+            to = pa.timestamp("us", to.tz)
         from_type = expr_type(argument, scope.schema)
         if same_type(from_type, to) or self._is_coercion(from_type, to, message):
             return argument
@@ -209,7 +211,7 @@ class ExpressionReader:
 
     def _in(self, message: Any, scope: Scope) -> Expr:
         value = self.read(message.value, scope)
-        value = _uncast(value, scope.schema) if isinstance(value, Cast) and value.to == _NANOSECONDS else value
+        value = _uncast_time(value, scope.schema)
         options = tuple(self.read(option, scope) for option in message.options)
         if all(isinstance(option, Literal) for option in options):
             return In(value, options)
@@ -254,6 +256,26 @@ def _without_coercions(made: Call, schema: pa.Schema) -> Call:
     if made.function in _ARITHMETIC and "float" not in kinds and "decimal" not in kinds:
         return made
     return Call(made.function, bare)
+
+
+def _in_micros(made: Call, schema: pa.Schema) -> Call:
+    """A comparison of a date or time without nanoseconds with a constant that has some, now() for one, as the same
+    with a constant that has none: years beyond 2262 have no nanoseconds.
+    """
+    for place, argument in enumerate(made.arguments):
+        if not isinstance(argument, Literal) or not isinstance(argument.value, int):
+            continue
+        other = expr_type(made.arguments[1 - place], schema)
+        is_fine = pa.types.is_timestamp(other) and other.unit == "ns"
+        if argument.type not in _NANOSECONDS or is_fine or made.function not in _ORDERINGS:
+            continue
+        # Whole microseconds are below the constant where they are below the next whole one.
+        up = (made.function in ("less", "greater_equal")) == (place == 1)
+        micros = -(-argument.value // 1000) if up else argument.value // 1000
+        constant = moment(micros, pa.timestamp("us", argument.type.tz))
+        arguments = (made.arguments[0], constant) if place == 1 else (constant, made.arguments[1])
+        return Call(made.function, arguments)
+    return made
 
 
 def _with_clock(made: Call, schema: pa.Schema) -> Call:
@@ -306,12 +328,29 @@ def _kind(type_: pa.DataType) -> str:
     return "float" if pa.types.is_floating(type_) else "other"
 
 
+def _has_nanoseconds(argument: Expr, schema: pa.Schema) -> bool:
+    """Whether a value that the planner casts to its timestamps, of nanoseconds, has any: they do not reach beyond the
+    years 1677 to 2262.
+    """
+    if isinstance(argument, Literal):
+        return _FINER.search(str(argument.value)) is not None
+    type_ = expr_type(argument, schema)
+    return not (pa.types.is_date(type_) or is_text(type_) or (pa.types.is_timestamp(type_) and type_.unit != "ns"))
+
+
+def _uncast_time(argument: Expr, schema: pa.Schema) -> Expr:
+    """What a cast of a timestamp to a finer unit casts; or the argument itself."""
+    if not isinstance(argument, Cast) or not pa.types.is_timestamp(argument.to) or argument.to.tz is not None:
+        return argument
+    from_type = expr_type(argument.argument, schema)
+    if not pa.types.is_timestamp(from_type) or from_type.tz is not None:
+        return argument
+    return argument.argument if _UNITS.index(from_type.unit) <= _UNITS.index(argument.to.unit) else argument
+
+
 def _uncast(argument: Expr, schema: pa.Schema) -> Expr:
     """What a lossless cast to decimal, or of a time to a finer unit, casts; or the argument itself."""
-    if isinstance(argument, Cast) and argument.to == _NANOSECONDS:
-        # Times beyond the years 1677 to 2262 have no such type.
-        from_type = expr_type(argument.argument, schema)
-        return argument.argument if pa.types.is_timestamp(from_type) and from_type.tz is None else argument
+    argument = _uncast_time(argument, schema)
     if not isinstance(argument, Cast) or not argument.safe or not pa.types.is_decimal(argument.to):
         return argument
     from_type = expr_type(argument.argument, schema)

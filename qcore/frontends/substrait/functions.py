@@ -169,9 +169,6 @@ def _lower_unit(name: str, arguments: tuple[Expr, ...]) -> Expr:
     unit, when = arguments
     if not isinstance(unit, Literal):
         raise PlanError("the unit of date_trunc must be a text literal")
-    if isinstance(when, Cast) and pa.types.is_timestamp(when.to) and when.to.unit == "ns" and when.to.tz is None:
-        # The planner's nanoseconds do not reach beyond the years 1677 to 2262.
-        when = Cast(when.argument, pa.timestamp("us"), when.safe)
     return Call(name, (Literal(str(unit.value).lower(), pa.string()), when))
 
 

@@ -70,13 +70,17 @@ def _decimal(message: Any) -> Literal:
 def _timestamp(zone: str | None) -> Callable[[Any], Literal]:
     def read(message: Any) -> Literal:
         unit = unit_of(message.precision)
+        count = int(message.value)
+        if unit == "ns" and count % 1000 == 0:
+            # The planner's constants have nanoseconds, which do not reach beyond the years 1677 to 2262.
+            unit, count = "us", count // 1000
         type_ = pa.timestamp(unit, zone)
-        return Literal(message.value, type_) if unit == "ns" else _moment(message.value, type_)
+        return Literal(count, type_) if unit == "ns" else moment(count, type_)
 
     return read
 
 
-def _moment(count: int, type_: pa.DataType) -> Literal:
+def moment(count: int, type_: pa.DataType) -> Literal:
     """A date or timestamp: Python's, or the count itself outside the years 1 to 9999."""
     try:
         return Literal(pa.scalar(count, type_).as_py(), type_)
@@ -124,7 +128,7 @@ def _map(message: Any) -> Literal:
 
 
 _READERS: dict[str, Callable[[Any], Literal]] = {
-    "date": lambda days: _moment(days, pa.date32()),
+    "date": lambda days: moment(days, pa.date32()),
     "decimal": _decimal,
     "var_char": lambda message: Literal(message.value, pa.string()),
     "precision_time": _time,
