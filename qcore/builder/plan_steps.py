@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from qcore.language.expression import Alias, Column, Expr, children, lit, rebuild
+from qcore.language.expression import Alias, Column, Expr, bounded_depth, children, column_names, lit, rebuild
 from qcore.language.functions import expr_type
 from qcore.language.plan import PlanNode, SortKey
 from qcore.language.schema import check_column, check_columns
@@ -38,9 +38,11 @@ class PlanSteps:
 
             expr = parse_expression(value, schema, where)
         elif isinstance(value, Expr):
-            expr = _without_aliases(value)
+            expr = in_step(where, lambda: _without_aliases(value))
         else:
             expr = lit(value)
+        # The deepest first: what follows needs fewer levels of Python's.
+        in_step(where, lambda: column_names(expr))
         check_columns(expr, schema, where)
         in_step(where, lambda: expr_type(expr, schema))
         return expr
@@ -58,7 +60,7 @@ class PlanSteps:
             return value.name, self._expression(value.argument, schema, where)
         if isinstance(value, Column):
             return value.name, self._expression(value, schema, where)
-        raise PlanError(f"{where}: the expression {value!r} needs a name: .alias(…), or give a mapping")
+        raise PlanError(f"{where}: the expression {_short(value)} needs a name: .alias(…), or give a mapping")
 
     def _sort_keys(
         self, keys: Sequence[str | SortKey] | str | SortKey, schema: pa.Schema, where: str
@@ -99,11 +101,21 @@ def check_boolean(expr: Expr, schema: pa.Schema, where: str) -> None:
 
 
 def in_step(where: str, compute: Callable[[], Any]) -> Any:
-    """The result of `compute`; its PlanError says where it happened."""
+    """The result of `compute`; its PlanError says where it happened. One of more levels than Python has is a PlanError."""
     try:
-        return compute()
+        with bounded_depth():
+            return compute()
     except PlanError as error:
         raise PlanError(f"{where}: {error}") from None
+
+
+def _short(value: Any) -> str:
+    """The value as text, of a length to read."""
+    try:
+        shown = repr(value)
+    except RecursionError:
+        return "of very many levels"
+    return shown if len(shown) <= 200 else f"{shown[:200]} …"
 
 
 def _without_aliases(expr: Expr) -> Expr:

@@ -20,12 +20,13 @@ from qcore.frontends.planner_errors import AMBIGUOUS, NO_USING, no_statement, pl
 from qcore.frontends.planner_rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
 from qcore.frontends.planner_types import asked_decimals
+from qcore.frontends.sql_aliases import with_aliases_written_out
 from qcore.frontends.sql_arithmetic import with_known_arithmetic
 from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
 from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
 from qcore.frontends.sql_functions import with_known_functions
-from qcore.frontends.sql_names import shown_names, with_names
+from qcore.frontends.sql_names import GivenNames, shown_names, with_names
 from qcore.frontends.sql_operators import with_known_operators
 from qcore.frontends.sql_order import without_order_by_all
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
@@ -82,7 +83,7 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCOR
     copy = read_copy(text)
     query, given = with_names(text if copy is None else copy.query)
     try:
-        planned = _Planner(tables, dialect).plan(_with_known_syntax(query, dialect), given)
+        planned = _Planner(tables, dialect, given).plan(_with_known_syntax(query, dialect))
     except RecursionError:
         raise PlanError(TOO_DEEP) from None
     return planned if copy is None else copy_plan(copy, planned, planned.output_names)
@@ -95,17 +96,19 @@ def _with_known_syntax(query: str, dialect: Dialect) -> str:
 class _Planner:
     """Plans one query, and first the parts of it that are cut out and planned by themselves."""
 
-    def __init__(self, tables: Mapping[str, pa.Schema], dialect: Dialect) -> None:
+    def __init__(self, tables: Mapping[str, pa.Schema], dialect: Dialect, given: GivenNames) -> None:
         self.tables = dict(tables)
         self.dialect = dialect
+        self.given = given
         self.parts: dict[str, Callable[[NodeIds, ColumnNames], PlanNode]] = {}
         self.asked: frozenset[pa.DataType] = frozenset()
         self.count = 0
 
-    def plan(self, text: str, given: Sequence[str]) -> PlanResult:
+    def plan(self, text: str) -> PlanResult:
         self.asked = asked_decimals(text)
+        columns = {name for schema in self.tables.values() for name in schema.names}
         message = self.message(text)
-        rename = partial(shown_names, given=given)
+        rename = partial(shown_names, given=self.given, columns=columns)
         return read_plan_message(
             message, self.tables, self.parts, dialect=self.dialect, rename=rename, asked=self.asked
         )
@@ -172,6 +175,7 @@ class _Planner:
 
     def _with_columns(self, text: str) -> str:
         """The text without what stands for columns that only the tables tell."""
+        text = with_aliases_written_out(text, self.given.repeated, self._columns_of)
         return without_order_by_all(without_using(text, self._columns_of), self._columns_of)
 
     def _marked(self, text: str) -> str:

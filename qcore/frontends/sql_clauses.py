@@ -15,6 +15,8 @@ _NO_ALIAS = frozenset({"END", "NULL", "TRUE", "FALSE", "UNKNOWN"})
 _BEFORE_OPERAND = frozenset(
     {"AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "IS", "BETWEEN", "THEN", "ELSE", "WHEN", "FROM"}
 )
+# Last words of types that have several, and what stands before them.
+_LAST_OF_TYPE = {"PRECISION": "DOUBLE", "ZONE": "TIME", "VARYING": "CHARACTER"}
 # What may follow the number of an INTERVAL.
 UNITS = frozenset(
     {unit + plural for plural in ("", "S") for unit in ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")}
@@ -30,11 +32,13 @@ def _operands(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
     """What a query's set operators join."""
     start = region.main
     for i in sql.level(region.main, region.end):
-        if (sql.is_word(i, *SET_OPERATORS) and i > start) or sql.is_word(i, *TAIL):
+        is_operator = sql.is_word(i, *SET_OPERATORS) and i > start and not sql.is_sign(i - 1, "*")
+        if is_operator or sql.is_word(i, *TAIL):
             yield start, i
             if sql.is_word(i, *TAIL):
                 return
             start = i + 1 + sql.is_word(i + 1, "ALL", "DISTINCT")
+            start += 2 * (sql.is_word(start, "BY") and sql.is_word(start + 1, "NAME"))
     yield start, region.end
 
 
@@ -86,6 +90,8 @@ def named(sql: SqlText, a: int, b: int) -> tuple[int, str]:
     follows_value = follows_value or (before.kind == "word" and before.text not in _BEFORE_OPERAND)
     if b - a > 2 and sql.is_word(b - 3, "INTERVAL") and last.text in UNITS:
         return b, sql.slice(a, b).lower()
+    if last.kind == "word" and last.text in _LAST_OF_TYPE and sql.is_word(b - 2, _LAST_OF_TYPE[last.text]):
+        return b, sql.slice(a, b).lower()
     if b - a > 1 and follows_value and (last.kind == "quoted" or (last.kind == "word" and last.text not in _NO_ALIAS)):
         return b - 1, sql.name(b - 1)
     if last.kind in ("word", "quoted") and (b - a == 1 or sql.is_sign(b - 2, ".")):
@@ -104,3 +110,19 @@ def read_alias(sql: SqlText, at: int, end: int) -> tuple[int, str, list[str]]:
         columns = [sql.name(i) for i in range(at + 1, sql.partner[at]) if not sql.is_sign(i, ",")]
         at = sql.partner[at] + 1
     return at, name, columns
+
+
+def is_reference(sql: SqlText, i: int) -> bool:
+    """Whether token i may be a column named without its table: no function, type, field of a date or alias."""
+    if sql.tokens[i].kind not in ("word", "quoted") or any(sql.is_sign(i + 1, sign) for sign in ".("):
+        return False
+    if i + 1 < len(sql.tokens) and sql.tokens[i + 1].kind == "string":
+        return False
+    before = sql.tokens[i - 1]
+    follows_extract = sql.is_sign(i - 1, "(") and sql.is_word(i - 2, "EXTRACT")
+    return not (
+        follows_extract
+        or before.kind in ("string", "number")
+        or before.text in (".", ":")
+        or sql.is_word(i - 1, "AS", "WINDOW", "OVER")
+    )

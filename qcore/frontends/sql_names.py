@@ -1,35 +1,52 @@
-"""Names of result columns that the query gave none: their expressions as written. Floor P2.
+"""Names of columns that the query gave none: their expressions as written. Floor P2.
 
 The planner would name them by what it makes of them, `CAST(a AS INT)` by the column alone, and refuse a select list
-that has the same expression twice. It gets names that cannot meet others instead, which are replaced in its plan.
+that has the same expression twice. Those of the result get names that cannot meet others instead, which are replaced in
+its plan; those of the queries within, which the rest of the text may name, are written behind them, the second of the
+same name with a number: `i`, `i_1`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from qcore.frontends.shown_names import shown_name
-from qcore.frontends.sql_clauses import CLAUSES, items, named, selects
-from qcore.frontends.sql_text import TAIL, SqlText
+from qcore.frontends.sql_clauses import CLAUSES, items, named, quoted, selects
+from qcore.frontends.sql_text import TAIL, Region, SqlText
 
 _PREFIX = "$name"
 _GIVEN = re.compile(r"\$name(\d+)")
+# What stands before the bracket of a query whose columns may be named: of a table or common table, or a part of one.
+_BEFORE_TABLE = ("FROM", "JOIN", "LATERAL", "AS", "MATERIALIZED", "UNION", "EXCEPT", "INTERSECT", "ALL", "DISTINCT")
 
 
-def with_names(text: str) -> tuple[str, list[str]]:
-    """The text with names for columns that have none or the same as one before them, and what these names stand for;
-    the n-th is called `$name<n>`. Within a query only what would stand there twice is given one.
+@dataclass(frozen=True)
+class GivenNames:
+    """The names that with_names() wrote: `outermost[n]` is what `$name<n>` stands for, `within` stand as they are.
+    `repeated` are the aliases, in lower case, that a select list gave twice.
     """
+
+    outermost: list[str] = field(default_factory=list)
+    within: set[str] = field(default_factory=set)
+    repeated: set[str] = field(default_factory=set)
+
+
+def with_names(text: str) -> tuple[str, GivenNames]:
+    """The text with names for columns that have none or the same as one before them, and these names."""
     sql = SqlText.read(text)
     end = len(sql.tokens) - sql.is_sign(len(sql.tokens) - 1, ";")
     #: Text put in at places of the text, and the places' ends.
     new: list[tuple[int, int, str]] = []
-    given: list[str] = []
+    given = GivenNames()
     for n, region in enumerate(sql.regions):
         for start, stop in selects(sql, region):
             listed = _select_list(sql, start, min(stop, end))
-            new += _named_items(sql, listed, given, outermost=n == 0)
+            if n == 0:
+                new += _named_result(sql, listed, given)
+            else:
+                new += _named_within(sql, listed, given, _is_table(sql, region))
             new += _ordered_by_place(sql, listed, start, min(stop, end), min(region.end, end))
     parts, at = [], 0
     for begin, until, written in sorted(new):
@@ -38,9 +55,18 @@ def with_names(text: str) -> tuple[str, list[str]]:
     return "".join([*parts, text[at:]]), given
 
 
-def shown_names(names: Sequence[str], given: Sequence[str]) -> list[str]:
-    """The names of a plan's columns as a query's user knows them: what with_names() gave replaced."""
-    return [given[int(found.group(1))] if (found := _GIVEN.fullmatch(name)) else shown_name(name) for name in names]
+def shown_names(names: Sequence[str], given: GivenNames, columns: Container[str]) -> list[str]:
+    """The names of a plan's columns as a query's user knows them: what with_names() gave replaced, and those of
+    `columns`, the tables' own, left.
+    """
+    return [_shown(name, given, columns) for name in names]
+
+
+def _shown(name: str, given: GivenNames, columns: Container[str]) -> str:
+    found = _GIVEN.fullmatch(name)
+    if found:
+        return given.outermost[int(found.group(1))]
+    return name if name in given.within or name in columns else shown_name(name)
 
 
 def _select_list(sql: SqlText, start: int, stop: int) -> list[tuple[int, int]]:
@@ -53,27 +79,58 @@ def _select_list(sql: SqlText, start: int, stop: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in items(sql, begin, end) if a < b]
 
 
-def _named_items(
-    sql: SqlText, listed: list[tuple[int, int]], given: list[str], outermost: bool
-) -> list[tuple[int, int, str]]:
+def _named_result(sql: SqlText, listed: list[tuple[int, int]], given: GivenNames) -> list[tuple[int, int, str]]:
+    """The names put behind items of the outermost select list."""
     new: list[tuple[int, int, str]] = []
     has_star = any(_is_star(sql, a, b) for a, b in listed)
     taken: set[str] = set()
-    for a, b in listed:
-        until, name = named(sql, a, b)
-        if _is_star(sql, a, b) or (until < b and not sql.is_word(until, "AS")):
-            # Without AS what looks like an alias may be more of the expression: double precision.
-            continue
-        is_column = until == b and _is_column(sql, a, b)
-        has_name = is_column or until < b
-        if not has_name:
-            name = _as_written(sql, a, b)
-        if (has_name or not outermost) and name not in taken and not (is_column and has_star and outermost):
+    for a, b, until, name, has_name in _items_and_names(sql, listed):
+        if has_name and name not in taken and not (has_star and until == b):
             taken.add(name)
             continue
-        new.append((sql.tokens[until - 1].end, sql.tokens[b - 1].end, f' AS "{_PREFIX}{len(given)}"'))
-        given.append(name)
+        new.append((sql.tokens[until - 1].end, sql.tokens[b - 1].end, f' AS "{_PREFIX}{len(given.outermost)}"'))
+        given.repeated.update([name.lower()] if has_name else [])
+        given.outermost.append(name if has_name else _as_written(sql, a, b))
     return new
+
+
+def _named_within(
+    sql: SqlText, listed: list[tuple[int, int]], given: GivenNames, is_table: bool
+) -> list[tuple[int, int, str]]:
+    """The names put behind items of another select list: of each that has none where it `is_table`, and of each that
+    would stand there twice.
+    """
+    new: list[tuple[int, int, str]] = []
+    taken: set[str] = set()
+    for a, b, until, name, has_name in _items_and_names(sql, listed):
+        wanted = name if has_name else _as_written(sql, a, b)
+        free, n = wanted, 0
+        while free.lower() in taken:
+            n += 1
+            free = f"{wanted}_{n}"
+        taken.add(free.lower())
+        if free != wanted or (is_table and not has_name):
+            given.within.add(free)
+            given.repeated.update([name.lower()] if has_name else [])
+            new.append((sql.tokens[until - 1].end, sql.tokens[b - 1].end, f" AS {quoted(free)}"))
+    return new
+
+
+def _items_and_names(sql: SqlText, listed: list[tuple[int, int]]) -> Iterator[tuple[int, int, int, str, bool]]:
+    """The items of a select list but stars: where each begins and ends, where its expression ends, its name, and
+    whether it has one.
+    """
+    for a, b in listed:
+        until, name = named(sql, a, b)
+        # Without AS what looks like an alias may be more of the expression: double precision.
+        if not _is_star(sql, a, b) and (until == b or sql.is_word(until, "AS")):
+            yield a, b, until, name, until < b or _is_column(sql, a, b)
+
+
+def _is_table(sql: SqlText, region: Region) -> bool:
+    """Whether a query in brackets may be one whose columns others name: no condition's."""
+    before = region.start - 2
+    return sql.is_word(before, *_BEFORE_TABLE) or sql.is_sign(before, ",") or sql.is_sign(before, "(")
 
 
 def _ordered_by_place(

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from qcore.frontends.sql_clauses import CLAUSES, items, named, quoted, read_alias, selects, with_visible
+from qcore.frontends.sql_clauses import CLAUSES, is_reference, items, named, quoted, read_alias, selects, with_visible
 from qcore.frontends.sql_text import TAIL, Region, SqlText
 from qcore.language.schema import unknown
 from qcore_ext.ground.status import PlanError
@@ -125,7 +125,7 @@ class _Select:
             if sql.is_sign(i, "(") and sql.is_word(i + 1, *_QUERY):
                 skipped = sql.partner[i]
                 continue
-            column = _named_at(sql, i, scope) if _is_reference(sql, i) else None
+            column = _named_at(sql, i, scope) if is_reference(sql, i) else None
             if column is not None and column.is_merged:
                 pieces += [sql.slice(at, i), column.text]
                 at = i + 1
@@ -265,22 +265,6 @@ class _Select:
             (_one(sql, i, scope, "the tables before JOIN"), _one(sql, i, right, "the table after JOIN")) for i in given
         ]
         return pairs, close + 1
-
-
-def _is_reference(sql: SqlText, i: int) -> bool:
-    """Whether token i may be a column named without its table: no function, type, field of a date or alias."""
-    if sql.tokens[i].kind not in ("word", "quoted") or any(sql.is_sign(i + 1, sign) for sign in ".("):
-        return False
-    if i + 1 < len(sql.tokens) and sql.tokens[i + 1].kind == "string":
-        return False
-    before = sql.tokens[i - 1]
-    follows_extract = sql.is_sign(i - 1, "(") and sql.is_word(i - 2, "EXTRACT")
-    return not (
-        follows_extract
-        or before.kind in ("string", "number")
-        or before.text in (".", ":")
-        or sql.is_word(i - 1, "AS", "WINDOW", "OVER")
-    )
 
 
 def _matches(sql: SqlText, i: int, scope: Sequence[_Column]) -> Iterator[_Column]:

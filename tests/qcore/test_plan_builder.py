@@ -185,3 +185,22 @@ def test_errors_name_what_where_and_the_remedy(case: str) -> None:
     make, message = ERRORS[case]
     with pytest.raises(PlanError, match=message):
         make()
+
+
+@pytest.mark.parametrize("levels", [900, 5_000])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda plan, deep: plan.project([deep.alias("x")]),
+        lambda plan, deep: plan.project([deep]),
+        lambda plan, deep: plan.filter(deep > 1),
+        lambda plan, deep: plan.aggregate(keys=[], aggs={"s": ("sum", deep)}),
+    ],
+)
+def test_an_expression_of_too_many_levels(levels, step):
+    """Q1, V3: refused by name, not by Python's own limit."""
+    deep = col("a")
+    for _ in range(levels):
+        deep = deep + 1
+    with pytest.raises(PlanError, match=r"too deeply|levels needs a name|…"):
+        step(PlanBuilder().values(pa.table({"a": [1]})), deep)

@@ -83,3 +83,51 @@ def test_the_plan_shows_the_names_too() -> None:
 def test_twice_is_no_file() -> None:
     with pytest.raises(qcore.PlanError, match=r"sum\(i\)"):
         qcore.sql("copy (select sum(i), sum(i) from t) to 'never.parquet'", TABLES)
+
+
+WITHIN = {
+    "t": pa.table({"i": [1, 2, None, 2], "g": ["a", "b", None, "b"]}),
+    "u": pa.table({"i": [2, 3], "sum(u.i)": [5, 6]}),
+}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'select "sum(i)" from (select sum(i) from t)',
+        'select "sum(i)" + 1 as x from (select sum(i) from t) q where "sum(i)" > 1',
+        "select * from (select sum(i), sum(i), sum(t.i), upper(g) from t group by upper(g)) order by 4",
+        'with c as (select sum(u.i), sum(u.i) from u) select "sum(u.i)_1", * from c',
+        "select * from (select i, i from t)",
+        "select q.i_1 from (select i, g as i from t) q",
+        "select * from (select * from (select max(i) from t))",
+        'select "max(i)" from (select max(i) from t union all select min(i) from t)',
+        'select "max(i)" from (select max(i) from t except all select min(i) from t)',
+        'select "max(i)" from ((select max(i) from t) union (select min(i) from t))',
+        "select * from (select upper(g), i from t union all by name select i, upper(g) from t)",
+        'select a."sum(i)", b."sum(i)" as other from (select sum(i) from t) a, (select sum(i) from u) b',
+        "select x from (select sum(i) from t) q(x)",
+        "select * from u",
+        'with recursive r as (select 1 union all select "1" + 1 from r where "1" < 4) select * from r',
+        "select i from t where i in (select max(i) from u) or exists (select max(i), max(i) from u)",
+    ],
+)
+def test_columns_of_queries_within_are_called_as_written(query: str) -> None:
+    """Q1: as DuckDB calls them, by which the query around may name them."""
+    connection = duckdb.connect()
+    for name, table in WITHIN.items():
+        connection.register(name, table)
+    wanted, got = connection.sql(query).to_arrow_table(), qcore.sql(query, WITHIN).to_arrow()
+    assert_same_rows(got, wanted, check_names=True)
+
+
+def test_a_table_made_of_a_query_has_its_names() -> None:
+    """Q1."""
+    session = qcore.Session()
+    session.register("t", WITHIN["t"])
+    session.sql("create table made as select count(*), sum(t.i), i + 1::double precision from t group by i")
+    assert session.sql("select * from made").to_arrow().column_names == [
+        "count(*)",
+        "sum(t.i)",
+        "i + 1::double precision",
+    ]
