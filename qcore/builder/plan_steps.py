@@ -101,7 +101,7 @@ def check_boolean(expr: Expr, schema: pa.Schema, where: str) -> None:
 
 
 def in_step(where: str, compute: Callable[[], Any]) -> Any:
-    """The result of `compute`; its PlanError says where it happened. One of more levels than Python has is a PlanError."""
+    """The result of `compute`; its PlanError, and one of more levels than Python has, says where it happened."""
     try:
         with bounded_depth():
             return compute()

@@ -1,4 +1,4 @@
-"""Columns of a select list named in the same SELECT, written out: select i + 1 as a, a * 2 as b … where a > 2. Floor P2.
+"""Columns of a select list named in the same SELECT, written out: select i + 1 as a, a * 2 as b. Floor P2.
 
 The planner knows them in GROUP BY, HAVING, QUALIFY and ORDER BY. In the rest of a SELECT a column of its tables wins
 over one of the list, as in DuckDB, and an item is known to those behind it.
@@ -38,10 +38,9 @@ def with_aliases_written_out(text: str, repeated: Set[str], columns_of: ColumnsO
     Raises
     ------
     PlanError
-        An alias that two columns have, or of a value that is another each time it is computed; expressions that grow too long.
+        An alias that two columns have, or of a value that is another each time it is computed; an expression that
+        grows too long.
     """
-    if not re.search(r"\bselect\b.*\bas\b", text, re.IGNORECASE | re.DOTALL):
-        return text
     done = 0
     while (changed := _changed(SqlText.read(text), done, repeated, columns_of)) is not None:
         text, done = changed

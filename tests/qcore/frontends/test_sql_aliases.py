@@ -38,7 +38,7 @@ def _both(query: str) -> None:
         "select i+1 as a, a*2 as b from t where a>2",
         "select i+1 as a, a*2 as b, b-a as c from t where b > 5 and -c < 8 and a in (3, 4, 7)",
         "select i + 1 as a, a + 1 as b from none where b > 1",
-        "select i+1 a, a*2 as b from t where a > 2",
+        "select i+1 a, a*2 b from t where a > 2",
         "select sum(i) as q, q / 2 as h from t",
         "select avg(i) as m, m * 2 as k, g from t group by g having k > 4 order by 1",
         "select i as x, sum(x) over (order by x rows 1 preceding) as r from t where x > 1",
