@@ -47,6 +47,10 @@ class ArrowTable:
         self.schema = logical_schema(data.schema, "the Arrow table")
         self._alignments: dict[tuple[str, ...], Alignment | None] = {}
 
+    def rows(self) -> pa.Table:
+        """The data, in the schema that queries see."""
+        return self._data.cast(self.schema)
+
     def statistics(self) -> TableStatistics:
         """Row and null counts."""
         columns = {

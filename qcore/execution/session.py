@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from qcore.config import Settings
+from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.base import Table, TableStatistics, under_policy
 from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
@@ -15,7 +19,17 @@ from qcore.errors import PlanError
 from qcore.execution import statements
 from qcore.execution.result import Result
 from qcore.frontends.sql import plan_sql
-from qcore.frontends.sql_statements import Describe, DropTable, Explain, ShowTables, Statement, read_statement
+from qcore.frontends.sql_clauses import quoted
+from qcore.frontends.sql_statements import (
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Insert,
+    ShowTables,
+    Statement,
+    read_statement,
+)
 from qcore.frontends.substrait import read_substrait
 from qcore.language import plan as p
 from qcore.language.dialect import Dialect
@@ -68,6 +82,8 @@ class Session:
         self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
         self.change(session_memory_limit=session_memory_limit)
         self._tables: dict[str, Table] = {}
+        self._views: dict[str, str] = {}
+        self._changing = threading.Lock()
 
     def change(self, **settings: Any) -> None:
         """Run later queries with other settings, such as change(batch_rows=1000); those begun keep theirs.
@@ -104,13 +120,14 @@ class Session:
         file lacks one; with on_schema_change="error" they are refused with a SchemaChangeError.
         """
         self._tables[name] = table_from(source, on_schema_change)
+        self._views.pop(name, None)
 
     def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
         """Plan a query over the session's tables and `tables`; it runs when the result is read.
 
         COPY (query) TO 'file.parquet' writes the query's rows; its result is a row of the path, rows and bytes. EXPLAIN
-        [ANALYZE], DESCRIBE and SHOW TABLES give rows; CREATE TABLE name AS query, which runs the query at once and
-        keeps its rows in memory, and DROP TABLE change the session's tables.
+        [ANALYZE], DESCRIBE and SHOW TABLES give rows. CREATE TABLE name AS query, which runs the query at once and
+        keeps its rows in memory, INSERT INTO, CREATE VIEW and DROP change the session's tables.
 
         Raises
         ------
@@ -124,7 +141,8 @@ class Session:
         return self._query(text, known) if statement is None else self._carry_out(statement, known)
 
     def _query(self, text: str, known: Mapping[str, Table]) -> Result:
-        planned = plan_sql(text, {name: table.schema for name, table in known.items()}, self.dialect)
+        views = {name: query for name, query in self._views.items() if name not in known}
+        planned = plan_sql(text, {name: table.schema for name, table in known.items()}, self.dialect, views)
         return self._run(planned.plan, planned.output_names, known)
 
     def _carry_out(self, statement: Statement, known: Mapping[str, Table]) -> Result:
@@ -133,17 +151,59 @@ class Session:
         if isinstance(statement, Describe):
             return statements.description(self._query(statement.query, known), self.settings)
         if isinstance(statement, ShowTables):
-            return statements.table_names(known, self.settings)
-        if isinstance(statement, DropTable):
-            if self._tables.pop(statement.name, None) is None and not statement.may_be_missing:
-                raise unknown("table", statement.name, self._tables, "DROP TABLE")
+            return statements.table_names({*known, *self._views}, self.settings)
+        if isinstance(statement, Drop):
+            held: dict[str, Any] = self._views if statement.is_view else self._tables
+            if held.pop(statement.name, None) is None and not statement.may_be_missing:
+                kind = "view" if statement.is_view else "table"
+                raise unknown(kind, statement.name, held, f"DROP {kind.upper()}")
             return statements.nothing(self.settings)
-        if statement.name in known and not statement.replaces:
+        if isinstance(statement, Insert):
+            with self._changing:
+                return self._insert(statement, known)
+        kind = "VIEW" if isinstance(statement, CreateView) else "TABLE"
+        if (statement.name in known or statement.name in self._views) and not statement.replaces:
             if statement.may_exist:
                 return statements.count_of(0, self.settings)
-            raise PlanError(f"the table {statement.name!r} is there already; CREATE OR REPLACE TABLE replaces it")
-        rows = self._query(statement.query, known).to_arrow()
+            there = "view" if statement.name in self._views else "table"
+            raise PlanError(f"the {there} {statement.name!r} is there already; CREATE OR REPLACE {kind} replaces it")
+        if isinstance(statement, CreateView):
+            self._create_view(statement, known)
+            return statements.nothing(self.settings)
+        rows = statements.with_unlike_names(self._query(statement.query, known).to_arrow())
         self.register(statement.name, rows)
+        return statements.count_of(rows.num_rows, self.settings)
+
+    def _create_view(self, statement: CreateView, known: Mapping[str, Table]) -> None:
+        if statement.name in known:
+            raise PlanError(f"{statement.name!r} is a table; a view needs another name, or DROP TABLE before it")
+        before = self._views.get(statement.name)
+        self._views[statement.name] = statement.query
+        try:
+            # What cannot be planned, and a view of itself, is refused at once.
+            self._query(f"SELECT * FROM {quoted(statement.name)}", known)
+        except BaseException:
+            if before is None:
+                del self._views[statement.name]
+            else:
+                self._views[statement.name] = before
+            raise
+
+    def _insert(self, statement: Insert, known: Mapping[str, Table]) -> Result:
+        table = self._tables.get(statement.table)
+        if table is None and statement.table in self._views:
+            raise PlanError(f"INSERT INTO {statement.table}: it is a view, whose rows are those of its query's tables")
+        if table is None:
+            raise unknown("table", statement.table, self._tables, "INSERT INTO")
+        if not isinstance(table, ArrowTable):
+            raise PlanError(
+                f"INSERT INTO {statement.table}: its rows are not in the session's memory; CREATE TABLE … AS keeps a "
+                "query's rows there, and COPY (…) TO writes files"
+            )
+        rows = statements.as_rows_of(
+            table.schema, statement, self._query(statement.query, known).to_arrow(), self.settings
+        )
+        self.register(statement.table, pa.concat_tables([table.rows(), rows]))
         return statements.count_of(rows.num_rows, self.settings)
 
     def substrait(self, plan_bytes: bytes) -> Result:

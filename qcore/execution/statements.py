@@ -8,8 +8,11 @@ import pyarrow as pa
 
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.config import Settings
+from qcore.errors import PlanError
 from qcore.execution.result import Result
-from qcore.frontends.sql_statements import Explain
+from qcore.frontends.sql_statements import Explain, Insert
+from qcore.language.expression import Cast, col, lit
+from qcore.language.schema import check_column
 
 
 def explanation(statement: Explain, result: Result, settings: Settings) -> Result:
@@ -35,6 +38,43 @@ def table_names(names: Iterable[str], settings: Settings) -> Result:
 def count_of(n_rows: int, settings: Settings) -> Result:
     """One row: the number of rows that a statement wrote."""
     return rows_result(pa.table({"Count": pa.array([n_rows], pa.int64())}), settings)
+
+
+def with_unlike_names(rows: pa.Table) -> pa.Table:
+    """The rows with a number behind every name of a column that is there already: i, i_1."""
+    taken: list[str] = []
+    for name in rows.column_names:
+        free, n = name, 0
+        while free in taken:
+            n += 1
+            free = f"{name}_{n}"
+        taken.append(free)
+    return rows.rename_columns(taken)
+
+
+def as_rows_of(schema: pa.Schema, insert: Insert, rows: pa.Table, settings: Settings) -> pa.Table:
+    """The rows of an INSERT in the columns and types of its table; a column that it does not give is null.
+
+    Raises
+    ------
+    PlanError
+        It gives another number of columns, or one that the table has not, or not so often.
+    ExecutionError
+        A value cannot be cast to its column's type.
+    """
+    columns = list(insert.columns or schema.names)
+    for column in columns:
+        check_column(column, schema, f"INSERT INTO {insert.table}")
+    if len(set(columns)) < len(columns) or len(columns) != rows.num_columns:
+        raise PlanError(
+            f"INSERT INTO {insert.table} gives {rows.num_columns} columns for {', '.join(columns)}; each is given once"
+        )
+    made = {
+        field.name: Cast(col(field.name) if field.name in columns else lit(None, field.type), field.type)
+        for field in schema
+    }
+    given = PlanBuilder().values(rows.rename_columns(columns)).project(made)
+    return Result(given.build(), settings).to_arrow().cast(schema)
 
 
 def nothing(settings: Settings) -> Result:

@@ -74,8 +74,9 @@ def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
 def no_statement(words: str) -> PlanError:
     """That a statement of this kind does not run."""
     return PlanError(
-        f"{words} is not supported: qcore runs queries. COPY (…) TO 'file.parquet' writes one, CREATE TABLE name AS "
-        "keeps its rows in the session, and Session.register() makes a table of a file, of Arrow data or of a result"
+        f"{words} is not supported: qcore runs queries. CREATE OR REPLACE TABLE name AS SELECT … makes a table anew of "
+        "the rows that stay, changed or not, COPY (…) TO 'file.parquet' writes a query's rows, and Session.register() "
+        "makes a table of a file, of Arrow data or of a result"
     )
 
 

@@ -33,6 +33,7 @@ from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
 from qcore.frontends.sql_subscripts import is_of_text, with_text_subscripts
 from qcore.frontends.sql_synonyms import with_known_words
+from qcore.frontends.sql_text import SqlText
 from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_using import without_using
 from qcore.frontends.sql_windows import framed_by_peers, mark_windows
@@ -63,7 +64,9 @@ _OUTER = "outer_ref("
 _NO_RANGE = "Cannot run range queries on datatype"
 
 
-def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCORE) -> PlanResult:
+def plan_sql(
+    text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCORE, views: Mapping[str, str] | None = None
+) -> PlanResult:
     """Plan one SELECT statement, or COPY of one to a file, over tables of these schemas.
 
     Parameters
@@ -74,6 +77,8 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCOR
         The tables it may name. Scan nodes of the plan carry these names and no source.
     dialect : Dialect
         What the text means where engines differ.
+    views : mapping of str to str, optional
+        Queries that it may name as tables, and that may name one another.
 
     Raises
     ------
@@ -83,7 +88,15 @@ def plan_sql(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCOR
     copy = read_copy(text)
     query, given = with_names(text if copy is None else copy.query)
     try:
-        planned = _Planner(tables, dialect, given).plan(_with_known_syntax(query, dialect))
+        planner = _Planner(tables, dialect, given)
+        planner.add_views(query, views or {})
+        planned = planner.plan(_with_known_syntax(query, dialect))
+    except PlanError as error:
+        found = re.match(r"unknown table '([^']+)'", str(error))
+        broken = None if found is None else planner.broken_views.get(found.group(1))
+        if broken is None:
+            raise
+        raise broken from None
     except RecursionError:
         raise PlanError(TOO_DEEP) from None
     return planned if copy is None else copy_plan(copy, planned, planned.output_names)
@@ -103,15 +116,44 @@ class _Planner:
         self.parts: dict[str, Callable[[NodeIds, ColumnNames], PlanNode]] = {}
         self.asked: frozenset[pa.DataType] = frozenset()
         self.count = 0
+        #: What is wrong with views that the text perhaps names.
+        self.broken_views: dict[str, PlanError] = {}
 
     def plan(self, text: str) -> PlanResult:
-        self.asked = asked_decimals(text)
+        self.asked |= asked_decimals(text)
         columns = {name for schema in self.tables.values() for name in schema.names}
         message = self.message(text)
         rename = partial(shown_names, given=self.given, columns=columns)
         return read_plan_message(
             message, self.tables, self.parts, dialect=self.dialect, rename=rename, asked=self.asked
         )
+
+    def add_views(self, text: str, views: Mapping[str, str], within: tuple[str, ...] = ()) -> None:
+        """Make tables of the views that the text may name; a view of itself knows no table of its name."""
+        names = SqlText.read(text).names if views else frozenset()
+        for name, query in views.items():
+            if name.lower() not in names or name in self.parts or name in within:
+                continue
+            self.add_views(query, views, (*within, name))
+            self.asked |= asked_decimals(query)
+            self.tables.pop(name, None)
+            # As a table of a query its columns have names that differ.
+            named, given = with_names(f"SELECT * FROM ({query})")
+            self.given.within.update(given.within)
+            try:
+                self._add_query(name, self.message(_with_known_syntax(named, self.dialect)))
+            except PlanError as error:
+                self.broken_views[name] = PlanError(f"the view {name!r}: {error}")
+
+    def _add_query(self, table: str, message: Any) -> None:
+        """Make a table of a query."""
+
+        def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
+            return self._read(message, (ids, names)).plan
+
+        self.parts[table] = make
+        read = self._read(message, (NodeIds(), ColumnNames()))
+        self._add_table(table, read.output_names, read.plan.schema.types)
 
     def message(self, text: str) -> Any:
         """The Substrait plan of a query over the tables and the parts, those in this text included."""

@@ -164,6 +164,12 @@ class SqlText:
         return None
 
     @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """All words and names of the text, in lower case."""
+        quoted = {token.text[1:-1] for token in self.tokens if token.kind == "quoted"}
+        return frozenset(name.lower() for name in (*self._words, *quoted))
+
+    @functools.cached_property
     def regions(self) -> tuple[Region, ...]:
         """All queries in brackets, and the whole text, outermost first."""
         spans = [(0, len(self.tokens)), *((i + 1, self.partner[i]) for i in self.signs("("))]

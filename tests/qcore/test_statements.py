@@ -1,8 +1,11 @@
-"""EXPLAIN, DESCRIBE, SHOW TABLES, CREATE TABLE … AS and DROP TABLE by Session.sql (SPEC Q1, G7)."""
+"""EXPLAIN, DESCRIBE, SHOW, CREATE, INSERT and DROP by Session.sql (SPEC Q1, G7)."""
 
 from __future__ import annotations
 
+import datetime
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import qcore
@@ -14,7 +17,10 @@ T = pa.table({"i": [1, 2, 3], "s": ["a", "b", None]})
 def session():
     made = qcore.Session(threads=2)
     made.register("t", T)
-    return made
+    yield made
+    # Tables that the session made hold the engine's memory.
+    for name in made.sql("show tables").to_arrow()["name"].to_pylist():
+        made.sql(f'drop table if exists "{name}"')
 
 
 def test_explain_gives_the_plan_as_a_row(session):
@@ -32,7 +38,7 @@ def test_explain_analyze_runs_the_query(session):
     assert "rows" in header and "blocked ms" in header
 
 
-@pytest.mark.parametrize("text", ["describe t", "describe select * from t", "desc (select * from t)"])
+@pytest.mark.parametrize("text", ["describe t", "show t", "describe select * from t", "desc (select * from t)"])
 def test_describe(session, text):
     assert session.sql(text).to_arrow().to_pylist() == [
         {"column_name": "i", "column_type": "int64", "null": "YES"},
@@ -62,10 +68,18 @@ def test_tables_come_and_go(session):
     ("text", "words"),
     [
         ("create table t as select 1", "the table 't' is there already; CREATE OR REPLACE"),
-        ("create table u (a int)", "CREATE TABLE is not supported but of a query"),
-        ("create table u as", "CREATE TABLE is not supported but of a query|ends too early"),
+        ("create table u", "CREATE .* TABLE .* name AS select …, or name"),
+        ("create table u (a)", "CREATE TABLE cannot be read"),
+        ("create table u (a int primary key)", "no constraints or defaults"),
+        ("create table u (a nosuch)", "nosuch"),
+        ("create table u as", "ends too early"),
         ("create table u as select nosuch from t", "unknown column 'nosuch'"),
-        ("create view v as select 1", "CREATE VIEW is not supported: CREATE TABLE"),
+        ("create view v as select nosuch from t", "the view 'v': unknown column 'nosuch'"),
+        ("create view v as select * from v", "the view 'v': unknown table 'v'"),
+        ("create view t as select 1", "the table 't' is there already"),
+        ("create or replace view t as select 1", "'t' is a table; a view needs another name"),
+        ("create view v", "CREATE .* VIEW .* name"),
+        ("drop view t", "unknown view 't'"),
         ("drop table tt", "unknown table 'tt' in DROP TABLE; did you mean 't'"),
         ("drop table t, u", "DROP TABLE cannot be read"),
         ("explain", "ends too early"),
@@ -73,7 +87,17 @@ def test_tables_come_and_go(session):
         ("describe tt", "unknown table 'tt'"),
         ("show tables from x", "SHOW TABLES takes nothing more"),
         ("explain select", "cannot be planned"),
-        ("insert into t select 1, 'x'", "INSERT is not supported: qcore runs queries"),
+        ("show all tables", "SHOW ALL TABLES is not supported; SHOW TABLES"),
+        ("insert into t select 1", "INSERT INTO t gives 1 columns for i, s"),
+        ("insert into t (i, i) values (1, 2)", "each is given once"),
+        ("insert into t (k) values (1)", "unknown column 'k' in INSERT INTO t"),
+        ("insert into tt values (1)", "unknown table 'tt' in INSERT INTO; did you mean 't'"),
+        ("insert into t", "INSERT INTO name"),
+        ("insert or replace into t values (1, 'x')", "a table here has no keys"),
+        ("insert into t values (1, 'x') on conflict do nothing", "a table here has no keys"),
+        ("insert into t values (1, 'x') returning i", "RETURNING are not supported"),
+        ("update t set i = 1", "UPDATE is not supported: qcore runs queries. CREATE OR REPLACE TABLE"),
+        ("delete from t", "DELETE is not supported: qcore runs queries. CREATE OR REPLACE TABLE"),
     ],
 )
 def test_what_is_wrong_is_named(session, text, words):
@@ -86,3 +110,91 @@ def test_a_query_that_fails_makes_no_table(session):
     with pytest.raises(qcore.ExecutionError, match="division by zero"):
         session.sql("create table u as select 1 / (i - 2) as x from t")
     assert session.sql("show tables").to_arrow()["name"].to_pylist() == ["t"]
+
+
+def test_a_view_is_its_query_whenever_it_is_read(session):
+    """Q1."""
+    session.sql("create view big as select i + 1, s, s from t where i > 1 order by i")
+    assert session.sql("select * from big").to_arrow().to_pydict() == {
+        "i + 1": [3, 4],
+        "s": ["b", None],
+        "s_1": ["b", None],
+    }
+    session.sql("create temp view if not exists big as select 1")
+    session.sql('create view twice(a, b) as select x.s, y."i + 1" from big x join big y on x.s = y.s')
+    assert session.sql("select * from twice").to_arrow().to_pylist() == [{"a": "b", "b": 3}]
+    assert session.sql("show tables").to_arrow()["name"].to_pylist() == ["big", "t", "twice"]
+    session.sql("insert into t values (9, 'b')")
+    assert session.sql("select sum(b) as n, count(*) as k from twice").to_arrow().to_pylist() == [{"n": 26, "k": 4}]
+    # A common table and a column of that name are not the view.
+    assert session.sql("with big as (select 5 as x) select x as twice from big").to_arrow().to_pylist() == [
+        {"twice": 5}
+    ]
+    session.sql("create or replace view big as select i, s as big from t where i = 9")
+    assert session.sql("select big.big from big").to_arrow().to_pylist() == [{"big": "b"}]
+    with pytest.raises(qcore.PlanError, match="the view 'twice': column 'x.s' cannot be used"):
+        session.sql("select * from twice")
+    session.sql("drop view big")
+    with pytest.raises(qcore.PlanError, match="the view 'twice': unknown table 'big'"):
+        session.sql("select * from twice")
+    session.sql("drop view if exists big")
+    session.register("twice", T)
+    assert session.sql("select count(*) as n from twice").to_arrow()["n"].to_pylist() == [3]
+
+
+def test_views_of_one_another_end(session):
+    """Q1: no endless recursion where a view came to name itself."""
+    session.sql("create view a as select i from t")
+    session.sql("create view b as select i from a")
+    with pytest.raises(qcore.PlanError, match="the view 'a': unknown table 'b'"):
+        session.sql("create or replace view a as select i from b")
+    assert session.sql("select sum(i) as n from b").to_arrow()["n"].to_pylist() == [6]
+
+
+def test_a_view_of_a_recursion_may_be_read_twice(session):
+    """Q1."""
+    session.sql(
+        "create view r as with recursive n(k) as (select 1 union all select k + 1 from n where k < 4) select k from n"
+    )
+    rows = session.sql("select x.k from r x join r y on x.k = y.k + 1 union all select k from r order by 1").to_arrow()
+    assert rows["k"].to_pylist() == [1, 2, 2, 3, 3, 4, 4]
+
+
+def test_rows_are_put_into_a_table(session):
+    """Q1: in its types, and null where nothing is given."""
+    session.sql("create table u (a int, b varchar, c decimal(10, 2), d date, e double[])")
+    assert session.sql("select count(*) as n from u").to_arrow()["n"].to_pylist() == [0]
+    counted = session.sql("insert into u values (1, 'x', 1.005, '2024-01-31', [1, 2]), (null, null, null, null, null)")
+    assert counted.to_arrow().to_pydict() == {"Count": [2]}
+    session.sql("insert into u (b, a) (select s, i from t where i > 1)")
+    with pytest.raises(qcore.ExecutionError, match="cannot cast 'abc'"):
+        session.sql("insert into u (a) values ('abc')")
+    with pytest.raises(qcore.ExecutionError, match="cannot cast 99999999999"):
+        session.sql("insert into u (a) values (1), (99999999999)")
+    assert session.sql("select a, b, cast(c as varchar) as c, d, e[2] as e from u").to_arrow().to_pydict() == {
+        "a": [1, None, 2, 3],
+        "b": ["x", None, "b", None],
+        "c": ["1.01", None, None, None],
+        "d": [datetime.date(2024, 1, 31), None, None, None],
+        "e": [2.0, None, None, None],
+    }
+    # What was registered stays as it was.
+    session.sql("insert into t values (4, 'd')")
+    assert (session.sql("select count(*) as n from t").to_arrow()["n"].to_pylist(), T.num_rows) == ([4], 3)
+
+
+def test_files_take_no_rows(session, tmp_path):
+    """Q1."""
+    pq.write_table(T, tmp_path / "t.parquet")
+    session.register("files", tmp_path / "t.parquet")
+    with pytest.raises(qcore.PlanError, match="INSERT INTO files: its rows are not in the session's memory"):
+        session.sql("insert into files values (1, 'x')")
+    session.sql("create view v as select * from t")
+    with pytest.raises(qcore.PlanError, match="INSERT INTO v: it is a view"):
+        session.sql("insert into v values (1, 'x')")
+
+
+def test_a_table_of_columns_that_are_called_alike(session):
+    """Q1: as in DuckDB, the second has a number."""
+    session.sql("create table made as select i, s, i, 1 as i_1 from t limit 1")
+    assert session.sql("select * from made").to_arrow().column_names == ["i", "s", "i_1", "i_1_1"]

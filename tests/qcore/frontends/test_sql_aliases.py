@@ -40,7 +40,7 @@ def _both(query: str) -> None:
         "select i + 1 as a, a + 1 as b from none where b > 1",
         "select i+1 a, a*2 b from t where a > 2",
         "select sum(i) as q, q / 2 as h from t",
-        "select avg(i) as m, m * 2 as k, g from t group by g having k > 4 order by 1",
+        "select avg(i) as m, m * 2 as k, g from t group by g having k > 4",
         "select i as x, sum(x) over (order by x rows 1 preceding) as r from t where x > 1",
         "select i as x, row_number() over w as r from t window w as (order by x desc nulls last, f) qualify r < 3",
         "select i as x from t qualify count(*) over (partition by x) > 1",
