@@ -7,7 +7,7 @@ by their schemas only: join order and build sides are decided by qcore.optimizer
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from qcore.frontends.correlated_names import confused_columns, repeated_conditio
 from qcore.frontends.planner_constants import SIMPLIFY, made_constants
 from qcore.frontends.planner_contexts import context_of, read_only
 from qcore.frontends.planner_errors import AMBIGUOUS, NO_USING, no_statement, plan_error
+from qcore.frontends.planner_marks import mark_marks, mark_null_aware, mark_single_grouping_sets
 from qcore.frontends.planner_rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
 from qcore.frontends.planner_types import asked_decimals
@@ -37,14 +38,12 @@ from qcore.frontends.sql_text import SqlText
 from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_using import without_using
 from qcore.frontends.sql_windows import framed_by_peers, mark_windows
-from qcore.frontends.substrait.join_relations import NULL_AWARE
 from qcore.frontends.substrait.plan import (
     PlanResult,
     messages_within,
     parse_plan,
     read_plan_message,
 )
-from qcore.frontends.substrait.relations import GROUPING_SET
 from qcore.language.data_types import common_type, plain
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.naming import ColumnNames, NodeIds
@@ -57,8 +56,6 @@ from qcore_ext.ground.status import PlanError
 _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")
 # … for a reason that is the query's,
 _NEGATIVE = "must be >"
-LEFT_ANTI, LEFT_MARK = 6, 11
-
 _OUTER = "outer_ref("
 # What it says of a window ordered by times, bytes, durations or intervals.
 _NO_RANGE = "Cannot run range queries on datatype"
@@ -334,11 +331,11 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
             shown = logical.display_indent()
     message = _substrait_message(logical, context, tables)
     if comes_from_in:
-        _mark_marks(message)
-    _mark_single_grouping_sets(message, shown)
+        mark_marks(message)
+    mark_single_grouping_sets(message, shown)
     _refuse_lost_windows(message, shown)
     if " null_aware" in shown:
-        _mark_null_aware(message, shown)
+        mark_null_aware(message, shown)
     return message
 
 
@@ -491,13 +488,6 @@ def _asks_of_constant(written: str) -> bool:
     return False
 
 
-def _mark_marks(message: Any) -> None:
-    """Put into the hints of all mark joins that they come from IN."""
-    for join in _relations(message.relations[0].root.input, "join", once=False):
-        if join.type == LEFT_MARK:
-            join.common.hint.alias = NULL_AWARE
-
-
 _BOUND = r"(CURRENT ROW|.+? (?:PRECEDING|FOLLOWING))"
 _FRAME = re.compile(rf"(?:ROWS|RANGE|GROUPS) BETWEEN {_BOUND} AND {_BOUND}")
 
@@ -531,81 +521,3 @@ def _bound_of(bound: Any, outwards: str) -> str:
     if kind in ("preceding", "following"):
         return _bound_text(f"{getattr(bound, kind).offset} {kind.upper()}")
     return "CURRENT ROW" if kind == "current_row" else f"UNBOUNDED {outwards}"
-
-
-def _mark_null_aware(message: Any, shown: str) -> None:
-    """Put into the joins' hints which anti joins come from NOT IN: DataFusion knows, Substrait has no place for it.
-
-    The plan's text and the messages list the anti joins in the same order: a node, its subqueries, its inputs.
-    """
-    flags = [line.rstrip().endswith("null_aware") for line in shown.splitlines() if "LeftAnti Join:" in line]
-    joins = _as_shown(message, "join", len(flags), LEFT_ANTI)
-    if len(joins) != len(flags):
-        raise PlanError("NOT IN (subquery) over nullable columns cannot be planned here; use NOT EXISTS")
-    for join, null_aware in zip(joins, flags, strict=True):
-        if null_aware:
-            join.common.hint.alias = NULL_AWARE
-
-
-def _mark_single_grouping_sets(message: Any, shown: str) -> None:
-    """Put into aggregates' hints that they have one grouping set, and so a grouping id, which one group by has not."""
-    lines = [line for line in shown.splitlines() if "Aggregate: groupBy=" in line or line.lstrip() == "Distinct:"]
-    flags = [" groupBy=[[GROUPING SETS" in line for line in lines]
-    if not any(flags):
-        # To walk the message takes longer than to plan some queries.
-        return
-    aggregates = _as_shown(message, "aggregate", len(flags))
-    for aggregate, has_sets in zip(aggregates, flags, strict=False) if len(aggregates) == len(flags) else ():
-        if has_sets and len(aggregate.groupings) == 1:
-            aggregate.common.hint.alias = GROUPING_SET
-
-
-def _as_shown(message: Any, kind: str, count: int, type_: int | None = None) -> list[Any]:
-    """The relations of a kind, and of this type, as many as the plan's text shows where that can be had: a message has
-    the operand of a BETWEEN twice, with its subquery.
-    """
-    found: list[Any] = []
-    for once in (False, True):
-        relations = _relations(message.relations[0].root.input, kind, once)
-        found = [relation for relation in relations if type_ is None or relation.type == type_]
-        if len(found) == count:
-            break
-    return found
-
-
-def _relations(rel: Any, kind: str, once: bool) -> Iterator[Any]:
-    """Relations of one kind, in the order in which DataFusion shows them; with `once`, a subquery that an expression
-    repeats counts once.
-    """
-    body = getattr(rel, rel.WhichOneof("rel_type"))
-    if rel.WhichOneof("rel_type") == kind:
-        yield body
-    inputs = []
-    for field, value in body.ListFields():
-        if field.message_type is None:
-            continue
-        parts = value if field.is_repeated else [value]
-        if field.message_type.name == "Rel":
-            inputs += list(parts)
-        else:
-            for part in parts:
-                seen: set[bytes] = set()
-                for subquery in _subqueries(part):
-                    written = subquery.SerializeToString() if once else b""
-                    if written not in seen:
-                        yield from _relations(subquery, kind, once)
-                    seen.update([written] if once else [])
-    for part in inputs:
-        yield from _relations(part, kind, once)
-
-
-def _subqueries(message: Any) -> Iterator[Any]:
-    """Relations inside an expression, in order."""
-    for field, value in message.ListFields():
-        if field.message_type is None or field.message_type.GetOptions().map_entry:
-            continue
-        for part in value if field.is_repeated else [value]:
-            if field.message_type.name == "Rel":
-                yield part
-            else:
-                yield from _subqueries(part)
