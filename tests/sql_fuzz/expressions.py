@@ -180,14 +180,14 @@ class Expressions:
         if shape < 0.4:
             word = rng.choice(["in", "not in"])
             value = self.literal if rng.random() < 0.8 else self.leaf_exact
-            values = [value(kind).tree for _ in range(rng.randint(1, 5))]
+            values = [self._or_decimal(kind, value(kind)).tree for _ in range(rng.randint(1, 5))]
             return made(Facts(BOOL), "(", left.tree, f" {word} ", Listed(values, before="(", after=")"), ")")
         if shape < 0.5:
             word = rng.choice(["between", "not between"])
-            low, high = self.exact_value(kind, depth - 1), self.exact_value(kind, depth - 1)
+            low, high = (self._or_decimal(kind, self.exact_value(kind, depth - 1)) for _ in range(2))
             return made(Facts(BOOL), "(", left.tree, f" {word} ", low.tree, " and ", high.tree, ")")
         operators = ["=", "=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from"]
-        right = self.exact_value(self._beside(kind), depth)
+        right = self._or_decimal(kind, self.exact_value(self._beside(kind), depth))
         return made(Facts(BOOL), "(", left.tree, f" {rng.choice(operators)} ", right.tree, ")")
 
     def exact_value(self, kind: Kind, depth: int) -> Value:
@@ -209,8 +209,16 @@ class Expressions:
         if kind == INT and any(c.facts.limit > FLOAT_EXACT for c in self.columns if c.facts.kind == INT):
             # As doubles, neighbours become equal in one engine and stay apart in the other.
             return kind
-        others = {INT: (FLOAT, DECIMALS[0]), FLOAT: (INT,), DECIMALS[0]: (INT,), DATE: (TIMESTAMP,)}.get(kind, (kind,))
-        return self.rng.choice(others)
+        others = {
+            INT: (FLOAT, DECIMALS[0]), FLOAT: (INT, DECIMALS[0]), DECIMALS[0]: (INT, FLOAT), DATE: (TIMESTAMP,),
+        }  # fmt: skip
+        return self.rng.choice(others.get(kind, (kind,)))
+
+    def _or_decimal(self, kind: Kind, value: Value) -> Value:
+        """What stands beside a value of the kind: beside a double often a constant with a point, which is a decimal."""
+        if kind != FLOAT or self.rng.random() < 0.7:
+            return value
+        return made(Facts(FLOAT, 16), str(self.rng.choice(EIGHTHS)))
 
     def present_kind(self, among: Sequence[Kind] | None = None) -> Kind:
         """The kind of some column."""
@@ -225,6 +233,7 @@ class Expressions:
         shape = rng.random()
         if shape < 0.5:
             values = [self.value(kind, depth) for _ in range(rng.choice([2, 2, 3]))]
+            values[0] = self._or_decimal(kind, values[0])
             branches = [Tree("", "when ", self.condition(depth - 1).tree, " then ", value.tree) for value in values[1:]]
             otherwise = else_clause(values[0].tree if rng.random() < 0.7 else None)
             if rng.random() < 0.25:
@@ -239,7 +248,8 @@ class Expressions:
                 )
             return Value(Tree(str(kind), "(case ", Listed(branches, " "), otherwise, " end)"), merged_facts(values))
         if shape < 0.75:
-            values = [self.value(kind, depth) for _ in range(rng.choice([2, 3]))]
+            values = [self.value(kind, depth), self._or_decimal(kind, self.value(kind, depth))]
+            values += [self.value(kind, depth)] if rng.random() < 0.5 else []
             return Value(
                 Tree(str(kind), Listed([v.tree for v in values], before="coalesce(", after=")")), merged_facts(values)
             )

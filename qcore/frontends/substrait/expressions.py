@@ -13,10 +13,11 @@ from qcore.frontends.substrait.dialect_calls import rounded_to_even
 from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
 from qcore.frontends.substrait.literals import moment, read_literal
+from qcore.frontends.substrait.standard_functions import chosen, standard_aggregate, standard_call
 from qcore.frontends.substrait.types import read_type
 from qcore.language.data_types import is_text
 from qcore.language.dialect import QCORE, Dialect
-from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, children
+from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, call, children
 from qcore.language.functions import expr_type
 from qcore.language.plan import PlanNode
 from qcore.language.schema import same_type
@@ -60,7 +61,8 @@ class ExpressionReader:
 
     `functions` are the names by anchor; `read_subquery` makes a subquery's value a column. `asked` are the decimal
     types that the plan's author casts to: floats that become others do so only because the planner compares floats with
-    decimals as decimals, which cannot hold them all. None: every cast is the author's.
+    decimals as decimals, which cannot hold them all. None: every cast is the author's. `is_standard` says whether names
+    mean what Substrait's own extensions say.
     """
 
     def __init__(
@@ -69,10 +71,14 @@ class ExpressionReader:
         read_subquery: SubqueryReader,
         dialect: Dialect = QCORE,
         asked: Collection[pa.DataType] | None = None,
+        is_standard: bool = False,
     ) -> None:
         self.functions = functions
+        self.is_standard = is_standard
         self.dialect = dialect
         self.asked = asked
+        # Values of the window functions of the projection that is read, by window_key().
+        self.windows: Mapping[bytes, Expr] = {}
         self._read_subquery = read_subquery
         self._readers: dict[str, Callable[[Any, Scope], Expr]] = {
             "selection": self._selection,
@@ -84,6 +90,8 @@ class ExpressionReader:
             "singular_or_list": self._in,
             "multi_or_list": self._in_rows,
             "subquery": self._read_subquery,
+            "nested": self._nested,
+            "window_function": self._window_function,
         }
 
     def read(self, message: Any, scope: Scope) -> Expr:
@@ -91,9 +99,6 @@ class ExpressionReader:
         kind = message.WhichOneof("rex_type")
         reader = self._readers.get(kind)
         if reader is None:
-            if kind == "window_function":
-                name = self.functions.get(message.window_function.function_reference, "?")
-                raise PlanError(f"window functions are not supported yet ({name})")
             raise PlanError(f"a Substrait expression of kind {kind or 'none'} is not supported yet")
         return reader(getattr(message, kind), scope)
 
@@ -117,12 +122,56 @@ class ExpressionReader:
         if message.WhichOneof("reference_type") != "direct_reference":
             raise PlanError("masked field references are not supported")
         segment = message.direct_reference
-        if segment.WhichOneof("reference_type") != "struct_field" or segment.struct_field.HasField("child"):
-            raise PlanError("parts of nested columns (struct fields, list elements, map values) are not supported yet")
+        if message.WhichOneof("root_type") == "expression":
+            return self._part(self.read(message.expression, scope), segment, scope)
+        if segment.WhichOneof("reference_type") != "struct_field":
+            raise PlanError("a field reference must begin with a field of the input")
         position = segment.struct_field.field
         if not 0 <= position < len(scope.columns):
             raise PlanError(f"field {position} is referred to, but the input has {len(scope.columns)} columns")
-        return Column(scope.columns[position])
+        column = Column(scope.columns[position])
+        return (
+            self._part(column, segment.struct_field.child, scope) if segment.struct_field.HasField("child") else column
+        )
+
+    def _part(self, value: Expr, segment: Any, scope: Scope) -> Expr:
+        """A part of a nested value: a struct's field by position, a list's element counted from 0, a map's value."""
+        kind = segment.WhichOneof("reference_type")
+        if kind is None:
+            return value
+        body, type_ = getattr(segment, kind), expr_type(value, scope.schema)
+        if kind == "struct_field":
+            if not pa.types.is_struct(type_) or not 0 <= body.field < type_.num_fields:
+                raise PlanError(f"field {body.field} is referred to within {value!r}, which is {type_}")
+            made = call("struct_extract", value, type_.field(body.field).name)
+        elif kind == "list_element":
+            made = call("list_extract", value, body.offset + 1 if body.offset >= 0 else body.offset)
+        else:
+            made = Call("struct_extract", (value, read_literal(body.map_key)))
+        expr_type(made, scope.schema)
+        return self._part(made, body.child, scope) if body.HasField("child") else made
+
+    def _window_function(self, message: Any, scope: Scope) -> Expr:
+        """What WindowReader put below the projection that is read."""
+        value = self.windows.get(window_key(message))
+        if value is None:
+            name = self.function_name(message.function_reference)
+            raise PlanError(f"the window function {name} stands outside of a projection")
+        return value
+
+    def _nested(self, message: Any, scope: Scope) -> Expr:
+        """A struct, list or map put together."""
+        kind = message.WhichOneof("nested_type")
+        body = getattr(message, kind or "struct")
+        if kind == "struct":
+            return Call("row", tuple(self.read(field, scope) for field in body.fields))
+        if kind == "list":
+            return Call("list_value", tuple(self.read(value, scope) for value in body.values))
+        if kind == "map":
+            pairs = [(self.read(pair.key, scope), self.read(pair.value, scope)) for pair in body.key_values]
+            lists = (Call("list_value", tuple(part)) for part in zip(*pairs, strict=True))
+            return Call("map", tuple(lists))
+        raise PlanError(f"a nested value of kind {kind or 'none'} is not supported")
 
     def function_name(self, reference: int) -> str:
         """Name of the function with this anchor, without its signature."""
@@ -144,11 +193,23 @@ class ExpressionReader:
                 raise PlanError(f"function arguments of kind {kind} are not supported")
         return tuple(result)
 
+    def aggregate(self, message: Any, scope: Scope) -> tuple[str, tuple[Expr, ...]]:
+        """Name and arguments of an AggregateFunction message."""
+        name, arguments = self.function_name(message.function_reference), self.arguments(message.arguments, scope)
+        if not self.is_standard:
+            return name, arguments
+        return standard_aggregate(name, arguments, _choices(name, message))
+
     def _scalar_function(self, message: Any, scope: Scope) -> Expr:
         name = self.function_name(message.function_reference)
         if not message.arguments and dropped_fields(message, FUNCTION_ARGUMENTS):
             raise PlanError(f"the arguments of {name} are written as before Substrait 0.20; use a newer producer")
-        made = scalar_call(name, self.arguments(message.arguments, scope), self.dialect)
+        arguments = self.arguments(message.arguments, scope)
+        made = None
+        if self.is_standard:
+            made = standard_call(name, arguments, _choices(name, message))
+        if made is None:
+            made = scalar_call(name, arguments, self.dialect)
         if isinstance(made, Call) and made.function == "length":
             made = _length_of_list(made, scope.schema)
         if isinstance(made, Call) and made.function == "round" and self.dialect.round_half == "even":
@@ -227,6 +288,15 @@ class ExpressionReader:
             return Literal(False, pa.bool_())
         found = [Call("and", tuple(Call("equal", pair) for pair in zip(values, row, strict=True))) for row in rows]
         return found[0] if len(found) == 1 else Call("or", tuple(found))
+
+
+def window_key(message: Any) -> bytes:
+    """What tells one window function of a projection from another."""
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def _choices(name: str, message: Any) -> dict[str, str]:
+    return chosen(name, [(option.name, option.preference) for option in message.options])
 
 
 def _length_of_list(made: Call, schema: pa.Schema) -> Call:

@@ -99,7 +99,10 @@ def scalar_call(name: str, arguments: tuple[Expr, ...], dialect: Dialect = QCORE
 def _plain_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
     special = _SPECIAL.get(name)
     if special is not None:
-        return special(name, arguments)
+        try:
+            return special(name, arguments)
+        except (ValueError, IndexError):  # too few or too many to take apart
+            raise PlanError(f"there is no function {name} of {len(arguments)} arguments") from None
     made = dialect_call(name, arguments)
     if made is not None:
         return made

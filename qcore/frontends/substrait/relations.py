@@ -19,12 +19,12 @@ from qcore.frontends.substrait.dropped import (
     as_message,
     dropped_fields,
 )
-from qcore.frontends.substrait.expressions import ExpressionReader, Scope
+from qcore.frontends.substrait.expressions import ExpressionReader, Scope, window_key
 from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name, stands_for
 from qcore.frontends.substrait.join_relations import JoinRelations
 from qcore.frontends.substrait.reads import TableRead, read_positions, read_table
 from qcore.frontends.substrait.relation import Relation
-from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader
+from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader, window_functions
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.expression import (
     Call,
@@ -102,7 +102,7 @@ class RelationReader(JoinRelations):
         self.parts: Parts = parts or {}
         self.files: dict[str, list[str]] = {}
         self.by_datafusion = by_datafusion
-        self.expressions = ExpressionReader(functions, self._subquery, dialect, asked)
+        self.expressions = ExpressionReader(functions, self._subquery, dialect, asked, not by_datafusion)
         self._readers: dict[str, Callable[[Any], Relation]] = {
             "read": self._read,
             "project": self._project,
@@ -218,9 +218,8 @@ class RelationReader(JoinRelations):
             n_columns = n_inputs + len(message.expressions)
             if position >= n_columns:
                 raise PlanError(f"the projection emits column {position}, but has {n_columns}")
-            expr = windows.values.get(position)
-            if expr is None:
-                expr = self.expressions.read(message.expressions[position - n_inputs], scope)
+            self.expressions.windows = windows.values
+            expr = self.expressions.read(message.expressions[position - n_inputs], scope)
             name = expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr))
             computed[position] = (name, expr)
         columns = [computed[i][0] if i >= n_inputs else child.columns[i] for i in wanted]
@@ -235,9 +234,8 @@ class RelationReader(JoinRelations):
         """Put the window functions among a projection's expressions below it."""
         windows = WindowReader(self.expressions, self.ids, self.names, scope)
         for position, expression in enumerate(expressions, n_inputs):
-            if position in wanted and expression.WhichOneof("rex_type") == "window_function":
-                function = expression.window_function
-                windows.read(position, function, function.partitions, function.sorts)
+            for function in window_functions(expression, self.by_datafusion) if position in wanted else ():
+                windows.read(function, function.partitions, function.sorts)
         scope.node = windows.node()
         return windows
 
@@ -307,13 +305,12 @@ class RelationReader(JoinRelations):
 
     def _measure(self, message: Any, scope: Scope) -> AggregateCall:
         function = message.measure
-        written = self.expressions.function_name(function.function_reference)
+        written, arguments = self.expressions.aggregate(function, scope)
         # An exact answer is as good as the best approximate one.
         is_count = written == "approx_distinct"
         name = "count" if is_count else written if written == "nth_value" else aggregate_name(written)
         if function.phase not in (0, 3):
             raise PlanError("aggregates in partial phases cannot be read; give the plan before it is made distributed")
-        arguments = self.expressions.arguments(function.arguments, scope)
         if name == "nth_value":
             name, arguments = _end_of_list(arguments)
         distinct = is_count or function.invocation == _DISTINCT
@@ -430,10 +427,10 @@ class RelationReader(JoinRelations):
     def _window(self, message: Any) -> Relation:
         child = self.read(message.input)
         windows = WindowReader(self.expressions, self.ids, self.names, child.scope())
-        for position, function in enumerate(message.window_functions):
-            windows.read(position, function, message.partition_expressions, message.sorts)
+        for function in message.window_functions:
+            windows.read(function, message.partition_expressions, message.sorts)
         node = windows.node()
-        added = [windows.values[position] for position in range(len(message.window_functions))]
+        added = [windows.values[window_key(function)] for function in message.window_functions]
         names = [expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr)) for expr in added]
         if not all(isinstance(expr, Column) for expr in added):
             kept = child.columns

@@ -5,14 +5,14 @@ Calls over the same partitions and order share a node. What they take that is no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.expressions import ExpressionReader, Scope
+from qcore.frontends.substrait.expressions import ExpressionReader, Scope, window_key
 from qcore.frontends.substrait.functions import aggregate_name
 from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.language.expression import Call, Case, Cast, Column, Expr, Literal, call, col, walk
@@ -53,19 +53,19 @@ class _Group:
 
 
 class WindowReader:
-    """Reads the window functions of one projection; `values` has what to put in their places."""
+    """Reads the window functions of one projection; `values` has what to put in their places, by window_key()."""
 
     def __init__(self, expressions: ExpressionReader, ids: NodeIds, names: ColumnNames, scope: Scope) -> None:
         self.expressions = expressions
         self.ids = ids
         self.names = names
         self.scope = scope
-        self.values: dict[int, Expr] = {}
+        self.values: dict[bytes, Expr] = {}
         self._computed: dict[str, Expr] = {}
         self._groups: list[_Group] = []
 
-    def read(self, position: int, message: Any, partitions: Any, sorts: Any) -> None:
-        """Take in the window function at this position of the projection, over these partitions and this order."""
+    def read(self, message: Any, partitions: Any, sorts: Any) -> None:
+        """Take in a window function of the projection, over these partitions and this order."""
         name = self.expressions.function_name(message.function_reference)
         order = tuple(self._sort_key(sort) for sort in sorts)
         keys = [self.expressions.read(part, self.scope) for part in partitions]
@@ -99,7 +99,7 @@ class WindowReader:
         parameter = None
         if name not in PLACES | FRACTIONS | VALUES:
             arguments, parameter = window_arguments(name, arguments, self.scope.schema)
-        self.values[position] = self._value(group, name, arguments, frame, flags)
+        self.values[window_key(message)] = self._value(group, name, arguments, frame, flags)
         if extras.filter is not None or extras.order_by or parameter is not None:
             made = replace(group.calls[-1], filter=extras.filter, order_by=extras.order_by, parameter=parameter)
             group.calls[-1] = made
@@ -211,6 +211,25 @@ class WindowReader:
         type_ = self._ordered_type(order)
         start, end = (at and range_distance(at, type_, is_end) for at, is_end in ((start, False), (end, True)))
         return WindowFrame("range", start, end)
+
+
+def window_functions(expression: Any, is_flat: bool) -> Iterator[Any]:
+    """The WindowFunction messages within an Expression message. In a flat one they stand at the top alone."""
+    if expression.WhichOneof("rex_type") == "window_function":
+        yield expression.window_function
+    elif not is_flat:
+        yield from _window_functions_below(expression)
+
+
+def _window_functions_below(message: Any) -> Iterator[Any]:
+    for described, value in message.ListFields():
+        if described.message_type is None or described.message_type.name == "Subquery":
+            continue
+        for part in value if described.is_repeated else [value]:
+            if described.message_type.name == "WindowFunction":
+                yield part
+            else:
+                yield from _window_functions_below(part)
 
 
 class _Extras:

@@ -123,6 +123,15 @@ RELATIONS: dict[str, tuple[dict[str, Any], int, str]] = {
         "select *, sum(b) over (w rows unbounded preceding), row_number() over w from t "
         "window w as (partition by s order by b)",
     ),
+    "windows within expressions": (
+        {"project": {"common": {"emit": {"output_mapping": [0, 3, 4]}}, "input": T_REL, "expressions": [
+            function(GREATER, {"window_function": {**WINDOW, "partitions": [field(2)], "sorts": [sort(1)]}},
+                     number(20)),
+            {"if_then": {"ifs": [{"if": function(NOT_NULL, field(0)), "then": {"window_function": {
+                **ROW, "sorts": [sort(1)]}}}], "else": number(-1)}}]}}, 3,
+        "select a, sum(b) over (partition by s order by b rows unbounded preceding) > 20, "
+        "case when a is not null then row_number() over (order by b) else -1 end from t",
+    ),
     "top n": (
         {"top_n": {"input": T_REL, "sorts": [sort(0, 4), sort(1)], "offset": number(1), "count": number(3)}}, 3,
         "select * from t order by a desc nulls last, b limit 3 offset 1",

@@ -1,0 +1,260 @@
+"""Functions as Substrait's standard extensions mean them, for plans that others than DataFusion made. Floor P2.
+
+The standard gives some names another meaning than SQL's (least of a null is null), words as arguments (which part of a
+date) and options: a list of behaviours for the case that engines differ in, any of which will do. A plan whose options
+leave the engine no choice that it has is refused, as the standard asks. https://substrait.io/extensions
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from qcore.language.expression import Call, Case, Cast, Expr, Literal, call, lit
+from qcore_ext.ground.status import PlanError
+
+# What the engine does, by option. Options of a function that are read below stand under its name.
+_BEHAVIOURS: dict[str, tuple[str, ...]] = {
+    "overflow": ("ERROR",),
+    "rounding": ("TIE_TO_EVEN",),
+    "on_domain_error": ("ERROR",),
+    "on_division_by_zero": ("ERROR",),
+    "on_log_zero": ("ERROR",),
+    "complex_number_result": ("ERROR",),
+    "division_type": ("TRUNCATE",),
+    "case_sensitivity": ("CASE_SENSITIVE",),
+    "multiline": ("MULTILINE_DISABLED",),
+    "dotall": ("DOTALL_DISABLED",),
+    "null_handling": ("IGNORE_NULLS",),
+    "negative_start": ("WRAP_FROM_END",),
+    "char_set": ("UTF8",),
+    "nan_equality": ("NAN_IS_NAN",),
+    "ignore_nulls": ("TRUE",),
+}
+_OWN_BEHAVIOURS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("round", "rounding"): ("TIE_AWAY_FROM_ZERO",),
+    ("count", "overflow"): ("ERROR", "SILENT", "SATURATE"),
+    ("concat", "null_handling"): ("IGNORE_NULLS", "ACCEPT_NULLS"),
+    ("like", "case_sensitivity"): ("CASE_SENSITIVE", "CASE_INSENSITIVE"),
+    ("std_dev", "distribution"): ("SAMPLE", "POPULATION"),
+    ("variance", "distribution"): ("SAMPLE", "POPULATION"),
+}
+_PARTS = {
+    "YEAR": "year", "ISO_YEAR": "iso_year", "HOUR": "hour", "MINUTE": "minute", "SECOND": "second",
+    "QUARTER": "quarter", "MONTH": "month", "DAY": "day", "DAY_OF_YEAR": "day_of_year", "ISO_WEEK": "week",
+    "MONDAY_DAY_OF_WEEK": "iso_day_of_week", "SUNDAY_DAY_OF_WEEK": "day_of_week",
+}  # fmt: skip
+_INDEXED = frozenset(list(_PARTS)[5:])
+_UNITS = {
+    "WEEK": (0, 7, 0), "DAY": (0, 1, 0), "HOUR": (0, 0, 3_600_000_000_000), "MINUTE": (0, 0, 60_000_000_000),
+    "SECOND": (0, 0, 1_000_000_000), "MILLISECOND": (0, 0, 1_000_000), "MICROSECOND": (0, 0, 1_000),
+    "YEAR": (12, 0, 0), "MONTH": (1, 0, 0),
+}  # fmt: skip
+_INT64, _STAMP = pa.int64(), pa.timestamp("us")
+
+Choices = Mapping[str, str]
+
+
+def chosen(name: str, options: Sequence[tuple[str, Sequence[str]]]) -> dict[str, str]:
+    """For each option of a call, the first preference that the engine can meet. PlanError where there is none."""
+    choices = {}
+    for option, preferences in options:
+        has = _OWN_BEHAVIOURS.get((name, option)) or _BEHAVIOURS.get(option, ())
+        found = [preference for preference in preferences if preference in has]
+        if preferences and not found:
+            can = f"it is {' or '.join(has)}" if has else "the engine has no such option"
+            raise PlanError(f"{name}: {option} {' or '.join(preferences)} is asked for; {can}")
+        if found:
+            choices[option] = found[0]
+    return choices
+
+
+def standard_call(name: str, arguments: tuple[Expr, ...], choices: Choices) -> Expr | None:
+    """The call as an expression; None where the name means what it does in SQL.
+
+    Words among the arguments are text literals. PlanError for what the engine cannot do.
+    """
+    build = _CALLS.get(name)
+    if build is None:
+        return None
+    try:
+        return build(*arguments, **choices) if name in _WITH_CHOICES else build(*arguments)
+    except TypeError:
+        raise PlanError(f"{name} with {len(arguments)} arguments is no function of Substrait's") from None
+
+
+def standard_aggregate(name: str, arguments: tuple[Expr, ...], choices: Choices) -> tuple[str, tuple[Expr, ...]]:
+    """An aggregate's name and arguments with what its words and options say put into the name."""
+    if name in ("std_dev", "variance"):
+        word = _word(arguments[0]) if len(arguments) == 2 else choices.get("distribution", "SAMPLE")
+        short = "stddev" if name == "std_dev" else "var"
+        return f"{short}_{'pop' if word == 'POPULATION' else 'samp'}", arguments[-1:]
+    if name == "median" and len(arguments) == 2:
+        return name, arguments[1:]
+    if name == "approx_count_distinct":
+        return "approx_distinct", arguments
+    return name, arguments
+
+
+# --- how calls are built ---
+
+
+def _word(argument: Expr) -> str:
+    if not isinstance(argument, Literal) or not isinstance(argument.value, str):
+        raise PlanError(f"a word was expected, not {argument!r}")
+    return argument.value
+
+
+def _any_null(values: Sequence[Expr], otherwise: Expr) -> Expr:
+    tests = tuple(Call("is_null", (value,)) for value in values)
+    return Case(((Call("or", tuple(call("is_true", test) for test in tests)), Literal(None, pa.null())),), otherwise)
+
+
+def _and_not(a: Expr, b: Expr) -> Expr:
+    return call("and", a, Call("not", (b,)))
+
+
+def _bitwise_not(value: Expr) -> Expr:
+    return call("subtract", Call("negate", (value,)), 1)
+
+
+def _index_in(wanted: Expr, elements: Expr) -> Expr:
+    place = Case(((Call("is_not_null", (wanted,)), Call("list_position", (elements, wanted))),))
+    return call("subtract", place, 1)
+
+
+def _concat(*texts: Expr, null_handling: str = "IGNORE_NULLS") -> Expr:
+    given = texts if null_handling == "ACCEPT_NULLS" else tuple(call("coalesce", text, "") for text in texts)
+    return Call("concat", given)
+
+
+def _like(text: Expr, pattern: Expr, case_sensitivity: str = "CASE_SENSITIVE") -> Expr:
+    return Call("like" if case_sensitivity == "CASE_SENSITIVE" else "ilike", (text, pattern))
+
+
+def _replace_slice(text: Expr, start: Expr, length: Expr, new: Expr) -> Expr:
+    before = call("left", text, call("greatest", call("subtract", start, 1), 0))
+    return Call("concat", (before, new, call("substring", text, call("add", start, length))))
+
+
+def _match(text: Expr, pattern: Expr, *places: Expr) -> Expr:
+    """What the pattern, or a group of it, matches first; null where it does not."""
+    if any(not isinstance(place, Literal) or place.value != 1 for place in places[:2]):
+        raise PlanError("regexp_match_substring: only position 1 and occurrence 1 are supported")
+    group = places[2] if len(places) > 2 else lit(0)
+    return Case(((Call("regexp_like", (text, pattern)), Call("regexp_extract", (text, pattern, group))),))
+
+
+def _count_of(text: Expr, part: Expr) -> Expr:
+    return Call("regexp_count", (text, Literal(re.escape(_word(part)), pa.string())))
+
+
+def _place_of(text: Expr, pattern: Expr, *places: Expr) -> Expr:
+    if len(places) > 1 and (not isinstance(places[1], Literal) or places[1].value != 1):
+        raise PlanError("regexp_strpos: only occurrence 1 is supported")
+    return Call("regexp_instr", (text, pattern, *places[:1]))
+
+
+def _at_zone(when: Expr, zone: Expr) -> Expr:
+    return Call("at_time_zone", (when, zone))
+
+
+def _moved(function: str) -> Callable[..., Expr]:
+    """add and subtract; with a zone an interval goes by the clock there."""
+
+    def build(a: Expr, b: Expr, zone: Expr | None = None) -> Expr:
+        if zone is None:
+            return Call(function, (a, b))
+        return _at_zone(Call(function, (_at_zone(a, zone), b)), zone)
+
+    return build
+
+
+def _extract(part: Expr, when: Expr, *rest: Expr) -> Expr:
+    """A word may stand between the part and the time: whether the first month, and the like, is 1 or 0."""
+    word = _word(part)
+    first = when.value if isinstance(when, Literal) and when.value in ("ONE", "ZERO") else None
+    when, *zone = rest if first is not None else (when, *rest)
+    if zone and word != "UNIX_TIME":
+        when = _at_zone(when, zone[0])
+    if word in ("MILLISECOND", "MICROSECOND", "SUBSECOND"):
+        # Since the last full second, or millisecond, where the engine's count from the last full minute.
+        whole = Call("microsecond", (when,))
+        within = call("modulo", whole, 1000 if word == "MICROSECOND" else 1_000_000)
+        return call("divide", within, 1000) if word == "MILLISECOND" else within
+    if word == "UNIX_TIME":
+        return Cast(call("floor", Call("epoch", (when,))), _INT64)
+    if word not in _PARTS:
+        raise PlanError(f"extract: {word} is not supported; there are {', '.join(_PARTS)}")
+    made = Call(_PARTS[word], (when,))
+    if word not in _INDEXED:
+        return made
+    counted_from = 0 if word == "SUNDAY_DAY_OF_WEEK" else 1
+    return call("add", made, (0 if first == "ZERO" else 1) - counted_from)
+
+
+def _extract_boolean(part: Expr, when: Expr, *zone: Expr) -> Expr:
+    if _word(part) != "IS_LEAP_YEAR":
+        raise PlanError(f"extract_boolean: {_word(part)} is not supported; IS_LEAP_YEAR is")
+    year = Call("year", (_at_zone(when, zone[0]) if zone else when,))
+    by = {n: call("equal", call("modulo", year, n), 0) for n in (4, 100, 400)}
+    return call("or", _and_not(by[4], by[100]), by[400])
+
+
+def _read(text: Expr, form: Expr) -> Expr:
+    return Call("strptime", (text, form))
+
+
+def _read_timestamp(text: Expr, form: Expr, *rest: Expr) -> Expr:
+    zones = [part for part in rest if isinstance(part, Literal) and isinstance(part.value, str)]
+    return _at_zone(_read(text, form), zones[0]) if zones else _read(text, form)
+
+
+def _written(when: Expr, form: Expr, *zone: Expr) -> Expr:
+    return Call("strftime", (_at_zone(when, zone[0]) if zone else when, form))
+
+
+def _round_temporal(when: Expr, rounding: Expr, unit: Expr, multiple: Expr, *rest: Expr) -> Expr:
+    if _word(rounding) != "FLOOR" or len(rest) != 1:
+        raise PlanError("round_temporal: only FLOOR, without a time zone, is supported")
+    if not isinstance(multiple, Literal) or not isinstance(multiple.value, int) or _word(unit) not in _UNITS:
+        raise PlanError(f"round_temporal: {multiple!r} times {unit!r} is no length of time")
+    size = pa.MonthDayNano([part * multiple.value for part in _UNITS[_word(unit)]])
+    return Call("date_bin", (Literal(size, pa.month_day_nano_interval()), when, rest[0]))
+
+
+_CALLS: dict[str, Callable[..., Expr]] = {
+    "xor": lambda a, b: Call("not_equal", (a, b)),
+    "and_not": _and_not,
+    "bitwise_not": _bitwise_not,
+    "shift_left": lambda a, b: Call("bitwise_shift_left", (a, b)),
+    "shift_right": lambda a, b: Call("bitwise_shift_right", (a, b)),
+    "least": lambda *values: _any_null(values, Call("least", values)),
+    "greatest": lambda *values: _any_null(values, Call("greatest", values)),
+    "least_skip_null": lambda *values: Call("least", values),
+    "greatest_skip_null": lambda *values: Call("greatest", values),
+    "index_in": _index_in,
+    "concat": _concat,
+    "like": _like,
+    "replace_slice": _replace_slice,
+    "regexp_match_substring": _match,
+    "regexp_strpos": _place_of,
+    "regexp_count_substring": lambda *arguments: Call("regexp_count", arguments),
+    "regexp_string_split": lambda text, pattern: Call("string_split_regex", (text, pattern)),
+    "count_substring": _count_of,
+    "extract": _extract,
+    "extract_boolean": _extract_boolean,
+    "add": _moved("add"),
+    "subtract": _moved("subtract"),
+    "add_intervals": lambda a, b: Call("add", (a, b)),
+    "assume_timezone": lambda when, zone, *precision: _at_zone(Cast(when, _STAMP) if precision else when, zone),
+    "local_timestamp": _at_zone,
+    "strptime_date": lambda text, form: Cast(_read(text, form), pa.date32()),
+    "strptime_time": lambda text, form, *precision: Cast(_read(text, form), pa.time64("us")),
+    "strptime_timestamp": _read_timestamp,
+    "strftime": _written,
+    "round_temporal": _round_temporal,
+}
+_WITH_CHOICES = frozenset({"concat", "like"})
