@@ -45,7 +45,10 @@ _COMPUTED = re.compile(
     _BEHIND_NO_OPERATOR + r"#\w (?:\+|-|\*|/|%|\|\||&|\||<<|>>|(?:NOT )?I?LIKE|~\*?|!~\*?) #\w|CAST\(#\w AS |"
     r"#[fvh] (?:=|!=|<|>|<=|>=|IS (?:NOT )?DISTINCT FROM) #[fvh]"
 )
-_MADE_AS_TEXT = re.compile(r"CAST\((?:make_array|struct|named_struct|map)\(.* AS Utf8")
+# A list made of constants that becomes text; functions of lists are of texts to the planner.
+_MADE_AS_TEXT = re.compile(
+    r"CAST\((?:make_array|struct|named_struct|map)\(.* AS Utf8|\b(?:list_\w+|typeof)\(make_array"
+)
 _CALL = re.compile(r"\b([a-z_]\w*)\((?:#\w(?:, #\w)*)?\)")
 _ANY_CALL = re.compile(r"\b([a-z_]\w*)\(")
 _MAY_COMPUTE = re.compile(r"#\w \S+ \(*(?:CAST\(|- )*#|\(#|\w\(\)")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from qcore.frontends.sql_aggregates import aggregate_as_others
 from qcore.frontends.sql_clauses import items
 from qcore.frontends.sql_text import SqlText
 from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
@@ -75,6 +76,9 @@ def _changed(sql: SqlText) -> str | None:
         if sql.is_word(close + 1, "AS") and (sql.is_sign(close + 2, "(") or sql.is_word(close + 2, "MATERIALIZED")):
             continue  # a common table and its columns
         name = sql.tokens[i].text
+        aggregate = aggregate_as_others(sql, i, close)
+        if aggregate is not None:
+            return aggregate
         if name in _RENAMED and not sql.is_word(i - 1, "AS", "WITH"):
             return sql.replaced(i, i + 1, _RENAMED[name])
         if name == "STRUCT_PACK":

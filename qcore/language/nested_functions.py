@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qcore.language.arrow_functions import ARROW_FUNCTIONS, ArrowFunction, Kernel, by_pattern
+from qcore.language.calendar_functions import CALENDAR_FUNCTIONS
 from qcore.language.data_types import (
     BOOL,
     DECIMAL_DIGITS_MAX,
@@ -29,7 +30,9 @@ from qcore.language.data_types import (
     merged_type,
     plain,
 )
+from qcore.language.list_statistics import LIST_STATISTICS
 from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function
+from qcore.language.written_functions import WRITTEN_FUNCTIONS
 from qcore_ext.data.nested import rows_taken
 
 # --- ways to make a kernel ---
@@ -468,4 +471,10 @@ NESTED_KERNELS: dict[str, Kernel] = {
     "is_null": lambda values: values.is_null(),
 }
 # All functions that an arrow call computes.
-ARROW_CALLS: dict[str, ArrowFunction] = {**ARROW_FUNCTIONS, **NESTED_FUNCTIONS}
+ARROW_CALLS: dict[str, ArrowFunction] = {
+    **ARROW_FUNCTIONS,
+    **WRITTEN_FUNCTIONS,
+    **CALENDAR_FUNCTIONS,
+    **LIST_STATISTICS,
+    **NESTED_FUNCTIONS,
+}

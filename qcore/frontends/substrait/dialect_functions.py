@@ -36,6 +36,8 @@ TIMES_INTERVAL = "times_interval"
 # What qcore.frontends.sql_subscripts makes of s[1] and s[1:2].
 TEXT_SLICE = "text_slice"
 _NANOS = 1_000_000_000
+# Places for values that a form of format() and printf() may have.
+PLACES_MAX = 9
 # time_bucket's bins begin at a Monday.
 BUCKET_ORIGIN = Literal(pa.scalar(946_857_600_000_000, STAMP).as_py(), STAMP)
 
@@ -147,6 +149,26 @@ def _from_start(place: Expr, text: Expr) -> Expr:
     return Case(((call("less", place, 0), turned),), place)
 
 
+def _strftime(when: Expr, form: Expr) -> Expr:
+    """DuckDB takes the format in either place."""
+    first_is_form = isinstance(when, Literal) and isinstance(when.value, str) and "%" in when.value
+    if first_is_form and not (isinstance(form, Literal) and "%" in str(form.value)):
+        when, form = form, when
+    return Call("strftime", (when, form))
+
+
+def _time_bucket(width: Expr, when: Expr, origin: Expr | None = None) -> Expr:
+    """The start of a time's bin; a third argument is where a bin begins, or by how much all are moved."""
+    width = unwritten(width)
+    moved = None if origin is None else unwritten(origin)
+    if isinstance(moved, Literal) and pa.types.is_interval(moved.type):
+        return call("add", _time_bucket(width, call("subtract", Cast(when, STAMP), moved)), moved)
+    if isinstance(width, Literal) and pa.types.is_interval(width.type) and width.value and width.value[0]:
+        return Call("month_bin", (width, when) if origin is None else (width, when, origin))
+    start = BUCKET_ORIGIN if origin is None else Cast(origin, STAMP)
+    return call("date_bin", width, when, start)
+
+
 def _named(pattern: str) -> Callable[[Expr], Expr]:
     return lambda when: call("strftime", when, pattern)
 
@@ -194,20 +216,44 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("regexp_extract", 2): DialectFunction((TEXT, TEXT), TEXT, _call("regexp_extract")),
     ("regexp_extract", 3): DialectFunction((TEXT, TEXT, INTEGER), TEXT, _call("regexp_extract")),
     ("regexp_extract", 4): DialectFunction((TEXT, TEXT, INTEGER, TEXT), TEXT, _call("regexp_extract")),
-    ("strftime", 2): DialectFunction((ANY, TEXT), TEXT, _call("strftime")),
+    ("strftime", 2): DialectFunction((ANY, ANY), TEXT, _strftime),
     ("strptime", 2): DialectFunction((TEXT, TEXT), STAMP, _call("strptime")),
     ("try_strptime", 2): DialectFunction((TEXT, TEXT), STAMP, _call("try_strptime")),
     ("date_diff", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("date_diff")),
     ("datediff", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("date_diff")),
     ("datediff", 2): DialectFunction((ANY, ANY), INTEGER, _days_between),
     ("date_add", 2): DialectFunction((ANY, ANY), STAMP, lambda when, by: call("add", when, unwritten(by))),
+    ("date_sub", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("whole_units")),
+    ("datesub", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("whole_units")),
+    ("make_timestamp", 1): DialectFunction((INTEGER,), STAMP, lambda micros: Cast(micros, STAMP)),
+    ("make_timestamp", 6): DialectFunction((*(INTEGER,) * 5, NUMBER), STAMP, _call("make_timestamp")),
+    ("make_timestamp_ms", 1): DialectFunction((INTEGER,), STAMP, _call("to_timestamp_millis")),
+    ("make_time", 3): DialectFunction((INTEGER, INTEGER, NUMBER), pa.time64("us"), _call("make_time")),
+    ("hex", 1): DialectFunction((ANY,), TEXT, _call("hex")),
+    ("unhex", 1): DialectFunction((TEXT,), pa.binary(), _call("unhex")),
+    ("from_hex", 1): DialectFunction((TEXT,), pa.binary(), _call("unhex")),
+    ("bin", 1): DialectFunction((ANY,), TEXT, _call("bin")),
+    ("to_binary", 1): DialectFunction((ANY,), TEXT, _call("bin")),
+    ("unbin", 1): DialectFunction((TEXT,), pa.binary(), _call("unbin")),
+    ("from_binary", 1): DialectFunction((TEXT,), pa.binary(), _call("unbin")),
+    ("bit_count", 1): DialectFunction((ANY,), INTEGER, lambda value: Call("bit_count", (unwritten(value),))),
+    ("typeof", 1): DialectFunction((ANY,), TEXT, _call("typeof")),
+    **{
+        (f"list_{name}", 1): DialectFunction((ANY,), NUMBER, _call(f"list_{name}"))
+        for name in ("product", "skewness", "kurtosis", "kurtosis_pop", "mad", "entropy")
+    },
+    ("list_histogram", 1): DialectFunction((ANY,), pa.map_(TEXT, INTEGER), _call("list_histogram")),
+    **{
+        (name, n + 1): DialectFunction((TEXT, *(ANY,) * n), TEXT, _call(name))
+        for name in ("format", "printf")
+        for n in range(PLACES_MAX + 1)
+    },
     ("date_sub", 2): DialectFunction((ANY, ANY), STAMP, lambda when, by: call("subtract", when, unwritten(by))),
     ("add_months", 2): DialectFunction((ANY, INTEGER), DATE, _add_months),
     ("last_day", 1): DialectFunction((ANY,), DATE, _call("last_day")),
     ("age", 2): DialectFunction((ANY, ANY), INTERVAL, _call("age")),
-    ("time_bucket", 2): DialectFunction(
-        (ANY, ANY), STAMP, lambda width, when: call("date_bin", unwritten(width), when, BUCKET_ORIGIN)
-    ),
+    ("time_bucket", 2): DialectFunction((ANY, ANY), STAMP, _time_bucket),
+    ("time_bucket", 3): DialectFunction((ANY, ANY, ANY), STAMP, _time_bucket),
     (TIMES_INTERVAL, 2): DialectFunction(
         (ANY, NUMBER), INTERVAL, lambda span, times: call("multiply", unwritten(span), times)
     ),

@@ -14,6 +14,7 @@ from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
 from qcore.frontends.substrait.literals import moment, read_literal
 from qcore.frontends.substrait.standard_functions import chosen, standard_aggregate, standard_call
+from qcore.frontends.substrait.type_names import type_name
 from qcore.frontends.substrait.types import read_type
 from qcore.language.data_types import is_text
 from qcore.language.dialect import QCORE, Dialect
@@ -215,6 +216,10 @@ class ExpressionReader:
         if isinstance(made, Call) and made.function == "round" and self.dialect.round_half == "even":
             is_float = pa.types.is_floating(expr_type(made.arguments[0], scope.schema))
             made = rounded_to_even(made) if is_float and len(made.arguments) == 1 else made
+        if isinstance(made, Call) and made.function == "typeof":
+            return Literal(type_name(expr_type(made.arguments[0], scope.schema)), pa.string())
+        if isinstance(made, Call) and made.function == "date_bin" and name.startswith("time_bucket"):
+            made = Cast(made, pa.date32()) if pa.types.is_date(expr_type(made.arguments[1], scope.schema)) else made
         if isinstance(made, Call) and made.function == "list_value":
             made = Call("list_value", tuple(_as_float(argument, scope.schema) for argument in made.arguments))
         if isinstance(made, Call) and made.function in ("add", "subtract"):

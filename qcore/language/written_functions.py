@@ -1,0 +1,102 @@
+"""Numbers and bytes written out: in hexadecimal and binary, and in formats with places for values. Floor P1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.language.arrow_functions import BINARY, ArrowFunction, Kernel, by_value
+from qcore.language.data_types import FLOAT64, INT64, STRING, TypeMismatch, Types
+from qcore.language.signatures import MANY, Function, Signature, fixed
+
+_WORD_BITS = 64
+
+
+def _hex(value: int | str | bytes) -> str:
+    if isinstance(value, int):
+        return f"{value % (1 << _WORD_BITS):X}"
+    return (value.encode() if isinstance(value, str) else value).hex().upper()
+
+
+def _bin(value: int | str | bytes) -> str:
+    if isinstance(value, int):
+        return f"{value % (1 << _WORD_BITS):b}"
+    return "".join(f"{byte:08b}" for byte in (value.encode() if isinstance(value, str) else value))
+
+
+def _unhex(text: str) -> bytes:
+    return bytes.fromhex("0" * (len(text) % 2) + text)
+
+
+def _unbin(text: str) -> bytes:
+    if set(text) - set("01"):
+        raise ValueError(f"{text!r} is not of the digits 0 and 1")
+    return int(text, 2).to_bytes((len(text) + 7) // 8, "big") if text else b""
+
+
+def _bit_count(values: pa.Array) -> list[int | None]:
+    width = values.type.bit_width
+    return [None if value is None else (value % (1 << width)).bit_count() for value in values.to_pylist()]
+
+
+def _format(form: str, *values: Any) -> str:
+    return form.format(*map(_shown, values))
+
+
+def _printf(form: str, *values: Any) -> str:
+    return form.replace("%i", "%d") % tuple(map(_shown, values))
+
+
+def _shown(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _in_form(function: Any) -> Kernel:
+    """A kernel of a function of a form and values; the form decides which values it takes."""
+
+    def written(*arguments: Any) -> str:
+        try:
+            return str(function(*arguments))
+        except (TypeError, IndexError, KeyError, AttributeError) as error:
+            raise ValueError(f"the form and the values do not fit: {error}") from None
+
+    return by_value(written, STRING)
+
+
+def _number_or_text(types: Types) -> Signature:
+    given = types[0]
+    if pa.types.is_null(given) or pa.types.is_string(given) or given == BINARY or given == pa.uint64():
+        return Signature(STRING, (STRING if pa.types.is_null(given) else given,))
+    if not pa.types.is_integer(given):
+        raise TypeMismatch("it takes an integer, text or bytes")
+    return Signature(STRING, (INT64,))
+
+
+def _integer(types: Types) -> Signature:
+    if not pa.types.is_integer(types[0]) and not pa.types.is_null(types[0]):
+        raise TypeMismatch("it takes an integer")
+    return Signature(INT64, (INT64 if pa.types.is_null(types[0]) else types[0],))
+
+
+def _placed(types: Types) -> Signature:
+    if not pa.types.is_string(types[0]) and not pa.types.is_null(types[0]):
+        raise TypeMismatch("the form is text")
+    return Signature(STRING, (STRING, *map(_place, types[1:])))
+
+
+def _place(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        return FLOAT64
+    return type_ if pa.types.is_integer(type_) or pa.types.is_boolean(type_) else STRING
+
+
+WRITTEN_FUNCTIONS: dict[str, ArrowFunction] = {
+    "hex": ArrowFunction(Function(1, 1, _number_or_text, "integer, text or bytes", "text"), by_value(_hex, STRING)),
+    "bin": ArrowFunction(Function(1, 1, _number_or_text, "integer, text or bytes", "text"), by_value(_bin, STRING)),
+    "unhex": ArrowFunction(fixed(BINARY, STRING), by_value(_unhex, BINARY)),
+    "unbin": ArrowFunction(fixed(BINARY, STRING), by_value(_unbin, BINARY)),
+    "bit_count": ArrowFunction(Function(1, 1, _integer, "integer", "integer"), _bit_count),
+    "format": ArrowFunction(Function(1, MANY, _placed, "text, any, …", "text"), _in_form(_format)),
+    "printf": ArrowFunction(Function(1, MANY, _placed, "text, any, …", "text"), _in_form(_printf)),
+}
