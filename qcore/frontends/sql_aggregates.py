@@ -12,6 +12,11 @@ _OF_LISTS = {
     "KURTOSIS_POP": "list_kurtosis_pop", "MAD": "list_mad", "ENTROPY": "list_entropy", "HISTOGRAM": "list_histogram",
 }  # fmt: skip
 _QUANTILES = ("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC")
+_SUMS = ("FSUM", "SUMKAHAN", "KAHAN_SUM")
+_MEANS = {
+    "GEOMEAN": "exp(avg(ln({x})) {behind})", "GEOMETRIC_MEAN": "exp(avg(ln({x})) {behind})",
+    "SEM": "(stddev_pop({x}) {behind} / sqrt(count({x}) {behind}))", "FAVG": "avg({x}) {behind}",
+}  # fmt: skip
 _EXTREMES = {
     "ARG_MAX": "DESC", "MAX_BY": "DESC", "ARG_MIN": "ASC", "MIN_BY": "ASC", "MAX": "DESC", "MIN": "ASC",
 }  # fmt: skip
@@ -33,6 +38,11 @@ def aggregate_as_others(sql: SqlText, call: int, close: int) -> str | None:
         _refuse_window(sql, end, name)
         values = f"{_OF_LISTS[name]}(array_agg({sql.slice(call + 2, close)}){filter})"
         return sql.replaced(call, end, f"coalesce({values}, 0e0)" if name == "ENTROPY" else values)
+    if name in _SUMS and parts[0]:
+        return sql.replaced(call, close + 1, f"sum(CAST({parts[0]} AS DOUBLE))")
+    if name in _MEANS and parts[0]:
+        behind, end = _behind(sql, close, end)
+        return sql.replaced(call, end, _MEANS[name].format(x=parts[0], behind=behind))
     if name in _QUANTILES and len(parts) == 2 and parts[1].startswith("[") and parts[1].endswith("]"):
         return _quantiles(sql, call, close, end)
     n_own = 1 if name in ("MAX", "MIN") else 2
@@ -59,13 +69,17 @@ def _refuse_window(sql: SqlText, end: int, name: str) -> None:
         raise PlanError(f"{name.lower()} over a window is not supported yet; join the groups that have it")
 
 
+def _behind(sql: SqlText, close: int, end: int) -> tuple[str, int]:
+    """The FILTER and OVER behind a call, the first of which ends at a token, and where they end."""
+    if sql.is_word(end, "OVER"):
+        end = sql.partner[end + 1] + 1 if sql.is_sign(end + 1, "(") else end + 2
+    return sql.slice(close + 1, end), end
+
+
 def _quantiles(sql: SqlText, call: int, close: int, end: int) -> str | None:
     """Of a list of fractions: the list of the quantiles, null where there is no value."""
     (a, b), (c, d) = items(sql, call + 2, close)
-    behind = sql.slice(close + 1, end)
-    if sql.is_word(end, "OVER"):
-        last = sql.partner[end + 1] + 1 if sql.is_sign(end + 1, "(") else end + 2
-        behind, end = sql.slice(close + 1, last), last
+    behind, end = _behind(sql, close, end)
     name, value = sql.tokens[call].text.lower(), sql.slice(a, b)
     fractions = [sql.slice(first, last) for first, last in items(sql, c + 1, d - 1)]
     if not all(fractions):

@@ -79,6 +79,22 @@ def _deviation(values: np.ndarray) -> float:
     return float(np.median(np.abs(values - np.median(values))))
 
 
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean())
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values))
+
+
+def _deviation_of_all(values: np.ndarray) -> float:
+    return float(values.std())
+
+
+def _spread(values: np.ndarray) -> float | None:
+    return None if len(values) < 2 else float(values.std(ddof=1))
+
+
 def _counts(elements: Any, type_: pa.DataType) -> dict[bytes, list[Any]]:
     """The values that are there with how often they are, by bytes that tell and order them."""
     counted: dict[bytes, list[Any]] = {}
@@ -126,7 +142,7 @@ LIST_STATISTICS: dict[str, ArrowFunction] = {
     f"list_{name}": ArrowFunction(Function(1, 1, _numbers, "list of numbers", "number"), _of_numbers(statistic))
     for name, statistic in {
         "product": _product, "skewness": _skewness, "kurtosis": _kurtosis, "kurtosis_pop": _kurtosis_of_all,
-        "mad": _deviation,
+        "mad": _deviation, "avg": _mean, "median": _median, "stddev_pop": _deviation_of_all, "stddev_samp": _spread,
     }.items()
 }  # fmt: skip
 LIST_STATISTICS["list_entropy"] = ArrowFunction(

@@ -39,6 +39,13 @@ QUERIES = [
     "group by g",
     "select id, quantile_cont(f, [0.25, 0.5]) over (order by id rows 2 preceding) as a from t",
     "select quantile_cont(f, [0.25, 0.5]) as a from t where i > 900",
+    "select g, geomean(d) as a, geometric_mean(d) as b, sem(i) as c, favg(i) as d, fsum(i) as e, kahan_sum(f) "
+    "as f from t "
+    "group by g",
+    "select sem(f) filter (where i > 2) as a from t",
+    "select id, geomean(d) over (order by id rows 3 preceding) as a from t where d is not null",
+    "select list_avg([i, 2]) as a, list_median([i, 2, f]) as b, list_stddev_pop([i, f]) as c from t where i "
+    "is not null",
     "select arg_min(s, i * 1000 + id, 2) as a, arg_max(f, i * 1000 + id, 3) as b, max(i, 2) as c, min(f, 4) "
     "as d from t",
     "select g, max(i, 2) as a, max_by(id, i * 1000 + id, 3) filter (where i > 1) as b from t group by g",

@@ -52,6 +52,7 @@ QUERIES = [
     "select time_bucket(interval '2 days', ts) as a, time_bucket(interval '15 minutes', ts) as b, "
     "time_bucket(interval '2 days', ts, timestamp '2024-01-01') as c, time_bucket(interval '2 days', day) as d, "
     "time_bucket(interval '2 days', ts, interval '1 day') as e from t",
+    "select weekday(day) as a, nanosecond(ts) as b from t",
     "select strftime('%Y', ts) as a, strftime(ts, '%Y-%m') as b, strftime('%d', day) as c from t",
 ]
 

@@ -240,7 +240,10 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("typeof", 1): DialectFunction((ANY,), TEXT, _call("typeof")),
     **{
         (f"list_{name}", 1): DialectFunction((ANY,), NUMBER, _call(f"list_{name}"))
-        for name in ("product", "skewness", "kurtosis", "kurtosis_pop", "mad", "entropy")
+        for name in (
+            "product", "skewness", "kurtosis", "kurtosis_pop", "mad", "entropy", "avg", "median", "stddev_pop",
+            "stddev_samp",
+        )
     },
     ("list_histogram", 1): DialectFunction((ANY,), pa.map_(TEXT, INTEGER), _call("list_histogram")),
     **{
@@ -273,7 +276,8 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
         (name, 1): DialectFunction((ANY,), INTEGER, _call(part))
         for name, part in {
             "year": "year", "quarter": "quarter", "month": "month", "week": "week", "weekofyear": "week",
-            "day": "day", "dayofmonth": "day", "dayofweek": "day_of_week", "isodow": "iso_day_of_week",
+            "day": "day", "dayofmonth": "day", "dayofweek": "day_of_week",
+            "weekday": "day_of_week", "nanosecond": "nanosecond", "isodow": "iso_day_of_week",
             "dayofyear": "day_of_year", "isoyear": "iso_year", "hour": "hour", "minute": "minute", "second": "second",
             "millisecond": "millisecond", "microsecond": "microsecond", "decade": "decade", "century": "century",
             "millennium": "millennium",

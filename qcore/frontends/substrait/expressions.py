@@ -13,6 +13,7 @@ from qcore.frontends.substrait.dialect_calls import rounded_to_even
 from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
 from qcore.frontends.substrait.literals import moment, read_literal
+from qcore.frontends.substrait.random_column import RANDOM, with_random_column
 from qcore.frontends.substrait.standard_functions import chosen, standard_aggregate, standard_call
 from qcore.frontends.substrait.type_names import type_name
 from qcore.frontends.substrait.types import read_type
@@ -20,6 +21,7 @@ from qcore.language.data_types import is_text
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, call, children
 from qcore.language.functions import expr_type
+from qcore.language.naming import NodeIds
 from qcore.language.plan import PlanNode
 from qcore.language.schema import same_type
 from qcore_ext.ground.status import PlanError
@@ -73,8 +75,10 @@ class ExpressionReader:
         dialect: Dialect = QCORE,
         asked: Collection[pa.DataType] | None = None,
         is_standard: bool = False,
+        ids: NodeIds | None = None,
     ) -> None:
         self.functions = functions
+        self.ids = NodeIds() if ids is None else ids
         self.is_standard = is_standard
         self.dialect = dialect
         self.asked = asked
@@ -206,6 +210,9 @@ class ExpressionReader:
         if not message.arguments and dropped_fields(message, FUNCTION_ARGUMENTS):
             raise PlanError(f"the arguments of {name} are written as before Substrait 0.20; use a newer producer")
         arguments = self.arguments(message.arguments, scope)
+        if name == RANDOM and not arguments:
+            scope.node, column = with_random_column(scope.node, self.ids)
+            return Column(column)
         made = None
         if self.is_standard:
             made = standard_call(name, arguments, _choices(name, message))

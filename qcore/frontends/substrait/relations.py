@@ -102,7 +102,7 @@ class RelationReader(JoinRelations):
         self.parts: Parts = parts or {}
         self.files: dict[str, list[str]] = {}
         self.by_datafusion = by_datafusion
-        self.expressions = ExpressionReader(functions, self._subquery, dialect, asked, not by_datafusion)
+        self.expressions = ExpressionReader(functions, self._subquery, dialect, asked, not by_datafusion, self.ids)
         self._readers: dict[str, Callable[[Any], Relation]] = {
             "read": self._read,
             "project": self._project,

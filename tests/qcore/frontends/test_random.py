@@ -1,0 +1,57 @@
+"""random(): another value for every row, and the same one wherever the row's is named. SPEC Q2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import qcore
+from qcore.errors import PlanError
+
+N = 5000
+T = pa.table({"i": pa.array(range(N), pa.int64()), "g": [i % 3 for i in range(N)]})
+
+
+def row(query: str, threads: int = 1) -> dict[str, Any]:
+    (found,) = qcore.sql(query, {"t": T}, threads=threads).to_arrow().to_pylist()
+    return dict(found)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_q2_a_value_a_row(threads: int) -> None:
+    query = (
+        "select count(distinct r) as n, min(r) as low, max(r) as high, avg(r) as mean from (select random() r from t)"
+    )
+    found = row(query, threads)
+    assert found["n"] == N
+    assert 0 <= found["low"] < found["high"] < 1
+    # 5000 values are 0.04, ten standard deviations of their mean, from 0.5 once in 10**22 runs.
+    assert abs(found["mean"] - 0.5) < 0.04
+
+
+@pytest.mark.parametrize("query", [
+    "select count(*) as n from (select random() as r from t) where r > 0.5 and r <= 0.5",
+    "select count(*) as n from (select r, r * 2 as d from (select random() as r from t)) where d <> r + r",
+    "select count(*) as n from (select random() as a, random() as b from t) where a = b",
+    "select count(*) as n from (select random() as r from t union all select random() from t) group by r having n > 1 "
+    "union all select 0",
+    "select count(distinct (select random())) - 1 as n from t",
+    "select count(*) as n from (select floor(random() * 6) as d from t) where d < 0 or d > 5",
+])  # fmt: skip
+def test_q2_no_filter_or_projection_computes_it_again(query: str) -> None:
+    assert row(query)["n"] == 0
+
+
+def test_q2_anywhere() -> None:
+    assert 0 < row("select count(*) as n from t where random() < 0.1")["n"] < N
+    assert row("select count(distinct random()) as n from t")["n"] == N
+    assert 0 <= row("select random() as r")["r"] < 1
+    shuffled = qcore.sql("select i from t order by random()", {"t": T}).to_arrow()["i"].to_pylist()
+    assert shuffled != sorted(shuffled) == list(range(N))
+
+
+def test_q2_no_seed() -> None:
+    with pytest.raises(PlanError, match="unknown function 'setseed'"):
+        qcore.sql("select setseed(0.5)", {})
