@@ -54,6 +54,8 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
 
 def _asks_twice(line: str) -> bool:
     """Whether two lists of IN are asked of the same, where unknown is not as good as false."""
+    if line.count("IN ([") < 2:
+        return False
     asked = _ASKED_OF_LIST.findall(line)
     return len(set(asked)) < len(asked) and (_CONDITION.match(line.lstrip()) is None or _TELLS.search(line) is not None)
 

@@ -482,7 +482,7 @@ def _asks_of_constant(written: str) -> bool:
     alone, under which the planner loses those with a null.
     """
     for line in written.splitlines() if "IN (<subquery>)" in written else ():
-        for before in _ASKED.findall(line):
+        for before in _ASKED.findall(line) if "IN (<subquery>)" in line else ():
             if "." not in _BESIDE.split(_CONSTANTS.sub("", before))[-1]:
                 return True
     return False

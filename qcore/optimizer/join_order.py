@@ -88,7 +88,11 @@ class _Graph:
         self.members = [self._members(group) for group in self.classes]
         self.class_masks = [sum(1 << leaf for leaf in members) for members in self.members]
         self.fractions = [OTHER_FRACTION if mask else 1.0 for mask, _ in self.others]
+        #: Relations that have a column in common with any of a subset, it included.
+        self._neighbours: dict[int, int] = {}
         self._subset_rows: dict[int, float] = {}
+        #: Rows of subsets by the equal columns alone.
+        self._joined_rows: dict[int, float] = {}
 
     # --- taking in ---
 
@@ -144,20 +148,37 @@ class _Graph:
         return found
 
     def _estimate(self, subset: int) -> float:
-        # Small relations first: what a filter leaves of a table's table is known before both meet the large one.
-        left = [i for i in self.by_rows if subset >> i & 1]
-        joined = 1 << left[0]
-        rows = self.rows[left.pop(0)]
-        while left:
-            # The smallest relation that is connected, or just the smallest.
-            following = next((i for i in left if self._connected(joined, 1 << i)), left[0])
-            left.remove(following)
-            rows *= self.rows[following] / self._divisor(joined, following)
-            joined |= 1 << following
+        rows = self._equal_rows(subset)
         for (mask, _), fraction in zip(self.others, self.fractions, strict=True):
             if mask & subset == mask:
                 rows *= fraction
         return max(1.0, rows)
+
+    def _equal_rows(self, subset: int) -> float:
+        """Rows by the equal columns alone: of the subset without the relation that comes last, and that one."""
+        found = self._joined_rows.get(subset)
+        if found is None:
+            last = self._last(subset)
+            rest = subset ^ (1 << last)
+            found = self.rows[last]
+            if rest:
+                found = self._equal_rows(rest) * (found / self._divisor(rest, last))
+            self._joined_rows[subset] = found
+        return found
+
+    def _last(self, subset: int) -> int:
+        """The relation of a subset to come last, when small ones are joined first: what a filter leaves of a table's
+        table is known before both meet the large one. Without it, the others come in the same order.
+        """
+        left = [i for i in self.by_rows if subset >> i & 1]
+        joined = 1 << left[0]
+        following = left.pop(0)
+        while left:
+            # The smallest relation that is connected, or just the smallest.
+            following = next((i for i in left if self._connected(joined, 1 << i)), left[0])
+            left.remove(following)
+            joined |= 1 << following
+        return following
 
     def _divisor(self, joined: int, added: int) -> float:
         of_added: list[ColumnEstimate] = []
@@ -180,7 +201,14 @@ class _Graph:
         return max(values, values_in_range(of_joined, of_added)) if is_unique(of_joined) else values
 
     def _connected(self, a: int, b: int) -> bool:
-        if any(mask & a and mask & b for mask in self.class_masks):
+        neighbours = self._neighbours.get(a)
+        if neighbours is None:
+            neighbours = 0
+            for mask in self.class_masks:
+                if mask & a:
+                    neighbours |= mask
+            self._neighbours[a] = neighbours
+        if neighbours & b:
             return True
         return any(mask & a and mask & b and not mask & ~(a | b) for mask, _ in self.others)
 
