@@ -200,6 +200,7 @@ class Alignment:
             self._steps.append((name, convert, field, self._constants.get(field.name)))
             fields.append(pa.field(field.name, type, field.nullable or name is None))
         self.schema = pa.schema(fields)
+        self._no_rows: pa.Table | None = None
 
     @staticmethod
     def names(
@@ -268,6 +269,12 @@ class Alignment:
                 ) from error
 
         return convert
+
+    def no_rows(self) -> pa.Table:
+        """The declared columns, without rows."""
+        if self._no_rows is None:
+            self._no_rows = self.schema.empty_table()
+        return self._no_rows
 
     def table(self, table: pa.Table) -> pa.Table:
         """The declared columns of `table`."""

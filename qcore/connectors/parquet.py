@@ -21,6 +21,8 @@ from qcore_ext.ground.fault import fault_site
 WHOLE_GROUP_ROWS_MAX = 512 * 1024
 # Small neighbouring row groups share a split up to this many rows.
 SPLIT_ROWS = 64 * 1024
+# Alignments a file's footer keeps: one for each choice of columns that queries make.
+ALIGNMENTS_MAX = 64
 
 
 def split_file(
@@ -93,24 +95,14 @@ def open_parquet(
     groups = footer.groups_in(split.start, split.length)
     if filter is not None:
         groups = [group for group in groups if footer.may_pass(group, filter)]
-    constants = dict(split.partition_values)
-    names = Alignment.names(footer.schema.names, wanted, constants, ignore_case)
-    file = _ColumnReader(footer, names, groups)
+    names = Alignment.names(footer.schema.names, wanted, dict(split.partition_values), ignore_case)
+    file = _ColumnReader(footer, names, footer.dictionary_columns(names, groups))
     try:
-        alignment = Alignment(
-            file.schema,
-            wanted,
-            footer.location.path,
-            constants,
-            footer.decimals,
-            absent_is_null,
-            ignore_case,
-            on_schema_change,
-        )
+        alignment = _alignment(file, wanted, split.partition_values, absent_is_null, ignore_case, on_schema_change)
         if sum(footer.group_rows[group] for group in groups) > WHOLE_GROUP_ROWS_MAX:
             batches = file.batches(groups, alignment, batch_rows)
             return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file)
-        stream = TableStream(alignment.table(file.read(groups)), batch_rows)
+        stream = TableStream(alignment.table(file.read(groups)) if groups else alignment.no_rows(), batch_rows)
     except BaseException:
         file.close()
         raise
@@ -118,33 +110,67 @@ def open_parquet(
     return stream
 
 
+def _alignment(
+    file: _ColumnReader,
+    wanted: Sequence[pa.Field],
+    constants: tuple[tuple[str, Any], ...],
+    absent_is_null: bool,
+    ignore_case: bool,
+    on_schema_change: str | None,
+) -> Alignment:
+    """How a file's columns become those wanted; without constants, which differ by file, made once for a scan."""
+    footer = file.footer
+
+    def made() -> Alignment:
+        return Alignment(
+            file.schema(),
+            wanted,
+            footer.location.path,
+            dict(constants),
+            footer.decimals,
+            absent_is_null,
+            ignore_case,
+            on_schema_change,
+        )
+
+    if constants:
+        return made()
+    key = (tuple(wanted), file.dictionaries, absent_is_null, ignore_case, on_schema_change)
+    alignment = footer.alignments.get(key)
+    if alignment is None:
+        alignment = made()
+        if len(footer.alignments) >= ALIGNMENTS_MAX:
+            footer.alignments.clear()
+        footer.alignments[key] = alignment
+    return alignment
+
+
 class _ColumnReader:
     """Some columns of one open file. One thread's."""
 
-    def __init__(self, footer: ParquetFooter, names: list[str], groups: Sequence[int]) -> None:
-        self._footer = footer
+    def __init__(self, footer: ParquetFooter, names: list[str], dictionaries: tuple[str, ...]) -> None:
+        self.footer = footer
+        self.dictionaries = dictionaries
         self._path = footer.location.path
         self._names = names
-        self._dictionaries = footer.dictionary_columns(names, groups)
         self._opened: pq.ParquetFile | None = None
-        key = (tuple(names), tuple(self._dictionaries))
-        schema = footer.reading_schemas.get(key)
-        if schema is None:
-            held = self._file.schema_arrow
-            # Metadata of fields would only make schemas differ.
-            schema = footer.reading_schemas[key] = pa.schema([held.field(name).remove_metadata() for name in names])
-        self.schema = schema
+
+    def schema(self) -> pa.Schema:
+        """What reading gives."""
+        held = self._file.schema_arrow
+        # Metadata of fields would only make schemas differ.
+        return pa.schema([held.field(name).remove_metadata() for name in self._names])
 
     @property
     def _file(self) -> pq.ParquetFile:
         """The file, opened when it is first read: splits without a row group left are many and need none."""
         if self._opened is None:
-            location = self._footer.location
+            location = self.footer.location
             try:
                 self._opened = pq.ParquetFile(
                     location.source(),
-                    metadata=self._footer.reading_metadata,
-                    read_dictionary=self._dictionaries,
+                    metadata=self.footer.reading_metadata,
+                    read_dictionary=self.dictionaries,
                     # Ahead of local reads it only copies (whole-table reads are 1.2-4 times slower); over a network it
                     # turns many small requests into few large ones.
                     pre_buffer=location.filesystem is not None,
@@ -155,27 +181,23 @@ class _ColumnReader:
         return self._opened
 
     def read(self, groups: Sequence[int]) -> pa.Table:
-        """Row groups as a table of exactly the columns `names`."""
-        if not groups:
-            return self.schema.empty_table()
+        """Row groups as a table with the columns `names`. One with a dot may bring others; the order is the file's."""
         try:
             fault_site("file_read")
-            table = self._file.read_row_groups(list(groups), columns=self._names, use_threads=False)
+            return self._file.read_row_groups(list(groups), columns=self._names, use_threads=False)
         except (OSError, pa.ArrowException, ValueError) as error:
             raise ExecutionError(f"cannot read {self._path}, row groups {list(groups)}: {error}") from error
-        # A name with a dot may bring more columns than asked for, and the order is the file's.
-        return table.select(self._names)
 
     def batches(self, groups: Sequence[int], alignment: Alignment, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The same rows, decoded a batch at a time."""
         for group in groups:
-            if self._footer.group_rows[group] <= WHOLE_GROUP_ROWS_MAX:
+            if self.footer.group_rows[group] <= WHOLE_GROUP_ROWS_MAX:
                 yield from alignment.table(self.read([group])).to_batches(max_chunksize=batch_rows)
                 continue
             try:
                 for batch in self._file.iter_batches(batch_rows, [group], columns=self._names, use_threads=False):
                     fault_site("file_read")
-                    yield alignment.batch(batch.select(self._names))
+                    yield alignment.batch(batch)
             except (OSError, pa.ArrowException, ValueError) as error:
                 raise ExecutionError(f"cannot read {self._path}, row group {group}: {error}") from error
 

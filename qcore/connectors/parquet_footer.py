@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qcore.connectors.alignment import is_text, logical_schema
+from qcore.connectors.alignment import Alignment, is_text, logical_schema
 from qcore.connectors.decimal_footer import decimals_as_integers
 from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
@@ -25,6 +25,8 @@ from qcore_ext.ground.fault import fault_site
 DICTIONARY_BYTES_MAX = 64 * 1024
 DICTIONARY_BYTES_PER_ROW_MAX = 2
 CACHED_FOOTERS_MAX = 256
+# Filters, each an object, that a footer remembers the row groups for.
+JUDGED_FILTERS_MAX = 16
 INT96_UNIT = "us"
 TAIL_BYTES = 64 * 1024
 
@@ -46,13 +48,15 @@ class ParquetFooter:
         self.n_rows = self.metadata.num_rows
         self.group_rows = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
         self._leaves = _leaf_indexes(self.file_schema)
+        self._texts = {name: leaf for name, leaf in self._leaves.items() if is_text(self.file_schema.field(name).type)}
         self._middles: list[int] | None = None
         self._is_ordered = False
-        #: What reading gives, by the columns read and those of them read as dictionaries; filled by the reader.
-        self.reading_schemas: dict[tuple[tuple[str, ...], tuple[str, ...]], pa.Schema] = {}
+        #: How its columns become those of a scan, by all that says so; filled by the reader.
+        self.alignments: dict[tuple[Any, ...], Alignment] = {}
         #: What is known of columns' values, by row group and name; filled by who counts them.
         self.group_values: dict[tuple[int, str], Any] = {}
         self._bounds: dict[tuple[int, str], Bounds | None] = {}
+        self._judged: dict[Expr, dict[int, bool]] = {}
         self._ranges: dict[str, tuple[Any, Any, int | None]] = {}
 
     def leaf(self, name: str) -> int | None:
@@ -99,8 +103,16 @@ class ParquetFooter:
         return [(cuts[run[0]], cuts[run[-1] + 1] - cuts[run[0]]) for run in runs]
 
     def may_pass(self, group: int, filter: Expr) -> bool:
-        """Whether rows of a row group may pass `filter`."""
-        return may_pass(filter, lambda name: self.bounds(group, name))
+        """Whether rows of a row group may pass `filter`: asked when splits are made, and again when one is opened."""
+        judged = self._judged.get(filter)
+        if judged is None:
+            if len(self._judged) >= JUDGED_FILTERS_MAX:
+                self._judged.clear()
+            judged = self._judged[filter] = {}
+        passes = judged.get(group)
+        if passes is None:
+            passes = judged[group] = may_pass(filter, lambda name: self.bounds(group, name))
+        return passes
 
     def bounds(self, group: int, name: str) -> Bounds | None:
         """Least and greatest value of a column in a row group; None when they are not known."""
@@ -167,14 +179,12 @@ class ParquetFooter:
         leaf = self._leaves.get(name)
         return None if leaf is None else self.metadata.row_group(group).column(leaf).statistics
 
-    def dictionary_columns(self, names: Sequence[str], groups: Sequence[int]) -> list[str]:
+    def dictionary_columns(self, names: Sequence[str], groups: Sequence[int]) -> tuple[str, ...]:
         """Of `names`, the string columns with few values in all of `groups`."""
-        return [name for name in names if self._has_few_values(name, groups)]
+        return tuple(name for name in names if name in self._texts and self._has_few_values(name, groups))
 
     def _has_few_values(self, name: str, groups: Sequence[int]) -> bool:
-        leaf = self._leaves.get(name)
-        if leaf is None or not is_text(self.file_schema.field(name).type):
-            return False
+        leaf = self._texts[name]
         for i in groups:
             column = self.metadata.row_group(i).column(leaf)
             if not column.has_dictionary_page or column.dictionary_page_offset <= 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,8 @@ BoundsOf = Callable[[str], Bounds | None]
 
 def may_pass(filter: Expr, bounds_of: BoundsOf) -> bool:
     """Whether some row may make `filter` true."""
+    if isinstance(filter, Call) and filter.function == "and":
+        return all(may_pass(part, bounds_of) for part in filter.arguments)
     return _truth(filter, bounds_of).may_be_true
 
 
@@ -107,7 +110,7 @@ def _compare(function: str, left: Expr, right: Expr, bounds_of: BoundsOf) -> Tru
         truth = _COMPARISONS[function](*pair)
     except TypeError:  # naive against zoned timestamps, and other pairs that Python does not order
         return UNKNOWN
-    if pa.types.is_floating(a.type) or pa.types.is_floating(b.type):
+    if "float" in (_kind(a.type), _kind(b.type)):
         # NaN, which no bounds tell of, makes any comparison but <> false.
         return Truth(truth.may_be_true, True)
     return truth
@@ -173,13 +176,19 @@ def _bounds(expr: Expr, bounds_of: BoundsOf) -> Bounds | None:
     if isinstance(expr, Column):
         return bounds_of(expr.name)
     if isinstance(expr, Literal):
-        return _literal_bounds(expr.value, expr.type)
+        return _literal_bounds(expr)
     if isinstance(expr, Cast):
         return _cast_bounds(expr, bounds_of)
     return None
 
 
-def _literal_bounds(value: Any, type: pa.DataType) -> Bounds | None:
+@functools.lru_cache(maxsize=1024)
+def _literal_bounds(literal: Literal) -> Bounds | None:
+    """Bounds of a constant, which every row group that the filter is held against asks for."""
+    return _value_bounds(literal.value, literal.type)
+
+
+def _value_bounds(value: Any, type: pa.DataType) -> Bounds | None:
     if value is None:
         return Bounds(type, empty=True, has_values=False)
     try:
@@ -202,7 +211,7 @@ def _cast_bounds(expr: Cast, bounds_of: BoundsOf) -> Bounds | None:
             value = pa.scalar(inner.low, inner.type).cast(expr.to).as_py()
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             return None
-        return _literal_bounds(value, expr.to)
+        return _value_bounds(value, expr.to)
     if _keeps_values(inner.type, expr.to):
         return Bounds(expr.to, inner.low, inner.high, inner.empty, inner.has_nulls, inner.has_values)
     if pa.types.is_date32(inner.type) and pa.types.is_timestamp(expr.to) and expr.to.tz is None:
@@ -224,20 +233,28 @@ def _midnight(day: Any) -> Any:
     return None if day is None else datetime.datetime(day.year, day.month, day.day)
 
 
+# By DataType.id: a row group is judged in microseconds, and asks often.
+_KINDS = {
+    type.id: kind
+    for kind, types in {
+        "exact": [
+            *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+            *(pa.decimal32(1), pa.decimal64(1), pa.decimal128(1), pa.decimal256(1)),
+        ],
+        "float": [pa.float32(), pa.float64()],
+        "text": [pa.string(), pa.large_string(), pa.string_view()],
+        "bytes": [pa.binary(), pa.large_binary(), pa.binary_view()],
+        "boolean": [pa.bool_()],
+        "date32": [pa.date32()],
+        "timestamp": [pa.timestamp("us")],
+        "time": [pa.time32("s"), pa.time64("us")],
+    }.items()
+    for type in types
+}
+
+
 def _kind(type: pa.DataType) -> str | None:
-    types = pa.types
-    if types.is_integer(type) or types.is_decimal(type):
-        return "exact"
-    if types.is_float32(type) or types.is_float64(type):
-        return "float"
-    if types.is_string(type) or types.is_large_string(type) or types.is_string_view(type):
-        return "text"
-    if types.is_binary(type) or types.is_large_binary(type) or types.is_binary_view(type):
-        return "bytes"
-    for kind in ("boolean", "date32", "timestamp", "time"):
-        if getattr(types, f"is_{kind}")(type):
-            return kind
-    return None
+    return _KINDS.get(type.id)
 
 
 def is_bounded(type: pa.DataType) -> bool:

@@ -32,9 +32,9 @@ class Location:
     filesystem: pafs.FileSystem | None = field(default=None, compare=False)
 
     def source(self) -> Any:
-        """What pyarrow's readers open: a path, or an open file."""
+        """The file, opened for pyarrow's readers: given a path, they take longer to see what kind of path it is."""
         fault_site("file_open")
-        return self.path if self.filesystem is None else self.filesystem.open_input_file(self.path)
+        return pa.OSFile(self.path) if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def open(self) -> Any:
         """A binary file that can seek."""

@@ -28,16 +28,26 @@ class Scans:
             scan.id: scan.source if scan.source is not None else SplitTable(source_schema(scan), scan.on_schema_change)
             for scan in self.nodes.values()
         }
+        #: The scan that was last asked for at each node, and its filter over the source's names.
+        self._filters: dict[str, tuple[p.Scan, Expr | None]] = {}
 
     def open(self, scan: p.Scan, split: Any) -> Any:
         """A split as an Arrow stream."""
-        return self._tables[scan.id].open(split, scan.columns, source_filter(scan), self._settings.batch_rows)
+        return self._tables[scan.id].open(split, scan.columns, self._filter(scan), self._settings.batch_rows)
 
     def splits(self, scan: p.Scan) -> Iterable[Any]:
         """The splits of a scan that has a source."""
         target = self._settings.threads * SPLITS_PER_DRIVER
-        splits: Iterable[Any] = scan.source.splits(scan.columns, source_filter(scan), target)
+        splits: Iterable[Any] = scan.source.splits(scan.columns, self._filter(scan), target)
         return splits
+
+    def _filter(self, scan: p.Scan) -> Expr | None:
+        """One object for all splits, so that a source may keep what it found of it."""
+        held, filter = self._filters.get(scan.id, (None, None))
+        if held is not scan:
+            filter = source_filter(scan)
+            self._filters[scan.id] = (scan, filter)
+        return filter
 
 
 def own_nodes(plan: p.PlanNode) -> Iterator[p.PlanNode]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,6 +38,8 @@ class RuntimeFilters:
 
     def __init__(self) -> None:
         self._bounds: dict[str, list[KeyBound]] = {}
+        #: A scan's known keys and the scan filtered by them, which all splits that are opened later share.
+        self._applied: dict[str, tuple[list[Any], p.Scan]] = {}
 
     def note(self, kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: JoinBridge) -> None:
         """Note a join of this kind, as probe and build, before it runs."""
@@ -50,12 +53,23 @@ class RuntimeFilters:
 
     def applied(self, scan: p.Scan) -> p.Scan:
         """The scan with a filter that also holds what is known by now."""
-        parts: list[Expr] = [] if scan.filter is None else [scan.filter]
-        for bound in self._bounds.get(scan.id, ()):
-            keys = bound.bridge.key_bounds()
-            if keys is not None:
-                parts += _between(bound.column, scan.schema.field(bound.column).type, *keys[bound.position])
-        return replace(scan, filter=conjunction(parts)) if parts else scan
+        bounds = self._bounds.get(scan.id)
+        if bounds is None:
+            return scan
+        known = [bound.bridge.key_bounds() for bound in bounds]
+        applied = self._applied.get(scan.id)
+        if applied is None or applied[0] != known:
+            applied = self._applied[scan.id] = (known, _filtered(scan, bounds, known))
+        return applied[1]
+
+
+def _filtered(scan: p.Scan, bounds: Sequence[KeyBound], known: Sequence[Any]) -> p.Scan:
+    """The scan with a filter that also holds the keys' bounds, as far as they are known."""
+    parts: list[Expr] = [] if scan.filter is None else [scan.filter]
+    for bound, keys in zip(bounds, known, strict=True):
+        if keys is not None:
+            parts += _between(bound.column, scan.schema.field(bound.column).type, *keys[bound.position])
+    return replace(scan, filter=conjunction(parts)) if parts else scan
 
 
 def _scanned(node: p.PlanNode, name: str) -> tuple[p.Scan, str] | None:

@@ -17,6 +17,7 @@ from reading import read_split, read_splits, read_table
 from oracle import assert_same_rows
 from qcore.connectors.base import FileSplit
 from qcore.connectors.files import FileTable, SplitTable
+from qcore.connectors.parquet import ALIGNMENTS_MAX
 from qcore.connectors.parquet_footer import FOOTERS
 from qcore.connectors.storage import locate
 from qcore.errors import ExecutionError, PlanError
@@ -281,6 +282,50 @@ def test_application_declares_columns_and_adds_splits(tmp_path: Path) -> None:
     split = FileSplit(path, partition_values={"p": datetime.date(2020, 1, 1)})
     read = read_split(table, pickle.loads(pickle.dumps(split)), ("p", "b", "a"))
     assert read.to_pylist()[1] == {"p": datetime.date(2020, 1, 1), "b": 2, "a": "y"}
+
+
+def test_one_file_under_several_declarations(tmp_path: Path) -> None:
+    """V10, D6: each scan gets a file as it declares its columns, whatever others made of the file before."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": pa.array([1, 2, 3], pa.int32()), "b": ["x", "y", "x"]}), path)
+    declared = [
+        [("a", pa.int32()), ("b", pa.string())],
+        [("b", pa.string()), ("a", pa.int64())],
+        [("a", pa.float64())],
+        [("a", pa.decimal128(12, 2)), ("c", pa.date32())],
+    ]
+    for fields in [*declared, *reversed(declared)]:
+        schema = pa.schema(fields)
+        found = read_table(FileTable(str(path), schema=schema))
+        assert found.schema.types == schema.types
+        made = {"a": [1, 2, 3], "b": ["x", "y", "x"], "c": [None] * 3}
+        assert_same_rows(found, pa.table({name: pa.array(made[name], type_) for name, type_ in fields}))
+
+
+def test_many_choices_of_columns(tmp_path: Path) -> None:
+    """V10: what is kept of a file's reading is bounded, and reading right beyond the bound."""
+    names = [f"c{i}" for i in range(12)]
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({name: [i, i + 1] for i, name in enumerate(names)}), path)
+    table = FileTable(str(path))
+    for pair in itertools.permutations(range(12), 2):
+        found = read_table(table, tuple(names[i] for i in pair))
+        assert found.to_pydict() == {names[i]: [i, i + 1] for i in pair}
+    assert len(FOOTERS.get(locate(str(path))).alignments) <= ALIGNMENTS_MAX
+
+
+def test_one_filter_over_files_of_other_bounds(tmp_path: Path) -> None:
+    """V10: what was found of a filter is one file's own, and of no file that came in its place."""
+    passing = col("a") > 15
+    paths = [tmp_path / "low.parquet", tmp_path / "high.parquet"]
+    for path, start in zip(paths, (0, 10), strict=True):
+        pq.write_table(pa.table({"a": range(start, start + 10)}), path, row_group_size=5)
+    table = FileTable([str(path) for path in paths])
+    for _ in range(2):
+        assert [split.path for split in table.splits(("a",), passing, 1)] == [str(paths[1])]
+        assert read_table(table, ("a",), passing).column("a").to_pylist() == list(range(15, 20))
+    pq.write_table(pa.table({"a": range(100, 111)}), paths[0], row_group_size=5)
+    assert read_table(table, ("a",), passing).num_rows == 11 + 5
 
 
 def test_tables_and_splits_pickle(tmp_path: Path) -> None:
