@@ -23,6 +23,7 @@ from qcore.frontends.planner_text import planner_text
 from qcore.frontends.planner_types import asked_decimals
 from qcore.frontends.sql_aliases import with_aliases_written_out
 from qcore.frontends.sql_arithmetic import with_known_arithmetic
+from qcore.frontends.sql_asof import without_asof
 from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
 from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
@@ -31,6 +32,7 @@ from qcore.frontends.sql_names import GivenNames, shown_names, with_names
 from qcore.frontends.sql_operators import with_known_operators
 from qcore.frontends.sql_order import without_order_by_all
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
+from qcore.frontends.sql_stars import with_stars_written_out
 from qcore.frontends.sql_subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
 from qcore.frontends.sql_subscripts import is_of_text, with_text_subscripts
 from qcore.frontends.sql_synonyms import with_known_words
@@ -83,7 +85,12 @@ def plan_sql(
         A syntax error, an unknown table, column or function, or a construct the engine cannot run.
     """
     copy = read_copy(text)
-    query, given = with_names(text if copy is None else copy.query)
+
+    def columns_of(query: str) -> list[str]:
+        return plan_sql(query, tables, dialect, views).output_names or []
+
+    query = without_asof(text if copy is None else copy.query, columns_of)
+    query, given = with_names(with_stars_written_out(query, columns_of))
     try:
         planner = _Planner(tables, dialect, given)
         planner.add_views(query, views or {})

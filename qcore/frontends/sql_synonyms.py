@@ -125,10 +125,12 @@ def _join(sql: SqlText, i: int) -> _Replacements:
 
 
 def _unknown_join(sql: SqlText, i: int) -> _Replacements:
-    """Joins that the parser would take for ones without a condition, of a table of that name."""
-    if sql.is_word(i + 1, "JOIN") or (sql.is_word(i, "ASOF") and sql.is_word(i + 2, "JOIN")):
-        kind = sql.tokens[i].text
-        raise PlanError(f"{kind} JOIN is not supported yet; number the rows, or join by a window function")
+    """A join that the parser would take for one without a condition, of a table of that name."""
+    if sql.is_word(i + 1, "JOIN"):
+        raise PlanError(
+            "POSITIONAL JOIN is not supported: rows have no order here; number those of both tables by row_number() "
+            "OVER (ORDER BY …), and write FULL JOIN … USING that number"
+        )
     return []
 
 
@@ -233,7 +235,6 @@ _WORDS = {
     "SEMI": _join,
     "ANTI": _join,
     "POSITIONAL": _unknown_join,
-    "ASOF": _unknown_join,
     "FETCH": _fetch,
     "MATERIALIZED": _materialized,
     "GROUP": _group,
