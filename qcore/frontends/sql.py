@@ -32,6 +32,7 @@ from qcore.frontends.sql_names import GivenNames, shown_names, with_names
 from qcore.frontends.sql_operators import with_known_operators
 from qcore.frontends.sql_order import without_order_by_all
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
+from qcore.frontends.sql_pivot import without_pivot
 from qcore.frontends.sql_stars import with_stars_written_out
 from qcore.frontends.sql_subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
 from qcore.frontends.sql_subscripts import is_of_text, with_text_subscripts
@@ -89,7 +90,8 @@ def plan_sql(
     def columns_of(query: str) -> list[str]:
         return plan_sql(query, tables, dialect, views).output_names or []
 
-    query = without_asof(text if copy is None else copy.query, columns_of)
+    query = without_pivot(text if copy is None else copy.query, columns_of)
+    query = without_asof(query, columns_of)
     query, given = with_names(with_stars_written_out(query, columns_of))
     try:
         planner = _Planner(tables, dialect, given)

@@ -1,0 +1,96 @@
+"""PIVOT and UNPIVOT, beside DuckDB's. SPEC Q1."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import qcore
+from oracle import assert_same_rows
+
+TABLES = {
+    "m": pa.table({"name": ["a", "b"], "jan": [1, None], "feb": [2, 5], "mar": [None, 6]}),
+    "s": pa.table(
+        {
+            "y": [2000, 2000, 2001, 2001, 2001, None],
+            "c": ["x", "y", "x", "x", None, "y"],
+            "q": [1, 1, 2, 2, 2, 1],
+            "v": [1.5, 2.0, 3.0, 4.0, 7.0, 9.0],
+        }
+    ),
+    "none": pa.table({"c": pa.array([], pa.string()), "v": pa.array([], pa.int64())}),
+}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "pivot s on c in ('x','y') using sum(v)",
+        "pivot s on c in ('x','y') using sum(v) group by y;",
+        "pivot s on c in ('x','y') using sum(v), count(*) as n group by y",
+        "pivot s on c in ('x','y') using sum(v) as t group by y order by y limit 1",
+        "pivot s on y in (2000, 2001), c in ('x') using sum(v)",
+        "pivot s on c in ('x','y') group by y",
+        "pivot s on c in ('x', 'zz', null) using count(*) group by y, q",
+        "pivot (select y, c, v from s) on c in ('x','y') using sum(v)",
+        "pivot none on c in ('x') using sum(v)",
+        "pivot none on c in ('x') using sum(v) group by v",
+        "select * from s pivot (sum(v) for c in ('x','y') group by y)",
+        "select * from s pivot (sum(v) as t for y in (2000 as a, 2001) group by c)",
+        "select * from s pivot (sum(v), max(q) for c in ('x','y') y in (2000))",
+        "select p.x + 1 as k from s pivot (sum(v) for c in ('x','y')) p where p.x > 2",
+        'select * from (pivot s on y in (2000, 2001) using min(v) group by c) p where "2000" > 1',
+        "with p as (pivot s on c in ('x') using sum(v) group by y) from p",
+        "with r as (select * from s where y is not null) pivot r on c in ('x') using sum(v) group by y",
+        "unpivot m on jan, feb, mar",
+        "unpivot m on jan, feb into name k value v",
+        "unpivot m on * exclude (name)",
+        "unpivot m on columns('^.a')  into name k value v",
+        "unpivot m on (jan+1) as x, feb",
+        "select * from (unpivot m on jan, feb into name k value v) where v > 1",
+        "select * from m unpivot (v for k in (jan, feb))",
+        "select u.k, sum(u.v) as n from m unpivot include nulls (v for k in (jan as 'J', feb)) u group by u.k",
+        "unpivot (select jan, feb from m where feb > 100) on jan, feb",
+    ],
+)
+def test_pivot_and_unpivot(query: str) -> None:
+    """Q1: the same rows under the same names; null, and a value of no row, are values to pivot on."""
+    database, session = duckdb.connect(), qcore.Session(threads=2)
+    for name, table in TABLES.items():
+        database.register(name, table)
+        session.register(name, table)
+    if "columns(" in query:
+        wanted = database.sql(query.replace("columns('^.a')", "jan, mar")).to_arrow_table()
+        query = query.replace("'^.a'", "'^.a[nr]'")
+    else:
+        wanted = database.sql(query).to_arrow_table()
+    assert_same_rows(session.sql(query).to_arrow(), wanted, check_names=True)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("pivot s on c using sum(v)", "known only when the query runs; it is written PIVOT t ON c IN"),
+        ("pivot s on c in (select c from s) using sum(v)", "known only when the query runs"),
+        ("pivot s on y % 2 in (0, 1) using sum(v)", "it goes by columns"),
+        ("pivot s on c in (y) using sum(v)", "each of the list is a constant"),
+        ("pivot s on c in ('x') using sum(v) + 1", "takes aggregates alone"),
+        ("select * from m join s on true pivot (sum(v) for c in ('x'))", "behind a join is not supported"),
+        ("select * from m unpivot ((a, b) for k in ((jan, feb)))", "of one value"),
+        ("unpivot m on (jan, feb), (feb, mar)", "several values at once"),
+        ("unpivot m", "PIVOT"),
+        ("pivot s on nosuch in (1) using sum(v) group by y", "unknown column 'nosuch'"),
+    ],
+)
+def test_what_cannot_be_pivoted(query: str, said: str) -> None:
+    """Q1: refused by name."""
+    with pytest.raises(qcore.PlanError, match=said):
+        qcore.sql(query, TABLES)
+
+
+def test_a_table_called_pivot_is_none() -> None:
+    """Q1."""
+    tables = {"pivot": TABLES["m"], "unpivot": TABLES["m"]}
+    rows = qcore.sql("select pivot.name from pivot join unpivot on pivot.name = unpivot.name", tables).to_arrow()
+    assert sorted(rows["name"].to_pylist()) == ["a", "b"]
