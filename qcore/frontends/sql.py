@@ -192,15 +192,15 @@ class _Planner:
         try:
             return self._checked(text)
         except PlanError as error:
-            # Of columns of several types DataFusion forgets that they were merged.
-            without = (
-                without_using(text, self._columns_of, inner=True)
-                if any(said in str(error) for said in (AMBIGUOUS, NO_USING))
-                else text
-            )
+            without = self._unmerged(text, error)
             if without == text:
                 raise
         return self._checked(without)
+
+    def _unmerged(self, text: str, error: PlanError) -> str:
+        """The text whose columns of several types, or joins, DataFusion forgot were merged, without the merging."""
+        is_forgotten = any(said in str(error) for said in (AMBIGUOUS, NO_USING))
+        return without_using(text, self._columns_of, inner=True) if is_forgotten else text
 
     def _checked(self, text: str) -> Any:
         try:
@@ -213,6 +213,15 @@ class _Planner:
     def _columns_of(self, text: str) -> list[str]:
         """The names of a query's columns."""
         text = self._with_columns(text)
+        try:
+            return self._names_of(text)
+        except PlanError as error:
+            without = self._unmerged(text, error)
+            if without == text:
+                raise
+        return self._names_of(without)
+
+    def _names_of(self, text: str) -> list[str]:
         try:
             _, frame = _resolved(self._marked(text), self.tables, self.dialect)
         except PlanError as error:
