@@ -241,8 +241,15 @@ def pool_under(limit: int | None, pool: MemoryPool | None) -> MemoryPool | None:
     return pool
 
 
-def bind_sources(plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
-    """The plan with every scan's source filled in. PlanError for a table nobody registered."""
+def bind_sources(
+    plan: p.PlanNode, tables: Mapping[str, Table], shared: dict[p.PlanNode, p.PlanNode] | None = None
+) -> p.PlanNode:
+    """The plan with every scan's source filled in; `shared` are the shared subplans that have theirs already.
+    PlanError for a table nobody registered.
+    """
+    shared = {} if shared is None else shared
+    if plan in shared:
+        return shared[plan]
     if isinstance(plan, p.Scan):
         if plan.source is not None:
             return expand_view(plan)
@@ -251,8 +258,13 @@ def bind_sources(plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
             raise PlanError(f"table {plan.table!r} is not registered (node {plan.id}); registered: {known}")
         table = under_policy(tables[plan.table], plan.on_schema_change)
         return expand_view(replace(plan, source=table))
-    children = tuple(bind_sources(child, tables) for child in plan.children)
-    return plan.with_children(*children) if children else plan
+    children = tuple(bind_sources(child, tables, shared) for child in plan.children)
+    made = plan.with_children(*children) if children else plan
+    if isinstance(made, p.Shared):
+        shared[plan] = made
+    if isinstance(made, p.SharedRead):
+        made = replace(made, like=bind_sources(made.like, tables, shared))
+    return made
 
 
 def sql(

@@ -9,9 +9,12 @@ is unknown for nulls, and that of WHERE, which is then not true.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _TEXT = re.compile(r'Utf8(?:View)?\("(?:[^"\\]|\\.)*"\)')
 _OUTER = re.compile(r"outer_ref\([^()]*\)")
+_ASKED = re.compile(r"(EXISTS |IN |ANY |ALL |SOME )?\(<subquery>\)")
+_NUMBERS_ROWS = re.compile(r"Limit:|Aggregate:|Distinct|Union|WindowAggr:|(?:Left|Right|Full) Join:")
 _COLUMN = re.compile(r'((?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))*)\.("[^"]+"|[A-Za-z_]\w*)')
 
 
@@ -32,6 +35,57 @@ def confused_columns(written: str) -> tuple[str, str] | None:
             if read.setdefault(bare, column) != column:
                 return read[bare], column
     return None
+
+
+def misjudged(written: str) -> str | None:
+    """A correlated subquery of a kind that DataFusion joins wrongly, in words, or None. `written` as above.
+
+    It loses a condition of one in ON, joins all rows of a scalar one that need not be one row, and takes conditions
+    through what counts or numbers the rows of one value of the outer columns: limits, groups, windows, outer joins.
+    """
+    lines = written.splitlines()
+    for start, line in enumerate(lines):
+        if not line.lstrip().startswith("Subquery:"):
+            continue
+        inside = [_TEXT.sub("", other.lstrip()) for other in _below(lines, start)]
+        if not any("outer_ref(" in other for other in inside):
+            continue
+        is_value = "(<subquery>)" in _TEXT.sub("", _parent(lines, start))
+        if is_value and " Join:" in _parent(lines, start):
+            return "in ON"
+        top = next((other for other in inside if not other.startswith("Projection: ")), "")
+        is_scalar = is_value and _is_scalar(lines, start)
+        if is_scalar and not top.startswith("Aggregate: groupBy=[[]]"):
+            return "that may give more than one row"
+        top_aggregate = inside.index(top) if is_scalar else -1
+        if any(_NUMBERS_ROWS.match(other) for n, other in enumerate(inside) if n != top_aggregate):
+            return "with LIMIT, GROUP BY, a set operation, an outer join or a window"
+    return None
+
+
+def _below(lines: list[str], start: int) -> Iterator[str]:
+    """The lines of the nodes below the subquery at a line, those of subqueries inside it left out."""
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    inner: int | None = None
+    for line in lines[start + 1 :]:
+        node = line.lstrip()
+        deep = len(line) - len(node)
+        if deep <= indent:
+            return
+        if inner is None or deep <= inner:
+            inner = deep if node.startswith("Subquery:") else None
+            if inner is None:
+                yield line
+
+
+def _is_scalar(lines: list[str], start: int) -> bool:
+    """Whether the subquery at a line may be a value, not what EXISTS or IN ask."""
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    above = _TEXT.sub("", _parent(lines, start))
+    asked = [found.group(1) is None for found in _ASKED.finditer(above)]
+    parent = lines.index(_parent(lines, start)) if above else 0
+    place = sum(other.startswith(" " * indent + "Subquery:") for other in lines[parent + 1 : start])
+    return asked[place] if place < len(asked) else True
 
 
 def repeated_condition(written: str) -> str | None:

@@ -32,6 +32,14 @@ _contexts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 _contexts_lock = threading.Lock()
 
 
+class QueryTables(dict[str, pa.Schema]):
+    """The tables a query may name, by their schemas, and `functions` of its own: what each takes and gives, by name."""
+
+    def __init__(self, tables: Mapping[str, pa.Schema] = {}) -> None:
+        super().__init__(tables)
+        self.functions: dict[str, tuple[tuple[pa.DataType, ...], pa.DataType]] = {}
+
+
 class _KnownTables:
     """Names and schemas of tables as a key, hashed by what is seen at once: to hash the fields of 24 tables takes
     longer than to parse a query over them.
@@ -75,13 +83,16 @@ def context_of(
     if extended:
         # The rule would compute an argument's conversion, which is to be taken out again, apart from the call.
         without = (*without, "common_sub_expression_eliminate")
-    key = (lower, without, extended, null_order, _KnownTables(tables))
+    functions = dict(tables.functions) if isinstance(tables, QueryTables) else {}
+    key = (lower, without, extended, null_order, _KnownTables(tables), tuple(functions.items()))
     with _contexts_lock:
         context = _contexts.get(key)
         if context is not None:
             _contexts.move_to_end(key)
             return context
     context = _new_context(tables, lower, extended, null_order)
+    for name, (takes, gives) in functions.items():
+        context.register_udf(import_datafusion().udf(_refuse, list(takes), gives, "stable", name))
     for rule in (*USELESS_RULES, *without):
         context.remove_optimizer_rule(rule)
     with _contexts_lock:
@@ -128,13 +139,13 @@ def _register_functions(context: Any) -> None:
     It tries to compute calls of constants, and keeps them when that fails, as it does here.
     """
     datafusion = import_datafusion()
-
-    def refuse(*arguments: Any) -> Any:
-        raise PlanError("not for the planner")
-
     for (name, n_arguments), known in DIALECT_FUNCTIONS.items():
         planned = planner_name(name, n_arguments)
-        context.register_udf(datafusion.udf(refuse, list(known.arguments), known.result, "immutable", planned))
+        context.register_udf(datafusion.udf(_refuse, list(known.arguments), known.result, "immutable", planned))
+
+
+def _refuse(*arguments: Any) -> Any:
+    raise PlanError("not for the planner")
 
 
 def _quoted(name: str) -> str:

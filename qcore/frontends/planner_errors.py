@@ -111,15 +111,9 @@ def _unsupported(text: str) -> str:
     if "using" in text:
         return f"{NO_USING} at that place in the query; write the condition with ON"
     if "OuterReferenceColumn" in text:
-        return (
-            "a correlated subquery at that place is not supported yet; in a select list it may compare "
-            "columns of the outer query by = only, and IN must not be correlated; use a join"
-        )
+        return "a correlated subquery at that place is not supported yet; use a join"
     if "Unsupported plan type: <subquery>" in text:
-        return (
-            "a LATERAL subquery that has no FROM, a LIMIT, or reads the tables before it elsewhere than in WHERE is "
-            "not supported yet; use a join, or row_number() with QUALIFY"
-        )
+        return "a LATERAL subquery at that place is not supported yet; use a join, or row_number() with QUALIFY"
     plan_type = _PLAN_TYPE.search(text)
     if plan_type and plan_type.group(1) == "Unnest":
         return "UNNEST in SQL is not supported yet; PlanBuilder.unnest() does it"

@@ -29,24 +29,25 @@ def planner_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with lists of every layout as lists, bytes of every layout as binary, which alone it has functions of,
     and times of day in nanoseconds, as its literals of them are.
     """
-    return pa.schema([field.with_type(_planner_type(field.type)) for field in schema])
+    return pa.schema([field.with_type(planner_type(field.type)) for field in schema])
 
 
 _BYTES = (pa.types.is_binary_view, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 
 
-def _planner_type(type_: pa.DataType) -> pa.DataType:
+def planner_type(type_: pa.DataType) -> pa.DataType:
+    """The same of one type."""
     if pa.types.is_time(type_):
         return pa.time64("ns")
     if any(is_of(type_) for is_of in _BYTES):
         return pa.binary()
     if pa.types.is_struct(type_):
-        return pa.struct([field.with_type(_planner_type(field.type)) for field in type_])
+        return pa.struct([field.with_type(planner_type(field.type)) for field in type_])
     if pa.types.is_map(type_):
-        return pa.map_(_planner_type(type_.key_type), _planner_type(type_.item_type))
+        return pa.map_(planner_type(type_.key_type), planner_type(type_.item_type))
     if pa.types.is_large_list(type_):
-        return pa.large_list(type_.value_field.with_type(_planner_type(type_.value_type)))
+        return pa.large_list(type_.value_field.with_type(planner_type(type_.value_type)))
     is_list = pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_)
     if is_list or pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_):
-        return pa.list_(type_.value_field.with_type(_planner_type(type_.value_type)))
+        return pa.list_(type_.value_field.with_type(planner_type(type_.value_type)))
     return type_

@@ -13,9 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.correlated_names import confused_columns, repeated_condition
+from qcore.frontends.correlated_names import confused_columns, misjudged, repeated_condition
+from qcore.frontends.cut_planner import CutPlanner, with_known_clauses
 from qcore.frontends.planner_constants import SIMPLIFY, made_constants
-from qcore.frontends.planner_contexts import context_of, read_only
+from qcore.frontends.planner_contexts import QueryTables, context_of, read_only
 from qcore.frontends.planner_errors import AMBIGUOUS, NO_USING, no_statement, plan_error
 from qcore.frontends.planner_marks import mark_marks, mark_null_aware, mark_single_grouping_sets
 from qcore.frontends.planner_rules import repeats_a_key, rules_to_leave_out
@@ -25,11 +26,8 @@ from qcore.frontends.sql_aliases import with_aliases_written_out
 from qcore.frontends.sql_arithmetic import with_known_arithmetic
 from qcore.frontends.sql_asof import without_asof
 from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
-from qcore.frontends.sql_clauses import with_select_lists
 from qcore.frontends.sql_copy import copy_plan, read_copy
-from qcore.frontends.sql_functions import with_known_functions
 from qcore.frontends.sql_names import GivenNames, shown_names, with_names
-from qcore.frontends.sql_operators import with_known_operators
 from qcore.frontends.sql_order import without_order_by_all
 from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
 from qcore.frontends.sql_pivot import without_pivot
@@ -41,6 +39,7 @@ from qcore.frontends.sql_text import SqlText
 from qcore.frontends.sql_unnest import Unnesting
 from qcore.frontends.sql_using import without_using
 from qcore.frontends.sql_windows import framed_by_peers, mark_windows
+from qcore.frontends.substrait.cut_subqueries import CutSubqueries
 from qcore.frontends.substrait.plan import (
     PlanResult,
     messages_within,
@@ -94,15 +93,7 @@ def plan_sql(
     query = without_asof(query, columns_of)
     query, given = with_names(with_stars_written_out(query, columns_of))
     try:
-        planner = _Planner(tables, dialect, given)
-        planner.add_views(query, views or {})
-        planned = planner.plan(_with_known_syntax(query, dialect))
-    except PlanError as error:
-        found = re.match(r"unknown table '([^']+)'", str(error))
-        broken = None if found is None else planner.broken_views.get(found.group(1))
-        if broken is None:
-            raise
-        raise broken from None
+        planned = _planned(query, given, tables, dialect, views or {})
     except RecursionError:
         raise PlanError(TOO_DEEP) from None
     return planned if copy is None else copy_plan(copy, planned, planned.output_names)
@@ -112,11 +103,35 @@ def _with_known_syntax(query: str, dialect: Dialect) -> str:
     return with_short_chains(with_known_arithmetic(with_known_words(query), dialect))
 
 
-class _Planner:
+def _planned(
+    text: str, given: GivenNames, tables: Mapping[str, pa.Schema], dialect: Dialect, views: Mapping[str, str]
+) -> PlanResult:
+    """The plan as DataFusion decorrelates it or, where it does not, with correlated subqueries cut out."""
+    try:
+        return _Planner(tables, dialect, given).plan_with_views(text, views)
+    except PlanError as error:
+        read = SqlText.read(text)
+        if not views and len(read.places("SELECT")) + len(read.places("VALUES")) < 2:
+            raise
+        refused = error
+    planner = _Planner(tables, dialect, given, CutSubqueries())
+    try:
+        planned = planner.plan_with_views(text, views)
+    except PlanError as error:
+        # What is wrong with the query itself, the first error says in the query's own words.
+        raise (error if "subquer" in str(refused) else refused) from None
+    if not planner.was_cut:
+        raise refused
+    return planned
+
+
+class _Planner(CutPlanner):
     """Plans one query, and first the parts of it that are cut out and planned by themselves."""
 
-    def __init__(self, tables: Mapping[str, pa.Schema], dialect: Dialect, given: GivenNames) -> None:
-        self.tables = dict(tables)
+    def __init__(
+        self, tables: Mapping[str, pa.Schema], dialect: Dialect, given: GivenNames, cut: CutSubqueries | None = None
+    ) -> None:
+        self.tables = QueryTables(tables)
         self.dialect = dialect
         self.given = given
         self.parts: dict[str, Callable[[NodeIds, ColumnNames], PlanNode]] = {}
@@ -124,14 +139,26 @@ class _Planner:
         self.count = 0
         #: What is wrong with views that the text perhaps names.
         self.broken_views: dict[str, PlanError] = {}
+        self.cut = cut
+
+    def plan_with_views(self, text: str, views: Mapping[str, str]) -> PlanResult:
+        self.add_views(text, views)
+        try:
+            return self.plan(_with_known_syntax(text, self.dialect))
+        except PlanError as error:
+            found = re.match(r"unknown table '([^']+)'", str(error))
+            broken = None if found is None else self.broken_views.get(found.group(1))
+            if broken is None:
+                raise
+            raise broken from None
 
     def plan(self, text: str) -> PlanResult:
         self.asked |= asked_decimals(text)
         columns = {name for schema in self.tables.values() for name in schema.names}
-        message = self.message(text)
+        message = self.message(self._cut(text))
         rename = partial(shown_names, given=self.given, columns=columns)
         return read_plan_message(
-            message, self.tables, self.parts, dialect=self.dialect, rename=rename, asked=self.asked
+            message, self.tables, self.parts, dialect=self.dialect, rename=rename, asked=self.asked, cut=self.cut
         )
 
     def add_views(self, text: str, views: Mapping[str, str], within: tuple[str, ...] = ()) -> None:
@@ -147,7 +174,7 @@ class _Planner:
             named, given = with_names(f"SELECT * FROM ({query})")
             self.given.within.update(given.within)
             try:
-                self._add_query(name, self.message(_with_known_syntax(named, self.dialect)))
+                self._add_query(name, self.message(self._cut(_with_known_syntax(named, self.dialect))))
             except PlanError as error:
                 self.broken_views[name] = PlanError(f"the view {name!r}: {error}")
 
@@ -177,8 +204,7 @@ class _Planner:
         raise refused
 
     def _message(self, text: str) -> Any:
-        text = with_known_operators(with_select_lists(with_known_functions(text)))
-        text = with_counts_for_exists(with_rows_as_exists(text))
+        text = with_counts_for_exists(with_rows_as_exists(with_known_clauses(text)))
         while (found := cut_part(text, self.count)) is not None:
             self.count += 1
             text, part = found
@@ -212,34 +238,40 @@ class _Planner:
 
     def _columns_of(self, text: str) -> list[str]:
         """The names of a query's columns."""
+        return list(self._frame_of(text).schema().names)
+
+    def _frame_of(self, text: str) -> Any:
+        """A query as DataFusion resolves it."""
         text = self._with_columns(text)
         try:
-            return self._names_of(text)
+            return self._resolved_frame(text)
         except PlanError as error:
             without = self._unmerged(text, error)
             if without == text:
                 raise
-        return self._names_of(without)
+        return self._resolved_frame(without)
 
-    def _names_of(self, text: str) -> list[str]:
+    def _resolved_frame(self, text: str) -> Any:
         try:
-            _, frame = _resolved(self._marked(text), self.tables, self.dialect)
+            return _resolved(self._marked(text), self.tables, self.dialect)[1]
         except PlanError as error:
             if _NO_RANGE not in str(error):
                 raise
-            _, frame = _resolved(self._marked(framed_by_peers(text)), self.tables, self.dialect)
-        return list(frame.schema().names)
+        return _resolved(self._marked(framed_by_peers(text)), self.tables, self.dialect)[1]
 
     def _with_columns(self, text: str) -> str:
         """The text without what stands for columns that only the tables tell."""
-        text = with_aliases_written_out(text, self.given.repeated, self._columns_of)
-        return without_order_by_all(without_using(text, self._columns_of), self._columns_of)
+        text = without_using(self._with_aliases(text), self._columns_of)
+        return without_order_by_all(text, self._columns_of)
+
+    def _with_aliases(self, text: str) -> str:
+        return with_aliases_written_out(text, self.given.repeated, self._columns_of)
 
     def _marked(self, text: str) -> str:
         return mark_windows(text, self.dialect.null_order)
 
     def _read(self, message: Any, naming: tuple[NodeIds, ColumnNames]) -> PlanResult:
-        return read_plan_message(message, self.tables, self.parts, naming, self.dialect, asked=self.asked)
+        return read_plan_message(message, self.tables, self.parts, naming, self.dialect, asked=self.asked, cut=self.cut)
 
     def _add_table(self, name: str, columns: Sequence[str], types: Sequence[pa.DataType]) -> None:
         names = ColumnNames()
@@ -375,6 +407,9 @@ def _optimized(
     repeated = repeated_condition(written)
     if repeated is not None:
         raise PlanError(f"IN (subquery) with {repeated} in the subquery too is not supported yet; use EXISTS")
+    misread = misjudged(written)
+    if misread is not None:
+        raise PlanError(f"a correlated subquery {misread} is not supported here; use a join")
     faulty = tuple(rule for rule in rules_to_leave_out(written) if rule not in without)
     if faulty:
         without = (*without, *faulty)

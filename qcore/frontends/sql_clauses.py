@@ -25,10 +25,10 @@ UNITS = frozenset(
 
 def selects(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
     """The SELECTs that a query's set operators join."""
-    return ((start, end) for start, end in _operands(sql, region) if sql.is_word(start, "SELECT"))
+    return ((start, end) for start, end in operands(sql, region) if sql.is_word(start, "SELECT"))
 
 
-def _operands(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
+def operands(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
     """What a query's set operators join."""
     start = region.main
     for i in sql.level(region.main, region.end):
@@ -50,7 +50,7 @@ def with_select_lists(text: str) -> str:
         return text
     places = []
     for region in sql.regions:
-        for start, end in _operands(sql, region):
+        for start, end in operands(sql, region):
             # TRIM(FROM x) is no query.
             alone = sql.is_word(start, "FROM") and not sql.is_word(start - 2, "TRIM")
             if alone and not any(sql.is_word(i, "SELECT") for i in sql.level(start, end)):

@@ -129,7 +129,7 @@ def _without_first(sql: SqlText, number: int) -> str | None:
         if sql.is_sign(i + 1, "(") and sql.is_word(i + 2, "SELECT", "WITH", "VALUES"):
             negated = sql.is_word(i - 1, "NOT")
             end = i - 1 if negated else i
-            start = _operand(sql, end)
+            start = operand(sql, end)
             made = _as_exists(sql.slice(start, end), sql.slice(i + 1, sql.partner[i + 1] + 1), f"$in{number}")
             return sql.replaced(start, sql.partner[i + 1] + 1, f"(NOT {made})" if negated else made)
     return None
@@ -145,8 +145,8 @@ def _as_exists(value: str, subquery: str, alias: str) -> str:
     )
 
 
-def _operand(sql: SqlText, end: int) -> int:
-    """The first token of the expression that ends before token `end`."""
+def operand(sql: SqlText, end: int) -> int:
+    """The first token of the expression that ends before token `end`. PlanError where it cannot be told."""
     at = end
     while at > 0:
         before = at - 1

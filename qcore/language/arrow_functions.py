@@ -482,6 +482,14 @@ def zone_offset(when: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(whole_hours, "^(...)(..)$", r"\1:\2")
 
 
+def _is_single_row(counts: pa.Array) -> pa.Array:
+    """True of 1; ValueError of more, for scalar subqueries."""
+    most = pc.max(counts).as_py()
+    if most is not None and most > 1:
+        raise ValueError(f"a scalar subquery gave {most} rows for one row of the outer query; use LIMIT 1 or min/max")
+    return pc.less_equal(counts, 1)
+
+
 # --- the table ---
 
 
@@ -534,6 +542,7 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     ),
     "strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_strptime)),
     "try_strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_try_strptime)),
+    "is_single_row": ArrowFunction(fixed(BOOL, INT64), _is_single_row),
     "age": ArrowFunction(fixed(INTERVAL, MICROS, MICROS), by_value(age, INTERVAL)),
     "interval_multiply": ArrowFunction(fixed(INTERVAL, INTERVAL, FLOAT64), by_value(interval_multiply, INTERVAL)),
     "interval_divide": ArrowFunction(fixed(INTERVAL, INTERVAL, FLOAT64), by_value(interval_divide, INTERVAL)),

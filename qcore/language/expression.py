@@ -197,6 +197,19 @@ class Alias(Expr):
         return f"{self.argument!r} as {self.name}"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class OuterColumn(Expr):
+    """A column of the query around a correlated subquery, as the subquery reads it. Frontends make columns of the
+    subquery's own of it (qcore.language.dependent_joins); no plan that runs has one.
+    """
+
+    name: str
+    type: pa.DataType
+
+    def __repr__(self) -> str:
+        return f"outer({self.name})"
+
+
 _SYMBOLS = {
     "add": "+",
     "subtract": "-",
@@ -331,6 +344,8 @@ def same(a: Expr, b: Expr) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, Column):
+        return a.name == b.name  # type: ignore[attr-defined]
+    if isinstance(a, OuterColumn):
         return a.name == b.name  # type: ignore[attr-defined]
     if isinstance(a, Literal):
         other: Any = b

@@ -29,7 +29,7 @@ from qcore.language.data_types import (
     merged_type,
     plain,
 )
-from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
+from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal, OuterColumn
 from qcore.language.nested_functions import ARROW_CALLS
 from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
 from qcore_ext.ground.status import PlanError
@@ -462,7 +462,7 @@ def expr_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
     """
     if isinstance(expr, Column):
         return schema.field(column_index(expr.name, schema)).type
-    if isinstance(expr, Literal):
+    if isinstance(expr, (Literal, OuterColumn)):
         return expr.type
     if isinstance(expr, Alias):
         return expr_type(expr.argument, schema)

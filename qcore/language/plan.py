@@ -255,6 +255,19 @@ class NestedLoopJoin(Binary):
 
 
 @dataclass(frozen=True, eq=False)
+class DependentJoin(Binary):
+    """The left input's rows, each beside those that `right` gives for it: the OuterColumns of `right` that `arguments`
+    names are columns of `left`, as (name, column).
+
+    `is_scalar`: beside the one column of at most one row, or null where there is none. Frontends make other joins of it
+    (qcore.language.dependent_joins); no plan that runs has one.
+    """
+
+    arguments: tuple[tuple[str, str], ...]
+    is_scalar: bool = True
+
+
+@dataclass(frozen=True, eq=False)
 class OrderBy(Unary):
     """All rows in order."""
 

@@ -102,14 +102,18 @@ cdef int case_kernel(const Step* step, Frame* frame) except -1 nogil:
             simd_kernels().mask_and(mask, <const uint8_t*> condition.values, mask, n)
             choose(step, frame, mask, arg(step, frame, <int> i + 1), valid)
         i -= 2
+    if failing:
+        case_errors(step, frame, valid)
     if valid != NULL:
         simd_kernels().mask_to_bits(valid, n, frame_validity(frame, step))
-    if failing:
-        case_errors(step, frame)
     return 0
 
 
-cdef int case_errors(const Step* step, Frame* frame) except -1 nogil:
+cdef int case_errors(
+    const Step* step,
+    Frame* frame,
+    uint8_t* valid,     # IN, OUT: a null has no error, so rows whose condition fails are none
+) except -1 nogil:
     cdef uint8_t* undecided = frame.masks[0]
     cdef uint8_t* taken = frame.masks[1]
     cdef Register* condition
@@ -119,8 +123,13 @@ cdef int case_errors(const Step* step, Frame* frame) except -1 nogil:
         undecided[j] = 1
     while i < step.n_args - 1:
         condition = arg(step, frame, <int> i)
-        frame_add_errors(frame, step, condition.errors, undecided)
         frame_valid_mask(frame, condition, taken)
+        if condition.errors != NULL:
+            for j in range(frame.n):
+                taken[j] &= undecided[j]
+                if valid != NULL and taken[j] and condition.errors[j] != 0:
+                    valid[j] = 1
+            frame_add_errors(frame, step, condition.errors, taken)
         for j in range(frame.n):
             taken[j] = taken[j] & undecided[j] & (<const uint8_t*> condition.values)[j]
             undecided[j] = undecided[j] & (taken[j] ^ 1)

@@ -59,6 +59,18 @@ def test_division_by_zero(type_, name):
     assert evaluate(batch, guarded).column(0)[1].as_py() is None
 
 
+def test_a_condition_that_fails_is_an_error_where_case_has_no_else():
+    """D9: the row's value would be null, and nulls have no errors."""
+    batch = pa.record_batch({"a": ["1", "x", None, "3"]})
+    fails = Cast(col("a"), pa.int64()) > 1
+    with pytest.raises(ExecutionError, match="cannot cast 'x'"):
+        evaluate(batch, Case(((fails, lit(1)),)))
+    with pytest.raises(ExecutionError, match="cannot cast 'x'"):
+        evaluate(batch, Case(((col("a") == "1", lit(1)), (fails, lit(2)))))
+    decided = Case(((col("a") == "x", lit(1)), (fails, lit(2))))
+    assert evaluate(batch, decided).column(0).to_pylist() == [None, 1, None, 2]
+
+
 def test_floats_divide_as_ieee_says():
     batch = array([1.0, -1.0, 0.0], pa.float64())
     assert str(evaluate(batch, col("a") / 0.0).column(0).to_pylist()) == "[inf, -inf, nan]"

@@ -57,15 +57,19 @@ class Scope:
 
 
 SubqueryReader = Callable[[Any, Scope], Expr]
+# A call of a function that the query's frontend made: by name and arguments.
+OwnCallReader = Callable[[str, tuple[Expr, ...], Scope], Expr]
+# What their names begin with.
+OWN = "$"
 
 
 class ExpressionReader:
     """Reads expressions of one plan.
 
-    `functions` are the names by anchor; `read_subquery` makes a subquery's value a column. `asked` are the decimal
-    types that the plan's author casts to: floats that become others do so only because the planner compares floats with
-    decimals as decimals, which cannot hold them all. None: every cast is the author's. `is_standard` says whether names
-    mean what Substrait's own extensions say.
+    `functions` are the names by anchor; `read_subquery` makes a subquery's value a column, and `read_own_call` a value
+    of a call that the query's frontend made. `asked` are the decimal types that the plan's author casts to: floats that
+    become others do so only because the planner compares floats with decimals as decimals, which cannot hold them all.
+    None: every cast is the author's. `is_standard` says whether names mean what Substrait's own extensions say.
     """
 
     def __init__(
@@ -76,10 +80,12 @@ class ExpressionReader:
         asked: Collection[pa.DataType] | None = None,
         is_standard: bool = False,
         ids: NodeIds | None = None,
+        read_own_call: OwnCallReader | None = None,
     ) -> None:
         self.functions = functions
         self.ids = NodeIds() if ids is None else ids
         self.is_standard = is_standard
+        self._read_own_call = read_own_call
         self.dialect = dialect
         self.asked = asked
         # Values of the window functions of the projection that is read, by window_key().
@@ -213,6 +219,8 @@ class ExpressionReader:
         if name == RANDOM and not arguments:
             scope.node, column = with_random_column(scope.node, self.ids)
             return Column(column)
+        if name.startswith(OWN) and self._read_own_call is not None:
+            return self._read_own_call(name, arguments, scope)
         made = None
         if self.is_standard:
             made = standard_call(name, arguments, _choices(name, message))

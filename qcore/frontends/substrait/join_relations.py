@@ -11,9 +11,9 @@ import pyarrow as pa
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope
 from qcore.frontends.substrait.relation import Relation
 from qcore.language.expression import Call, Case, Expr, Literal, col, column_names, conjuncts, substitute
-from qcore.language.joins import make_join
+from qcore.language.joins import conjunction, make_join
 from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import NestedLoopJoin, PlanNode
+from qcore.language.plan import DependentJoin, NestedLoopJoin, PlanNode, Project
 from qcore.language.schema import join_schema
 from qcore_ext.ground.status import PlanError
 
@@ -65,8 +65,11 @@ class JoinRelations:
         conditions: list[Expr] = []
         if message.HasField("expression"):
             conditions = self._conditions(message.expression, both)
-        left = Relation(self._with_values(left.node, both.node, joined), left.columns)
         kind = _KINDS.get(message.type, f"type {message.type}")
+        sides = self._with_values(left.node, right.node, both.node, joined)
+        if sides is None:
+            return self._after(message, self._filtered_pairs(kind, left, right, both, conditions))
+        left, right = Relation(sides[0], left.columns), Relation(sides[1], right.columns)
         if message.common.hint.alias == NULL_AWARE:
             return self._null_aware(message, kind, left, right, conditions)
         return self._after(message, self._joined(kind, left, right, conditions))
@@ -83,14 +86,17 @@ class JoinRelations:
                 comparison not in _COMPARISONS
             ):
                 raise PlanError("join keys that are not simply equal or not distinct are not supported")
-            sides = (self.expressions.field(key.left, left.scope()), self.expressions.field(key.right, right.scope()))
-            conditions.append(Call(_COMPARISONS[comparison], sides))
+            fields = (self.expressions.field(key.left, left.scope()), self.expressions.field(key.right, right.scope()))
+            conditions.append(Call(_COMPARISONS[comparison], fields))
         if not conditions:
             raise PlanError("a hash or merge join needs a key; older plans' left_keys and right_keys are not read")
         if message.HasField("residual_expression"):
             conditions += self._conditions(message.residual_expression, both)
-        left = Relation(self._with_values(left.node, both.node, joined), left.columns)
         kind = _PHYSICAL_KINDS.get(message.type, f"type {message.type}")
+        sides = self._with_values(left.node, right.node, both.node, joined)
+        if sides is None:
+            return self._after(message, self._filtered_pairs(kind, left, right, both, conditions))
+        left, right = Relation(sides[0], left.columns), Relation(sides[1], right.columns)
         return self._after(message, self._joined(kind, left, right, conditions))
 
     def _nested_loop_join(self, message: Any) -> Relation:
@@ -98,8 +104,12 @@ class JoinRelations:
         both = self._both(left, right)
         joined = both.node
         conditions = self._conditions(message.expression, both) if message.HasField("expression") else []
-        left = Relation(self._with_values(left.node, both.node, joined), left.columns)
-        return self._joined(_PHYSICAL_KINDS.get(message.type, f"type {message.type}"), left, right, conditions)
+        kind = _PHYSICAL_KINDS.get(message.type, f"type {message.type}")
+        sides = self._with_values(left.node, right.node, both.node, joined)
+        if sides is None:
+            return self._filtered_pairs(kind, left, right, both, conditions)
+        left, right = Relation(sides[0], left.columns), Relation(sides[1], right.columns)
+        return self._joined(kind, left, right, conditions)
 
     def _conditions(self, message: Any, both: Scope) -> list[Expr]:
         parts = conjuncts(self.expressions.read(message, both))
@@ -161,17 +171,55 @@ class JoinRelations:
         kept = left.node.schema.names
         return Relation(self._project_node(node, [*kept, value], [*map(col, kept), truth]), [*left.columns, value])
 
-    def _with_values(self, left: PlanNode, above: PlanNode, joined: PlanNode) -> PlanNode:
-        """The left input with the values of a join condition's subqueries beside each row, `above` being what reading
-        them made of the `joined` inputs.
+    def _with_values(
+        self, left: PlanNode, right: PlanNode, above: PlanNode, joined: PlanNode
+    ) -> tuple[PlanNode, PlanNode] | None:
+        """The inputs with the values of a join condition's subqueries beside the rows of that which they read, `above`
+        being what reading them made of the `joined` inputs; None where one reads both.
         """
         if above is joined:
-            return left
-        if not isinstance(above, NestedLoopJoin):
+            return left, right
+        sides = self._with_values(left, right, above.children[0], joined)
+        if sides is None:
+            return None
+        if isinstance(above, NestedLoopJoin):
+            schema = join_schema("inner", sides[0].schema, above.right.schema)
+            return replace(above, left=sides[0], schema=schema), sides[1]
+        if isinstance(above, Project):
+            return self._with_computed(sides, above)
+        if not isinstance(above, DependentJoin):
             raise PlanError("IN (subquery) inside a join condition is not supported yet; put it into WHERE")
-        left = self._with_values(left, above.left, joined)
-        schema = join_schema("inner", left.schema, above.right.schema)
-        return replace(above, left=left, schema=schema)
+        for i, side in enumerate(sides):
+            if {column for _, column in above.arguments} <= set(side.schema.names):
+                made = replace(above, left=side, schema=join_schema("inner", side.schema, above.right.schema))
+                return (made, sides[1]) if i == 0 else (sides[0], made)
+        return None
+
+    def _with_computed(self, sides: tuple[PlanNode, PlanNode], above: Project) -> tuple[PlanNode, PlanNode] | None:
+        """The inputs with what a projection adds to both, each value computed where its columns are."""
+        changed = list(sides)
+        for name, expr in zip(above.schema.names, above.expressions, strict=True):
+            if name in above.child.schema.names:
+                continue
+            place = next((i for i in (0, 1) if column_names(expr) <= set(changed[i].schema.names)), None)
+            if place is None:
+                return None
+            kept = changed[place].schema.names
+            changed[place] = self._project_node(changed[place], [*kept, name], [*map(col, kept), expr])
+        return changed[0], changed[1]
+
+    def _filtered_pairs(
+        self, kind: str, left: Relation, right: Relation, both: Scope, conditions: Sequence[Expr]
+    ) -> Relation:
+        """A join whose condition asks subqueries about pairs of rows."""
+        if kind != "inner":
+            raise PlanError(
+                f"a subquery in ON that reads both sides of a {kind} join is not supported; join with INNER JOIN and "
+                "take the rows without a match by UNION ALL and NOT EXISTS"
+            )
+        condition = conjunction(conditions)
+        node = both.node if condition is None else self._filter_node(both.node, condition)
+        return Relation(node, left.columns + right.columns)
 
     def _cross(self, message: Any) -> Relation:
         left, right = self.read(message.left), self.read(message.right)

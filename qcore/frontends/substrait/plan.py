@@ -10,8 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.cut_subqueries import CutSubqueries
 from qcore.frontends.substrait.relations import Parts, RelationReader
 from qcore.frontends.substrait.types import OWN_TYPES, top_level_names, with_field_names
+from qcore.language.dependent_joins import without_dependent_joins
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode
@@ -109,10 +111,11 @@ def read_plan_message(
     dialect: Dialect = QCORE,
     rename: Callable[[list[str]], list[str]] = list,
     asked: Collection[pa.DataType] | None = None,
+    cut: CutSubqueries | None = None,
 ) -> PlanResult:
     """Read a Plan message. `parts` and `naming` are as RelationReader's: with them it becomes a part of another plan,
     and columns keep the names they got. `dialect` is what functions mean where engines differ. `rename` gives the
-    names of the root's columns. `asked` is as ExpressionReader's.
+    names of the root's columns. `asked` is as ExpressionReader's, `cut` as RelationReader's.
     """
     roots = [part for part in message.relations if part.WhichOneof("rel_type") == "root"]
     if len(roots) != 1 and len(message.relations) != 1:
@@ -123,7 +126,7 @@ def read_plan_message(
             function = extension.extension_function
             functions[function.function_anchor] = function.name.partition(":")[0]
     by_datafusion = message.version.producer == "datafusion"
-    reader = RelationReader(functions, schemas, by_datafusion, parts, naming, dialect, asked)
+    reader = RelationReader(functions, schemas, by_datafusion, parts, naming, dialect, asked, cut)
     reader.subtrees = [part.rel if part.WhichOneof("rel_type") == "rel" else None for part in message.relations]
     relation = roots[0] if roots else message.relations[0]
     if relation.WhichOneof("rel_type") == "rel":
@@ -136,6 +139,8 @@ def read_plan_message(
         names = top_level_names(names, read.schema.types)
         read = typed(reader.ids, read, types)
     names = rename(names)
+    if cut is not None and naming is None:
+        read = without_dependent_joins(read, reader.ids, reader.names)
     return PlanResult(read if naming else reader.renamed(read, names), names, reader.files)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.cut_subqueries import CutSubqueries, gives_one_row
 from qcore.frontends.substrait.dropped import (
     FETCH_COUNT,
     FETCH_OFFSET,
@@ -84,7 +85,7 @@ class RelationReader(JoinRelations):
 
     `functions` are names by anchor, `schemas` the tables there are, `parts` plans that stand for some of them. Plans
     that become one share their `naming`. `dialect` is what functions mean where engines differ; `asked` is as
-    ExpressionReader's.
+    ExpressionReader's; `cut` are subqueries that calls stand for.
     """
 
     def __init__(
@@ -96,13 +97,16 @@ class RelationReader(JoinRelations):
         naming: tuple[NodeIds, ColumnNames] | None = None,
         dialect: Dialect = QCORE,
         asked: Collection[pa.DataType] | None = None,
+        cut: CutSubqueries | None = None,
     ) -> None:
         self.ids, self.names = naming or (NodeIds(), ColumnNames())
         self.schemas = schemas
         self.parts: Parts = parts or {}
         self.files: dict[str, list[str]] = {}
         self.by_datafusion = by_datafusion
-        self.expressions = ExpressionReader(functions, self._subquery, dialect, asked, not by_datafusion, self.ids)
+        own = self._own_call
+        self.expressions = ExpressionReader(functions, self._subquery, dialect, asked, not by_datafusion, self.ids, own)
+        self.cut = cut or CutSubqueries()
         self._readers: dict[str, Callable[[Any], Relation]] = {
             "read": self._read,
             "project": self._project,
@@ -474,12 +478,17 @@ class RelationReader(JoinRelations):
             return self._set_predicate(message.set_predicate, scope)
         raise PlanError("a comparison with ANY or ALL of a subquery is not supported yet; use min, max or EXISTS")
 
+    def _own_call(self, name: str, arguments: tuple[Expr, ...], scope: Scope) -> Expr:
+        """A call that the frontend made of a subquery, or of an outer column in one."""
+        scope.node, value = self.cut.value(name, arguments, scope.node, self.ids, self.names)
+        return value
+
     def _scalar_subquery(self, message: Any, scope: Scope) -> Expr:
         value = self.read(message.input)
         if len(value.columns) != 1:
             raise PlanError(f"a scalar subquery must give one column, not {len(value.columns)}")
         node = self.exact(value)
-        if not _gives_one_row(node):
+        if not gives_one_row(node):
             node = EnforceSingleRow(self.ids.new(), node.schema, node)
         return self._beside(node, scope)
 
@@ -585,10 +594,3 @@ def _unwidened(argument: Expr, schema: pa.Schema, exact: bool) -> Expr:
         if pa.types.is_signed_integer(from_type) and argument.to == pa.int64():
             return argument.argument
     return argument
-
-
-def _gives_one_row(node: PlanNode) -> bool:
-    """Whether the node is sure to give exactly one row."""
-    if isinstance(node, Aggregate):
-        return not node.keys and node.grouping_sets is None
-    return isinstance(node, Project) and _gives_one_row(node.child)

@@ -23,7 +23,10 @@ TABLES = {
         ("select uper(b) from t", "unknown function 'uper' in the query; did you mean 'upper'"),
         ("select qqqqq(b) from t", "unknown function 'qqqqq' in the query; docs/FUNCTIONS.md lists what there is"),
         ("select row_number() from t", "row_number is a window function; write row_number(…) OVER (…)"),
-        ("select * from u, lateral (select u.a + 1 as m) x", "LATERAL subquery that has no FROM"),
+        (
+            "select * from u right join lateral (select u.a + 1 as m) x on true",
+            "LATERAL syntax is not supported for FULL OUTER and RIGHT",
+        ),
         ("select a + b from t", "Int64 + Utf8 is not defined; cast one side to a type that goes with the other"),
         ("select l + 1 from t", "List(Int64) + Int64 is not defined"),
         ("select sum(b) from t", "not Utf8; cast the argument"),

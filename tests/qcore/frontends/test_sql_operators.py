@@ -147,11 +147,6 @@ def test_distinct_in_brackets(written, read):
     assert with_known_operators(written).split() == read.split()
 
 
-def test_a_correlated_subquery_that_cannot_be_planned_is_named():
-    with pytest.raises(qcore.PlanError, match="correlated subquery at that place"):
-        qcore.sql("select (select count(*) from u where x < i) from t", TABLES)
-
-
 def test_concat_leaves_null_constants_out() -> None:
     a, null = Literal("a", pa.string()), Literal(None, pa.string())
     empty = Call("coalesce", (null, Literal("", pa.string())))

@@ -1,0 +1,102 @@
+"""The part of the SQL planner that plans correlated subqueries by themselves. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from qcore.frontends.planner_contexts import QueryTables
+from qcore.frontends.planner_types import planner_type
+from qcore.frontends.sql_clauses import with_select_lists
+from qcore.frontends.sql_correlated import Cutting
+from qcore.frontends.sql_functions import with_known_functions
+from qcore.frontends.sql_operators import with_known_operators
+from qcore.frontends.sql_subqueries import with_rows_as_exists
+from qcore.frontends.substrait.cut_subqueries import CutSubqueries
+from qcore.frontends.substrait.expressions import OWN
+from qcore.frontends.substrait.plan import PlanResult
+from qcore.language.data_types import plain
+from qcore.language.naming import ColumnNames, NodeIds
+from qcore.language.plan import DependentJoin, PlanNode
+from qcore.language.schema import join_schema
+from qcore_ext.ground.status import PlanError
+
+
+def with_known_clauses(text: str) -> str:
+    """The text with functions, operators and clauses that the planner has no syntax for written in what it has."""
+    return with_known_operators(with_select_lists(with_known_functions(text)))
+
+
+class CutPlanner:
+    """The part of _Planner that Cutting asks: subqueries become functions and tables of the query's own."""
+
+    #: Subqueries cut out of the text; None where DataFusion is to decorrelate them.
+    cut: CutSubqueries | None = None
+    #: Whether there were any.
+    was_cut = False
+
+    if TYPE_CHECKING:
+        tables: QueryTables
+        parts: dict[str, Callable[[NodeIds, ColumnNames], PlanNode]]
+        count: int
+
+        def message(self, text: str) -> Any: ...
+        def _read(self, message: Any, naming: tuple[NodeIds, ColumnNames]) -> PlanResult: ...
+        def _frame_of(self, text: str) -> Any: ...
+        def _with_aliases(self, text: str) -> str: ...
+        def _add_table(self, name: str, columns: Sequence[str], types: Sequence[pa.DataType]) -> None: ...
+
+    def _cut(self, text: str) -> str:
+        """The text without correlated subqueries, where they are to be cut out."""
+        if self.cut is None:
+            return text
+        cutting = Cutting(self)
+        text = cutting.cut(self._with_aliases(with_rows_as_exists(with_known_clauses(text))))
+        self.was_cut = self.was_cut or cutting.needed
+        return text
+
+    def described(self, text: str) -> tuple[str, pa.DataType] | None:
+        try:
+            schema = self._frame_of(text).schema()
+        except PlanError:
+            return None
+        return schema.names[0], schema.types[0]
+
+    def add_outer(self, type_: pa.DataType) -> str:
+        assert self.cut is not None
+        name = f"{OWN}outer{len(self.cut.outer_types)}"
+        self.tables.functions[name] = (), planner_type(plain(type_))
+        self.cut.outer_types[name] = plain(type_)
+        return name
+
+    def add_subquery(self, text: str, outer: Sequence[str], types: Sequence[pa.DataType]) -> str:
+        assert self.cut is not None
+        message = self.message(text)
+        read = self._read(message, (NodeIds(), ColumnNames())).plan
+        if len(read.schema) != 1:
+            raise PlanError(f"a scalar subquery must give one column, not {len(read.schema)}")
+        name = f"{OWN}subquery{len(self.cut.scalars)}"
+        takes = tuple(planner_type(plain(type_)) for type_ in types)
+        self.tables.functions[name] = takes, planner_type(plain(read.schema.types[0]))
+        self.cut.scalars[name] = outer, lambda ids, names: self._read(message, (ids, names)).plan
+        return name
+
+    def add_lateral(self, text: str, outer: Sequence[str], values: str, columns: Sequence[str]) -> str:
+        rows, beside = self.message(text), self.message(values)
+        self.count += 1
+        table = f"$part{self.count}"
+
+        def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
+            left = self._read(beside, (ids, names)).plan
+            right = self._read(rows, (ids, names)).plan
+            arguments = tuple(zip(outer, left.schema.names, strict=True))
+            schema = join_schema("inner", left.schema, right.schema)
+            return DependentJoin(ids.new(), schema, left, right, arguments, False)
+
+        self.parts[table] = make
+        read = [self._read(part, (NodeIds(), ColumnNames())) for part in (beside, rows)]
+        given = [*columns, *read[1].output_names[len(columns) :]]
+        self._add_table(table, [*outer, *given], make(NodeIds(), ColumnNames()).schema.types)
+        return table

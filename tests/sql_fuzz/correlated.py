@@ -1,0 +1,257 @@
+"""Random queries with correlated subqueries, against DuckDB: `python -m sql_fuzz.correlated --seconds 60 --seed 1`.
+
+A subquery reads columns of queries one or two levels around it and stands in select lists, WHERE, HAVING, ON, ORDER BY,
+arguments of aggregates and, LATERAL, among the tables. Columns are integers and text with nulls and duplicates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+import pyarrow as pa
+
+import qcore
+from oracle import assert_same_rows
+
+TABLES = ("t", "u", "v")
+INTEGERS = ("i", "n")
+COMPARISONS = ("=", "=", "=", "<", "<=", ">", "<>")
+
+
+def tables(rng: random.Random) -> dict[str, pa.Table]:
+    """Three small tables of the same columns; one may be empty."""
+    made = {}
+    for name in TABLES:
+        n_rows = rng.choice([0, 1, 3, 6, 12])
+        made[name] = pa.table({
+            "k": pa.array(range(n_rows), pa.int64()),
+            "i": pa.array([rng.choice([None, 1, 2, 2, 3, 4]) for _ in range(n_rows)], pa.int64()),
+            "n": pa.array([rng.choice([None, 1, 2, 3, 5, 8]) for _ in range(n_rows)], pa.int32()),
+            "g": pa.array([rng.choice([None, "a", "b", "c"]) for _ in range(n_rows)], pa.string()),
+        })  # fmt: skip
+    return made
+
+
+@dataclass
+class Correlated:
+    """Makes the text of one query."""
+
+    rng: random.Random
+    n_names: int = field(default=0)
+
+    def name(self) -> str:
+        self.n_names += 1
+        return f"q{self.n_names}"
+
+    def statement(self) -> str:
+        """A whole query."""
+        rng = self.rng
+        a = self.name()
+        shape = rng.choice(["list", "list", "where", "where", "having", "on", "order", "argument", "lateral"])
+        table, values = rng.choice(TABLES), [a]
+        if shape == "list":
+            items = ", ".join(f"{self.value(values, 2)} as c{n}" for n in range(rng.choice([1, 1, 2])))
+            return f"select {a}.k, {items} from {table} {a}{self.maybe_where(values)}"
+        if shape == "where":
+            return f"select {a}.k, {a}.i from {table} {a} where {self.condition(values, 2)}"
+        if shape == "having":
+            return (
+                f"select {a}.g, count(*) as c from {table} {a} group by {a}.g "
+                f"having count(*) {rng.choice(COMPARISONS)} (select count(*) from {rng.choice(TABLES)} x where x.g "
+                f"{rng.choice(COMPARISONS)} {a}.g{self.maybe_and(['x'])})"
+            )
+        if shape == "on":
+            b = self.name()
+            kind = rng.choice(["join", "left join"])
+            reads = [a, b] if kind == "join" else [rng.choice([a, b])]
+            condition = f"{a}.i = {b}.i and {self.predicate(reads, 1)}"
+            return f"select {a}.k, {b}.k as l from {table} {a} {kind} {rng.choice(TABLES)} {b} on {condition}"
+        if shape == "order":
+            return f"select {a}.k from {table} {a} order by {self.scalar(values, 1)} nulls first, {a}.k limit 4"
+        if shape == "argument":
+            of_all = f"sum({self.scalar(values, 1)}) as s, count(*) filter (where {self.predicate(values, 1)}) as c"
+            return f"select {a}.g, {of_all} from {table} {a} group by {a}.g"
+        return self.lateral(table, a)
+
+    def lateral(self, table: str, a: str) -> str:
+        rng = self.rng
+        b, x = self.name(), self.name()
+        source = f"from {rng.choice(TABLES)} {x} where {self.compared([x], [a])}"
+        body = rng.choice([
+            f"select {x}.n as m {source}",
+            f"select {x}.n as m {source} order by {x}.n, {x}.k limit 2",
+            f"select max({x}.n) as m {source}",
+            f"select {x}.g as m, count(*) as c {source} group by {x}.g",
+            f"select {a}.i + 1 as m",
+            f"select {self.scalar([a], 1)} as m",
+        ])  # fmt: skip
+        joined = rng.choice([f", lateral ({body}) {b}", f" cross join lateral ({body}) {b}",
+                             f" left join lateral ({body}) {b} on true"])  # fmt: skip
+        return f"select {a}.k, {b}.m from {table} {a}{joined}"
+
+    # --- conditions ---
+
+    def compared(self, own: Sequence[str], outer: Sequence[str]) -> str:
+        rng = self.rng
+        parts = []
+        for _ in range(rng.choice([1, 1, 2])):
+            mine, other = rng.choice(list(own)), rng.choice(list(outer))
+            column = rng.choice(["i", "n", "i", "g"])
+            theirs = "g" if column == "g" else rng.choice(INTEGERS)
+            parts.append(f"{mine}.{column} {rng.choice(COMPARISONS)} {other}.{theirs}")
+        return " and ".join(parts) + self.maybe_and(own)
+
+    def maybe_and(self, own: Sequence[str]) -> str:
+        rng = self.rng
+        own_column = f"{rng.choice(list(own))}.{rng.choice(INTEGERS)}"
+        return rng.choice(["", "", f" and {own_column} > {rng.randint(0, 4)}", f" and {own_column} is not null"])
+
+    def maybe_where(self, values: Sequence[str]) -> str:
+        return f" where {self.condition(values, 1)}" if self.rng.random() < 0.3 else ""
+
+    def condition(self, outer: Sequence[str], depth: int) -> str:
+        rng = self.rng
+        made = self.predicate(outer, depth)
+        column = f"{outer[-1]}.{rng.choice(INTEGERS)}"
+        return rng.choice([
+            made, made, f"not ({made})", f"({made}) or {column} = 2", f"({made}) and {column} < 4",
+            f"case when {made} then {column} > 1 else {column} is null end", f"({made}) is null",
+            f"({made}) or ({self.predicate(outer, 1)})", f"({made}) and ({self.predicate(outer, 1)})",
+        ])  # fmt: skip
+
+    def predicate(self, outer: Sequence[str], depth: int) -> str:
+        rng = self.rng
+        column = f"{outer[-1]}.{rng.choice(INTEGERS)}"
+        rows = self.rows(outer, depth)
+        return rng.choice([
+            f"exists ({rows})", f"not exists ({rows})", f"{column} in ({rows})", f"{column} not in ({rows})",
+            f"{column} {rng.choice(COMPARISONS)} any ({rows})", f"{column} {rng.choice(COMPARISONS)} all ({rows})",
+            f"{self.scalar(outer, depth)} {rng.choice(COMPARISONS)} {column}",
+        ])  # fmt: skip
+
+    # --- subqueries ---
+
+    def value(self, outer: Sequence[str], depth: int) -> str:
+        rng = self.rng
+        if rng.random() < 0.4:
+            return self.predicate(outer, depth)
+        made = self.scalar(outer, depth)
+        return rng.choice([made, made, f"coalesce({made}, -1)", f"{made} + {outer[-1]}.i"])
+
+    def source(self, outer: Sequence[str], depth: int) -> tuple[str, str]:
+        """FROM and WHERE of a subquery, and the name of its table."""
+        rng = self.rng
+        x = self.name()
+        table = rng.choice(TABLES)
+        where = self.compared([x], outer)
+        if depth > 1 and rng.random() < 0.4:
+            where += f" and {self.predicate([*outer, x], depth - 1)}"
+        shape = rng.random()
+        if shape < 0.1:
+            y = self.name()
+            kind = rng.choice(["join", "left join", "full join"])
+            return f"{table} {x} {kind} {rng.choice(TABLES)} {y} on {x}.i = {y}.i where {where}", x
+        if shape < 0.2:
+            inner = f"select k, i, n, g from {table} where {where.replace(x + '.', '')}"
+            # Names without a qualifier are the table's own, as those before the dot are gone.
+            return f"({inner}) {x}", x
+        if shape < 0.28:
+            y, other = self.name(), rng.choice(TABLES)
+            both = f"select k, i, n, g from {table} {x} where {where} union all select k, i, n, g from {other}"
+            return f"({both}) {y}", y
+        if shape < 0.34:
+            y = self.name()
+            unique = f"select distinct 0 as k, i, n, g from {table} {x} where {where}"
+            return f"({unique}) {y}", y
+        return f"{table} {x} where {where}", x
+
+    def scalar(self, outer: Sequence[str], depth: int) -> str:
+        rng = self.rng
+        source, x = self.source(outer, depth)
+        other = f"{rng.choice(list(outer))}.{rng.choice(INTEGERS)}"
+        aggregate = rng.choice([
+            "count(*)", f"count({x}.n)", f"count(distinct {x}.i)", f"sum({x}.n)", f"max({x}.n)",
+            f"min({x}.n + {other})", f"sum({x}.n * {other})", f"count(*) filter (where {x}.n > {other})",
+            f"max({x}.i) + count(*)",
+        ])  # fmt: skip
+        shape = rng.random()
+        if shape < 0.15:
+            return f"(select {x}.n from {source} order by {x}.n desc nulls last limit 1)"
+        if shape < 0.22:
+            return f"(select max(z.m) from (select {x}.g, {aggregate} as m from {source} group by {x}.g) z)"
+        if shape < 0.29:
+            number = f"row_number() over (partition by {x}.g order by {x}.n, {x}.i)"
+            return f"(select sum(z.m) from (select {number} as m from {source}) z)"
+        if shape < 0.34:
+            return f"(with z as (select {x}.n as m from {source}) select max(a.m) from z a, z b where a.m = b.m)"
+        if shape < 0.38:
+            return f"(select {aggregate} from {source} having count(*) > 1)"
+        return f"(select {aggregate} from {source})"
+
+    def rows(self, outer: Sequence[str], depth: int) -> str:
+        rng = self.rng
+        source, x = self.source(outer, depth)
+        shape = rng.random()
+        if shape < 0.1:
+            return f"select max({x}.n) from {source} group by {x}.g"
+        if shape < 0.2:
+            return f"select {x}.n from {source} order by {x}.n nulls last limit {rng.choice([0, 1, 2])}"
+        if shape < 0.3:
+            return f"select distinct {x}.i from {source}"
+        if shape < 0.36:
+            return f"select max({x}.n) from {source}"
+        return f"select {x}.{rng.choice(INTEGERS)} from {source}"
+
+
+def difference(query: str, data: dict[str, pa.Table], threads: Sequence[int] = (1, 8)) -> str | None:
+    """How the engine's answer differs from DuckDB's; None where it does not, 'refused …' where it gives none."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for name, table in data.items():
+            connection.register(name, table)
+        try:
+            expected = connection.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            return f"not for DuckDB: {str(error)[:60]}"
+    for n in threads:
+        try:
+            actual = qcore.sql(query, data, threads=n).to_arrow()
+        except qcore.QcoreError as error:
+            return f"refused: {str(error)[:110]}"
+        try:
+            assert_same_rows(actual, expected)
+        except AssertionError as error:
+            return f"differs with {n} threads: {error}"
+    return None
+
+
+def main() -> int:
+    """Run until the time is over; differences are printed, and counted in the exit status."""
+    parser = argparse.ArgumentParser(prog="sql_fuzz.correlated", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=60)
+    options = parser.parse_args()
+    end, number, found = time.monotonic() + options.seconds, 0, 0
+    said: Counter[str] = Counter()
+    while time.monotonic() < end:
+        rng = random.Random(f"{options.seed} {number}")
+        data, query = tables(rng), Correlated(rng).statement()
+        outcome = difference(query, data)
+        if outcome is not None and outcome.startswith("differs"):
+            found += 1
+            print(f"{options.seed}:{number} {query}\n  {outcome}", flush=True)
+        said["same" if outcome is None else outcome.partition(" with ")[0]] += 1
+        number += 1
+    for outcome, count in said.most_common(30):
+        print(f"{count} {outcome}")
+    return min(found, 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
