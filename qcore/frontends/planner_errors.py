@@ -43,6 +43,15 @@ def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
     text = str(error)
     if "RecursionLimitExceeded" in text:
         return PlanError(TOO_DEEP)
+    if "Aggregate ORDER BY is not implemented for window functions" in text:
+        return PlanError(
+            "an ORDER BY among the arguments of lag, lead and ranks is not supported; write it in OVER (…)"
+        )
+    if "Invalid window frame: frame offsets" in text:
+        return PlanError(
+            "a frame's distances are constants: whole numbers for ROWS and GROUPS, numbers or intervals for RANGE; one "
+            "that each row has of its own takes a join with the rows around it, by row_number()"
+        )
     missing = _NO_TABLE.search(text)
     if missing:
         return unknown("table", missing.group(1), tables, "the query")

@@ -481,10 +481,6 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
 _STRING_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 # Checked by the planner before it is refused, with errors that mislead.
 _CHANGING = re.compile(r"\s*(insert|update|delete|merge|truncate)\b", re.IGNORECASE)
-_MISREAD = {
-    # Parsed, then ignored.
-    re.compile(r"\btablesample\b", re.IGNORECASE): "TABLESAMPLE is",
-}
 
 
 def _refuse_misread(text: str) -> None:
@@ -492,9 +488,6 @@ def _refuse_misread(text: str) -> None:
     changing = _CHANGING.match(bare)
     if changing:
         raise no_statement(changing.group(1).upper())
-    for pattern, construct in _MISREAD.items():
-        if pattern.search(bare):
-            raise PlanError(f"{construct} not supported yet")
 
 
 # A mark read otherwise than as a condition that holds; and IN (subquery) where the planner takes it for never unknown.

@@ -142,7 +142,7 @@ def _written_out(sql: SqlText, start: int, end: int, listed: Sequence[_Item], us
             # It names itself, or one behind it: a column that is nowhere.
             continue
         if _VOLATILE.search(text):
-            raise PlanError(f"{item.name!r} is another value each time it is computed; name it outside of a subquery")
+            raise PlanError(f"{item.name!r} is another value each time it is computed; put it into a subquery")
         if len(text) > _TEXT_MAX:
             raise PlanError("aliases that name one another make an expression too long; use a subquery for some")
         made[item.name.lower()] = f"({text})"

@@ -70,7 +70,8 @@ def _with_made_interval(sql: SqlText) -> str | None:
     for i in sql.places("INTERVAL"):
         end = sql.partner[i + 1] + 1 if sql.is_sign(i + 1, "(") else i + 2
         is_value = sql.is_sign(i + 1, "(") or (end < len(sql.tokens) and sql.tokens[i + 1].kind in ("word", "quoted"))
-        if is_value and sql.is_word(end, *UNITS):
+        # The distances of a window's frame are no values (sql_frames).
+        if is_value and sql.is_word(end, *UNITS) and not sql.is_word(end + 1, "PRECEDING", "FOLLOWING"):
             unit = sql.tokens[end].text.lower().rstrip("s") + "s"
             return sql.replaced(i, end + 1, f"to_{unit}({sql.slice(i + 1, end)})")
     return None

@@ -88,6 +88,10 @@ def read_statement(text: str) -> Statement | None:
     if sql.is_word(0, "EXPLAIN"):
         analyze = sql.is_word(1, "ANALYZE")
         return Explain(_query(sql, 1 + analyze, end, "EXPLAIN [ANALYZE] select …"), analyze)
+    if sql.is_word(0, "SUMMARIZE") and end > 1:
+        raise PlanError(
+            "SUMMARIZE is not supported; SELECT min(COLUMNS(*)), max(COLUMNS(*)), count(COLUMNS(*)) FROM … says most"
+        )
     if sql.is_word(0, "DESCRIBE", "DESC"):
         if sql.is_word(1, *_BEGINS_QUERY) or sql.is_sign(1, "("):
             return Describe(_query(sql, 1, end, "DESCRIBE select …"))

@@ -22,6 +22,7 @@ _TYPES = {
 }  # fmt: skip
 _MATCHES = ((("!", "~", "~", "*"), "NOT ILIKE"), (("!", "~", "~"), "NOT LIKE"), (("~", "~", "*"), "ILIKE"),
             (("~", "~"), "LIKE"))  # fmt: skip
+_RANKS = ("RANK", "DENSE_RANK", "ROW_NUMBER", "PERCENT_RANK", "CUME_DIST")
 _CONSTANT = re.compile(r"-?[\d.]+|(?:[A-Za-z]+ ?)?'[^']*'")
 _CLOCK = re.compile(r"([-+]?)(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?")
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
@@ -131,6 +132,36 @@ def _unknown_join(sql: SqlText, i: int) -> _Replacements:
             "POSITIONAL JOIN is not supported: rows have no order here; number those of both tables by row_number() "
             "OVER (ORDER BY …), and write FULL JOIN … USING that number"
         )
+    return []
+
+
+def _limit(sql: SqlText, i: int) -> _Replacements:
+    """LIMIT of a share of the rows: that needs their number first."""
+    if sql.is_sign(i + 2, "%") or sql.is_word(i + 2, "PERCENT"):
+        raise PlanError(
+            "LIMIT of a percentage is not supported; QUALIFY row_number() OVER (ORDER BY …) <= 0.1 * count(*) OVER () "
+            "keeps a tenth of a query's rows"
+        )
+    return []
+
+
+def _sample(sql: SqlText, i: int) -> _Replacements:
+    """Samples: the parser knows the one and says nothing of the other's meaning."""
+    if sql.is_word(i, "USING") and not sql.is_word(i + 1, "SAMPLE"):
+        return []
+    if sql.is_word(i, "TABLESAMPLE") and sql.is_word(i - 1, "AS", "SELECT"):
+        return []
+    raise PlanError(
+        "TABLESAMPLE and USING SAMPLE are not supported; SELECT … FROM (SELECT * FROM t ORDER BY random() LIMIT 100) "
+        "takes that many rows, and WHERE random() < 0.1 about a tenth"
+    )
+
+
+def _rank_order(sql: SqlText, i: int) -> _Replacements:
+    """An ORDER BY among the arguments of a window function that takes none."""
+    if sql.is_sign(i - 1, "(") and sql.is_word(i - 2, *_RANKS) and sql.is_word(i + 1, "BY"):
+        name = sql.tokens[i - 2].text.lower()
+        raise PlanError(f"{name}(ORDER BY …) is not supported; write its ORDER BY in OVER (…)")
     return []
 
 
@@ -249,6 +280,10 @@ _WORDS = {
     "ANTI": _join,
     "POSITIONAL": _unknown_join,
     "FETCH": _fetch,
+    "LIMIT": _limit,
+    "ORDER": _rank_order,
+    "TABLESAMPLE": _sample,
+    "USING": _sample,
     "MATERIALIZED": _materialized,
     "GROUP": _group,
 }

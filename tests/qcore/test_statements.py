@@ -87,6 +87,7 @@ def test_tables_come_and_go(session):
         ("describe tt", "unknown table 'tt'"),
         ("show tables from x", "SHOW TABLES takes nothing more"),
         ("explain select", "cannot be planned"),
+        ("summarize t", "SUMMARIZE is not supported; SELECT min"),
         ("show all tables", "SHOW ALL TABLES is not supported; SHOW TABLES"),
         ("insert into t select 1", "INSERT INTO t gives 1 columns for i, s"),
         ("insert into t (i, i) values (1, 2)", "each is given once"),

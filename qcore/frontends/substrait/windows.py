@@ -168,7 +168,10 @@ class WindowReader:
             return 1
         number = arguments[place]
         if not isinstance(number, Literal) or not isinstance(number.value, int):
-            raise PlanError(f"{name} takes a whole number, not {number!r}")
+            raise PlanError(
+                f"{name} takes a whole number, not {number!r}; for one that each row has of its own number the rows by "
+                "row_number() and join them"
+            )
         return number.value
 
     def _column(self, message: Any) -> str:
