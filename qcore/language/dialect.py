@@ -14,7 +14,7 @@ _CHOICES = {
     "like_escape": ("none", "backslash"),
     "first_day_of_week": ("zero", "one"),
     "round_half": ("away", "even"),
-    "negative_root": ("error", "nan"),
+    "out_of_domain": ("error", "nan"),
     "log_of_zero": ("error", "infinite", "null"),
     "substring_start": ("from_end", "standard", "zero_is_one"),
     "regexp_replace": ("first", "all"),
@@ -45,8 +45,8 @@ class Dialect:
         The number of Sunday in dayofweek(x) and extract(dow from x).
     round_half : {'away', 'even'}
         round(2.5) of a float: 3, away from zero, or 2, to the even neighbour.
-    negative_root : {'error', 'nan'}
-        sqrt(-1).
+    out_of_domain : {'error', 'nan'}
+        sqrt(-1), ln(-1), asin(2), sin('inf') and their like.
     log_of_zero : {'error', 'infinite', 'null'}
         ln(0), log10(0) and log2(0); with 'null' those of negative numbers are null too.
     substring_start : {'from_end', 'standard', 'zero_is_one'}
@@ -65,7 +65,7 @@ class Dialect:
     like_escape: str = "none"
     first_day_of_week: str = "zero"
     round_half: str = "away"
-    negative_root: str = "error"
+    out_of_domain: str = "error"
     log_of_zero: str = "error"
     substring_start: str = "from_end"
     regexp_replace: str = "first"
@@ -97,7 +97,7 @@ class Dialect:
 QCORE = Dialect()
 DIALECTS = {
     "qcore": QCORE,
-    "duckdb": Dialect(division="float", negative_root="nan", log_of_zero="infinite"),
+    "duckdb": Dialect(division="float", out_of_domain="nan", log_of_zero="infinite"),
     "postgresql": Dialect(
         null_order="nulls_max", like_escape="backslash", round_half="even", substring_start="standard"
     ),
@@ -110,7 +110,7 @@ DIALECTS = {
         log_base="e",
         like_escape="backslash",
         first_day_of_week="one",
-        negative_root="nan",
+        out_of_domain="nan",
         log_of_zero="null",
         substring_start="zero_is_one",
         regexp_replace="all",

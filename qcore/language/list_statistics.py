@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from qcore.language.arrow_functions import ArrowFunction, Kernel
 from qcore.language.data_types import FLOAT64, TypeMismatch, Types, is_list_of_any_layout, is_numeric
+from qcore.language.list_layouts import large_lists
 from qcore.language.nested_values import encoded
 from qcore.language.signatures import Function, Signature
 
@@ -24,7 +25,7 @@ def _of_numbers(statistic: Callable[[np.ndarray], float | None]) -> Kernel:
 
     def kernel(lists: pa.Array | pa.Scalar) -> list[float | None]:
         lists = lists if isinstance(lists, pa.Array) else pa.array([lists.as_py()], lists.type)
-        given = lists.cast(pa.large_list(FLOAT64))
+        given = large_lists(lists).cast(pa.large_list(FLOAT64))
         made: list[float | None] = []
         for elements in given:
             values = elements.values

@@ -31,6 +31,7 @@ from qcore.language.data_types import (
     plain,
 )
 from qcore.language.list_statistics import LIST_STATISTICS
+from qcore.language.list_layouts import large_lists
 from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function
 from qcore.language.written_functions import WRITTEN_FUNCTIONS
 from qcore_ext.data.nested import rows_taken
@@ -63,8 +64,7 @@ def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
 
 def _list_array(value: pa.Array | pa.Scalar, n: int) -> pa.Array:
     """Lists of any layout with offsets of 64 bits."""
-    array = _array(value, n)
-    return array if pa.types.is_large_list(array.type) else array.cast(pa.large_list(array.type.value_type))
+    return large_lists(_array(value, n))
 
 
 def _spans(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -132,8 +132,12 @@ def _grouped(node: p.Aggregate) -> p.PlanNode | None:
             calls.append(
                 replace(one, name=f"$kept{i}", arguments=(call("nested_bytes", one.arguments[0]), *one.arguments[1:]))
             )
-        elif one.function in ("min", "max", "any_value") and _is_flattened(node.schema, one.name):
+        elif one.function in ("min", "max") and _is_flattened(node.schema, one.name):
             calls.append(_extreme(one.name, one.arguments[0], one.function == "max", one.filter))
+        elif one.function == "any_value" and _is_flattened(node.schema, one.name):
+            # The first that is there.
+            arguments = (one.arguments[0], call("is_null", one.arguments[0]))
+            calls.append(replace(one, function="first", arguments=arguments, order=((False, False),)))
         else:
             calls.append(one)
     if not decoded and calls == list(node.aggregates):

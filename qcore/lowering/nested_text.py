@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from qcore.language.data_types import is_list_of_any_layout
+from qcore.language.list_layouts import large_lists
 from qcore_ext.ground.status import PlanError
 
 # The text of each value of an array that is not nested.
@@ -28,7 +29,7 @@ def nested_text(values: pa.Array, leaf_text: LeafText) -> list[str | None]:
         entries = [f"{key}={item}" for key, item in zip(keys, items, strict=True)]
         return _joined(values.offsets.to_pylist(), entries, missing, "{}")
     if is_list_of_any_layout(type_):
-        lists = values if pa.types.is_large_list(type_) else values.cast(pa.large_list(type_.value_type))
+        lists = large_lists(values)
         return _joined(lists.offsets.to_pylist(), _inner(lists.values, leaf_text), missing, "[]")
     if pa.types.is_struct(type_):
         names = [_quoted(field.name) for field in type_]

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from qcore.errors import PlanError
+from qcore.language.nested_functions import with_type
 from qcore.protocols import Operator
 from qcore.writing.file_sets import StagingFolder, as_declared, writing
 from qcore_ext.ground.fault import fault_site
@@ -51,7 +52,7 @@ class ParquetRows:
 
     def _flush(self) -> None:
         if self._n_held:
-            rows = pa.Table.from_batches(self._held).cast(self._schema)
+            rows = pa.Table.from_batches([_stored(batch, self._schema) for batch in self._held])
             fault_site("write_rows")
             self._writer.write_table(rows, row_group_size=self._row_group_rows)
         self._held, self._n_held = [], 0
@@ -71,6 +72,14 @@ class ParquetRows:
 def storable(schema: pa.Schema) -> pa.Schema:
     """The schema with views as plain strings and lists: every pyarrow can write those."""
     return pa.schema([field.with_type(_storable_type(field.type)) for field in schema])
+
+
+def _stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        with_type(column, field.type) if pa.types.is_nested(field.type) else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _storable_type(type_: pa.DataType) -> pa.DataType:

@@ -4,11 +4,12 @@ Dates are written YYYY-MM-DD, timestamps YYYY-MM-DD HH:MM:SS[.fraction] (a T bet
 false. Spaces around a value are ignored when reading.
 """
 
-from libc.math cimport isinf, isnan, rint
+from libc.float cimport DBL_MIN, FLT_MIN
+from libc.math cimport fabs, isinf, isnan, rint
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport strtod, strtof
-from libc.string cimport memcmp, memcpy, memset, strchr, strlen
+from libc.stdlib cimport strtod, strtof, strtol
+from libc.string cimport memcmp, memcpy, memmove, memset, strchr, strlen
 
 from qcore_ext.compute.calendar cimport (
     Civil, civil_of, days_in_month, days_of, floor_divide, units_per_second,
@@ -329,23 +330,48 @@ cdef int write_time(int64_t ticks, int unit, char* out) noexcept nogil:
 
 
 cdef int write_double(double value, bint single, char* out) noexcept nogil:
-    """The shortest digits that read back as the same number."""
-    cdef int digits = 6 if single else 15
-    cdef int length
+    """The shortest digits that read back as the same number; with an exponent below 0.0001 and from 1e16 on."""
+    cdef char[40] found
+    cdef char* digits = found
+    # Of all numbers but the tiniest that many digits say no more than fewer would.
+    cdef int n = (6 if fabs(value) > FLT_MIN else 1) if single else (15 if fabs(value) > DBL_MIN else 1)
+    cdef int exponent, i
+    cdef int length = 0
     if isnan(value):
         return snprintf(out, 8, b"nan")
     if isinf(value):
         return snprintf(out, 8, b"inf" if value > 0 else b"-inf")
     while True:
-        length = snprintf(out, 40, b"%.*g", digits, value)
-        if digits == (9 if single else 17):
+        snprintf(found, 40, b"%.*e", n - 1, value)
+        if n == (9 if single else 17):
             break
-        if (strtof(out, NULL) == <float> value) if single else (strtod(out, NULL) == value):
+        if (strtof(found, NULL) == <float> value) if single else (strtod(found, NULL) == value):
             break
+        n += 1
+    if digits[0] == c"-":
+        out[0] = c"-"
+        length = 1
         digits += 1
-    if strchr(out, c".") == NULL and strchr(out, c"e") == NULL:
-        memcpy(out + length, b".0", 3)
-        length += 2
+    # The digits without their point, and without zeros at their end.
+    exponent = <int> strtol(strchr(digits, c"e") + 1, NULL, 10)
+    if n > 1:
+        memmove(digits + 1, digits + 2, n - 1)
+    while n > 1 and digits[n - 1] == c"0":
+        n -= 1
+    if exponent < -4 or exponent >= 16:
+        out[length] = digits[0]
+        length += 1
+        if n > 1:
+            length += snprintf(out + length, 20, b".%.*s", n - 1, digits + 1)
+        return length + snprintf(out + length, 8, b"e%+03d", exponent)
+    # Digit i counts 10 ** (exponent - i); there is at least one on each side of the point.
+    for i in range(min(exponent, 0), max(n, exponent + 2)):
+        if i == exponent + 1:
+            out[length] = c"."
+            length += 1
+        out[length] = digits[i] if 0 <= i < n else c"0"
+        length += 1
+    out[length] = 0
     return length
 
 

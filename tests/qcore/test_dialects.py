@@ -16,6 +16,7 @@ import pytest
 
 import qcore
 from conftest import spark_obstacle
+from oracle import assert_same_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "SQL.md"
 ENGINES = ["qcore", "DuckDB", "PostgreSQL", "Spark"]
@@ -195,6 +196,7 @@ def test_division_in_longer_expressions() -> None:
         ("postgresql", "round(d)", Decimal("3")),
         ("postgresql", "round(f, 1)", 2.5),
         ("spark", "ln(-f)", None),
+        ("spark", "log(2, -f)", None),
         ("spark", "log10(z)", None),
         ("duckdb", "log2(z)", -math.inf),
         ("duckdb", "sqrt(f * 1.6)", 2.0),
@@ -207,3 +209,18 @@ def test_functions_of_a_dialect(dialect: str, expression: str, expected: Any) ->
         qcore.sql(f"select {expression} as x from t", TABLES, threads=1, dialect=dialect).to_arrow()["x"].to_pylist()
     )
     assert found == [expected]
+
+
+def test_numbers_outside_of_a_functions_domain(duck: duckdb.DuckDBPyConnection) -> None:
+    """NaN and infinities as DuckDB has them; errors by default."""
+    values = pa.table({"x": [-math.inf, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, math.inf, math.nan, None]})
+    functions = "sqrt ln log10 log2 asin acos atanh acosh sin cos tan".split()
+    duck.register("t", values)
+    calls = [f"{name}(x)" for name in functions]
+    calls += [f"log({base}, x)" for base in ("2", "0.5", "1", "0", "-2")] + ["log(x, 8)"]
+    query = f"select {', '.join(f'{made} as c{i}' for i, made in enumerate(calls))} from t"
+    found = qcore.sql(query, {"t": values}, threads=1, dialect="duckdb").to_arrow()
+    assert_same_rows(found, duck.sql(query))
+    for name in functions:
+        with pytest.raises(qcore.ExecutionError, match=f"{name} is not defined for"):
+            qcore.sql(f"select {name}(x) as y from t", {"t": values}, threads=1).to_arrow()

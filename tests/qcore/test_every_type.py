@@ -123,11 +123,7 @@ NESTED = {
     "list of string views",
 }
 # What is refused, and in which words.
-REFUSED: dict[tuple[str, str], str] = {
-    **{("interval", query): "cannot take input|cannot order by|not defined for intervals" for query in (
-        "min", "order by", "top n", "less", "distinct from", "partition", "rank", "kept")},
-    **{(name, "text"): "cannot cast nested to string" for name in NESTED},
-}  # fmt: skip
+REFUSED: dict[tuple[str, str], str] = {}
 
 
 @pytest.mark.parametrize("name", COLUMNS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import runpy
 from collections.abc import Sequence
 from pathlib import Path
@@ -321,3 +322,19 @@ def test_places_and_counts_of_any_size(expression: str, duck: duckdb.DuckDBPyCon
     if "2, 3], a" in expression:
         query += " where n < 10"
     assert_same_rows(session.sql(query).to_arrow(), duck.sql(query))
+
+
+def test_a_date_and_a_time_of_day(duck: duckdb.DuckDBPyConnection) -> None:
+    """Times of day of every unit: the planner knows them in nanoseconds only."""
+    days, clock = [datetime.date(2024, 2, 29), None], [datetime.time(23, 59, 58, 123000), datetime.time(1)]
+    table = pa.table({
+        "day": days, "us": pa.array(clock, pa.time64("us")), "ms": pa.array(clock, pa.time32("ms")),
+        "ns": pa.array(clock, pa.time64("ns")),
+    })  # fmt: skip
+    duck.register("t", table.drop_columns(["ns"]))
+    session = qcore.Session(threads=1)
+    session.register("t", table)
+    expected = duck.sql("select day + us as x from t")
+    for column in ("us", "ms", "ns"):
+        assert_same_rows(session.sql(f"select day + {column} as x from t").to_arrow(), expected)
+        assert_same_rows(session.sql(f"select {column} + day as x from t").to_arrow(), expected)

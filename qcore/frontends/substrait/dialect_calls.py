@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pyarrow as pa
 
 from qcore.language.dialect import Dialect
-from qcore.language.expression import Call, Case, Expr, Literal, call
+from qcore.language.expression import Call, Case, Cast, Expr, Literal, call
 
 _FLOAT = pa.float64()
 _LOGARITHMS = frozenset({"ln", "log10", "log2"})
+# Where functions of real numbers have no value.
+_OUTSIDE: dict[str, Callable[[Expr], Expr]] = {
+    **dict.fromkeys(("sqrt", *_LOGARITHMS), lambda value: call("less", value, 0)),
+    **dict.fromkeys(("asin", "acos", "atanh"), lambda value: call("greater", call("abs", value), 1)),
+    **dict.fromkeys(("sin", "cos", "tan"), lambda value: Call("is_infinite", (Cast(value, _FLOAT),))),
+    "acosh": lambda value: call("less", value, 1),
+}
 
 
 def in_dialect(made: Expr, name: str, dialect: Dialect) -> Expr:
@@ -26,12 +34,14 @@ def in_dialect(made: Expr, name: str, dialect: Dialect) -> Expr:
         return Call(function, (*arguments, Literal("\\", pa.string())))
     if function == "day_of_week" and dialect.first_day_of_week == "one":
         return call("add", made, 1)
-    if function == "sqrt" and dialect.negative_root == "nan":
-        return Case(((call("less", arguments[0], 0), Literal(math.nan, _FLOAT)),), made)
-    if function in _LOGARITHMS and dialect.log_of_zero == "infinite":
-        return Case(((call("equal", arguments[0], 0), Literal(-math.inf, _FLOAT)),), made)
     if function in _LOGARITHMS and dialect.log_of_zero == "null":
         return Case(((call("greater", arguments[0], 0), made),))
+    if function == "log" and dialect.log_of_zero != "error":
+        return _logarithm(made, dialect)
+    if function in _LOGARITHMS and dialect.log_of_zero == "infinite":
+        made = Case(((call("equal", arguments[0], 0), Literal(-math.inf, _FLOAT)),), made)
+    if function in _OUTSIDE and dialect.out_of_domain == "nan":
+        return Case(((_OUTSIDE[function](arguments[0]), Literal(math.nan, _FLOAT)),), made)
     if function == "regexp_replace" and len(arguments) == 3 and dialect.regexp_replace == "all":
         return Call(function, (*arguments, Literal("g", pa.string())))
     if function == "substring" and dialect.substring_start != "from_end":
@@ -59,6 +69,16 @@ def _substring(arguments: tuple[Expr, ...], meaning: str) -> Expr:
         reached = call("subtract", call("add", start, length[0]), 1)
         before = call("substring", text, 1, call("greatest", reached, 0))
     return Case(((call("less", start, 0), before),), Call("substring", (text, start, *length)))
+
+
+def _logarithm(made: Call, dialect: Dialect) -> Expr:
+    """log(base, x): outside of its domain null, or what the quotient of natural logarithms is."""
+    base, value = made.arguments
+    positive = call("and", call("greater", value, 0), call("greater", base, 0))
+    if dialect.log_of_zero == "null":
+        return Case(((positive, made),))
+    quotient = call("divide", *(in_dialect(Call("ln", (part,)), "ln", dialect) for part in (value, base)))
+    return Case(((call("and", positive, call("not_equal", base, 1)), made),), quotient)
 
 
 def _as_given(argument: Expr) -> Expr:

@@ -251,6 +251,11 @@ class ExpressionReader:
         from_type = expr_type(argument, scope.schema)
         if same_type(from_type, to) or self._is_coercion(from_type, to, message):
             return argument
+        if self.asked is not None:
+            _refuse_ticks(from_type, to)
+        if pa.types.is_time(from_type) and pa.types.is_integer(to) and self.asked is not None:
+            # As the planner knows them, times of day count nanoseconds.
+            argument = Cast(argument, pa.time64("ns"))
         is_fraction = _kind(from_type) != "other"
         if is_fraction and pa.types.is_integer(to) and self.dialect.float_to_integer == "truncate":
             argument = Call("trunc", (argument,))
@@ -313,6 +318,14 @@ class ExpressionReader:
 def window_key(message: Any) -> bytes:
     """What tells one window function of a projection from another."""
     return bytes(message.SerializeToString(deterministic=True))
+
+
+def _refuse_ticks(from_type: pa.DataType, to: pa.DataType) -> None:
+    """Numbers as times and times as numbers, which no two engines count in one unit."""
+    if pa.types.is_integer(from_type) and (pa.types.is_timestamp(to) or pa.types.is_time(to)):
+        raise PlanError("an integer is not cast to a time; write to_timestamp(seconds) or to_timestamp_millis(x)")
+    if pa.types.is_timestamp(from_type) and pa.types.is_integer(to):
+        raise PlanError("a timestamp is not cast to an integer; write epoch(x), epoch_ms(x) or epoch_us(x)")
 
 
 def _choices(name: str, message: Any) -> dict[str, str]:
