@@ -30,8 +30,8 @@ from qcore.language.data_types import (
     merged_type,
     plain,
 )
-from qcore.language.list_statistics import LIST_STATISTICS
 from qcore.language.list_layouts import large_lists
+from qcore.language.list_statistics import LIST_STATISTICS
 from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function
 from qcore.language.written_functions import WRITTEN_FUNCTIONS
 from qcore_ext.data.nested import rows_taken
