@@ -226,6 +226,20 @@ FOUND = {
         "exclude group) as m from t) select * from w full join t using (id)",
         {"t": pa.table({"id": [1, 2, 3], "c": ["a", None, "b"]})},
     ),
+    # The planner's star had the right side's column, behind the left's others.
+    "a star over a join by a column of two types": (
+        "select * from t as a(id, x) join u as b(id, y) using (id)",
+        {
+            "t": pa.table({"id": pa.array([0], pa.int64()), "c": ["1"]}),
+            "u": pa.table({"id": pa.array([0], pa.int32()), "d": [0.5]}),
+        },
+    ),
+    # Substrait's type of an instant has no zone.
+    "an instant in a zone, of two branches": (
+        "select cast(case when id > 1 then c else timestamp '2000-02-29 12:34:56' at time zone 'Europe/Berlin' end as "
+        "timestamp) as o from t",
+        {"t": pa.table({"id": [1, 2], "c": pa.array([10**15, 10**15], pa.timestamp("us", "Europe/Berlin"))})},
+    ),
     # The planner compares with the first day of the year, which Python has no date for.
     "the year -1": (
         "select c from t where cast(extract(year from c) as bigint) not in (-1)",

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from qcore.frontends.planner_remarks import remark, sql_types
 from qcore.frontends.sql_chains import TOO_DEEP
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS
+from qcore.frontends.syntax_errors import syntax_fault
 from qcore.language.aggregate_functions import is_aggregate
 from qcore.language.functions import scalar_functions
 from qcore.language.schema import unknown
@@ -23,11 +25,10 @@ _PREFIXES = re.compile(
 )
 _NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
 _NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
+_VALID = re.compile(r"Valid fields are (.+?)\.$", re.MULTILINE)
+_OWN_NAME = re.compile(r"\$|(?:^|\.)__")
 _NOT_SUBSTRAIT = re.compile(r'NotImplemented\("(.*)', re.DOTALL)
 _STATEMENT = re.compile(r"(?:DDL|DML|Statement) not supported: ([\w ]+)")
-# What is said of columns of joins by name.
-AMBIGUOUS = "is in more than one table of the query"
-NO_USING = "JOIN … USING and NATURAL JOIN are not supported"
 _AMBIGUOUS = re.compile(r"Ambiguous reference to unqualified field \"?([^\s\"]+)")
 _NO_FUNCTION = re.compile(r"Invalid function '([^']+)'")
 _NO_OPERATOR = re.compile(r"Cannot coerce arithmetic expression (.+?) to valid types")
@@ -38,8 +39,8 @@ _COUNTS = re.compile(r"expects (\d+) arguments but received (\d+)")
 _PLAN_TYPE = re.compile(r"Unsupported plan type: (\w+)")
 
 
-def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
-    """What the planner's error means to who wrote the query, over tables of these schemas."""
+def plan_error(error: Exception, tables: Mapping[str, pa.Schema], planned: str = "") -> PlanError:
+    """What the planner's error about a text means to who wrote the query, over tables of these schemas."""
     text = str(error)
     if "RecursionLimitExceeded" in text:
         return PlanError(TOO_DEEP)
@@ -52,21 +53,20 @@ def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
             "a frame's distances are constants: whole numbers for ROWS and GROUPS, numbers or intervals for RANGE; one "
             "that each row has of its own takes a join with the rows around it, by row_number()"
         )
+    fault = syntax_fault(cleaned(text), planned) if planned else None
+    if fault is not None:
+        return fault
     missing = _NO_TABLE.search(text)
     if missing:
         return unknown("table", missing.group(1), tables, "the query")
-    missing = _NO_FIELD.search(text)
+    missing = None if "__grouping_id" in text else _NO_FIELD.search(text)
     if missing:
-        name = missing.group(1).replace('"', "").rpartition(".")[2]
-        columns = dict.fromkeys(column for schema in tables.values() for column in schema.names)
-        if name in columns:
-            return PlanError(f"column {missing.group(1)!r} cannot be used at that place in the query")
-        return unknown("column", name, columns, "the query")
+        return _unknown_column(missing.group(1).replace('"', ""), text, tables)
     ambiguous = _AMBIGUOUS.search(text)
     if ambiguous:
         holders = [table for table, schema in tables.items() if ambiguous.group(1) in schema.names]
         hint = f", as in {holders[0]}.{ambiguous.group(1)}" if holders else ""
-        return PlanError(f"column {ambiguous.group(1)!r} {AMBIGUOUS}; say in which{hint}")
+        return PlanError(f"column {ambiguous.group(1)!r} is in more than one table of the query; say in which{hint}")
     call = _of_a_call(text)
     if call is not None:
         return call
@@ -77,7 +77,39 @@ def plan_error(error: Exception, tables: Mapping[str, pa.Schema]) -> PlanError:
     unsupported = _NOT_SUBSTRAIT.match(text)
     if unsupported:
         return PlanError(_unsupported(unsupported.group(1)))
-    return PlanError(f"the query cannot be planned: {cleaned(text)}")
+    said = remark(cleaned(text))
+    return PlanError(f"the query cannot be planned: {cleaned(text)}" if said is None else said)
+
+
+def _unknown_column(name: str, text: str, tables: Mapping[str, pa.Schema]) -> PlanError:
+    """What is wrong with a name, of which the planner says what could stand in its place."""
+    valid = _VALID.search(text)
+    # The names that are put in for parts of the query are nobody's.
+    fields = [field for field in (valid.group(1).split(", ") if valid else []) if not _OWN_NAME.search(field)]
+    if not fields:
+        known = {column for schema in tables.values() for column in schema.names}
+        if valid is None and name.rpartition(".")[2] in known:
+            return PlanError(f"column {name!r} cannot be used at that place in the query; no table is named before it")
+        return unknown("column", name.rpartition(".")[2], known, "the query")
+    table, _, column = name.rpartition(".")
+    names = {field.rpartition(".")[2].strip('"'): field for field in fields}
+    if not table or column not in names:
+        if any(name in schema.names for schema in tables.values()):
+            shown = ", ".join(sorted(names)[:20])
+            return PlanError(f"column {name!r} cannot be used at that place in the query; there are {shown}")
+        exact = [field for short, field in names.items() if short != column and short.lower() == column.lower()]
+        if exact:
+            return PlanError(
+                f"unknown column {column!r} in the query; {exact[0]} is written in quotes, with its capitals"
+            )
+        return unknown("column", column, names, "the query")
+    others = dict.fromkeys(field.rpartition(".")[0] for field in fields if "." in field)
+    return PlanError(
+        f"unknown column {name!r} in the query: there is no table {table!r} at that place; did you mean "
+        f"{names[column]!r}?"
+        if len(others) == 1
+        else f"unknown column {name!r} in the query: there is no table {table!r} at that place, but {', '.join(others)}"
+    )
 
 
 def no_statement(words: str) -> PlanError:
@@ -102,7 +134,9 @@ def _of_a_call(text: str) -> PlanError | None:
         return PlanError(f"unknown function {name!r} in the query; {hint}")
     operator = _NO_OPERATOR.search(text)
     if operator:
-        return PlanError(f"{operator.group(1)} is not defined; cast one side to a type that goes with the other")
+        return PlanError(
+            f"{sql_types(operator.group(1))} is not defined; cast one side to a type that goes with the other"
+        )
     wrong = _NO_SIGNATURE.search(text)
     if wrong is None:
         return None
@@ -113,12 +147,13 @@ def _of_a_call(text: str) -> PlanError | None:
         return PlanError(f"{wrong.group(1)}() takes {counts.group(1)} arguments, not {counts.group(2)}")
     if not wanted or not given:
         return None
-    return PlanError(f"{wrong.group(1)}() takes {' or '.join(wanted)}, not {' or '.join(given)}; cast the argument")
+    takes, not_these = (sql_types(" or ".join(names)) for names in (wanted, given))
+    return PlanError(f"{wrong.group(1)}() takes {takes}, not {not_these}; cast the argument")
 
 
 def _unsupported(text: str) -> str:
     if "using" in text:
-        return f"{NO_USING} at that place in the query; write the condition with ON"
+        return "JOIN … USING and NATURAL JOIN are not supported at that place in the query; write the condition with ON"
     if "OuterReferenceColumn" in text:
         return "a correlated subquery at that place is not supported yet; use a join"
     if "Unsupported plan type: <subquery>" in text:

@@ -17,8 +17,9 @@ from qcore.frontends.correlated_names import confused_columns, misjudged, repeat
 from qcore.frontends.cut_planner import CutPlanner, with_known_clauses
 from qcore.frontends.planner_constants import SIMPLIFY, made_constants
 from qcore.frontends.planner_contexts import QueryTables, context_of, read_only
-from qcore.frontends.planner_errors import AMBIGUOUS, NO_USING, no_statement, plan_error
+from qcore.frontends.planner_errors import no_statement, plan_error
 from qcore.frontends.planner_marks import mark_marks, mark_null_aware, mark_single_grouping_sets
+from qcore.frontends.planner_remarks import NO_PARAMETERS
 from qcore.frontends.planner_rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner_text import planner_text
 from qcore.frontends.planner_types import asked_decimals
@@ -46,6 +47,7 @@ from qcore.frontends.substrait.plan import (
     parse_plan,
     read_plan_message,
 )
+from qcore.frontends.syntax_errors import SyntaxFault
 from qcore.language.data_types import common_type, plain
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.naming import ColumnNames, NodeIds
@@ -94,6 +96,8 @@ def plan_sql(
     query, given = with_names(with_stars_written_out(query, columns_of))
     try:
         planned = _planned(query, given, tables, dialect, views or {})
+    except SyntaxFault as fault:
+        raise fault.located(text) from None
     except RecursionError:
         raise PlanError(TOO_DEEP) from None
     return planned if copy is None else copy_plan(copy, planned, planned.output_names)
@@ -214,19 +218,7 @@ class _Planner(CutPlanner):
                 self._add_unnesting(part)
             else:
                 self._add_set_operation(part)
-        text = self._with_columns(text)
-        try:
-            return self._checked(text)
-        except PlanError as error:
-            without = self._unmerged(text, error)
-            if without == text:
-                raise
-        return self._checked(without)
-
-    def _unmerged(self, text: str, error: PlanError) -> str:
-        """The text whose columns of several types, or joins, DataFusion forgot were merged, without the merging."""
-        is_forgotten = any(said in str(error) for said in (AMBIGUOUS, NO_USING))
-        return without_using(text, self._columns_of, inner=True) if is_forgotten else text
+        return self._checked(self._with_columns(text))
 
     def _checked(self, text: str) -> Any:
         try:
@@ -244,15 +236,6 @@ class _Planner(CutPlanner):
         """A query as DataFusion resolves it."""
         text = self._with_columns(text)
         try:
-            return self._resolved_frame(text)
-        except PlanError as error:
-            without = self._unmerged(text, error)
-            if without == text:
-                raise
-        return self._resolved_frame(without)
-
-    def _resolved_frame(self, text: str) -> Any:
-        try:
             return _resolved(self._marked(text), self.tables, self.dialect)[1]
         except PlanError as error:
             if _NO_RANGE not in str(error):
@@ -261,8 +244,12 @@ class _Planner(CutPlanner):
 
     def _with_columns(self, text: str) -> str:
         """The text without what stands for columns that only the tables tell."""
-        text = without_using(self._with_aliases(text), self._columns_of)
-        return without_order_by_all(text, self._columns_of)
+        text = self._with_aliases(text)
+        try:
+            without = without_using(text, self._columns_of)
+        except PlanError:
+            without = without_using(text, self._columns_of, inner=False)
+        return without_order_by_all(without, self._columns_of)
 
     def _with_aliases(self, text: str) -> str:
         return with_aliases_written_out(text, self.given.repeated, self._columns_of)
@@ -449,7 +436,7 @@ def _resolved(
     try:
         return context, context.sql_with_options(text, read_only())
     except Exception as error:
-        failure = plan_error(error, tables)
+        failure = plan_error(error, tables, text)
         if not _differs_in_case(failure, tables):
             raise failure from None
     as_written = context_of(tables, lower=False, without=without, extended=extended, null_order=order)
@@ -481,6 +468,7 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
 _STRING_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 # Checked by the planner before it is refused, with errors that mislead.
 _CHANGING = re.compile(r"\s*(insert|update|delete|merge|truncate)\b", re.IGNORECASE)
+_PARAMETER = re.compile(r"\$\d")
 
 
 def _refuse_misread(text: str) -> None:
@@ -488,6 +476,8 @@ def _refuse_misread(text: str) -> None:
     changing = _CHANGING.match(bare)
     if changing:
         raise no_statement(changing.group(1).upper())
+    if _PARAMETER.search(bare):
+        raise PlanError(NO_PARAMETERS)
 
 
 # A mark read otherwise than as a condition that holds; and IN (subquery) where the planner takes it for never unknown.

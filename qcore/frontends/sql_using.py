@@ -1,6 +1,7 @@
-"""JOIN … USING and NATURAL JOIN written with ON, where one of them is no inner join. Floor P2.
+"""JOIN … USING and NATURAL JOIN written with ON. Floor P2.
 
-DataFusion has no Substrait for these, and takes the merged column of every join from the left. Here the tables of a
+DataFusion has no Substrait for outer ones, takes the merged column of every join from the left, and forgets which were
+merged where a join's sides have two types. Here the tables of a
 SELECT are read from left to right as a list of the columns that may be named without a table; a merged one is the
 left's, of a right join the right's, of a full join the first that is not null. Where the query names it, or *, its
 expression is put.
@@ -34,8 +35,8 @@ class _Column:
     is_computed: bool = False
 
 
-def without_using(text: str, columns_of: ColumnsOf, inner: bool = False) -> str:
-    """The text with joins by names that are not inner ones written with ON; with `inner`, those too.
+def without_using(text: str, columns_of: ColumnsOf, inner: bool = True) -> str:
+    """The text with joins by names written with ON; without `inner`, only those that are no inner joins.
 
     Raises
     ------

@@ -86,7 +86,7 @@ def test_tables_come_and_go(session):
         ("describe", "ends too early"),
         ("describe tt", "unknown table 'tt'"),
         ("show tables from x", "SHOW TABLES takes nothing more"),
-        ("explain select", "cannot be planned"),
+        ("explain select", "syntax error at the end"),
         ("summarize t", "SUMMARIZE is not supported; SELECT min"),
         ("show all tables", "SHOW ALL TABLES is not supported; SHOW TABLES"),
         ("insert into t select 1", "INSERT INTO t gives 1 columns for i, s"),

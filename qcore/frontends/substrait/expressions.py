@@ -17,7 +17,7 @@ from qcore.frontends.substrait.random_column import RANDOM, with_random_column
 from qcore.frontends.substrait.standard_functions import chosen, standard_aggregate, standard_call
 from qcore.frontends.substrait.type_names import type_name
 from qcore.frontends.substrait.types import read_type
-from qcore.language.data_types import is_text
+from qcore.language.data_types import is_text, is_zoned
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, call, children
 from qcore.language.functions import expr_type
@@ -249,6 +249,9 @@ class ExpressionReader:
         if pa.types.is_timestamp(to) and to.unit == "ns" and not _has_nanoseconds(argument, scope.schema):
             to = pa.timestamp("us", to.tz)
         from_type = expr_type(argument, scope.schema)
+        if is_zoned(from_type) and pa.types.is_timestamp(to) and to.tz is not None:
+            # An instant stays in its zone, which Substrait's types have not.
+            to = pa.timestamp(to.unit, from_type.tz)
         if same_type(from_type, to) or self._is_coercion(from_type, to, message):
             return argument
         if self.asked is not None:

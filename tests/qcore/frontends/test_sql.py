@@ -184,8 +184,8 @@ ERRORS = {
     "select aa from t": "unknown column 'aa' in the query; did you mean 'a'",
     "select t.ss from t": "unknown column 'ss'",
     "select a from tt": "unknown table 'tt' in the query; did you mean 't'",
-    "select a frm t where": "cannot be planned",
-    "select a from": "cannot be planned",
+    "select a frm t where": "syntax error at 't', line 1, column 14",
+    "select a from": "syntax error at the end",
     "select nosuch(a) from t": "nosuch",
     "select a + s from t where a + d > 1": "cannot be planned|not defined",
     "select a from t tablesample bernoulli(10)": "TABLESAMPLE and USING SAMPLE are not supported; SELECT",
@@ -200,7 +200,7 @@ ERRORS = {
     "drop table t": "DROP TABLE is not supported",
     "create table x as select 1": "CREATE TABLE is not supported",
     "insert into t select * from t": "INSERT is not supported",
-    "select 1; select 2": "cannot be planned",
+    "select 1; select 2": "more than one statement",
     "": "cannot be planned",
 }
 
