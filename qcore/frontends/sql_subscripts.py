@@ -15,7 +15,7 @@ from qcore.frontends.substrait.dialect_functions import TEXT_SLICE
 
 # With more subscripts than these, either all are of texts or none.
 _TRIED_MAX = 5
-_REFUSED = ("array_element does not support type Utf8", "'array_slice' function: coercion from Utf8")
+_REFUSED = ("array_element does not support type Utf8", "array_slice() does not take (varchar")
 
 
 def is_of_text(message: str) -> bool:

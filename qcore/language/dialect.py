@@ -18,6 +18,7 @@ _CHOICES = {
     "log_of_zero": ("error", "infinite", "null"),
     "substring_start": ("from_end", "standard", "zero_is_one"),
     "regexp_replace": ("first", "all"),
+    "time_pattern": ("postgresql", "java"),
 }
 
 
@@ -54,6 +55,8 @@ class Dialect:
         'zero_is_one' the last two, and a start of 0 is 1.
     regexp_replace : {'first', 'all'}
         What regexp_replace(s, pattern, new) without flags replaces.
+    time_pattern : {'postgresql', 'java'}
+        What a pattern of to_char and to_date without % is written in: 'YYYY-MM-DD HH24:MI' or 'yyyy-MM-dd HH:mm'.
     """
 
     division: str = "integer"
@@ -69,6 +72,7 @@ class Dialect:
     log_of_zero: str = "error"
     substring_start: str = "from_end"
     regexp_replace: str = "first"
+    time_pattern: str = "postgresql"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -114,5 +118,6 @@ DIALECTS = {
         log_of_zero="null",
         substring_start="zero_is_one",
         regexp_replace="all",
+        time_pattern="java",
     ),
 }

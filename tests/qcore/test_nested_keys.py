@@ -98,5 +98,5 @@ def test_bytes_compare_as_values_do(type_: pa.DataType, values: list[Any]) -> No
 
 
 def test_refused() -> None:
-    with pytest.raises(qcore.PlanError, match=r"List|nested"):
+    with pytest.raises(qcore.PlanError, match=r"list|nested"):
         qcore.sql("select 1 from t a join t b on a.l = b.n", {"t": T}).to_arrow()

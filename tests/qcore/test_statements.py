@@ -133,7 +133,7 @@ def test_a_view_is_its_query_whenever_it_is_read(session):
     ]
     session.sql("create or replace view big as select i, s as big from t where i = 9")
     assert session.sql("select big.big from big").to_arrow().to_pylist() == [{"big": "b"}]
-    with pytest.raises(qcore.PlanError, match=r"the view 'twice': column 'x\.s' cannot be used"):
+    with pytest.raises(qcore.PlanError, match=r"the view 'twice': unknown column 's'"):
         session.sql("select * from twice")
     session.sql("drop view big")
     with pytest.raises(qcore.PlanError, match="the view 'twice': unknown table 'big'"):

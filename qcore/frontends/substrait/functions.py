@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from qcore.frontends.substrait.dialect_calls import in_dialect
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
+from qcore.frontends.substrait.time_patterns import strftime_pattern
 from qcore.language.aggregate_functions import is_aggregate
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.expression import Call, Case, Cast, Expr, Literal, call, walk
@@ -39,6 +40,7 @@ _SAME_MEANING = {
     "is_unknown": "is_null",
     "is_not_unknown": "is_not_null",
     "to_char": "strftime",
+    "date_format": "strftime",
     "xor": "bitwise_xor",
     "ifnull": "coalesce",
     "make_array": "list_value",
@@ -91,9 +93,24 @@ def other_names() -> dict[str, str]:
     return dict(_SAME_MEANING)
 
 
+# Functions whose second argument is a pattern of dates and times.
+_WITH_PATTERN = frozenset({"to_char", "date_format", "to_date", "to_timestamp"})
+
+
 def scalar_call(name: str, arguments: tuple[Expr, ...], dialect: Dialect = QCORE) -> Expr:
     """The expression of a Substrait scalar function. PlanError names a function the engine has not."""
-    return in_dialect(_plain_call(name, arguments), name, dialect)
+    return in_dialect(_plain_call(name, _with_known_pattern(name, arguments, dialect)), name, dialect)
+
+
+def _with_known_pattern(name: str, arguments: tuple[Expr, ...], dialect: Dialect) -> tuple[Expr, ...]:
+    """The arguments with a constant pattern of dates and times as strftime's."""
+    if name not in _WITH_PATTERN or len(arguments) < 2:
+        return arguments
+    when, pattern, *more = arguments
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        return arguments
+    written = strftime_pattern(pattern.value, dialect.time_pattern == "java")
+    return (when, Literal(written, pattern.type), *more)
 
 
 def _plain_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
