@@ -14,6 +14,8 @@ _TYPED_CONSTANT = re.compile(
 _INTERVAL = re.compile(
     r'IntervalMonthDayNano\("IntervalMonthDayNano \{ months: (-?\d+), days: (-?\d+), nanoseconds: (-?\d+) \}"\)'
 )
+# A struct's field, which is called as it is; elements of lists are numbers.
+_FIELD = re.compile(r"[\w. ]+\[([A-Za-z_]\w*)\]")
 _NANOSECONDS = {
     "hour": 3_600_000_000_000,
     "minute": 60_000_000_000,
@@ -30,6 +32,9 @@ def shown_name(name: str) -> str:
     name = re.sub(r'"?(\b[a-z_]+)/\d+"?\(', r"\1(", name).replace(FLOAT_FACTOR_SHOWN, "")
     if re.fullmatch(r"[\w. ]*", name):
         return name
+    field = _FIELD.fullmatch(name)
+    if field is not None:
+        return field.group(1)
     name = _INTERVAL.sub(_shown_interval, name)
     name = _WINDOW_MARK.sub("", name).replace("PARTITION BY [] ", "")
     return _TYPED_CONSTANT.sub(_shown_constant, _QUALIFIER.sub("", name))

@@ -1,7 +1,7 @@
 """Operators of arithmetic that DataFusion's parser or planner does not know, written as calls. Floor P2.
 
-x ** y and x ^ y are power(x, y), signs binding tighter, as in DuckDB and PostgreSQL. An interval is multiplied by a
-number where the text shows that it is one: INTERVAL '1 day', to_days(n), and products of these.
+x ** y and x ^ y are power(x, y), signs binding tighter, as in DuckDB and PostgreSQL; ~x is -1 - x. An interval is
+multiplied by a number where the text shows that it is one: INTERVAL '1 day', to_days(n), and products of these.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ def with_known_arithmetic(text: str, dialect: Dialect) -> str:
         text = _with_powers(text, ("^", "**"))
     elif sql.signs("*"):
         text = _with_powers(text, ("**",))
+    if sql.signs("~"):
+        text = _with_complements(text)
+        sql = SqlText.read(text)
     if any(sql.places(word) for word in _INTERVALS) and (sql.signs("*") or sql.signs("/") or sql.signs("(")):
         while (changed := _with_made_interval(SqlText.read(text))) is not None:
             text = changed
@@ -49,6 +52,18 @@ def _with_powers(text: str, spellings: tuple[str, ...]) -> str:
         while start > 0 and any(sql.is_sign(start - 1, sign) for sign in "+-") and not ends_value(sql, start - 2):
             start -= 1
         text = sql.replaced(start, end, f"power({sql.slice(start, i)}, {sql.slice(i + width, end)})")
+
+
+def _with_complements(text: str) -> str:
+    """~x as -1 - x, which is the same bits turned over; ~ between two values is PostgreSQL's match."""
+    while True:
+        sql = SqlText.read(text)
+        found = [i for i in sql.signs("~") if not ends_value(sql, i - 1) and begins_value(sql, i + 1)]
+        found = [i for i in found if not sql.is_sign(i - 1, "!") and not sql.is_sign(i - 1, "~")]
+        if not found:
+            return text
+        end = operand_end(sql, found[-1] + 1)
+        text = sql.replaced(found[-1], end, f"(-1 - {sql.slice(found[-1] + 1, end)})")
 
 
 def _places(sql: SqlText, signs: str) -> list[tuple[int, int]]:

@@ -86,8 +86,10 @@ def named(sql: SqlText, a: int, b: int) -> tuple[int, str]:
     if b - a > 2 and sql.is_word(b - 2, "AS"):
         return b - 2, sql.name(b - 1)
     last, before = sql.tokens[b - 1], sql.tokens[b - 2]
-    follows_value = before.kind in ("string", "quoted", "number") or sql.is_sign(b - 2, ")") or sql.is_sign(b - 2, "]")
+    follows_value = before.kind in ("string", "quoted", "number") or any(sql.is_sign(b - 2, sign) for sign in ")]}")
     follows_value = follows_value or (before.kind == "word" and before.text not in _BEFORE_OPERAND)
+    if sql.is_word(b - 2, "OVER"):
+        return b, sql.slice(a, b).lower()
     if b - a > 2 and sql.is_word(b - 3, "INTERVAL") and last.text in UNITS:
         return b, sql.slice(a, b).lower()
     if last.kind == "word" and last.text in _LAST_OF_TYPE and sql.is_word(b - 2, _LAST_OF_TYPE[last.text]):

@@ -21,6 +21,7 @@ TABLE = pa.table({
     "ts": [datetime.datetime(2024, 1, 31, 10, 30), None, None, datetime.datetime(1969, 7, 20, 20, 17, 40)] + [None],
 })  # fmt: skip
 QUERIES = [
+    "select ~i as a, ~i & 3 as b, ~(i + 1) as c, - ~i as d, 5 & ~1 as e from t",
     "select i // 2 as a, 7 // 2 as b, -7 // 2 as c, i // 2 // 2 as d, f // 2 as e from t",
     "select i ** 2 as a, i ^ 2 as b, f ^ 0.5 as c, i ^ 2 * 2 as d, 2 * i ^ 2 as e from t",
     "select 2 ** 3 as a, 2 ^ 3 ^ 2 as b, -2 ^ 2 as c, 2 ^ -1 as d, -(2) ^ 2 as e, 3 - 2 ^ 2 as f, 2^2+2^3 as g",

@@ -29,6 +29,7 @@ def names(text: str) -> list[str]:
         ("'It''s', 'A' || s, \"s\" || 'B'", ["'It''s'", "'A' || s", "\"s\" || 'B'"]),
         ("not i = 1, i is null, null", ["not i = 1", "i is null", "NULL"]),
         ("i + 1 as a, i + 2 b, i + 3", ["a", "b", "i + 3"]),
+        ("{'a': i} x, [i] y, i::int k", ["x", "y", "k"]),
         ("i is distinct from 1, date '2024-01-31' + interval 1 month, interval '1' day", None),
         ("(select max(u.i) from u where u.i = t.i)", None),
         ("distinct i + 1, upper(s)", ["i + 1", "upper(s)"]),
@@ -40,6 +41,12 @@ def test_columns_are_called_as_written(listed: str, shown: list[str] | None) -> 
     parts = listed.split(", ") if shown is None else shown
     assert names(f"select {listed} from t") == parts
     assert names(f"with c as (select 1 as one) select {listed} from t union all select {listed} from t") == parts
+
+
+def test_windows_by_name_and_fields() -> None:
+    """A window's name is no alias, and a struct's field is called as it is."""
+    assert names("select sum(i) over w, avg(i) over w a from t window w as (order by day)") == ["sum(i) over w", "a"]
+    assert names("select x.a, x.b as c from (select {'a': i, 'b': s} x from t)") == ["a", "c"]
 
 
 @pytest.mark.parametrize(
