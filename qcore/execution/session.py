@@ -19,8 +19,9 @@ from qcore.errors import PlanError
 from qcore.execution import statements
 from qcore.execution.result import Result
 from qcore.frontends.sql import plan_sql
-from qcore.frontends.sql_clauses import quoted
-from qcore.frontends.sql_statements import (
+from qcore.frontends.substrait import read_substrait
+from qcore.frontends.text.clauses import quoted
+from qcore.frontends.text.statements import (
     CreateView,
     Describe,
     Drop,
@@ -30,7 +31,6 @@ from qcore.frontends.sql_statements import (
     Statement,
     read_statement,
 )
-from qcore.frontends.substrait import read_substrait
 from qcore.language import plan as p
 from qcore.language.dialect import Dialect
 from qcore.language.schema import unknown

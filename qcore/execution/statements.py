@@ -10,7 +10,7 @@ from qcore.builder.plan_builder import PlanBuilder
 from qcore.config import Settings
 from qcore.errors import PlanError
 from qcore.execution.result import Result
-from qcore.frontends.sql_statements import Explain, Insert
+from qcore.frontends.text.statements import Explain, Insert
 from qcore.language.expression import Cast, col, lit
 from qcore.language.schema import check_column
 

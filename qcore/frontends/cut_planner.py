@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from qcore.frontends.planner_contexts import QueryTables
-from qcore.frontends.planner_types import planner_type
-from qcore.frontends.sql_clauses import with_select_lists
-from qcore.frontends.sql_correlated import Cutting
-from qcore.frontends.sql_functions import with_known_functions
-from qcore.frontends.sql_operators import with_known_operators
-from qcore.frontends.sql_subqueries import with_rows_as_exists
+from qcore.frontends.planner.contexts import QueryTables
+from qcore.frontends.planner.types import planner_type
 from qcore.frontends.substrait.cut_subqueries import CutSubqueries
 from qcore.frontends.substrait.expressions import OWN
 from qcore.frontends.substrait.plan import PlanResult
+from qcore.frontends.text.clauses import with_select_lists
+from qcore.frontends.text.correlated import Cutting
+from qcore.frontends.text.functions import with_known_functions
+from qcore.frontends.text.operators import with_known_operators
+from qcore.frontends.text.subqueries import with_rows_as_exists
 from qcore.language.data_types import plain
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import DependentJoin, PlanNode

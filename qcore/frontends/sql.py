@@ -13,33 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.correlated_names import confused_columns, misjudged, repeated_condition
 from qcore.frontends.cut_planner import CutPlanner, with_known_clauses
-from qcore.frontends.planner_constants import SIMPLIFY, made_constants
-from qcore.frontends.planner_contexts import QueryTables, context_of, read_only
-from qcore.frontends.planner_errors import no_statement, plan_error
-from qcore.frontends.planner_marks import mark_marks, mark_null_aware, mark_single_grouping_sets
-from qcore.frontends.planner_remarks import NO_PARAMETERS
-from qcore.frontends.planner_rules import repeats_a_key, rules_to_leave_out
-from qcore.frontends.planner_text import planner_text
-from qcore.frontends.planner_types import asked_decimals
-from qcore.frontends.sql_aliases import with_aliases_written_out
-from qcore.frontends.sql_arithmetic import with_known_arithmetic
-from qcore.frontends.sql_asof import without_asof
-from qcore.frontends.sql_chains import TOO_DEEP, with_short_chains
-from qcore.frontends.sql_copy import copy_plan, read_copy
-from qcore.frontends.sql_names import GivenNames, shown_names, with_names
-from qcore.frontends.sql_order import without_order_by_all
-from qcore.frontends.sql_parts import Recursion, SetOperation, cut_part
-from qcore.frontends.sql_pivot import without_pivot
-from qcore.frontends.sql_stars import with_stars_written_out
-from qcore.frontends.sql_subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
-from qcore.frontends.sql_subscripts import is_of_text, with_text_subscripts
-from qcore.frontends.sql_synonyms import with_known_words
-from qcore.frontends.sql_text import SqlText
-from qcore.frontends.sql_unnest import Unnesting
-from qcore.frontends.sql_using import without_using
-from qcore.frontends.sql_windows import framed_by_peers, mark_windows
+from qcore.frontends.names import GivenNames, shown_names, with_names
+from qcore.frontends.planner.constants import SIMPLIFY, made_constants
+from qcore.frontends.planner.contexts import QueryTables, context_of, read_only
+from qcore.frontends.planner.correlated_names import confused_columns, misjudged, repeated_condition
+from qcore.frontends.planner.errors import no_statement, plan_error
+from qcore.frontends.planner.marks import mark_marks, mark_null_aware, mark_single_grouping_sets
+from qcore.frontends.planner.planned_text import planner_text
+from qcore.frontends.planner.remarks import NO_PARAMETERS
+from qcore.frontends.planner.rules import repeats_a_key, rules_to_leave_out
+from qcore.frontends.planner.syntax_errors import SyntaxFault
+from qcore.frontends.planner.types import asked_decimals
 from qcore.frontends.substrait.cut_subqueries import CutSubqueries
 from qcore.frontends.substrait.plan import (
     PlanResult,
@@ -47,7 +32,22 @@ from qcore.frontends.substrait.plan import (
     parse_plan,
     read_plan_message,
 )
-from qcore.frontends.syntax_errors import SyntaxFault
+from qcore.frontends.text.aliases import with_aliases_written_out
+from qcore.frontends.text.arithmetic import with_known_arithmetic
+from qcore.frontends.text.asof import without_asof
+from qcore.frontends.text.chains import TOO_DEEP, with_short_chains
+from qcore.frontends.text.copying import copy_plan, read_copy
+from qcore.frontends.text.order import without_order_by_all
+from qcore.frontends.text.parts import Recursion, SetOperation, cut_part
+from qcore.frontends.text.pivot import without_pivot
+from qcore.frontends.text.stars import with_stars_written_out
+from qcore.frontends.text.subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
+from qcore.frontends.text.subscripts import is_of_text, with_text_subscripts
+from qcore.frontends.text.synonyms import with_known_words
+from qcore.frontends.text.tokens import SqlText
+from qcore.frontends.text.unnest import Unnesting
+from qcore.frontends.text.using import without_using
+from qcore.frontends.text.windows import framed_by_peers, mark_windows
 from qcore.language.data_types import common_type, plain
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.naming import ColumnNames, NodeIds

@@ -25,15 +25,15 @@ DATE = pa.date32()
 STAMP = pa.timestamp("us")
 INSTANT = pa.timestamp("us", "UTC")
 INTERVAL = pa.month_day_nano_interval()
-# LIKE with this escape character, which no text has, is what qcore.frontends.sql_text makes of SIMILAR TO.
+# LIKE with this escape character, which no text has, is what qcore.frontends.text.tokens makes of SIMILAR TO.
 SIMILAR_ESCAPE = "\x01"
 # Before its pattern, for the planner takes a LIKE without wildcards for an equality.
 SIMILAR_PREFIX = "_"
-# What qcore.frontends.sql_synonyms makes of AT TIME ZONE.
+# What qcore.frontends.text.synonyms makes of AT TIME ZONE.
 AT_TIME_ZONE = "at_time_zone"
-# What qcore.frontends.sql_arithmetic makes of a product of an interval, and of its quotient.
+# What qcore.frontends.text.arithmetic makes of a product of an interval, and of its quotient.
 TIMES_INTERVAL = "times_interval"
-# What qcore.frontends.sql_subscripts makes of s[1] and s[1:2].
+# What qcore.frontends.text.subscripts makes of s[1] and s[1:2].
 TEXT_SLICE = "text_slice"
 _NANOS = 1_000_000_000
 # Places for values that a form of format() and printf() may have.

@@ -81,8 +81,8 @@ _SAME_AGGREGATE = {
     "approx_median": "median",
     "listagg": "string_agg",
 }
-# The first word of a text constant in the order of a first_value that stands for another aggregate (sql_functions): its
-# name and its fraction follow.
+# The first word of a text constant in the order of a first_value that stands for another aggregate (text.functions):
+# its name and its fraction follow.
 STAND_IN = "$aggregate"
 # The column, made by readers of aggregates, of which GROUPING() takes bits.
 GROUPING_ID = "$grouping_id"
@@ -149,7 +149,7 @@ def aggregate_name(name: str) -> str:
 
 
 def stands_for(order: Sequence[Expr]) -> list[str]:
-    """What sql_functions wrote as the first key of an aggregate's order: the function that is meant, and the rest."""
+    """What text.functions wrote as the first key of an aggregate's order: the function that is meant, and the rest."""
     for part in walk(order[0]) if order else ():
         if isinstance(part, Literal) and isinstance(part.value, str) and part.value.startswith(f"{STAND_IN} "):
             return part.value.split(" ")[1:]

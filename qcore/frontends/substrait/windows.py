@@ -236,7 +236,7 @@ def _window_functions_below(message: Any) -> Iterator[Any]:
 
 
 class _Extras:
-    """What sql_windows wrote among the partitions: words, and behind the comparison a filter and keys to order by."""
+    """What text.windows wrote among the partitions: words, and behind the comparison a filter and keys to order by."""
 
     def __init__(self, reader: WindowReader, partitions: Sequence[Expr], flags: set[str]) -> None:
         words = dict(flag.split("=", 1) for flag in flags if "=" in flag)
@@ -259,7 +259,7 @@ class _Extras:
 
 
 def _end(distance: str, type_: pa.DataType, is_end: bool) -> Any:
-    """A frame's end as sql_windows writes it: all, a number, or i and an interval's months, days and nanoseconds."""
+    """A frame's end as text.windows writes it: all, a number, or i and an interval's months, days and nanoseconds."""
     if distance in ("all", "0"):
         return None if distance == "all" else 0
     if distance.startswith("i"):
@@ -268,7 +268,7 @@ def _end(distance: str, type_: pa.DataType, is_end: bool) -> Any:
 
 
 def _flags(partition: Expr) -> list[str]:
-    """What a comparison that sql_windows put among the partitions says."""
+    """What a comparison that text.windows put among the partitions says."""
     for part in walk(partition):
         if isinstance(part, Literal) and isinstance(part.value, str) and part.value.startswith(f"{MARKER} "):
             return part.value.split(" ")[2:]

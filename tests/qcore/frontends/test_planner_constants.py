@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import qcore
-from qcore.frontends.planner_constants import computes_constants, made_constants
+from qcore.frontends.planner.constants import computes_constants, made_constants
 
 MOMENT = datetime.datetime(2020, 1, 1, 0, 0, 0, 1000)
 T = pa.table(

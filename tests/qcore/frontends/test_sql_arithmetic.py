@@ -11,8 +11,8 @@ import pytest
 import qcore
 from oracle import assert_same_rows
 from qcore.errors import PlanError
-from qcore.frontends.sql_operands import operand_end, operand_start
-from qcore.frontends.sql_text import SqlText
+from qcore.frontends.text.operands import operand_end, operand_start
+from qcore.frontends.text.tokens import SqlText
 
 TABLE = pa.table({
     "i": pa.array([1, 2, None, 3, -4], pa.int64()),

@@ -10,7 +10,7 @@ import pytest
 
 import qcore
 from qcore import PlanError
-from qcore.frontends.sql_chains import GROUP, with_short_chains
+from qcore.frontends.text.chains import GROUP, with_short_chains
 from qcore.language.expression import col, depth, lit
 from qcore.lowering.compile import compile_projection
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import qcore
-from qcore.frontends.sql_operators import with_known_operators
 from qcore.frontends.substrait.functions import scalar_call
+from qcore.frontends.text.operators import with_known_operators
 from qcore.language.expression import Call, Literal
 
 T = pa.table(

@@ -1,0 +1,91 @@
+"""Rules of DataFusion's optimizer that a query must be planned without, lest its answer be wrong. Floor P2."""
+
+from __future__ import annotations
+
+import re
+
+from qcore.frontends.planner.constants import SIMPLIFY, computes_constants
+from qcore.frontends.substrait.functions import STAND_IN
+
+_ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[(?:\]|ROLLUP|CUBE|GROUPING SETS)")
+_CONDITION = re.compile(r"Filter: |\w+ Join: ")
+_TEXT = re.compile(r'Utf8(?:View)?\("(?:[^"\\]|\\.)*"\)')
+_LIST_OF_COLUMN = re.compile(r"IN \(\[[^\]]*(?:\"|\w)\.[A-Za-z_\"]")
+_LIST_WITH_NULL = re.compile(r"IN \(\[[^\]]*NULL")
+_ASKED_OF_LIST = re.compile(r"(\S+) (?:NOT )?IN \(\[")
+# What tells unknown from false: a word, or a function.
+_TELLS = re.compile(r"\b(?:NOT|IS|CASE)\b|\b[a-z_]\w*\(")
+_SORT_BY_SEVERAL = re.compile(r"Sort: [^\n]*, ")
+_KEYS = re.compile(r"groupBy=\[\[(.*?)\]\]")
+
+
+def rules_to_leave_out(written: str) -> tuple[str, ...]:
+    """Names of rules that would go wrong over this query.
+
+    `written` is the plan before optimization, as DataFusion shows it: a line a node, inputs indented below it.
+    """
+    rules = []
+    if _filters_one_row_aggregate(written):
+        rules.append("push_down_filter")
+    bare = _TEXT.sub("", written)
+    if "IS NOT DISTINCT FROM" in bare and " Join:" in bare:
+        # The one makes it a key of a join whose nulls are equal, to which other rules then add the keys of =; the other
+        # puts such a join under a cross join anew, by =.
+        rules += ["extract_equijoin_predicate", "eliminate_cross_join"]
+    if bare.count("IN ([") > 1 and (_LIST_OF_COLUMN.search(bare) or _LIST_WITH_NULL.search(bare)):
+        # It takes x IN (x, y) AND x IN (1, 2) for what the lists have in common as written: nothing. Nor does it mind
+        # that a null in a list of NOT IN makes the rest unknown.
+        rules.append(SIMPLIFY)
+    if written.count(f'"{STAND_IN} ') > 1:
+        # It computes what marks an aggregate apart from it where two are marked the same.
+        rules.append("common_sub_expression_eliminate")
+    if SIMPLIFY not in rules and any(map(_asks_twice, bare.splitlines())):
+        # It takes x NOT IN (1) OR x NOT IN (2) for what the lists have in common: true, of a null too.
+        rules.append(SIMPLIFY)
+    if SIMPLIFY not in rules and computes_constants(written):
+        rules.append(SIMPLIFY)
+    n_groupings = bare.count("Aggregate:") + bare.count("Distinct:")
+    if n_groupings > 1 and _SORT_BY_SEVERAL.search(bare) and " Join:" in bare and not repeats_a_key(bare):
+        # It drops what to order groups by when a key before it decides it, and takes a key that is unique on one side
+        # of a join for one that does. Repeated keys of groups have to be dropped, though.
+        rules.append("eliminate_duplicated_expr")
+    return tuple(rules)
+
+
+def _asks_twice(line: str) -> bool:
+    """Whether two lists of IN are asked of the same, where unknown is not as good as false."""
+    if line.count("IN ([") < 2:
+        return False
+    asked = _ASKED_OF_LIST.findall(line)
+    return len(set(asked)) < len(asked) and (_CONDITION.match(line.lstrip()) is None or _TELLS.search(line) is not None)
+
+
+def repeats_a_key(written: str) -> bool:
+    """Whether groups have a key twice, which is one column to DataFusion and two in its messages."""
+    keys = [found.split(", ") for found in _KEYS.findall(written)]
+    return any(len(set(group)) < len(group) for group in keys)
+
+
+def _filters_one_row_aggregate(written: str) -> bool:
+    """Whether a condition stands above an aggregate that gives a row for no rows, within the query or one subquery.
+
+    The rule that pushes filters takes a condition through an aggregate when the group keys have all columns of it, so
+    one without columns always: `select count(*) from t having (select max(a) from t) > 5` then counts no rows and gives
+    0, where it should give no row. That matters to aggregates without keys, and to sets of keys with an empty one. Most
+    conditions without columns only become so while the planner simplifies.
+    """
+    # (indentation, whether it is a condition; None where a subquery begins)
+    above: list[tuple[int, bool | None]] = []
+    for line in written.splitlines():
+        node = line.lstrip()
+        indent = len(line) - len(node)
+        while above and above[-1][0] >= indent:
+            above.pop()
+        if _ONE_ROW.match(node):
+            for _, condition in reversed(above):
+                if condition is None:
+                    break
+                if condition:
+                    return True
+        above.append((indent, None if node.startswith("Subquery:") else _CONDITION.match(node) is not None))
+    return False

@@ -1,0 +1,130 @@
+"""The clauses of one SELECT, among the tokens of a query: its select list, aliases, where its tables end. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, Region, SqlText
+
+# What ends a select list, or a list of tables.
+CLAUSES = frozenset({"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY"})
+JOINS = frozenset({"JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "NATURAL", "ON", "USING", "LATERAL", "OUTER"})
+_BEFORE_QUERY = SET_OPERATORS | {"ALL", "DISTINCT"}
+# Words that may stand last in an expression, or before its last word: what follows them names no column.
+_NO_ALIAS = frozenset({"END", "NULL", "TRUE", "FALSE", "UNKNOWN"})
+_BEFORE_OPERAND = frozenset(
+    {"AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "IS", "BETWEEN", "THEN", "ELSE", "WHEN", "FROM"}
+)
+# Last words of types that have several, and what stands before them.
+_LAST_OF_TYPE = {"PRECISION": "DOUBLE", "ZONE": "TIME", "VARYING": "CHARACTER"}
+# What may follow the number of an INTERVAL.
+UNITS = frozenset(
+    {unit + plural for plural in ("", "S") for unit in ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")}
+)
+
+
+def selects(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
+    """The SELECTs that a query's set operators join."""
+    return ((start, end) for start, end in operands(sql, region) if sql.is_word(start, "SELECT"))
+
+
+def operands(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
+    """What a query's set operators join."""
+    start = region.main
+    for i in sql.level(region.main, region.end):
+        is_operator = sql.is_word(i, *SET_OPERATORS) and i > start and not sql.is_sign(i - 1, "*")
+        if is_operator or sql.is_word(i, *TAIL):
+            yield start, i
+            if sql.is_word(i, *TAIL):
+                return
+            start = i + 1 + sql.is_word(i + 1, "ALL", "DISTINCT")
+            start += 2 * (sql.is_word(start, "BY") and sql.is_word(start + 1, "NAME"))
+    yield start, region.end
+
+
+def with_select_lists(text: str) -> str:
+    """The text with SELECT * before every FROM that stands without SELECT."""
+    sql = SqlText.read(text)
+    begins = {region.main for region in sql.regions}
+    if not any(i in begins or sql.is_word(i - 1, *_BEFORE_QUERY) for i in sql.places("FROM")):
+        return text
+    places = []
+    for region in sql.regions:
+        for start, end in operands(sql, region):
+            # TRIM(FROM x) is no query.
+            alone = sql.is_word(start, "FROM") and not sql.is_word(start - 2, "TRIM")
+            if alone and not any(sql.is_word(i, "SELECT") for i in sql.level(start, end)):
+                places.append(sql.tokens[start].start)
+    for place in sorted(places, reverse=True):
+        text = f"{text[:place]}SELECT * {text[place:]}"
+    return text
+
+
+def quoted(name: str) -> str:
+    """The name as an identifier in quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def with_visible(sql: SqlText, position: int, query: str) -> str:
+    """The query with the common tables that one at token `position` may name."""
+    definitions = sql.visible(position)
+    return f"WITH {', '.join(definitions)} {query}" if definitions else query
+
+
+def items(sql: SqlText, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts between commas."""
+    at = start
+    for i in sql.level(start, end):
+        if sql.is_sign(i, ","):
+            yield at, i
+            at = i + 1
+    yield at, end
+
+
+def named(sql: SqlText, a: int, b: int) -> tuple[int, str]:
+    """Where the expression of a select item ends, and its name."""
+    if b - a > 2 and sql.is_word(b - 2, "AS"):
+        return b - 2, sql.name(b - 1)
+    last, before = sql.tokens[b - 1], sql.tokens[b - 2]
+    follows_value = before.kind in ("string", "quoted", "number") or any(sql.is_sign(b - 2, sign) for sign in ")]}")
+    follows_value = follows_value or (before.kind == "word" and before.text not in _BEFORE_OPERAND)
+    if sql.is_word(b - 2, "OVER"):
+        return b, sql.slice(a, b).lower()
+    if b - a > 2 and sql.is_word(b - 3, "INTERVAL") and last.text in UNITS:
+        return b, sql.slice(a, b).lower()
+    if last.kind == "word" and last.text in _LAST_OF_TYPE and sql.is_word(b - 2, _LAST_OF_TYPE[last.text]):
+        return b, sql.slice(a, b).lower()
+    if b - a > 1 and follows_value and (last.kind == "quoted" or (last.kind == "word" and last.text not in _NO_ALIAS)):
+        return b - 1, sql.name(b - 1)
+    if last.kind in ("word", "quoted") and (b - a == 1 or sql.is_sign(b - 2, ".")):
+        return b, sql.name(b - 1)
+    return b, sql.slice(a, b).lower()
+
+
+def read_alias(sql: SqlText, at: int, end: int) -> tuple[int, str, list[str]]:
+    """`[AS] name [(columns)]` at token `at`: where it ends, and the names; none where there is no alias."""
+    at += sql.is_word(at, "AS")
+    if at >= end or sql.tokens[at].kind not in ("word", "quoted") or sql.is_word(at, *JOINS, *CLAUSES):
+        return at, "", []
+    name, columns = sql.name(at), []
+    at += 1
+    if at < end and sql.is_sign(at, "("):
+        columns = [sql.name(i) for i in range(at + 1, sql.partner[at]) if not sql.is_sign(i, ",")]
+        at = sql.partner[at] + 1
+    return at, name, columns
+
+
+def is_reference(sql: SqlText, i: int) -> bool:
+    """Whether token i may be a column named without its table: no function, type, field of a date or alias."""
+    if sql.tokens[i].kind not in ("word", "quoted") or any(sql.is_sign(i + 1, sign) for sign in ".("):
+        return False
+    if i + 1 < len(sql.tokens) and sql.tokens[i + 1].kind == "string":
+        return False
+    before = sql.tokens[i - 1]
+    follows_extract = sql.is_sign(i - 1, "(") and sql.is_word(i - 2, "EXTRACT")
+    return not (
+        follows_extract
+        or before.kind in ("string", "number")
+        or before.text in (".", ":")
+        or sql.is_word(i - 1, "AS", "WINDOW", "OVER")
+    )
