@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from qcore.frontends.text.clauses import with_select_lists
 from qcore.frontends.text.correlated import Cutting
 from qcore.frontends.text.functions import with_known_functions
 from qcore.frontends.text.operators import with_known_operators
+from qcore.frontends.text.parts import Recursion, cut_recursion
 from qcore.frontends.text.subqueries import with_rows_as_exists
 from qcore.language.data_types import plain
 from qcore.language.naming import ColumnNames, NodeIds
@@ -34,6 +36,8 @@ class CutPlanner:
 
     #: Subqueries cut out of the text; None where DataFusion is to decorrelate them.
     cut: CutSubqueries | None = None
+    #: Whether those are among them that DataFusion need not decorrelate.
+    cuts_every = False
     #: Whether there were any.
     was_cut = False
 
@@ -44,25 +48,37 @@ class CutPlanner:
 
         def message(self, text: str) -> Any: ...
         def _read(self, message: Any, naming: tuple[NodeIds, ColumnNames]) -> PlanResult: ...
-        def _frame_of(self, text: str) -> Any: ...
+        def _resolved(self, text: str) -> tuple[Any, Any]: ...
         def _with_aliases(self, text: str) -> str: ...
+        def _add_recursion(self, part: Recursion) -> None: ...
         def _add_table(self, name: str, columns: Sequence[str], types: Sequence[pa.DataType]) -> None: ...
 
     def _cut(self, text: str) -> str:
         """The text without correlated subqueries, where they are to be cut out."""
         if self.cut is None:
             return text
-        cutting = Cutting(self)
-        text = cutting.cut(self._with_aliases(with_rows_as_exists(with_known_clauses(text))))
+        text = with_rows_as_exists(with_known_clauses(text))
+        # A recursive table reads nothing of the queries around it, and the planner resolves none.
+        while (found := cut_recursion(text, self.count)) is not None:
+            self.count += 1
+            text, part = found
+            self._add_recursion(part)
+        cutting = Cutting(self, self.cuts_every)
+        text = cutting.cut(self._with_aliases(text))
         self.was_cut = self.was_cut or cutting.needed
         return text
 
     def described(self, text: str) -> tuple[str, pa.DataType] | None:
         try:
-            schema = self._frame_of(text).schema()
+            context, frame = self._resolved(text)
         except PlanError:
             return None
-        return schema.names[0], schema.types[0]
+        schema = frame.schema()
+        name, types = schema.names[0], schema.types
+        with suppress(Exception):
+            # What operands are converted to the optimizer is the first to know.
+            types = context.create_dataframe_from_logical_plan(frame.optimized_logical_plan()).schema().types
+        return name, types[0]
 
     def add_outer(self, type_: pa.DataType) -> str:
         assert self.cut is not None
@@ -85,8 +101,8 @@ class CutPlanner:
 
     def add_lateral(self, text: str, outer: Sequence[str], values: str, columns: Sequence[str]) -> str:
         rows, beside = self.message(text), self.message(values)
-        self.count += 1
         table = f"$part{self.count}"
+        self.count += 1
 
         def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
             left = self._read(beside, (ids, names)).plan

@@ -118,15 +118,19 @@ def _planned(
         if not views and len(read.places("SELECT")) + len(read.places("VALUES")) < 2:
             raise
         refused = error
-    planner = _Planner(tables, dialect, given, CutSubqueries())
-    try:
-        planned = planner.plan_with_views(text, views)
-    except PlanError as error:
-        # What is wrong with the query itself, the first error says in the query's own words.
-        raise (error if "subquer" in str(refused) else refused) from None
-    if not planner.was_cut:
-        raise refused
-    return planned
+    failed: PlanError | None = None
+    for every in (False, True):
+        planner = _Planner(tables, dialect, given, CutSubqueries())
+        planner.cuts_every = every
+        try:
+            planned = planner.plan_with_views(text, views)
+        except PlanError as error:
+            failed = failed or error
+            continue
+        if planner.was_cut:
+            return planned
+    # What is wrong with the query itself, the first error says in the query's own words.
+    raise (failed if failed is not None and "subquer" in str(refused) else refused) from None
 
 
 class _Planner(CutPlanner):
@@ -233,14 +237,17 @@ class _Planner(CutPlanner):
         return list(self._frame_of(text).schema().names)
 
     def _frame_of(self, text: str) -> Any:
-        """A query as DataFusion resolves it."""
+        return self._resolved(text)[1]
+
+    def _resolved(self, text: str) -> tuple[Any, Any]:
+        """A context, and a query in it as DataFusion resolves it."""
         text = self._with_columns(text)
         try:
-            return _resolved(self._marked(text), self.tables, self.dialect)[1]
+            return _resolved(self._marked(text), self.tables, self.dialect)
         except PlanError as error:
             if _NO_RANGE not in str(error):
                 raise
-        return _resolved(self._marked(framed_by_peers(text)), self.tables, self.dialect)[1]
+        return _resolved(self._marked(framed_by_peers(text)), self.tables, self.dialect)
 
     def _with_columns(self, text: str) -> str:
         """The text without what stands for columns that only the tables tell."""
@@ -295,17 +302,18 @@ class _Planner(CutPlanner):
         self._add_table(part.table, columns, make(NodeIds(), ColumnNames()).schema.types)
 
     def _add_recursion(self, part: Recursion) -> None:
-        first = self.message(part.first)
+        first = self.message(self._cut(part.first))
         read = self._read(first, (NodeIds(), ColumnNames()))
         types = [plain(type_) for type_ in read.plan.schema.types]
         self._add_working_table(part, read.output_names, types)
-        repeated = self.message(part.repeated)
+        rest = self._cut(part.repeated)
+        repeated = self.message(rest)
         if any(map(pa.types.is_null, types)):
             # A bare null is of the type that the repeated part gives the column.
             given = self._read(repeated, (NodeIds(), ColumnNames())).plan.schema.types
             types = [new if pa.types.is_null(old) else old for old, new in zip(types, given, strict=False)]
             self._add_working_table(part, read.output_names, types)
-            repeated = self.message(part.repeated)
+            repeated = self.message(rest)
 
         def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
             start = typed(ids, self._read(first, (ids, names)).plan, types)

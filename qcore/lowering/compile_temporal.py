@@ -14,6 +14,7 @@ from qcore_ext.ground.status import PlanError
 
 _TIME_PARTS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
 _UNITS = ("millennium", "century", "decade", "year", "quarter", "month", "week", "day", *_TIME_PARTS)
+_WITHIN_AN_HOUR = _TIME_PARTS[1:]
 # Arrow's units of parts of a second.
 _FINER_UNITS = {"millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -101,7 +102,11 @@ class TemporalSteps(Steps):
         unit = self.unit("date_trunc", steps[0])
         local = self.local(steps[1])
         cut = self.add("date_trunc", [local], self.types[local], unit=unit)
-        return self.convert(cut, type_)
+        if local == steps[1] or unit not in _WITHIN_AN_HOUR:
+            return self.convert(cut, type_)
+        # Of the two instants at which a clock that is set back shows the time, the one that is cut.
+        off = self.add("subtract", [local, cut], pa.duration(self.types[local].unit))
+        return self.add("subtract", [steps[1], off], type_)
 
     def call_add(self, steps: list[int], type_: pa.DataType) -> int:
         return self.sum("add", steps, type_)

@@ -30,6 +30,26 @@ U = pa.table({
 })  # fmt: skip
 TABLES = {"t": T, "u": U, "e": U.slice(0, 0)}
 QUERIES = [
+    # Beside what is cut out of the text too, in common tables, and behind DISTINCT FROM.
+    "with recursive r as (select 1 as n union all select n + 1 from r where n < 4) "
+    "select i, (select count(*) from r where r.n < t.i) c, x.m from t, "
+    "lateral (select max(n) m from r where n <> t.i) x",
+    "with recursive r as (select 1 as n union all select n + 1 from r where n < (select max(u.i) from u where u.n > "
+    "r.n)) select n, exists (select 1 from u left join t on t.i = u.i where u.i > r.n) e from r",
+    "select t.i, x.j from t, lateral (select t.i + 1 as j) x intersect all select i, i + 1 from t",
+    "select i, x.c from t, lateral (select count(*) c from (select n from u where u.i <= t.i intersect all select n "
+    "from u where n < 35) z) x, lateral (select sum(n) s from u where u.i = x.c) y",
+    "with c as (select t.i, x.m from t left join lateral (select max(n) m from u where u.i < t.i) x on true) "
+    "select i, (select min(m) from c d where d.i > e.i) from c e",
+    "with c as (select a.i o from t a full join u b on a.i = b.i) select o from c e where 3 is not distinct from "
+    "(select max(o) from c d where d.o <= e.o)",
+    "select i is distinct from (select max(u.i) from u where u.i <= t.i) x from t",
+    "with c as (select distinct null::decimal(15, 2) x from u) select i from (select i, null::boolean y from t "
+    "group by all) z where y not in (select null::boolean from c)",
+    "with c as (select cast(i as smallint) k from t) select k from (select case when k > 9 then k else null::bigint "
+    "end o, k from c) z where 1.5 not in (select 2.5 from u where u.i = z.o)",
+    "select cast(date '2000-02-29' + interval '8' minute as timestamp) x from t where not exists (select 1 from "
+    "(values (1)) v(c) right join u on c = 2 where u.i = t.i)",
     "select i,(select sum(n) from u where u.i<>t.i) s from t",
     "select i,(select n from u where u.i=t.i and u.n<30) s from t where i<>2",
     "select i,(select avg(n) from e where e.i<t.i) s, (select count(*) from e where e.i<t.i) c from t",

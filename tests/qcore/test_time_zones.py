@@ -114,6 +114,26 @@ def test_truncation_is_of_local_time(zone: str) -> None:
         assert values_of(zone, call("date_trunc", lit(unit), col("w"))) == expected
 
 
+@pytest.mark.parametrize(
+    ("zone", "night"),
+    [("Europe/Berlin", (2021, 10, 31)), ("Europe/Berlin", (2021, 3, 28)), ("Australia/Lord_Howe", (2021, 4, 4)),
+     ("America/New_York", (2021, 11, 7)), ("Africa/Monrovia", (1972, 1, 7))],
+)  # fmt: skip
+def test_truncation_where_a_clock_is_set_back(zone: str, night: tuple[int, int, int]) -> None:
+    """A time that a clock shows twice stays the one of the two that it is, when cut to less than an hour."""
+    middle = int(dt.datetime(*night, tzinfo=dt.UTC).timestamp())
+    instants = pa.array([(middle + n * 607) * 10**6 + 7 for n in range(-150, 150)], pa.timestamp("us", zone))
+    table = pa.table({"x": instants})
+    duck = duckdb.connect()
+    duck.execute(f"set timezone = '{zone}'")
+    duck.register("t", table)
+    for unit in ("millisecond", "second", "minute", "hour", "day"):
+        query = f"select date_trunc('{unit}', x) as y from t"
+        found = qcore.sql(query, {"t": table}, threads=1).to_arrow()
+        expected = duck.sql(query).to_arrow_table()
+        assert found["y"].cast(pa.int64()).to_pylist() == expected["y"].cast(pa.int64()).to_pylist(), unit
+
+
 def test_months_and_days_move_the_clock_and_hours_the_instant() -> None:
     zone = "Europe/Paris"
     interval = pa.month_day_nano_interval()

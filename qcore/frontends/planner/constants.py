@@ -49,8 +49,9 @@ _COMPUTED = re.compile(
 _MADE_AS_TEXT = re.compile(
     r"CAST\((?:make_array|struct|named_struct|map)\(.* AS Utf8|\b(?:list_\w+|typeof)\(make_array"
 )
-_CALL = re.compile(r"\b([a-z_]\w*)\((?:#\w(?:, #\w)*)?\)")
-_ANY_CALL = re.compile(r"\b([a-z_]\w*)\(")
+# Not of what stands for a subquery or a column of a query around it, whose names begin with a $.
+_CALL = re.compile(r"(?<![\w$])([a-z_]\w*)\((?:#\w(?:, #\w)*)?\)")
+_ANY_CALL = re.compile(r"(?<![\w$])([a-z_]\w*)\(")
 _MAY_COMPUTE = re.compile(r"#\w \S+ \(*(?:CAST\(|- )*#|\(#|\w\(\)")
 # These make lists and structs of their arguments, or are no functions: nothing is computed.
 _MAKERS = frozenset(

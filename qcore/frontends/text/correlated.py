@@ -19,6 +19,7 @@ from qcore.frontends.text.scopes import (
     Name,
     Select,
     begins_clause,
+    is_distinct_from,
     is_query,
     names_in,
     queries_around,
@@ -56,10 +57,13 @@ class Planner(Protocol):
 
 
 class Cutting:
-    """Cuts the subqueries of one text; `needed` says whether there were any."""
+    """Cuts the subqueries of one text; `needed` says whether there were any. With `every` those of EXISTS and IN are
+    cut that read no outer column, too.
+    """
 
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: Planner, every: bool = False) -> None:
         self._planner = planner
+        self._every = every
         self._described: dict[str, tuple[str, pa.DataType] | None] = {}
         self._count = 0
         self._left: set[str] = set()
@@ -74,7 +78,7 @@ class Cutting:
         return text
 
     def _cut_one(self, sql: SqlText) -> str | None:
-        for opens in reversed(sql.signs("(")):
+        for opens in _common_tables_first(sql):
             query = next((region for region in sql.regions if region.start == opens + 1), None)
             if query is None or not is_query(sql, query) or sql.is_sign(opens + 1, "("):
                 continue
@@ -97,7 +101,7 @@ class Cutting:
         if stands_for_table(sql, opens, select):
             return True
         before = opens - 1 - sql.is_word(opens - 1, "ALL", "DISTINCT")
-        return sql.is_word(before, *_NO_VALUE)
+        return sql.is_word(before, *_NO_VALUE) and not is_distinct_from(sql, before)
 
     # --- values ---
 
@@ -120,7 +124,7 @@ class Cutting:
                 end -= 1
             start = operand(sql, end)
             asked = sql.slice(start, end)
-        may_stay = operator not in ("ANY", "ALL", "SOME") and not (in_join and operator)
+        may_stay = operator not in ("ANY", "ALL", "SOME") and not ((in_join or self._every) and operator)
         if may_stay and not self._is_correlated(sql, query):
             return None
         body, outer, types, arguments = self._freed(sql, query)
@@ -202,7 +206,10 @@ class Cutting:
         found = self._resolved(sql, name.start, name.text)
         if found is None or not found[0].startswith(_OUTER):
             return None
-        return None if self._resolved(sql, name.start, name.text, within=query) else found[1]
+        if self._resolved(sql, name.start, name.text, within=query):
+            return None
+        alone = self._resolved(sql, query.start, name.text, beyond=query)
+        return found[1] if alone is None else alone[1]
 
     def _resolved(
         self, sql: SqlText, i: int, value: str, within: Region | None = None, beyond: Region | None = None
@@ -349,6 +356,16 @@ def _aggregate_of(sql: SqlText, select: Select, name: Name) -> Name | None:
         if function.kind == "word" and is_aggregate(function.text.lower()) and not is_window:
             return Name(opens - 1, close + 1, sql.slice(opens - 1, close + 1))
     return None
+
+
+def _common_tables_first(sql: SqlText) -> list[int]:
+    """The opening brackets, the last first: but first those of common tables, which the others may read."""
+    bodies = [(table.body, table.body_end) for region in sql.regions for table in region.common]
+
+    def place(opens: int) -> tuple[int, int]:
+        return min((end for start, end in bodies if start <= opens < end), default=len(sql.tokens)), -opens
+
+    return sorted(sql.signs("("), key=place)
 
 
 def _is_comparison(sql: SqlText, i: int) -> bool:

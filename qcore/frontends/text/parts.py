@@ -39,16 +39,25 @@ def cut_part(text: str, number: int) -> tuple[str, Recursion | SetOperation | Un
     """The text with its first such construct replaced by a table, named after `number`, and the construct; None when
     there is none left. PlanError for a recursion that is no UNION.
     """
+    recursion = cut_recursion(text, number)
+    if recursion is not None:
+        return recursion
     sql = SqlText.read(text)
-    for region in sql.regions if sql.places("RECURSIVE") else ():
-        for table in region.common if region.is_recursive else ():
-            if _names_itself(sql, table):
-                return _recursion(sql, table, number)
     for region in sql.regions if sql.words & {"EXCEPT", "INTERSECT"} and sql.places("ALL") else ():
         for i in sql.level(region.main, region.end):
             if sql.is_word(i, "EXCEPT", "INTERSECT") and sql.is_word(i + 1, "ALL"):
                 return _set_operation(sql, region, i, number)
     return cut_unnest(sql, number)
+
+
+def cut_recursion(text: str, number: int) -> tuple[str, Recursion] | None:
+    """The same of recursive common tables alone."""
+    sql = SqlText.read(text)
+    for region in sql.regions if sql.places("RECURSIVE") else ():
+        for table in region.common if region.is_recursive else ():
+            if _names_itself(sql, table):
+                return _recursion(sql, table, number)
+    return None
 
 
 def _names_itself(sql: SqlText, table: CommonTable) -> bool:

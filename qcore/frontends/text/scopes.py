@@ -62,9 +62,14 @@ def queries_around(sql: SqlText, i: int) -> list[Region]:
     return [region for region in sql.enclosing(i) if is_query(sql, region)]
 
 
+def is_distinct_from(sql: SqlText, i: int) -> bool:
+    """Whether token i is the FROM of IS [NOT] DISTINCT FROM."""
+    return sql.is_word(i, "FROM") and sql.is_word(i - 1, "DISTINCT") and sql.is_word(i - 2, "IS", "NOT")
+
+
 def begins_clause(sql: SqlText, i: int) -> bool:
     """Whether a clause of a SELECT begins at token i, or what follows it; not at the FROM of IS DISTINCT FROM."""
-    return sql.is_word(i, *CLAUSES, *TAIL) and not (sql.is_word(i, "FROM") and sql.is_word(i - 2, "IS", "NOT"))
+    return sql.is_word(i, *CLAUSES, *TAIL) and not is_distinct_from(sql, i)
 
 
 def selects_of(sql: SqlText, query: Region) -> list[Select]:
@@ -91,7 +96,7 @@ def stands_for_table(sql: SqlText, bracket: int, select: Select) -> bool:
     if not select.tables[0] <= bracket < select.tables[1]:
         return False
     if sql.is_word(bracket - 1, "FROM", "JOIN", "LATERAL"):
-        return True
+        return not is_distinct_from(sql, bracket - 1)
     return sql.is_sign(bracket - 1, ",") and (bracket - 1) in set(sql.level(*select.tables))
 
 
