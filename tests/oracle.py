@@ -100,7 +100,10 @@ def _comparable_values(column: pa.ChunkedArray) -> list[Any]:
         return [None if value is None else value * factor for value in column.cast(pa.int32()).to_pylist()]
     elif pa.types.is_interval(type):
         return [None if value is None else _interval(*value) for value in column.to_pylist()]
-    return [_comparable(value) for value in column.to_pylist()]
+    try:
+        return [_comparable(value) for value in column.to_pylist()]
+    except OverflowError:  # days beyond the years 1 to 9999, which Python's dates do not reach
+        return [("days", value.value) if value.is_valid else None for value in column]
 
 
 def _interval(months: int, days: int, nanos: int) -> Any:

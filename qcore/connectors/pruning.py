@@ -208,7 +208,9 @@ def _cast_bounds(expr: Cast, bounds_of: BoundsOf) -> Bounds | None:
         if inner.empty:
             return inner
         try:
-            value = pa.scalar(inner.low, inner.type).cast(expr.to).as_py()
+            # pyarrow's cast of a decimal of many digits does not give the nearest float.
+            near = float(inner.low) if pa.types.is_decimal(inner.type) and pa.types.is_floating(expr.to) else None
+            value = pa.scalar(inner.low, inner.type).cast(expr.to).as_py() if near is None else near
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             return None
         return _value_bounds(value, expr.to)

@@ -16,6 +16,7 @@ from qcore.optimizer.columns import prune_columns
 from qcore.optimizer.filters import push_filters
 from qcore.optimizer.grouping_sets import roll_up_grouping_sets
 from qcore.optimizer.join_order import order_joins
+from qcore.optimizer.kept_shares import keep_shares
 from qcore.optimizer.limits import push_limits
 from qcore.optimizer.nodes import renumbered
 from qcore.optimizer.outer_joins import lift_outer_joins
@@ -56,6 +57,8 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("projections", lambda node, context: merge_projections(node)),
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),
 )
+# Rules that may drop a subplan which others read.
+_DROPPING = frozenset({"simplify", "filters", "anti_joins", "limits"})
 # Names of the rules, in the order in which they are first applied.
 RULES = tuple(dict.fromkeys(name for name, _ in _ORDERED_RULES))
 
@@ -79,6 +82,8 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
         for name, rule in _ORDERED_RULES:
             if name not in without:
                 plan = rule(plan, context)
+            if name in _DROPPING:
+                plan = keep_shares(plan, context.ids)
         return renumbered(plan)
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.data_types import is_numeric, is_temporal, is_text, plain
+from qcore.language.data_types import common_type, is_numeric, is_temporal, is_text, plain
 from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, children, conjuncts, rebuild, same
 from qcore.language.functions import expr_type
 from qcore.language.joins import conjunction
@@ -257,6 +257,8 @@ def _cast_literal(literal: Literal, to: pa.DataType) -> Literal | None:
         return None
     if is_text(to) and (is_temporal(literal.type) or is_numeric(literal.type)):
         return None  # the engine writes times and numbers otherwise than pyarrow
+    if pa.types.is_decimal(literal.type) and pa.types.is_floating(to):
+        return _float(literal, to)
     try:
         scalar = pa.scalar(literal.value, literal.type).cast(to)
         return Literal(scalar.as_py(), to)
@@ -285,13 +287,26 @@ def _folded(expr: Call, schema: pa.Schema) -> Literal | None:
         return None  # equal to itself here, to nothing there
     try:
         result = expr_type(expr, schema)
-        scalars = [pa.scalar(literal.value, literal.type) for literal in literals]
+        scalars = [pa.scalar(literal.value, literal.type) for literal in _as_floats(literals)]
         if pa.types.is_integer(result) and any(pa.types.is_date(a.type) for a in literals):
             # Between dates there are days here, and seconds there.
             scalars = [scalar.cast(pa.date32()).cast(pa.int32()) for scalar in scalars]
         return Literal(_FOLDED[expr.function](*scalars).cast(result).as_py(), result)
     except (pa.ArrowException, PlanError, ValueError, TypeError, OverflowError):
         return None
+
+
+def _as_floats(literals: Sequence[Literal]) -> Sequence[Literal]:
+    """Numbers as floats where one of them is a float."""
+    if not any(pa.types.is_floating(literal.type) for literal in literals):
+        return literals
+    type_ = common_type([literal.type for literal in literals])
+    return [_float(literal, type_) for literal in literals]
+
+
+def _float(literal: Literal, type_: pa.DataType) -> Literal:
+    """The nearest float, which pyarrow's cast of a decimal of many digits does not give."""
+    return Literal(None if literal.value is None else pa.scalar(float(literal.value), type_).as_py(), type_)
 
 
 def _moved_date(function: str, literals: Sequence[Literal]) -> Literal | None:

@@ -30,6 +30,11 @@ U = pa.table({
 })  # fmt: skip
 TABLES = {"t": T, "u": U, "e": U.slice(0, 0)}
 QUERIES = [
+    "select i from t where (select max(a.w) from u a join u b on a.i = b.i where a.i = t.i and false) is null",
+    "select i, (select sum(a.n) from u a semi join u b on false join u c on a.i <> c.i where a.i = t.i and false) s "
+    "from t",
+    "with c as (select t.i o from t natural full join u) select i from t where (select max(a.w) from u a semi join c e "
+    "on null::boolean join u b on a.n < b.n where a.i = t.i and false) not between 'a' and 'b'",
     # Beside what is cut out of the text too, in common tables, and behind DISTINCT FROM.
     "with recursive r as (select 1 as n union all select n + 1 from r where n < 4) "
     "select i, (select count(*) from r where r.n < t.i) c, x.m from t, "

@@ -31,6 +31,8 @@ EXPRESSIONS = [
     "case when b then f else 1.5 end", "case when b then 1.5 else f end", "case when b then d else f end",
     "case f when 0.1 then 'x' when 2.5 then 'y' end", "(f, d) in ((0.1, 1.10), (2.5, 1.10))", "(f, 1) = (0.1, 1)",
     "[f, 0.5]", "lag(f, 1, 0.0) over (order by g, d)", "sum(f) filter (where f < 0.5) over ()", "f = (select 0.1)",
+    "3e0 in (1.5, 3.0)", "0.3e0 = 0.3", "cast(0.1 as real) = 0.1",
+    "string_agg('a', ',') filter (where 3e0 not in (1.5, 3.0)) over ()",
     "f in (select d from t)", "f + 1.5", "f * d", "round(coalesce(f, 0.25), 1)",
 ]  # fmt: skip
 QUERIES = [

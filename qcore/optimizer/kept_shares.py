@@ -1,0 +1,38 @@
+"""Shared subplans whose own place was dropped are computed where they are read first. Floor P3.
+
+A condition that never holds, or a LIMIT 0, drops the subplan below it, and that may be the one place that computes what
+others read.
+"""
+
+from __future__ import annotations
+
+from qcore.language.expression import col
+from qcore.language.naming import NodeIds
+from qcore.language.plan import PlanNode, Project, Shared, SharedRead
+from qcore.optimizer.nodes import rebuilt
+
+
+def keep_shares(plan: PlanNode, ids: NodeIds) -> PlanNode:
+    """The plan with a Shared node for every SharedRead."""
+    while (orphan := _orphan(plan)) is not None:
+        plan = _with_subplan(plan, orphan, ids)
+    return plan
+
+
+def _orphan(plan: PlanNode) -> SharedRead | None:
+    """A SharedRead of a subplan that the plan does not have."""
+    nodes = list(plan.walk())
+    shared = {node.id for node in nodes if isinstance(node, Shared)}
+    reads = (node for node in nodes if isinstance(node, SharedRead) and isinstance(node.like, Shared))
+    return next((node for node in reads if node.of not in shared and node.like.id == node.of), None)
+
+
+def _with_subplan(node: PlanNode, orphan: SharedRead, ids: NodeIds) -> PlanNode:
+    if node is orphan:
+        return Project(orphan.id, orphan.schema, orphan.like, tuple(col(name) for name in orphan.columns))
+    children = list(node.children)
+    for i, child in enumerate(children):
+        children[i] = _with_subplan(child, orphan, ids)
+        if children[i] is not child:
+            return rebuilt(node, children, ids)
+    return node
