@@ -61,6 +61,8 @@ _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")
 # … for a reason that is the query's,
 _NEGATIVE = "must be >"
 _OUTER = "outer_ref("
+_QUOTED_NAME = re.compile(r'"((?:[^"]|"")+)"')
+_PLAIN_NAME = "$named"
 # What it says of a window ordered by times, bytes, durations or intervals.
 _NO_RANGE = "Cannot run range queries on datatype"
 
@@ -360,7 +362,7 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
     _refuse_misread(text)
     context, frame, logical = _optimized(text, tables, dialect)
     shown = logical.display_indent()
-    written = frame.logical_plan().display_indent()
+    written = _written(frame, text)
     comes_from_in = False
     of_constant = _asks_of_constant(written)
     if of_constant or ("IN (<subquery>)" in written and _loses_unknown(written, shown)):
@@ -391,7 +393,7 @@ def _optimized(
     DataFusion's that would go wrong: they only save work, and most of that qcore's optimizer does too.
     """
     context, frame = _resolved(text, tables, dialect, without)
-    written = frame.logical_plan().display_indent()
+    written = _written(frame, text)
     confused = confused_columns(written)
     if confused is not None:
         a, b = confused
@@ -421,6 +423,17 @@ def _optimized(
                 raise plan_error(error, tables) from None
             without = (*without, failed.group(1))
         context, frame = _resolved(text, tables, dialect, without)
+
+
+def _written(frame: Any, text: str) -> str:
+    """The plan of a query as written, with names that read like expressions under others: what is looked for in it is
+    not in names.
+    """
+    written = str(frame.logical_plan().display_indent())
+    names = {name.replace('""', '"') for name in _QUOTED_NAME.findall(text) if not name.isidentifier()}
+    for n, name in enumerate(sorted(names, key=len, reverse=True)):
+        written = written.replace(name, f"{_PLAIN_NAME}{n}")
+    return written
 
 
 def plan_fragment(text: str, tables: Mapping[str, pa.Schema]) -> PlanNode:

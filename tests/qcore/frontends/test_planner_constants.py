@@ -98,3 +98,13 @@ def test_what_is_exact_stays_with_the_planner():
     assert computes_constants("Projection: Int64(1) / Int64(3) AS x")
     assert computes_constants("Projection: t.a + round(Decimal128(2.5,2,1)) AS x")
     assert not computes_constants("Aggregate: groupBy=[[]], aggr=[[count(Int64(1)), now()]]")
+
+
+def test_names_that_read_like_functions() -> None:
+    """What a column within is called as says nothing of what the engine knows: the planner computed this constant."""
+    query = (
+        "select distinct (select max(cast(null as decimal(9, 0))) from t) as m, "
+        "extract(minute from timestamp '2000-02-29 12:34:56' - timestamp '1995-12-31 23:59:59.5') as x from t"
+    )
+    found = qcore.sql(query, {"t": pa.table({"i": [1]})}).to_arrow()
+    assert found["x"].to_pylist() == [34]
