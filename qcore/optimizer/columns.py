@@ -161,8 +161,8 @@ class _Pruner:
             right_used -= wanted - _condition_names(node) - _right_keys(node)
         if node.kind in ("right_semi", "right_anti"):
             left_used -= wanted - _condition_names(node) - _left_keys(node)
-        left = self.narrow(node.left, left_used & set(node.left.schema.names))
-        right = self.narrow(node.right, right_used & set(node.right.schema.names))
+        left = self.narrow(node.left, _used_of(node.left, left_used))
+        right = self.narrow(node.right, _used_of(node.right, right_used))
         if left is node.left and right is node.right:
             return node
         return replace(node, left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
@@ -219,6 +219,17 @@ def _names_of_calls(calls: Iterable[AggregateCall]) -> set[str]:
         if call.filter is not None:
             names |= column_names(call.filter)
     return names
+
+
+def _used_of(side: PlanNode, used: set[str]) -> set[str]:
+    """The columns that are used of an input of a join. Where only its rows count, one whose name the other input has
+    not: below a projection columns may be called as the other's are.
+    """
+    found = used & set(side.schema.names)
+    below = side
+    while isinstance(below, Limit):
+        below = below.child
+    return {side.schema.names[0]} if not found and isinstance(below, Project) and side.schema.names else found
 
 
 def _condition_names(node: HashJoin | NestedLoopJoin) -> set[str]:

@@ -35,6 +35,9 @@ QUERIES = {
         2, 2,
     ),
     "union": (SUMS + "select shop, total from sums union all select day, total from sums", 1, 1),
+    "only rows of one place counted": (
+        SUMS + "select max(b.total) filter (where b.shop > 2) from sums a cross join sums b group by b.n", 1, 1,
+    ),
     "only rows counted": (SUMS + "select count(*) from sums a cross join sums b", 1, 1),
     "limit": (SUMS + "select a.shop from sums a join sums b on a.shop = b.shop order by 1 limit 3", 1, 1),
     "windows": (
