@@ -163,6 +163,8 @@ def test_spark_answers_as_the_page_says() -> None:
         row["query"]: (given, row["Spark"])
         for row in ROWS
         if zeros_are_alike(given := answer(run, row["query"], Exception)) != zeros_are_alike(row["Spark"])
+        # Where the page says nothing, Spark has no such operator.
+        and not (row["Spark"] == "" and given == "error")
     }
     assert not wrong
 
