@@ -159,8 +159,7 @@ class Session:
                 raise unknown(kind, statement.name, held, f"DROP {kind.upper()}")
             return statements.nothing(self.settings)
         if isinstance(statement, Insert):
-            with self._changing:
-                return self._insert(statement, known)
+            return self._insert(statement, known)
         kind = "VIEW" if isinstance(statement, CreateView) else "TABLE"
         if (statement.name in known or statement.name in self._views) and not statement.replaces:
             if statement.may_exist:
@@ -203,7 +202,12 @@ class Session:
         rows = statements.as_rows_of(
             table.schema, statement, self._query(statement.query, known).to_arrow(), self.settings
         )
-        self.register(statement.table, pa.concat_tables([table.rows(), rows]))
+        # The query has run: what it calls may use the session too.
+        with self._changing:
+            held = self._tables.get(statement.table)
+            if not isinstance(held, ArrowTable) or held.schema != table.schema:
+                raise PlanError(f"INSERT INTO {statement.table}: the table was dropped or replaced meanwhile")
+            self.register(statement.table, pa.concat_tables([held.rows(), rows]))
         return statements.count_of(rows.num_rows, self.settings)
 
     def substrait(self, plan_bytes: bytes) -> Result:

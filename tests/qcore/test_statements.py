@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -199,3 +200,30 @@ def test_a_table_of_columns_that_are_called_alike(session):
     """Q1: as in DuckDB, the second has a number."""
     session.sql("create table made as select i, s, i, 1 as i_1 from t limit 1")
     assert session.sql("select * from made").to_arrow().column_names == ["i", "s", "i_1", "i_1_1"]
+
+
+def test_an_insert_whose_query_inserts() -> None:
+    """No lock is held while the query of an INSERT runs: what it reads may use the session, and no row is lost."""
+    session = qcore.Session(threads=2)
+    session.register("t", pa.table({"i": [1]}))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        session.sql("insert into t values (2)")
+        yield pa.record_batch({"i": [3]})
+
+    session.register("source", pa.RecordBatchReader.from_batches(pa.schema([("i", pa.int64())]), batches()))
+    session.sql("insert into t select i from source")
+    assert sorted(session.sql("select i from t").to_arrow()["i"].to_pylist()) == [1, 2, 3]
+
+
+def test_an_insert_into_a_table_that_is_replaced_meanwhile() -> None:
+    session = qcore.Session(threads=1)
+    session.register("t", pa.table({"i": [1]}))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        session.register("t", pa.table({"j": ["x"]}))
+        yield pa.record_batch({"i": [3]})
+
+    session.register("source", pa.RecordBatchReader.from_batches(pa.schema([("i", pa.int64())]), batches()))
+    with pytest.raises(qcore.PlanError, match="INSERT INTO t: the table was dropped or replaced meanwhile"):
+        session.sql("insert into t select i from source")
