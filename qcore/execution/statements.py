@@ -12,6 +12,7 @@ from qcore.errors import PlanError
 from qcore.execution.result import Result
 from qcore.frontends.text.statements import Explain, Insert
 from qcore.language.expression import Cast, col, lit
+from qcore.language.naming import ColumnNames
 from qcore.language.schema import check_column
 
 
@@ -42,14 +43,8 @@ def count_of(n_rows: int, settings: Settings) -> Result:
 
 def with_unlike_names(rows: pa.Table) -> pa.Table:
     """The rows with a number behind every name of a column that is there already: i, i_1."""
-    taken: list[str] = []
-    for name in rows.column_names:
-        free, n = name, 0
-        while free in taken:
-            n += 1
-            free = f"{name}_{n}"
-        taken.append(free)
-    return rows.rename_columns(taken)
+    names = ColumnNames()
+    return rows.rename_columns([names.new(name) for name in rows.column_names])
 
 
 def as_rows_of(schema: pa.Schema, insert: Insert, rows: pa.Table, settings: Settings) -> pa.Table:

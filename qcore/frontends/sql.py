@@ -26,9 +26,9 @@ from qcore.frontends.planner.rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner.syntax_errors import SyntaxFault
 from qcore.frontends.planner.types import asked_decimals
 from qcore.frontends.substrait.cut_subqueries import CutSubqueries
+from qcore.frontends.substrait.messages import messages_within
 from qcore.frontends.substrait.plan import (
     PlanResult,
-    messages_within,
     parse_plan,
     read_plan_message,
 )
@@ -236,10 +236,7 @@ class _Planner(CutPlanner):
 
     def _columns_of(self, text: str) -> list[str]:
         """The names of a query's columns."""
-        return list(self._frame_of(text).schema().names)
-
-    def _frame_of(self, text: str) -> Any:
-        return self._resolved(text)[1]
+        return list(self._resolved(text)[1].schema().names)
 
     def _resolved(self, text: str) -> tuple[Any, Any]:
         """A context, and a query in it as DataFusion resolves it."""

@@ -415,17 +415,6 @@ def resolve(name: str, arg_types: Types, arguments: Sequence[Expr] = ()) -> Sign
         raise PlanError(f"{shown} is not defined: {reason}") from None
 
 
-def scalar_type(name: str, arg_types: Types) -> pa.DataType:
-    """Result type of a scalar function.
-
-    Examples
-    --------
-    >>> scalar_type("multiply", [pa.decimal128(15, 2), pa.decimal128(15, 2)])
-    Decimal128Type(decimal128(30, 4))
-    """
-    return resolve(name, arg_types).result
-
-
 # --- expressions -----------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from qcore.language.expression import Column, Expr, col
+from qcore.language.expression import Expr, col
 from qcore.language.naming import NodeIds
 from qcore.language.plan import (
     Aggregate,
@@ -90,11 +90,6 @@ def transformed(node: PlanNode, rule: Callable[[PlanNode], PlanNode], ids: NodeI
         return rule(node)
     children = [transformed(child, rule, ids) for child in old]
     return rule(node if all(map(operator.is_, old, children)) else rebuilt(node, children, ids))
-
-
-def is_pick(node: PlanNode) -> bool:
-    """Whether a node is a Project that only picks, reorders or renames columns."""
-    return isinstance(node, Project) and all(isinstance(expr, Column) for expr in node.expressions)
 
 
 def renames(node: Project) -> dict[str, Expr]:

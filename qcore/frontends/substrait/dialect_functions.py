@@ -173,10 +173,6 @@ def _named(pattern: str) -> Callable[[Expr], Expr]:
     return lambda when: call("strftime", when, pattern)
 
 
-def _spark_day_of_week(when: Expr) -> Expr:
-    return call("add", Call("day_of_week", (when,)), 1)
-
-
 # Name and number of arguments.
 DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("sign", 1): DialectFunction((NUMBER,), NUMBER, _call("sign")),

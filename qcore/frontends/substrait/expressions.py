@@ -113,16 +113,6 @@ class ExpressionReader:
             raise PlanError(f"a Substrait expression of kind {kind or 'none'} is not supported yet")
         return reader(getattr(message, kind), scope)
 
-    def field_position(self, message: Any) -> int | None:
-        """The position an Expression message refers to, when it is a plain field reference."""
-        if message.WhichOneof("rex_type") != "selection":
-            return None
-        selection = message.selection
-        if selection.HasField("outer_reference"):
-            return None
-        field = selection.direct_reference.struct_field
-        return None if field.HasField("child") else field.field
-
     def field(self, message: Any, scope: Scope) -> Expr:
         """The column of a FieldReference message."""
         return self._selection(message, scope)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.substrait.cut_subqueries import CutSubqueries
+from qcore.frontends.substrait.messages import messages_within
 from qcore.frontends.substrait.relations import Parts, RelationReader
 from qcore.frontends.substrait.types import OWN_TYPES, top_level_names, with_field_names
 from qcore.language.dependent_joins import without_dependent_joins
@@ -142,17 +143,6 @@ def read_plan_message(
     if cut is not None and naming is None:
         read = without_dependent_joins(read, reader.ids, reader.names)
     return PlanResult(read if naming else reader.renamed(read, names), names, reader.files)
-
-
-def messages_within(message: Any, name: str) -> Iterator[Any]:
-    """All messages of this type within `message`."""
-    for described, value in message.ListFields():
-        if described.message_type is None or described.message_type.GetOptions().map_entry:
-            continue
-        for part in value if described.is_repeated else [value]:
-            if described.message_type.name == name:
-                yield part
-            yield from messages_within(part, name)
 
 
 def _replace_own_types(message: Any) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.functions import scalar_call
 from qcore.language.expression import Call, Case, Cast, Expr, Literal, call, lit
 from qcore_ext.ground.status import PlanError
 
@@ -126,17 +127,11 @@ def _index_in(wanted: Expr, elements: Expr) -> Expr:
 
 
 def _concat(*texts: Expr, null_handling: str = "IGNORE_NULLS") -> Expr:
-    given = texts if null_handling == "ACCEPT_NULLS" else tuple(call("coalesce", text, "") for text in texts)
-    return Call("concat", given)
+    return Call("concat", texts) if null_handling == "ACCEPT_NULLS" else scalar_call("concat", texts)
 
 
 def _like(text: Expr, pattern: Expr, case_sensitivity: str = "CASE_SENSITIVE") -> Expr:
     return Call("like" if case_sensitivity == "CASE_SENSITIVE" else "ilike", (text, pattern))
-
-
-def _replace_slice(text: Expr, start: Expr, length: Expr, new: Expr) -> Expr:
-    before = call("left", text, call("greatest", call("subtract", start, 1), 0))
-    return Call("concat", (before, new, call("substring", text, call("add", start, length))))
 
 
 def _match(text: Expr, pattern: Expr, *places: Expr) -> Expr:
@@ -238,7 +233,7 @@ _CALLS: dict[str, Callable[..., Expr]] = {
     "index_in": _index_in,
     "concat": _concat,
     "like": _like,
-    "replace_slice": _replace_slice,
+    "replace_slice": lambda text, start, length, new: scalar_call("overlay", (text, new, start, length)),
     "regexp_match_substring": _match,
     "regexp_strpos": _place_of,
     "regexp_count_substring": lambda *arguments: Call("regexp_count", arguments),

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from qcore.frontends.substrait.expressions import ExpressionReader, Scope, window_key
 from qcore.frontends.substrait.functions import aggregate_name
+from qcore.frontends.substrait.messages import messages_within
 from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.language.expression import Call, Case, Cast, Column, Expr, Literal, call, col, walk
 from qcore.language.functions import expr_type
@@ -221,18 +222,7 @@ def window_functions(expression: Any, is_flat: bool) -> Iterator[Any]:
     if expression.WhichOneof("rex_type") == "window_function":
         yield expression.window_function
     elif not is_flat:
-        yield from _window_functions_below(expression)
-
-
-def _window_functions_below(message: Any) -> Iterator[Any]:
-    for described, value in message.ListFields():
-        if described.message_type is None or described.message_type.name == "Subquery":
-            continue
-        for part in value if described.is_repeated else [value]:
-            if described.message_type.name == "WindowFunction":
-                yield part
-            else:
-                yield from _window_functions_below(part)
+        yield from messages_within(expression, "WindowFunction", beside="Subquery")
 
 
 class _Extras:
