@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from qcore.frontends.planner.shown_names import shown_name
-from qcore.frontends.text.clauses import CLAUSES, items, named, quoted, selects
+from qcore.frontends.text.clauses import begins_clause, free_name, items, named, quoted, selects
 from qcore.frontends.text.tokens import TAIL, Region, SqlText
 
 _PREFIX = "$name"
@@ -73,9 +73,7 @@ def _select_list(sql: SqlText, start: int, stop: int) -> list[tuple[int, int]]:
     begin = start + 1 + sql.is_word(start + 1, "DISTINCT", "ALL")
     if sql.is_word(start + 1, "DISTINCT") and sql.is_word(start + 2, "ON") and sql.is_sign(start + 3, "("):
         begin = sql.partner[start + 3] + 1
-    clauses = (i for i in sql.level(begin, stop) if sql.is_word(i, *CLAUSES, *TAIL))
-    # IS DISTINCT FROM has a FROM of its own.
-    end = next((i for i in clauses if not sql.is_word(i - 1, "DISTINCT")), stop)
+    end = next((i for i in sql.level(begin, stop) if begins_clause(sql, i)), stop)
     return [(a, b) for a, b in items(sql, begin, end) if a < b]
 
 
@@ -104,11 +102,7 @@ def _named_within(
     taken: set[str] = set()
     for a, b, until, name, has_name in _items_and_names(sql, listed):
         wanted = name if has_name else _as_written(sql, a, b)
-        free, n = wanted, 0
-        while free.lower() in taken:
-            n += 1
-            free = f"{wanted}_{n}"
-        taken.add(free.lower())
+        free = free_name(wanted, taken)
         if free != wanted or (is_table and not has_name):
             given.within.add(free)
             given.repeated.update([name.lower()] if has_name else [])

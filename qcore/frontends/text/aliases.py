@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from qcore.frontends.text.clauses import CLAUSES, is_reference, items, named, selects, with_visible
+from qcore.frontends.text.clauses import (
+    CLAUSES,
+    ColumnsOf,
+    is_distinct_from,
+    is_reference,
+    items,
+    named,
+    selects,
+    with_visible,
+)
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError
 
-# A query that gives the names of a table's columns → these.
-ColumnsOf = Callable[[str], Sequence[str]]
 _QUERY = ("SELECT", "WITH", "VALUES", "TABLE", "FROM")
 _VOLATILE = re.compile(r"\b(?:random|uuid|gen_random_uuid)\s*\(", re.IGNORECASE)
 # An expression that names another twice, which names a third twice …, grows without end.
@@ -51,7 +58,7 @@ def _changed(sql: SqlText, done: int, repeated: Set[str], columns_of: ColumnsOf)
     """The text with the aliases of one SELECT written out, the last that is left, and how many are done then."""
     cores = [(region, core) for region in reversed(sql.regions) for core in selects(sql, region)]
     for n, (_, (start, end)) in enumerate(cores[done:], done + 1):
-        clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not _compares(sql, i)]
+        clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not is_distinct_from(sql, i)]
         stop = clauses[0] if clauses else end
         listed = _aliased(sql, start, stop)
         if not listed:
@@ -75,11 +82,6 @@ def _changed(sql: SqlText, done: int, repeated: Set[str], columns_of: ColumnsOf)
         if uses:
             return _written_out(sql, start, end, listed, uses), n
     return None
-
-
-def _compares(sql: SqlText, i: int) -> bool:
-    """Whether a FROM is that of IS DISTINCT FROM."""
-    return sql.is_word(i - 1, "DISTINCT") and sql.is_word(i - 2, "IS", "NOT")
 
 
 def _aliased(sql: SqlText, start: int, stop: int) -> list[_Item]:

@@ -7,14 +7,22 @@ right that has come before a row (the smallest, from the other end) is what it i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from qcore.frontends.text.clauses import CLAUSES, JOINS, items, quoted, read_alias, selects, with_visible
+from qcore.frontends.text.clauses import (
+    CLAUSES,
+    JOINS,
+    ColumnsOf,
+    is_distinct_from,
+    items,
+    quoted,
+    read_alias,
+    selects,
+    with_visible,
+)
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError
 
-# A query → the names of its columns.
-ColumnsOf = Callable[[str], Sequence[str]]
 _MATCH = '"$asof"'
 _FLIPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 _USAGE = "t ASOF [LEFT] JOIN u ON t.k = u.k AND t.x >= u.x, or USING (k, x)"
@@ -46,7 +54,7 @@ def _without(sql: SqlText, asof: int, columns_of: ColumnsOf) -> str:
     if asof not in sql.level(region.main, region.end):
         raise PlanError("ASOF JOIN in brackets is not supported; write a subquery")
     start, end = next((a, b) for a, b in selects(sql, region) if a <= asof < b)
-    clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not sql.is_word(i - 1, "DISTINCT")]
+    clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not is_distinct_from(sql, i)]
     begin = next(i for i in clauses if sql.is_word(i, "FROM"))
     until = next((i for i in clauses if i > begin), end)
     first, last = next((a, b) for a, b in items(sql, begin + 1, until) if a <= asof < b)

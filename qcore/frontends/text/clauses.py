@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, Region, SqlText
 
+# A query → the names of its columns.
+ColumnsOf = Callable[[str], Sequence[str]]
 # What ends a select list, or a list of tables.
 CLAUSES = frozenset({"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY"})
 JOINS = frozenset({"JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "NATURAL", "ON", "USING", "LATERAL", "OUTER"})
@@ -21,6 +23,16 @@ _LAST_OF_TYPE = {"PRECISION": "DOUBLE", "ZONE": "TIME", "VARYING": "CHARACTER"}
 UNITS = frozenset(
     {unit + plural for plural in ("", "S") for unit in ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")}
 )
+
+
+def is_distinct_from(sql: SqlText, i: int) -> bool:
+    """Whether token i is the FROM of IS [NOT] DISTINCT FROM."""
+    return sql.is_word(i, "FROM") and sql.is_word(i - 1, "DISTINCT") and sql.is_word(i - 2, "IS", "NOT")
+
+
+def begins_clause(sql: SqlText, i: int) -> bool:
+    """Whether a clause of a SELECT begins at token i, or what follows it; not at the FROM of IS DISTINCT FROM."""
+    return sql.is_word(i, *CLAUSES, *TAIL) and not is_distinct_from(sql, i)
 
 
 def selects(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
@@ -58,6 +70,16 @@ def with_select_lists(text: str) -> str:
     for place in sorted(places, reverse=True):
         text = f"{text[:place]}SELECT * {text[place:]}"
     return text
+
+
+def free_name(wish: str, taken: set[str]) -> str:
+    """The wished name, or it with a number behind, which is `taken` then; those are in lower case."""
+    free, n = wish, 0
+    while free.lower() in taken:
+        n += 1
+        free = f"{wish}_{n}"
+    taken.add(free.lower())
+    return free
 
 
 def quoted(name: str) -> str:

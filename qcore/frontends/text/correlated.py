@@ -14,12 +14,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from qcore.frontends.text.clauses import items, quoted, read_alias, with_visible
+from qcore.frontends.text.clauses import begins_clause, is_distinct_from, items, quoted, read_alias, with_visible
 from qcore.frontends.text.scopes import (
     Name,
     Select,
-    begins_clause,
-    is_distinct_from,
     is_query,
     names_in,
     queries_around,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from qcore.frontends.text.clauses import CLAUSES, items, selects, with_visible
+from qcore.frontends.text.clauses import CLAUSES, ColumnsOf, items, selects, with_visible
 from qcore.frontends.text.tokens import TAIL, Region, SqlText
 
 
-def without_order_by_all(text: str, columns_of: Callable[[str], Sequence[str]]) -> str:
+def without_order_by_all(text: str, columns_of: ColumnsOf) -> str:
     """The text with ORDER BY ALL written out. `columns_of` says which columns a query gives, where it has a star."""
     while (changed := _without_first(SqlText.read(text), columns_of)) is not None:
         text = changed
     return text
 
 
-def _without_first(sql: SqlText, columns_of: Callable[[str], Sequence[str]]) -> str | None:
+def _without_first(sql: SqlText, columns_of: ColumnsOf) -> str | None:
     if not any(_stands_at(sql, i - 2) for i in sql.places("ALL")):
         return None
     # Innermost first: what a star means must be readable.
@@ -34,7 +32,7 @@ def _stands_at(sql: SqlText, i: int) -> bool:
     return sql.is_word(i, "ORDER") and sql.is_word(i + 1, "BY") and sql.is_word(i + 2, "ALL")
 
 
-def _n_columns(sql: SqlText, region: Region, end: int, columns_of: Callable[[str], Sequence[str]]) -> int:
+def _n_columns(sql: SqlText, region: Region, end: int, columns_of: ColumnsOf) -> int:
     """How many columns the query has whose ORDER BY stands at token `end`."""
     for start, stop in selects(sql, region):
         begin = start + 1 + sql.is_word(start + 1, "DISTINCT", "ALL")

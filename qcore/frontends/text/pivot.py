@@ -5,16 +5,25 @@ Both as statements, PIVOT t ON c IN (…) USING sum(x) GROUP BY k, and behind a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from qcore.frontends.text.clauses import CLAUSES, JOINS, items, named, quoted, read_alias, selects, with_visible
+from qcore.frontends.text.clauses import (
+    CLAUSES,
+    JOINS,
+    ColumnsOf,
+    free_name,
+    items,
+    named,
+    quoted,
+    read_alias,
+    selects,
+    with_visible,
+)
 from qcore.frontends.text.tokens import TAIL, SqlText
 from qcore_ext.ground.status import PlanError
 
-# A query → the names of its columns.
-ColumnsOf = Callable[[str], Sequence[str]]
 _PIVOT_USAGE = "PIVOT t ON c IN ('a', 'b') USING sum(x) GROUP BY k"
 _UNPIVOT_USAGE = "UNPIVOT t ON a, b INTO NAME n VALUE v"
 _LITERAL_WORDS = frozenset({"NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP"})
@@ -112,13 +121,7 @@ def _mentioned(sql: SqlText, spans: Sequence[tuple[int, int]]) -> set[str]:
 def _unlike(names: Sequence[str]) -> Iterator[str]:
     """The names, with a number behind one that was there before."""
     taken: set[str] = set()
-    for name in names:
-        free, n = name, 0
-        while free.lower() in taken:
-            n += 1
-            free = f"{name}_{n}"
-        taken.add(free.lower())
-        yield free
+    return (free_name(name, taken) for name in names)
 
 
 # --- PIVOT ---

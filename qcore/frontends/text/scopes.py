@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from qcore.frontends.text.clauses import CLAUSES, items, named, operands
+from qcore.frontends.text.clauses import begins_clause, is_distinct_from, items, named, operands
 from qcore.frontends.text.tokens import TAIL, Region, SqlText
 
 _JOINING = frozenset({"JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "NATURAL", "USING", "LATERAL"})
@@ -60,16 +60,6 @@ def is_query(sql: SqlText, region: Region) -> bool:
 def queries_around(sql: SqlText, i: int) -> list[Region]:
     """The queries that token i is part of, outermost first."""
     return [region for region in sql.enclosing(i) if is_query(sql, region)]
-
-
-def is_distinct_from(sql: SqlText, i: int) -> bool:
-    """Whether token i is the FROM of IS [NOT] DISTINCT FROM."""
-    return sql.is_word(i, "FROM") and sql.is_word(i - 1, "DISTINCT") and sql.is_word(i - 2, "IS", "NOT")
-
-
-def begins_clause(sql: SqlText, i: int) -> bool:
-    """Whether a clause of a SELECT begins at token i, or what follows it; not at the FROM of IS DISTINCT FROM."""
-    return sql.is_word(i, *CLAUSES, *TAIL) and not is_distinct_from(sql, i)
 
 
 def selects_of(sql: SqlText, query: Region) -> list[Select]:

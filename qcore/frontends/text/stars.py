@@ -6,16 +6,23 @@ The planner knows EXCLUDE and REPLACE, but not among the columns that JOIN … U
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from qcore.frontends.text.clauses import CLAUSES, items, named, quoted, selects, with_visible
+from qcore.frontends.text.clauses import (
+    CLAUSES,
+    ColumnsOf,
+    is_distinct_from,
+    items,
+    named,
+    quoted,
+    selects,
+    with_visible,
+)
 from qcore.frontends.text.tokens import SqlText
 from qcore.language.schema import unknown
 from qcore_ext.ground.status import PlanError
 
-# A query → the names of its columns.
-ColumnsOf = Callable[[str], Sequence[str]]
 _COLUMNS = "COLUMNS"
 _MERGES = frozenset({"USING", "NATURAL"})
 _CHANGES = ("EXCLUDE", "EXCEPT", "REPLACE", "RENAME")
@@ -58,7 +65,9 @@ def with_stars_written_out(text: str, columns_of: ColumnsOf) -> str:
 def _changed(sql: SqlText, columns_of: ColumnsOf) -> str | None:
     for region in reversed(sql.regions):
         for start, end in selects(sql, region):
-            clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not _compares(sql, i)]
+            clauses = [
+                i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not is_distinct_from(sql, i)
+            ]
             begin = next((i for i in clauses if sql.is_word(i, "FROM")), end)
             until = next((i for i in clauses if i > begin), end)
             tables = sql.slice(begin, until)
@@ -79,11 +88,6 @@ def _changed(sql: SqlText, columns_of: ColumnsOf) -> str | None:
                     made = " AND ".join(f"({_with_column(sql, clause + 1, stop, found, name)})" for name in chosen)
                     return sql.replaced(clause + 1, stop, made)
     return None
-
-
-def _compares(sql: SqlText, i: int) -> bool:
-    """Whether a FROM is that of IS DISTINCT FROM."""
-    return sql.is_word(i - 1, "DISTINCT") and sql.is_word(i - 2, "IS", "NOT")
 
 
 def _written_out(sql: SqlText, a: int, b: int, stars: ColumnsOf) -> str | None:

@@ -10,10 +10,21 @@ expression is put.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from qcore.frontends.text.clauses import CLAUSES, is_reference, items, named, quoted, read_alias, selects, with_visible
+from qcore.frontends.text.clauses import (
+    CLAUSES,
+    ColumnsOf,
+    is_distinct_from,
+    is_reference,
+    items,
+    named,
+    quoted,
+    read_alias,
+    selects,
+    with_visible,
+)
 from qcore.frontends.text.tokens import TAIL, Region, SqlText
 from qcore.language.schema import unknown
 from qcore_ext.ground.status import PlanError
@@ -21,8 +32,6 @@ from qcore_ext.ground.status import PlanError
 _JOIN_KINDS = frozenset({"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "CROSS", "SEMI", "ANTI"})
 _NOT_INNER = frozenset({"LEFT", "RIGHT", "FULL", "SEMI", "ANTI"})
 _QUERY = ("SELECT", "WITH", "VALUES", "TABLE", "FROM")
-# A query that gives the names of a table's columns → these.
-ColumnsOf = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -54,17 +63,14 @@ def _without_first(sql: SqlText, columns_of: ColumnsOf, inner: bool) -> str | No
     for region in reversed(sql.regions):
         cores = list(selects(sql, region))
         for start, end in cores:
-            clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not _compares(sql, i)]
+            clauses = [
+                i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not is_distinct_from(sql, i)
+            ]
             begin = next((i for i in clauses if sql.is_word(i, "FROM")), end)
             end_tables = next((i for i in clauses if i > begin), end)
             if _joins_by_name(sql, begin, end_tables, inner):
                 return _Select(sql, start, begin, end_tables, columns_of).rewritten(end, _tail(sql, region, cores))
     return None
-
-
-def _compares(sql: SqlText, i: int) -> bool:
-    """Whether a FROM is that of IS DISTINCT FROM."""
-    return sql.is_word(i - 1, "DISTINCT") and sql.is_word(i - 2, "IS", "NOT")
 
 
 def _tail(sql: SqlText, region: Region, cores: list[tuple[int, int]]) -> int:
