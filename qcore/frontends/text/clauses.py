@@ -35,6 +35,11 @@ def begins_clause(sql: SqlText, i: int) -> bool:
     return sql.is_word(i, *CLAUSES, *TAIL) and not is_distinct_from(sql, i)
 
 
+def clauses_of(sql: SqlText, start: int, end: int) -> list[int]:
+    """Where the clauses behind the select list of the SELECT of tokens start to end begin."""
+    return [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not is_distinct_from(sql, i)]
+
+
 def selects(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
     """The SELECTs that a query's set operators join."""
     return ((start, end) for start, end in operands(sql, region) if sql.is_word(start, "SELECT"))
