@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from qcore.frontends.text.clauses import (
-    CLAUSES,
     ColumnsOf,
-    is_distinct_from,
+    clauses_of,
     is_reference,
     items,
     named,
@@ -58,7 +57,7 @@ def _changed(sql: SqlText, done: int, repeated: Set[str], columns_of: ColumnsOf)
     """The text with the aliases of one SELECT written out, the last that is left, and how many are done then."""
     cores = [(region, core) for region in reversed(sql.regions) for core in selects(sql, region)]
     for n, (_, (start, end)) in enumerate(cores[done:], done + 1):
-        clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not is_distinct_from(sql, i)]
+        clauses = clauses_of(sql, start, end)
         stop = clauses[0] if clauses else end
         listed = _aliased(sql, start, stop)
         if not listed:

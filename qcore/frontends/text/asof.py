@@ -10,10 +10,9 @@ import itertools
 from collections.abc import Sequence
 
 from qcore.frontends.text.clauses import (
-    CLAUSES,
     JOINS,
     ColumnsOf,
-    is_distinct_from,
+    clauses_of,
     items,
     quoted,
     read_alias,
@@ -54,7 +53,7 @@ def _without(sql: SqlText, asof: int, columns_of: ColumnsOf) -> str:
     if asof not in sql.level(region.main, region.end):
         raise PlanError("ASOF JOIN in brackets is not supported; write a subquery")
     start, end = next((a, b) for a, b in selects(sql, region) if a <= asof < b)
-    clauses = [i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not is_distinct_from(sql, i)]
+    clauses = clauses_of(sql, start, end)
     begin = next(i for i in clauses if sql.is_word(i, "FROM"))
     until = next((i for i in clauses if i > begin), end)
     first, last = next((a, b) for a, b in items(sql, begin + 1, until) if a <= asof < b)

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from qcore.frontends.text.clauses import (
-    CLAUSES,
     ColumnsOf,
-    is_distinct_from,
+    clauses_of,
     items,
     named,
     quoted,
@@ -65,9 +64,7 @@ def with_stars_written_out(text: str, columns_of: ColumnsOf) -> str:
 def _changed(sql: SqlText, columns_of: ColumnsOf) -> str | None:
     for region in reversed(sql.regions):
         for start, end in selects(sql, region):
-            clauses = [
-                i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not is_distinct_from(sql, i)
-            ]
+            clauses = clauses_of(sql, start, end)
             begin = next((i for i in clauses if sql.is_word(i, "FROM")), end)
             until = next((i for i in clauses if i > begin), end)
             tables = sql.slice(begin, until)

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from qcore.frontends.text.clauses import (
-    CLAUSES,
     ColumnsOf,
-    is_distinct_from,
+    clauses_of,
     is_reference,
     items,
     named,
@@ -63,9 +62,7 @@ def _without_first(sql: SqlText, columns_of: ColumnsOf, inner: bool) -> str | No
     for region in reversed(sql.regions):
         cores = list(selects(sql, region))
         for start, end in cores:
-            clauses = [
-                i for i in sql.level(start + 1, end) if sql.is_word(i, *CLAUSES) and not is_distinct_from(sql, i)
-            ]
+            clauses = clauses_of(sql, start, end)
             begin = next((i for i in clauses if sql.is_word(i, "FROM")), end)
             end_tables = next((i for i in clauses if i > begin), end)
             if _joins_by_name(sql, begin, end_tables, inner):
