@@ -25,6 +25,7 @@ from qcore.frontends.planner.remarks import NO_PARAMETERS
 from qcore.frontends.planner.rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner.syntax_errors import SyntaxFault
 from qcore.frontends.planner.types import asked_decimals
+from qcore.frontends.substrait.cut_limits import COUNT_PART, SHARE_PART
 from qcore.frontends.substrait.cut_subqueries import CutSubqueries
 from qcore.frontends.substrait.messages import messages_within
 from qcore.frontends.substrait.plan import (
@@ -37,9 +38,12 @@ from qcore.frontends.text.arithmetic import with_known_arithmetic
 from qcore.frontends.text.asof import without_asof
 from qcore.frontends.text.chains import TOO_DEEP, with_short_chains
 from qcore.frontends.text.copying import copy_plan, read_copy
+from qcore.frontends.text.limits import cut_limit
+from qcore.frontends.text.named_windows import without_base_windows
 from qcore.frontends.text.order import without_order_by_all
 from qcore.frontends.text.parts import Recursion, SetOperation, cut_part
 from qcore.frontends.text.pivot import without_pivot
+from qcore.frontends.text.samples import without_samples
 from qcore.frontends.text.stars import with_stars_written_out
 from qcore.frontends.text.subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
 from qcore.frontends.text.subscripts import is_of_text, with_text_subscripts
@@ -106,7 +110,9 @@ def plan_sql(
 
 
 def _with_known_syntax(query: str, dialect: Dialect) -> str:
-    return with_short_chains(with_known_arithmetic(with_known_words(query), dialect))
+    return with_short_chains(
+        with_known_arithmetic(without_base_windows(with_known_words(without_samples(query))), dialect)
+    )
 
 
 def _planned(
@@ -165,7 +171,7 @@ class _Planner(CutPlanner):
     def plan(self, text: str) -> PlanResult:
         self.asked |= asked_decimals(text)
         columns = {name for schema in self.tables.values() for name in schema.names}
-        message = self.message(self._cut(text))
+        message = self._cut_message(text)
         rename = partial(shown_names, given=self.given, columns=columns)
         return read_plan_message(
             message, self.tables, self.parts, dialect=self.dialect, rename=rename, asked=self.asked, cut=self.cut
@@ -184,7 +190,7 @@ class _Planner(CutPlanner):
             named, given = with_names(f"SELECT * FROM ({query})")
             self.given.within.update(given.within)
             try:
-                self._add_query(name, self.message(self._cut(_with_known_syntax(named, self.dialect))))
+                self._add_query(name, self._cut_message(_with_known_syntax(named, self.dialect)))
             except PlanError as error:
                 self.broken_views[name] = PlanError(f"the view {name!r}: {error}")
 
@@ -197,6 +203,19 @@ class _Planner(CutPlanner):
         self.parts[table] = make
         read = self._read(message, (NodeIds(), ColumnNames()))
         self._add_table(table, read.output_names, read.plan.schema.types)
+
+    def _cut_message(self, text: str) -> Any:
+        """The message of a whole query, whose correlated subqueries and computed limits are cut out first."""
+        while (found := cut_limit(text, self.count)) is not None:
+            text, limit = found
+            self.count += 1
+            numbers = self._cut_message(limit.query)
+
+            def make(ids: NodeIds, names: ColumnNames, numbers: Any = numbers) -> PlanNode:
+                return self._read(numbers, (ids, names)).plan
+
+            self.parts[f"{SHARE_PART if limit.is_share else COUNT_PART}{limit.number}"] = make
+        return self.message(self._cut(text))
 
     def message(self, text: str) -> Any:
         """The Substrait plan of a query over the tables and the parts, those in this text included."""

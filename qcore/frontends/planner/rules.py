@@ -6,6 +6,7 @@ import re
 
 from qcore.frontends.planner.constants import SIMPLIFY, computes_constants
 from qcore.frontends.substrait.functions import STAND_IN
+from qcore.frontends.text.limits import CUT_LIMITS
 
 _ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[(?:\]|ROLLUP|CUBE|GROUPING SETS)")
 _CONDITION = re.compile(r"Filter: |\w+ Join: ")
@@ -16,6 +17,7 @@ _ASKED_OF_LIST = re.compile(r"(\S+) (?:NOT )?IN \(\[")
 # What tells unknown from false: a word, or a function.
 _TELLS = re.compile(r"\b(?:NOT|IS|CASE)\b|\b[a-z_]\w*\(")
 _SORT_BY_SEVERAL = re.compile(r"Sort: [^\n]*, ")
+_CUT_LIMIT = f"fetch={str(CUT_LIMITS)[:10]}"
 _KEYS = re.compile(r"groupBy=\[\[(.*?)\]\]")
 
 
@@ -27,6 +29,9 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
     rules = []
     if _filters_one_row_aggregate(written):
         rules.append("push_down_filter")
+    if _CUT_LIMIT in written:
+        # What stands for the LIMIT would become another number, or a limit of parts of the rows too.
+        rules.append("push_down_limit")
     bare = _TEXT.sub("", written)
     if "IS NOT DISTINCT FROM" in bare and " Join:" in bare:
         # The one makes it a key of a join whose nulls are equal, to which other rules then add the keys of =; the other

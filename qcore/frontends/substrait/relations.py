@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.cut_limits import limited
 from qcore.frontends.substrait.cut_subqueries import CutSubqueries, gives_one_row
 from qcore.frontends.substrait.dropped import (
     FETCH_COUNT,
@@ -370,6 +371,9 @@ class RelationReader(JoinRelations):
             for dropped in [] if message.HasField(name) else dropped_fields(message, number):
                 # -1, all rows, is a large number where the field is unknown.
                 limits[name] = dropped if 0 <= dropped < 1 << 63 else None
+        cut = limited(self.ids, self.names, child.node, self.parts, limits["count_expr"])
+        if cut is not None:
+            return Relation(cut, child.columns)
         node = Limit(self.ids.new(), child.node.schema, child.node, limits["count_expr"], limits["offset_expr"] or 0)
         return Relation(node, child.columns)
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError
 
-_MODES = ("ROWS", "RANGE", "GROUPS")
+# What a frame begins with.
+MODES = ("ROWS", "RANGE", "GROUPS")
 _MONTHS = {"month": 1, "mon": 1, "quarter": 3, "year": 12, "yr": 12, "y": 12, "decade": 120, "century": 1200}
 _DAYS = {"day": 1, "d": 1, "week": 7, "w": 7}
 _NANOS = {
@@ -50,7 +51,7 @@ class FrameText:
 def frame_text(sql: SqlText, over: int) -> FrameText:
     """The window in the brackets behind token `over`. PlanError for an exclusion there is none of."""
     start, stop = over + 2, sql.partner[over + 1]
-    begin = next((i for i in sql.level(start, stop) if sql.is_word(i, *_MODES)), None)
+    begin = next((i for i in sql.level(start, stop) if sql.is_word(i, *MODES)), None)
     if begin is None:
         return FrameText(sql.slice(start, stop), (), False)
     words: list[str] = []
@@ -72,7 +73,7 @@ def frame_text(sql: SqlText, over: int) -> FrameText:
 def without_frame(sql: SqlText, opened: int) -> str:
     """A window definition in the brackets at token `opened` without its frame."""
     stop = sql.partner[opened]
-    begin = next((i for i in sql.level(opened + 1, stop) if sql.is_word(i, *_MODES)), stop)
+    begin = next((i for i in sql.level(opened + 1, stop) if sql.is_word(i, *MODES)), stop)
     return f"({sql.slice(opened + 1, begin)})"
 
 

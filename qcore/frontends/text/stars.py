@@ -1,10 +1,11 @@
-"""COLUMNS(…), and stars with RENAME or beside merged columns, written as the columns they stand for. Floor P2.
+"""COLUMNS(…), and stars with RENAME, LIKE or beside merged columns, written as the columns they stand for. Floor P2.
 
 The planner knows EXCLUDE and REPLACE, but not among the columns that JOIN … USING merges (using).
 """
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from qcore_ext.ground.status import PlanError
 _COLUMNS = "COLUMNS"
 _MERGES = frozenset({"USING", "NATURAL"})
 _CHANGES = ("EXCLUDE", "EXCEPT", "REPLACE", "RENAME")
+_PATTERNS = frozenset({"LIKE", "ILIKE", "GLOB", "SIMILAR"})
 
 
 @dataclass
@@ -36,6 +38,19 @@ class _Star:
     replaced: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     words: set[str] = field(default_factory=set)
+    #: What the names of its columns match; every name where there is none.
+    pattern: re.Pattern[str] | None = None
+    is_negated: bool = False
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that it has."""
+        chosen = [name for name in names if name.lower() not in self.excluded]
+        if self.pattern is None:
+            return chosen
+        matching = [name for name in chosen if (self.pattern.fullmatch(name) is None) == self.is_negated]
+        if not matching:
+            raise PlanError(f"no column's name matches the pattern of {self.table}*; there are {', '.join(names)}")
+        return matching
 
 
 def with_stars_written_out(text: str, columns_of: ColumnsOf) -> str:
@@ -51,6 +66,7 @@ def with_stars_written_out(text: str, columns_of: ColumnsOf) -> str:
         _COLUMNS not in sql.words
         and "RENAME" not in sql.words
         and not (sql.words & _MERGES and sql.words & {*_CHANGES})
+        and not any(sql.is_word(i + 1, *_PATTERNS, "NOT", *_CHANGES) for i in sql.signs("*") if sql.words & _PATTERNS)
     ):
         return text
     while (changed := _changed(SqlText.read(text), columns_of)) is not None:
@@ -92,7 +108,8 @@ def _written_out(sql: SqlText, a: int, b: int, stars: ColumnsOf) -> str | None:
     star = _star(sql, a, b)
     if star is not None:
         is_changed = bool(star.words & {"REPLACE", "RENAME"}) or (bool(star.words) and bool(star.table))
-        return _listed(star, stars) if "RENAME" in star.words or (is_changed and sql.words & _MERGES) else None
+        must = "RENAME" in star.words or star.pattern is not None or (is_changed and sql.words & _MERGES)
+        return _listed(star, stars) if must else None
     found = _calls(sql, a, b)
     if not found:
         return None
@@ -125,7 +142,7 @@ def _chosen(sql: SqlText, calls: Sequence[int], stars: ColumnsOf) -> list[str]:
     a, b = calls[0] + 2, sql.partner[calls[0] + 1]
     star = _star(sql, a, b)
     if star is not None and not star.words & {"REPLACE", "RENAME"}:
-        chosen = [name for name in stars(star.table) if name.lower() not in star.excluded]
+        chosen = star.names(stars(star.table))
     elif b - a == 1 and sql.tokens[a].kind == "string":
         chosen = _matching(sql.tokens[a].text[1:-1].replace("''", "'"), stars(""))
     elif (
@@ -181,13 +198,13 @@ def _star(sql: SqlText, a: int, b: int) -> _Star | None:
     at += 1
     while at < b:
         if not sql.is_word(at, *_CHANGES) or at + 1 >= b:
-            return None
+            return star if _read_pattern(sql, at, b, star) else None
         word = sql.tokens[at].text
         star.words.add(word)
         if sql.is_sign(at + 1, "("):
             parts, at = list(items(sql, at + 2, sql.partner[at + 1])), sql.partner[at + 1] + 1
         else:
-            stop = next((i for i in range(at + 1, b) if sql.is_word(i, *_CHANGES)), b)
+            stop = next((i for i in range(at + 1, b) if sql.is_word(i, *_CHANGES, "NOT", *_PATTERNS)), b)
             parts, at = [(at + 1, stop)], stop
         for c, d in parts:
             if word in ("EXCLUDE", "EXCEPT"):
@@ -201,13 +218,33 @@ def _star(sql: SqlText, a: int, b: int) -> _Star | None:
     return star
 
 
+def _read_pattern(sql: SqlText, at: int, end: int, star: _Star) -> bool:
+    """Whether tokens at to end are [NOT] LIKE 'pattern' or of its kind, which the star then has."""
+    star.is_negated = sql.is_word(at, "NOT")
+    at += star.is_negated
+    word = sql.tokens[at].text if at < end and sql.is_word(at, *_PATTERNS) else ""
+    at += 1 + (word == "SIMILAR" and sql.is_word(at + 1, "TO"))
+    if not word or at + 1 != end or sql.tokens[at].kind != "string":
+        return False
+    pattern = sql.tokens[at].text[1:-1].replace("''", "'")
+    if word == "GLOB":
+        pattern = fnmatch.translate(pattern)
+    elif word != "SIMILAR":
+        pattern = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    try:
+        star.pattern = re.compile(pattern, re.DOTALL | (re.IGNORECASE if word == "ILIKE" else 0))
+    except re.error as error:
+        raise PlanError(f"* SIMILAR TO '{pattern}': {error}") from None
+    return True
+
+
 def _listed(star: _Star, stars: ColumnsOf) -> str:
     names = stars(star.table)
     known = [name.lower() for name in names]
     for name in (*star.excluded, *star.replaced, *star.renamed):
         if name not in known:
             raise unknown("column", name, names, f"{star.table}* {' '.join(sorted(star.words))}")
-    return ", ".join(_columns_of_star(star, [name for name in names if name.lower() not in star.excluded]))
+    return ", ".join(_columns_of_star(star, star.names(names)))
 
 
 def _columns_of_star(star: _Star, names: Sequence[str]) -> Iterator[str]:

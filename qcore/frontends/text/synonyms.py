@@ -135,28 +135,6 @@ def _unknown_join(sql: SqlText, i: int) -> _Replacements:
     return []
 
 
-def _limit(sql: SqlText, i: int) -> _Replacements:
-    """LIMIT of a share of the rows: that needs their number first."""
-    if sql.is_sign(i + 2, "%") or sql.is_word(i + 2, "PERCENT"):
-        raise PlanError(
-            "LIMIT of a percentage is not supported; QUALIFY row_number() OVER (ORDER BY …) <= 0.1 * count(*) OVER () "
-            "keeps a tenth of a query's rows"
-        )
-    return []
-
-
-def _sample(sql: SqlText, i: int) -> _Replacements:
-    """Samples: the parser knows the one and says nothing of the other's meaning."""
-    if sql.is_word(i, "USING") and not sql.is_word(i + 1, "SAMPLE"):
-        return []
-    if sql.is_word(i, "TABLESAMPLE") and sql.is_word(i - 1, "AS", "SELECT"):
-        return []
-    raise PlanError(
-        "TABLESAMPLE and USING SAMPLE are not supported; SELECT … FROM (SELECT * FROM t ORDER BY random() LIMIT 100) "
-        "takes that many rows, and WHERE random() < 0.1 about a tenth"
-    )
-
-
 def _rank_order(sql: SqlText, i: int) -> _Replacements:
     """An ORDER BY among the arguments of a window function that takes none."""
     if sql.is_sign(i - 1, "(") and sql.is_word(i - 2, *_RANKS) and sql.is_word(i + 1, "BY"):
@@ -280,10 +258,7 @@ _WORDS = {
     "ANTI": _join,
     "POSITIONAL": _unknown_join,
     "FETCH": _fetch,
-    "LIMIT": _limit,
     "ORDER": _rank_order,
-    "TABLESAMPLE": _sample,
-    "USING": _sample,
     "MATERIALIZED": _materialized,
     "GROUP": _group,
 }

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from qcore.frontends.substrait.windows import MARKER
 from qcore.frontends.text.clauses import items
-from qcore.frontends.text.frames import frame_text, without_frame
+from qcore.frontends.text.frames import frame_text
+from qcore.frontends.text.named_windows import with_windows_written_out, without_named_frames
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError
 
@@ -40,7 +41,7 @@ def mark_windows(text: str, null_order: str = "nulls_last") -> str:
     """
     if "over" not in text.lower():
         return text
-    text = _without_named_frames(_inlined(text))
+    text = without_named_frames(with_windows_written_out(text))
     done = 0
     while (found := _marked(SqlText.read(text), done, null_order)) is not None:
         text, done = found
@@ -51,7 +52,7 @@ def framed_by_peers(text: str) -> str:
     """The text with GROUPS as the frame of every ordered window that has none: the rows of the standard's RANGE, for
     types that the planner knows no RANGE of.
     """
-    text = _inlined(text)
+    text = with_windows_written_out(text)
     sql = SqlText.read(text)
     for over in reversed(sql.places("OVER")):
         if not sql.is_sign(over + 1, "("):
@@ -62,50 +63,6 @@ def framed_by_peers(text: str) -> str:
         if is_ordered and not any(sql.is_word(i, "ROWS", "RANGE", "GROUPS") for i in inside):
             at = sql.tokens[end].start
             text = f"{text[:at]} GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW{text[at:]}"
-    return text
-
-
-def _inlined(text: str) -> str:
-    """The text with named windows written out, where they must differ between functions."""
-    while True:
-        sql = SqlText.read(text)
-        for i in sql.places("OVER"):
-            if not sql.is_sign(i + 1, "(") and i + 1 < len(sql.tokens):
-                definition = _definition(sql, i)
-                if definition is not None:
-                    text = sql.replaced(i + 1, i + 2, definition)
-                    break
-        else:
-            return text
-
-
-def _definition(sql: SqlText, over: int) -> str | None:
-    """The brackets of the window that token over + 1 names, in the innermost query that has it."""
-    name = sql.name(over + 1)
-    for region in reversed(sql.enclosing(over)):
-        for i in sql.level(region.main, region.end):
-            is_named = sql.tokens[i].kind in ("word", "quoted") and sql.name(i) == name and sql.is_word(i + 1, "AS")
-            if is_named and sql.is_sign(i + 2, "(") and _in_window_list(sql, region.main, i):
-                return sql.slice(i + 2, sql.partner[i + 2] + 1)
-    return None
-
-
-def _in_window_list(sql: SqlText, start: int, position: int) -> bool:
-    """Whether the last clause that begins before the position is WINDOW."""
-    clauses = [i for i in sql.level(start, position) if sql.is_word(i, "SELECT", "FROM", "WINDOW", "WITH")]
-    return bool(clauses) and sql.is_word(clauses[-1], "WINDOW")
-
-
-def _without_named_frames(text: str) -> str:
-    """The text without the frames of named windows, which are written out where they are used."""
-    sql = SqlText.read(text)
-    for i in reversed(sql.places("AS") if sql.places("WINDOW") else ()):
-        if not sql.is_sign(i + 1, "("):
-            continue
-        if any(_in_window_list(sql, region.main, i - 1) for region in sql.enclosing(i)[-1:]):
-            end = sql.partner[i + 1]
-            if end < len(sql.tokens):
-                text = text[: sql.tokens[i + 1].start] + without_frame(sql, i + 1) + text[sql.tokens[end].end :]
     return text
 
 

@@ -41,6 +41,14 @@ TABLES = {
         "select * exclude (g) replace (f * 2 as f) from t left join u using (i)",
         "select t.* exclude (i) from t full join u using (i)",
         "select u.* exclude (i) replace (u.n + 1 as n), t.g from t right join u using (i)",
+        "select * like '_' from t",
+        "select * not like 'i%' from t, (select 1 as iz, 2 as z)",
+        "select t.* ilike 'I' from t",
+        "select * exclude (g) not ilike 'G' from t",
+        "select * similar to '[ig]' from t",
+        "select * not similar to '[ig]' from t",
+        "select * glob '[if]' from t",
+        "select * like 'i', g as i2 from t where g like 'b'",
         "select * exclude i from u union all by name select n from u",
     ],
 )
@@ -56,6 +64,8 @@ def test_stars_and_columns(query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
+        ("select * like 'zz' from t", "no column's name matches the pattern of"),
+        ("select * similar to '(' from t", "SIMILAR TO"),
         ("select columns('zz') from t", "matches no column; there are i, g, f"),
         ("select columns('(') from t", "COLUMNS"),
         ("select columns(['zz']) from t", "unknown column 'zz' in COLUMNS"),
