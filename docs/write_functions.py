@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from qcore.frontends.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER
 from qcore.frontends.substrait.functions import other_names
-from qcore.language.functions import scalar_functions
+from qcore.language.functions import LIST_LAMBDAS, scalar_functions
 from qcore.language.nested_functions import ARROW_CALLS
 from qcore.language.signatures import type_word
 
@@ -20,7 +20,8 @@ Written by `docs/write_functions.py`; a test checks that it is current.
 
 `call("name", …)` and SQL know the functions below. *Native* ones are loops over vectors that stay in the first-level
 caches. The others are computed by pyarrow.compute, or by Python once for each distinct value or, of nested values, each
-row, over whole batches under Python's lock: right, and slower the more a query leans on them. `explain(analyze=True)`
+row, over whole batches under Python's lock: right, and slower the more a query leans on them. A lambda's body is an
+expression as others are, computed for the elements of all lists of a batch at once. `explain(analyze=True)`
 and `stats()` count their rows and time (`arrow_rows`, `arrow_wall_nanos`), so that a hot one is noticed.
 
 A null argument makes the result null, but for `coalesce`, `concat_ws`, `greatest`, `least`, `is_null` and their kin.
@@ -48,7 +49,7 @@ Functions of DuckDB, PostgreSQL and Spark:
 def page() -> str:
     """The page's text."""
     lines = [
-        f"| `{name}` | {function.takes} | {function.gives} | {'pyarrow' if name in ARROW_CALLS else 'native'} |"
+        f"| `{name}` | {function.takes} | {function.gives} | {computed(name)} |"
         for name, function in sorted(scalar_functions().items())
     ]
     names = [f"| `{name}` | `{own}` |" for name, own in sorted(other_names().items())]
@@ -59,6 +60,11 @@ def page() -> str:
     return "\n".join(
         [INTRODUCTION + "\n".join(lines), OTHER_NAMES + "\n".join(names), DIALECT + "\n".join(dialect), ""]
     )
+
+
+def computed(name: str) -> str:
+    """By what a function is computed."""
+    return "pyarrow" if name in ARROW_CALLS else "as the lambda's body" if name in LIST_LAMBDAS else "native"
 
 
 def word(type_: pa.DataType) -> str:

@@ -38,6 +38,7 @@ from qcore.frontends.text.arithmetic import with_known_arithmetic
 from qcore.frontends.text.asof import without_asof
 from qcore.frontends.text.chains import TOO_DEEP, with_short_chains
 from qcore.frontends.text.copying import copy_plan, read_copy
+from qcore.frontends.text.lambdas import with_known_lambdas
 from qcore.frontends.text.limits import cut_limit
 from qcore.frontends.text.named_windows import without_base_windows
 from qcore.frontends.text.order import without_order_by_all
@@ -111,7 +112,9 @@ def plan_sql(
 
 def _with_known_syntax(query: str, dialect: Dialect) -> str:
     return with_short_chains(
-        with_known_arithmetic(without_base_windows(with_known_words(without_samples(query))), dialect)
+        with_known_arithmetic(
+            without_base_windows(with_known_words(with_known_lambdas(without_samples(query)))), dialect
+        )
     )
 
 
@@ -468,15 +471,22 @@ def _resolved(
     """
     planned = planner_text(written, dialect)
     text, extended = planned.text, planned.has_dialect_functions
-    order = dialect.null_order
-    context = context_of(tables, without=without, extended=extended, null_order=order)
+    known = partial(
+        context_of,
+        tables,
+        without=without,
+        extended=extended,
+        null_order=dialect.null_order,
+        lambdas=planned.has_lambdas,
+    )
+    context = known()
     try:
         return context, context.sql_with_options(text, read_only())
     except Exception as error:
         failure = plan_error(error, tables, text)
         if not _differs_in_case(failure, tables):
             raise failure from None
-    as_written = context_of(tables, lower=False, without=without, extended=extended, null_order=order)
+    as_written = known(lower=False)
     try:
         return as_written, as_written.sql_with_options(text, read_only())
     except Exception as error:

@@ -198,6 +198,20 @@ class Alias(Expr):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Lambda(Expr):
+    """A function of a list's elements, the second argument of such calls as list_transform: `body` over columns of its
+    own, `parameters`. It is closed: what it reads beside the elements are further arguments of the call, so that nobody
+    who looks for columns of the input, or replaces them, need look into it.
+    """
+
+    parameters: tuple[str, ...]
+    body: Expr
+
+    def __repr__(self) -> str:
+        return f"lambda {', '.join(self.parameters)}: {self.body!r}"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class OuterColumn(Expr):
     """A column of the query around a correlated subquery, as the subquery reads it. Frontends make columns of the
     subquery's own of it (qcore.language.dependent_joins); no plan that runs has one.
@@ -332,6 +346,26 @@ def substitute(expr: Expr, by_name: dict[str, Expr]) -> Expr:
     return rebuild(expr, tuple(substitute(part, by_name) for part in parts)) if parts else expr
 
 
+def closed(body: Expr, names: tuple[str, ...]) -> tuple[Lambda, tuple[Expr, ...]]:
+    """A function of the columns `names`, the first parameters, and the other columns that its body reads, for which
+    more parameters stand.
+    """
+    places: dict[str, int] = {name: place for place, name in enumerate(names)}
+    others: list[Expr] = []
+
+    def numbered(part: Expr) -> Expr:
+        if isinstance(part, (Column, OuterColumn)):
+            if part.name not in places:
+                places[part.name] = len(places)
+                others.append(part)
+            return Column(f"${places[part.name]}")
+        parts = children(part)
+        return rebuild(part, tuple(map(numbered, parts))) if parts else part
+
+    body = numbered(body)
+    return Lambda(tuple(f"${place}" for place in range(len(places))), body), tuple(others)
+
+
 def conjuncts(expr: Expr) -> list[Expr]:
     """The parts of a conjunction, in order."""
     if isinstance(expr, Call) and expr.function == "and":
@@ -356,6 +390,9 @@ def same(a: Expr, b: Expr) -> bool:
         return False
     if isinstance(a, Alias) and a.name != b.name:  # type: ignore[attr-defined]
         return False
+    if isinstance(a, Lambda):
+        function: Any = b
+        return a.parameters == function.parameters and same(a.body, function.body)
     if isinstance(a, Case) and (a.otherwise is None) != (b.otherwise is None):  # type: ignore[attr-defined]
         return False
     left, right = children(a), children(b)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -29,8 +30,8 @@ from qcore.language.data_types import (
     merged_type,
     plain,
 )
-from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal, OuterColumn
-from qcore.language.nested_functions import ARROW_CALLS
+from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Lambda, Literal, OuterColumn
+from qcore.language.nested_functions import ARROW_CALLS, element_type
 from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
 from qcore_ext.ground.status import PlanError
 
@@ -376,6 +377,72 @@ for _name in PARTS:
 _SCALAR.update({_name: _arrow.function for _name, _arrow in ARROW_CALLS.items()})
 
 
+# --- functions of elements -------------------------------------------------------------------------------------------
+
+# How many parameters of their lambda are elements, or what elements come to.
+LIST_LAMBDAS = {"list_transform": 1, "list_filter": 1, "list_reduce": 2, "list_fold": 2}
+
+
+def _no_lambda(types: Types) -> Signature:
+    raise TypeMismatch("it takes a list and a lambda")
+
+
+for _name, _more in (("list_transform", ""), ("list_filter", ""), ("list_reduce", ""), ("list_fold", ", any")):
+    _SCALAR[_name] = Function(
+        2, MANY, _no_lambda, f"list, lambda{_more}", "list" if LIST_LAMBDAS[_name] == 1 else "any"
+    )
+
+
+@dataclass(frozen=True)
+class ListCall:
+    """A call of a lambda for elements, with its types: `body` is over columns `parameters`."""
+
+    result: pa.DataType
+    parameters: pa.Schema
+    body: Expr
+
+
+def list_call(name: str, types: Types, function: Expr) -> ListCall:
+    """Types of a call in LIST_LAMBDAS with arguments of these types, of which the second is the lambda.
+
+    Raises
+    ------
+    PlanError
+        The types do not fit: the first is no list, a condition no boolean, what elements come to of another kind.
+    """
+    if not isinstance(function, Lambda):
+        raise PlanError(f"{name}: the second argument is a lambda, as in list_transform(l, lambda x: x + 1)")
+    try:
+        element = plain(element_type(types[0]))
+    except TypeMismatch as reason:
+        raise PlanError(f"{name} is not defined: {reason}") from None
+    first = [types[2], element] if name == "list_fold" else [element] * LIST_LAMBDAS[name]
+    values = [plain(type_) for type_ in (*first, *types[3 if name == "list_fold" else 2 :])]
+    if len(values) != len(function.parameters):
+        raise PlanError(f"{name}: the lambda takes {len(function.parameters)} values, not {len(values)}")
+    body = function.body
+
+    def parameters() -> pa.Schema:
+        return pa.schema(list(zip(function.parameters, values, strict=True)))
+
+    given = expr_type(body, parameters())
+    if name == "list_transform":
+        return ListCall(pa.list_(given), parameters(), body)
+    if name == "list_filter":
+        truth = body if pa.types.is_boolean(given) else Cast(body, BOOL)
+        resolve("not", [given if pa.types.is_null(given) else expr_type(truth, parameters())])
+        return ListCall(pa.list_(element), parameters(), truth)
+    if not pa.types.is_null(given) and pa.types.is_string(values[0]) != pa.types.is_string(given):
+        raise PlanError(
+            f"{name}: what elements come to is {values[0]} at first, and the lambda gives {given}; cast one of them"
+        )
+    values[0] = common_type([values[0], given])
+    if pa.types.is_decimal(values[0]):
+        # Each step might need a digit more.
+        values[0] = pa.decimal128(DECIMAL_DIGITS_MAX, values[0].scale)
+    return ListCall(values[0], parameters(), Cast(body, values[0]))
+
+
 def part_name(text: str) -> str:
     """The part of a date or time that a text such as 'DOW' or 'hours' names; PlanError when there is none."""
     name = text.lower()
@@ -407,6 +474,8 @@ def resolve(name: str, arg_types: Types, arguments: Sequence[Expr] = ()) -> Sign
     shown = f"{name}({', '.join(map(str, arg_types))})"
     if function is None:
         raise PlanError(f"unknown function {shown}; qcore.language.functions lists what there is")
+    if name in LIST_LAMBDAS and len(arguments) > 1:
+        return Signature(list_call(name, arg_types, arguments[1]).result, tuple(arg_types))
     if not function.arguments_min <= len(arg_types) <= function.arguments_max:
         raise PlanError(f"{shown}: {name} takes {n_arguments(function.arguments_min, function.arguments_max)}")
     try:
@@ -455,6 +524,8 @@ def expr_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
         return expr.type
     if isinstance(expr, Alias):
         return expr_type(expr.argument, schema)
+    if isinstance(expr, Lambda):
+        return pa.null()  # which depends on the list
     if isinstance(expr, Cast):
         expr_type(expr.argument, schema)
         return expr.to

@@ -39,11 +39,13 @@ from qcore_ext.data.nested import rows_taken
 # --- ways to make a kernel ---
 
 
-def _rows(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
+def n_rows(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
+    """How many rows the arguments of a kernel have."""
     return next((len(argument) for argument in arguments if isinstance(argument, pa.Array)), 1)
 
 
-def _array(argument: pa.Array | pa.Scalar, n: int) -> pa.Array:
+def as_array(argument: pa.Array | pa.Scalar, n: int) -> pa.Array:
+    """The argument with a value for each of n rows."""
     if isinstance(argument, pa.Array):
         return argument
     # pyarrow cannot repeat a nested value no times.
@@ -54,7 +56,7 @@ def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
     """A kernel of a function from Python values to one; null where an argument is, unless `keeps_null` is False."""
 
     def kernel(*arguments: pa.Array | pa.Scalar) -> list[Any]:
-        n = _rows(arguments)
+        n = n_rows(arguments)
         columns = [a.to_pylist() if isinstance(a, pa.Array) else [a.as_py()] * n for a in arguments]
         rows = zip(*columns, strict=True)
         return [None if keeps_null and None in row else function(*row) for row in map(list, rows)]
@@ -64,10 +66,10 @@ def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
 
 def _list_array(value: pa.Array | pa.Scalar, n: int) -> pa.Array:
     """Lists of any layout with offsets of 64 bits."""
-    return large_lists(_array(value, n))
+    return large_lists(as_array(value, n))
 
 
-def _spans(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def spans(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Where each list begins among the values, and its length; 0 for a null."""
     offsets = lists.offsets.to_numpy(zero_copy_only=False)
     lengths = np.diff(offsets)
@@ -80,16 +82,16 @@ def _spans(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _list_value(*arguments: pa.Array | pa.Scalar) -> pa.Array:
-    n, width = _rows(arguments), len(arguments)
-    columns = [_array(argument, n) for argument in arguments]
+    n, width = n_rows(arguments), len(arguments)
+    columns = [as_array(argument, n) for argument in arguments]
     order = np.arange(n * width).reshape(width, n).T.ravel()
     values = rows_taken(pa.concat_arrays([column.cast(columns[0].type) for column in columns]), pa.array(order))
     return pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32) * width), values)
 
 
 def _struct(names: Sequence[str], values: Sequence[pa.Array | pa.Scalar]) -> pa.Array:
-    n = _rows(values)
-    return pa.StructArray.from_arrays([_array(value, n) for value in values], names=list(names))
+    n = n_rows(values)
+    return pa.StructArray.from_arrays([as_array(value, n) for value in values], names=list(names))
 
 
 def _struct_pack(*arguments: pa.Array | pa.Scalar) -> pa.Array:
@@ -130,10 +132,10 @@ def _length(lists: pa.Array | pa.Scalar) -> pa.Array:
 
 def _list_extract(value: pa.Array | pa.Scalar, index: pa.Array | pa.Scalar) -> pa.Array:
     """The element at an index from 1, or from the end where it is negative; null where there is none."""
-    n = _rows([value, index])
+    n = n_rows([value, index])
     lists = _list_array(value, n)
-    starts, lengths = _spans(lists)
-    at = _array(index, n).fill_null(0).to_numpy(zero_copy_only=False)
+    starts, lengths = spans(lists)
+    at = as_array(index, n).fill_null(0).to_numpy(zero_copy_only=False)
     place = np.where(at > 0, at - 1, lengths + at)
     found = (at != 0) & (place >= 0) & (place < lengths)
     return rows_taken(lists.values, pa.array(np.where(found, starts + place, 0), mask=~found))
@@ -148,7 +150,7 @@ def _slice(elements: list[Any], start: int, stop: int, step: int = 1) -> list[An
 
 
 def _struct_extract(value: pa.Array | pa.Scalar, name: pa.Scalar) -> pa.Array:
-    array = _array(value, 1)
+    array = as_array(value, 1)
     if isinstance(array.type, pa.MapType):
         return pc.map_lookup(array, name.cast(array.type.key_type), "first")
     return pc.struct_field(array, [_field_index(array.type, name.as_py())])
@@ -187,8 +189,8 @@ def _key(value: Any) -> Any:
 
 
 def _contains(value: pa.Array | pa.Scalar, wanted: pa.Array | pa.Scalar) -> pa.Array:
-    n = _rows([value, wanted])
-    lists, wanted = _list_array(value, n), _array(wanted, n)
+    n = n_rows([value, wanted])
+    lists, wanted = _list_array(value, n), as_array(wanted, n)
     if pa.types.is_nested(wanted.type):
         is_there = _by_row(lambda elements, element: _position(elements, element) is not None)
         return pa.array(is_there(lists, wanted), BOOL)
@@ -235,6 +237,21 @@ def _concat(*lists: list[Any] | None) -> list[Any] | None:
     return list(itertools.chain.from_iterable(given)) if given else None
 
 
+def _zip(*arguments: pa.Array | pa.Scalar) -> list[Any]:
+    """Structs of the lists' elements at one place, null where a list has ended; up to the shortest where the last
+    argument, a boolean, is true.
+    """
+    n, is_cut = n_rows(arguments), pa.types.is_boolean(arguments[-1].type)
+    columns = [as_array(argument, n).to_pylist() for argument in arguments]
+    cuts = columns.pop() if is_cut else [False] * n
+    made = []
+    for cut, *lists in zip(cuts, *columns, strict=True):
+        present = [elements or [] for elements in lists]
+        pairs = zip(*present, strict=False) if cut else itertools.zip_longest(*present)
+        made.append([{str(place): value for place, value in enumerate(pair, 1)} for pair in pairs])
+    return made
+
+
 def _distinct(elements: list[Any]) -> list[Any]:
     kept: dict[Any, Any] = {}
     for element in elements:
@@ -268,9 +285,9 @@ def _split(text: str, between: str, null: str | None = None) -> list[str | None]
 
 def _case(*arguments: pa.Array | pa.Scalar) -> pa.Array:
     """condition, value, …, the last value; arguments that are null constants never come here."""
-    n = _rows(arguments)
-    conditions = [pc.fill_null(_array(argument, n), False) for argument in arguments[:-1:2]]
-    values = [_array(argument, n) for argument in (*arguments[1:-1:2], arguments[-1])]
+    n = n_rows(arguments)
+    conditions = [pc.fill_null(as_array(argument, n), False) for argument in arguments[:-1:2]]
+    values = [as_array(argument, n) for argument in (*arguments[1:-1:2], arguments[-1])]
     chosen = np.full(n, len(conditions))
     for number in reversed(range(len(conditions))):
         chosen[conditions[number].to_numpy(zero_copy_only=False)] = number
@@ -287,7 +304,7 @@ def with_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(parts, fields=list(type_), mask=array.is_null())
     if is_list_of_any_layout(type_) and is_list_of_any_layout(array.type):
         lists = _list_array(array, len(array))
-        _, lengths = _spans(lists)
+        _, lengths = spans(lists)
         values = with_type(lists.flatten(), type_.value_type)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         mask = lists.is_null() if lists.null_count else None
@@ -382,6 +399,14 @@ def _of_map(result: Callable[[pa.MapType], pa.DataType], n: int = 1) -> Function
     return Function(n, n, resolve, "map" + ", key" * (n - 1), "list")
 
 
+def _zipped(types: Types) -> Signature:
+    lists = types[:-1] if pa.types.is_boolean(types[-1]) else types
+    if not lists:
+        raise TypeMismatch("it takes lists")
+    fields = [(str(place), element_type(type_)) for place, type_ in enumerate(lists, 1)]
+    return Signature(pa.list_(pa.struct(fields)), tuple(types))
+
+
 def _flat(types: Types) -> Signature:
     inner = element_type(types[0])
     return Signature(inner if is_list_of_any_layout(inner) else types[0], tuple(types))
@@ -447,6 +472,9 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     "list_concat": ArrowFunction(_lists(None), _by_row(_concat, keeps_null=False), takes_null=True),
     "list_has_any": ArrowFunction(_lists(BOOL, 2, 2), _by_row(_has_any)),
     "list_has_all": ArrowFunction(_lists(BOOL, 2, 2), _by_row(_has_all)),
+    "list_zip": ArrowFunction(
+        Function(1, MANY, _zipped, "list, …, [boolean]", "list of structs"), _zip, takes_null=True
+    ),
     "list_distinct": ArrowFunction(_of_list(_same_list), _by_row(_distinct)),
     "list_reverse": ArrowFunction(_of_list(_same_list), _by_row(lambda elements: elements[::-1])),
     "list_sort": ArrowFunction(_of_list(_same_list, STRING, STRING, optional=2), _by_row(_sort)),

@@ -20,6 +20,7 @@ from qcore.language.nested_functions import ARROW_CALLS
 from qcore.language.schema import element_type, same_type, unnest_schema
 from qcore.lowering.compile_nested import NestedSteps
 from qcore.lowering.compile_steps import COMPARISONS
+from qcore.lowering.list_lambdas import list_kernel
 from qcore_ext.compute.program import Program
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -133,6 +134,8 @@ class _Compiler(NestedSteps):
     def call(self, expr: Call) -> int:
         expr = functions.canonical(expr)
         name = expr.function
+        if name in functions.LIST_LAMBDAS:
+            return self.over_elements(expr)
         steps = self.suited(name, expr.arguments)
         if name in COMPARISONS and len(steps) == 2:
             steps = self.comparable(steps)
@@ -155,6 +158,25 @@ class _Compiler(NestedSteps):
         if name in ARROW_CALLS:
             return self.arrow(name, steps, signature.result, takes_null=ARROW_CALLS[name].takes_null)
         return self.add(name, steps, signature.result)
+
+    def over_elements(self, expr: Call) -> int:
+        """A call of a lambda, whose body is a program of its own, for the elements of lists."""
+        lists, function, *values = expr.arguments
+        steps = [self.compile(argument) for argument in (lists, *values)]
+        types = [self.types[step] for step in steps]
+        known = functions.list_call(expr.function, [types[0], pa.null(), *types[1:]], function)
+        if self.is_constant(steps[0]) and not self.value(steps[0]).is_valid:
+            return self.null(known.result)
+        kernel = list_kernel(
+            expr.function, compile_projection([("value", known.body)], known.parameters), known.parameters
+        )
+        if all(map(self.is_constant, steps)):
+            folded = self.folded_arrow(expr.function, kernel, [self.value(step) for step in steps], known.result)
+            if folded is not None:
+                return folded
+            steps[0] = self.made(steps[0])
+        constants = [self.value(step) if self.is_constant(step) else None for step in steps]
+        return self.called(expr.function, kernel, steps, constants, known.result)
 
     def comparable(self, steps: list[int]) -> list[int]:
         """Both sides of a comparison, with a constant in the other side's type when it has that value exactly."""

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from qcore.language.expression import Column, Expr, Literal, col
+from qcore.language.expression import Column, Expr, Lambda, Literal, col
 from qcore.language.plan import (
     Aggregate,
     Filter,
@@ -302,6 +302,8 @@ def _parts(value: Any, columns: Mapping[str, int], field: str = "") -> Hashable:
         return "column", columns[value.name]
     if isinstance(value, Literal):
         return "literal", str(value.type), type(value.value), repr(value.value)
+    if isinstance(value, Lambda):
+        return "lambda", _parts(value.body, {name: place for place, name in enumerate(value.parameters)})
     if isinstance(value, (list, tuple)):
         if field == "keys" and len(value) == 2 and isinstance(value[0], str):
             return _parts(value[1], columns)

@@ -64,6 +64,7 @@ def context_of(
     without: tuple[str, ...] = (),
     extended: bool = False,
     null_order: str = QCORE.null_order,
+    lambdas: bool = False,
 ) -> Any:
     """A DataFusion context that knows empty tables of these schemas; kept for the next query over them.
 
@@ -79,18 +80,20 @@ def context_of(
         Whether it is to know the functions of other engines.
     null_order : str
         Dialect.null_order.
+    lambdas : bool
+        Whether its parser is to know lambdas, which others of its dialects take for operators.
     """
     if extended:
         # The rule would compute an argument's conversion, which is to be taken out again, apart from the call.
         without = (*without, "common_sub_expression_eliminate")
     functions = dict(tables.functions) if isinstance(tables, QueryTables) else {}
-    key = (lower, without, extended, null_order, _KnownTables(tables), tuple(functions.items()))
+    key = (lower, without, extended, null_order, lambdas, _KnownTables(tables), tuple(functions.items()))
     with _contexts_lock:
         context = _contexts.get(key)
         if context is not None:
             _contexts.move_to_end(key)
             return context
-    context = _new_context(tables, lower, extended, null_order)
+    context = _new_context(tables, lower, extended, null_order, lambdas)
     for name, (takes, gives) in functions.items():
         context.register_udf(import_datafusion().udf(_refuse, list(takes), gives, "stable", name))
     for rule in (*USELESS_RULES, *without):
@@ -111,12 +114,14 @@ def import_datafusion() -> Any:
     return datafusion
 
 
-def _new_context(tables: Mapping[str, pa.Schema], lower: bool, extended: bool, null_order: str) -> Any:
+def _new_context(tables: Mapping[str, pa.Schema], lower: bool, extended: bool, null_order: str, lambdas: bool) -> Any:
     datafusion = import_datafusion()
     config = datafusion.SessionConfig()
     for name, value in {**SETTINGS, "datafusion.sql_parser.default_null_ordering": null_order}.items():
         config = config.set(name, value)
     config = config.set("datafusion.sql_parser.enable_ident_normalization", str(lower).lower())
+    if lambdas:
+        config = config.set("datafusion.sql_parser.dialect", "duckdb")
     context = datafusion.SessionContext(config)
     if extended:
         _register_functions(context)

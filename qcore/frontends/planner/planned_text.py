@@ -11,6 +11,7 @@ from qcore.frontends.substrait.dialect_functions import (
     SIMILAR_PREFIX,
     planner_name,
 )
+from qcore.frontends.text.lambdas import has_lambdas
 from qcore.frontends.text.tokens import SqlText
 from qcore.language.dialect import QCORE, Dialect
 from qcore_ext.ground.status import PlanError
@@ -18,10 +19,11 @@ from qcore_ext.ground.status import PlanError
 
 @dataclass(frozen=True)
 class PlannerText:
-    """The text for the planner, and whether it calls functions that only qcore knows."""
+    """The text for the planner, and whether it calls functions that only qcore knows, or with lambdas."""
 
     text: str
     has_dialect_functions: bool
+    has_lambdas: bool
 
 
 # What makes / divide floats: a factor before it, since the planner would divide integers where it sees them. Its text,
@@ -64,7 +66,7 @@ def planner_text(text: str, dialect: Dialect = QCORE) -> PlannerText:
                 raise PlanError("SIMILAR TO takes a text literal as its pattern, and no ESCAPE; use regexp_like")
             pattern = read.tokens[i + 2].text.replace("'", f"'{SIMILAR_PREFIX}", 1)
             new |= {i: "LIKE", i + 1: "", i + 2: f"{pattern} ESCAPE '{SIMILAR_ESCAPE}'"}
-    return PlannerText(_rewritten(read, new), called)
+    return PlannerText(_rewritten(read, new), called, has_lambdas(read))
 
 
 def _rewritten(read: SqlText, new: dict[int, str]) -> str:

@@ -65,6 +65,13 @@ _REMARKS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
             lambda: "the text has more than one statement; run them one after the other",
         ),
         (
+            r"missing field of lambda variable",
+            lambda: (
+                "an aggregate, window or table function in a lambda cannot read its parameters; list_sum(l), "
+                "list_max(l) and their kin are of lists"
+            ),
+        ),
+        (
             r"Column in (\w+) must be in GROUP BY or an aggregate function: .*?column \"(.+?)\" must appear",
             _ungrouped,
         ),

@@ -18,6 +18,7 @@ _ASKED_OF_LIST = re.compile(r"(\S+) (?:NOT )?IN \(\[")
 _TELLS = re.compile(r"\b(?:NOT|IS|CASE)\b|\b[a-z_]\w*\(")
 _SORT_BY_SEVERAL = re.compile(r"Sort: [^\n]*, ")
 _CUT_LIMIT = f"fetch={str(CUT_LIMITS)[:10]}"
+_LAMBDA = re.compile(r"\b(?:array|list)_(?:transform|filter)\(")
 _KEYS = re.compile(r"groupBy=\[\[(.*?)\]\]")
 
 
@@ -47,8 +48,11 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
     if SIMPLIFY not in rules and any(map(_asks_twice, bare.splitlines())):
         # It takes x NOT IN (1) OR x NOT IN (2) for what the lists have in common: true, of a null too.
         rules.append(SIMPLIFY)
-    if SIMPLIFY not in rules and computes_constants(written):
+    if SIMPLIFY not in rules and (_LAMBDA.search(bare) or computes_constants(written)):
         rules.append(SIMPLIFY)
+    if _LAMBDA.search(bare):
+        # What lambdas compute is shared among them by the engine, or not at all.
+        rules.append("common_sub_expression_eliminate")
     n_groupings = bare.count("Aggregate:") + bare.count("Distinct:")
     if n_groupings > 1 and _SORT_BY_SEVERAL.search(bare) and " Join:" in bare and not repeats_a_key(bare):
         # It drops what to order groups by when a key before it decides it, and takes a key that is unique on one side

@@ -36,6 +36,8 @@ TIMES_INTERVAL = "times_interval"
 # What qcore.frontends.text.subscripts makes of s[1] and s[1:2].
 TEXT_SLICE = "text_slice"
 _NANOS = 1_000_000_000
+# What qcore.frontends.text.lambdas says that a lambda reduces a list with.
+REDUCES = "list_reduce_of"
 # Places for values that a form of format() and printf() may have.
 PLACES_MAX = 9
 # time_bucket's bins begin at a Monday.
@@ -233,6 +235,7 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("unbin", 1): DialectFunction((TEXT,), pa.binary(), _call("unbin")),
     ("from_binary", 1): DialectFunction((TEXT,), pa.binary(), _call("unbin")),
     ("bit_count", 1): DialectFunction((ANY,), INTEGER, lambda value: Call("bit_count", (unwritten(value),))),
+    (REDUCES, 1): DialectFunction((INTEGER,), INTEGER, _call(REDUCES)),
     ("typeof", 1): DialectFunction((ANY,), TEXT, _call("typeof")),
     **{
         (f"list_{name}", 1): DialectFunction((ANY,), NUMBER, _call(f"list_{name}"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from qcore.frontends.substrait.dialect_calls import rounded_to_even
 from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
+from qcore.frontends.substrait.lambdas import Scope, parameter, read_list_call, refuse_in_lambda
 from qcore.frontends.substrait.literals import moment, read_literal
 from qcore.frontends.substrait.random_column import RANDOM, with_random_column
 from qcore.frontends.substrait.standard_functions import chosen, standard_aggregate, standard_call
@@ -22,7 +22,6 @@ from qcore.language.dialect import QCORE, Dialect
 from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, call, children
 from qcore.language.functions import expr_type
 from qcore.language.naming import NodeIds
-from qcore.language.plan import PlanNode
 from qcore.language.schema import same_type
 from qcore_ext.ground.status import PlanError
 
@@ -38,22 +37,6 @@ _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
 _COMPARISONS = frozenset(
     {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from"}
 )
-
-
-@dataclass
-class Scope:
-    """What an expression's field references mean: position → column of `node`.
-
-    Reading a scalar subquery joins its value to `node` and adds no position.
-    """
-
-    node: PlanNode
-    columns: list[str]
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema of the columns, and of subqueries' values."""
-        return self.node.schema
 
 
 SubqueryReader = Callable[[Any, Scope], Expr]
@@ -128,6 +111,10 @@ class ExpressionReader:
         if segment.WhichOneof("reference_type") != "struct_field":
             raise PlanError("a field reference must begin with a field of the input")
         position = segment.struct_field.field
+        if message.WhichOneof("root_type") == "lambda_parameter_reference":
+            value = parameter(message.lambda_parameter_reference.steps_out, position, scope)
+            child = segment.struct_field
+            return self._part(value, child.child, scope) if child.HasField("child") else value
         if not 0 <= position < len(scope.columns):
             raise PlanError(f"field {position} is referred to, but the input has {len(scope.columns)} columns")
         column = Column(scope.columns[position])
@@ -205,8 +192,11 @@ class ExpressionReader:
         name = self.function_name(message.function_reference)
         if not message.arguments and dropped_fields(message, FUNCTION_ARGUMENTS):
             raise PlanError(f"the arguments of {name} are written as before Substrait 0.20; use a newer producer")
+        if any(argument.value.HasField("lambda") for argument in message.arguments):
+            return read_list_call(name, message.arguments, scope, self.read)
         arguments = self.arguments(message.arguments, scope)
         if name == RANDOM and not arguments:
+            refuse_in_lambda(name, scope)
             scope.node, column = with_random_column(scope.node, self.ids)
             return Column(column)
         if name.startswith(OWN) and self._read_own_call is not None:

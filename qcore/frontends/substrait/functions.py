@@ -54,6 +54,9 @@ _SAME_MEANING = {
     "array_has_any": "list_has_any",
     "array_has_all": "list_has_all",
     "array_remove_all": "list_remove",
+    "array_transform": "list_transform",
+    "array_filter": "list_filter",
+    "arrays_zip": "list_zip",
     **{
         f"array_{name}": f"list_{name}"
         for name in (
@@ -215,6 +218,9 @@ def _element(name: str, arguments: tuple[Expr, ...]) -> Expr:
         if not isinstance(index, Literal) or index.value != 1:
             raise PlanError("of what regexp_match finds [1] is supported; regexp_extract() gives other groups")
         return Call("regexp_match_first", made.arguments)
+    is_first = isinstance(index, Literal) and index.value == 1
+    if is_first and isinstance(made, Call) and made.function == "list_value" and len(made.arguments) == 1:
+        return made.arguments[0]
     return Call("list_extract", arguments)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.expressions import ExpressionReader, Scope
+from qcore.frontends.substrait.expressions import ExpressionReader
+from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.relation import Relation
 from qcore.language.expression import Call, Case, Expr, Literal, col, column_names, conjuncts, substitute
 from qcore.language.joins import conjunction, make_join

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcore.frontends.substrait.expressions import Scope
+from qcore.frontends.substrait.lambdas import Scope
 from qcore.language.plan import PlanNode
 
 

@@ -21,9 +21,10 @@ from qcore.frontends.substrait.dropped import (
     as_message,
     dropped_fields,
 )
-from qcore.frontends.substrait.expressions import ExpressionReader, Scope, window_key
+from qcore.frontends.substrait.expressions import ExpressionReader, window_key
 from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name, stands_for
 from qcore.frontends.substrait.join_relations import JoinRelations
+from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.reads import TableRead, read_positions, read_table
 from qcore.frontends.substrait.relation import Relation
 from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader, window_functions

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.expressions import ExpressionReader, Scope, window_key
+from qcore.frontends.substrait.expressions import ExpressionReader, window_key
 from qcore.frontends.substrait.functions import aggregate_name
+from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.messages import messages_within
 from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.language.expression import Call, Case, Cast, Column, Expr, Literal, call, col, walk

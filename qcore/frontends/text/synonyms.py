@@ -237,20 +237,7 @@ def _at(sql: SqlText, i: int) -> _Replacements:
     return [(start, start, f"{AT_TIME_ZONE}("), (i, i + 4, f", {sql.tokens[i + 3].text})")]
 
 
-def _lambda(sql: SqlText, i: int) -> _Replacements:
-    """Calls that take functions of elements."""
-    if not sql.is_sign(i + 1, "("):
-        return []
-    name = sql.tokens[i].text.lower()
-    raise PlanError(
-        f"{name} is not supported yet, nor are lambdas; make rows of the list and put them together again, as in "
-        "(SELECT array_agg(x + 1) FROM unnest([1, 2]) AS u(x))"
-    )
-
-
-_OF_ELEMENTS = ("TRANSFORM", "FILTER", "REDUCE", "APPLY")
 _WORDS = {
-    **{f"{kind}_{name}": _lambda for kind in ("LIST", "ARRAY") for name in _OF_ELEMENTS},
     "AT": _at,
     "EXTRACT": _extract,
     "INTERVAL": _interval,

@@ -1,0 +1,108 @@
+"""Lambdas of Substrait: calls of a function for each element of a list. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.frontends.substrait.dialect_functions import REDUCES
+from qcore.language.data_types import TypeMismatch, plain
+from qcore.language.expression import Call, Column, Expr, Lambda, Literal, closed, substitute
+from qcore.language.functions import expr_type
+from qcore.language.nested_functions import element_type
+from qcore.language.plan import PlanNode
+from qcore_ext.ground.status import PlanError
+
+_OF_ELEMENTS = {
+    "array_transform": "list_transform",
+    "list_transform": "list_transform",
+    "array_filter": "list_filter",
+    "list_filter": "list_filter",
+}
+
+
+@dataclass
+class Scope:
+    """What an expression's field references mean: position → column of `node`; and, outermost first, the parameters of
+    the lambdas that it is in.
+
+    Reading a scalar subquery joins its value to `node` and adds no position.
+    """
+
+    node: PlanNode
+    columns: list[str]
+    parameters: list[pa.Field] = field(default_factory=list)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the columns, of subqueries' values, and of the parameters."""
+        schema = self.node.schema
+        return pa.schema([*schema, *self.parameters]) if self.parameters else schema
+
+
+def parameter(steps_out: int, position: int, scope: Scope) -> Expr:
+    """The parameter of the lambda so many steps out. PlanError where there is none."""
+    if position != 0 or not 0 <= steps_out < len(scope.parameters):
+        raise PlanError(f"parameter {position} of the lambda {steps_out} steps out is referred to, which is not there")
+    return Column(scope.parameters[-1 - steps_out].name)
+
+
+def refuse_in_lambda(name: str, scope: Scope) -> None:
+    """PlanError within a lambda, for a function that has one value a row."""
+    if scope.parameters:
+        raise PlanError(f"{name}() in a lambda would have one value for all elements of a row; make rows with unnest")
+
+
+def read_list_call(name: str, messages: Sequence[Any], scope: Scope, read: Callable[[Any, Scope], Expr]) -> Expr:
+    """A call whose second argument is a lambda.
+
+    Raises
+    ------
+    PlanError
+        Another function, another number of arguments or parameters, or the first is no list.
+    """
+    own = _OF_ELEMENTS.get(name)
+    if own is None:
+        raise PlanError(f"the function {name} is not supported yet")
+    if len(messages) != 2 or len(getattr(messages[1].value, "lambda").parameters.types) != 1:
+        raise PlanError(f"{name} takes a list and a lambda of one parameter")
+    lists = read(messages[0].value, scope)
+    try:
+        of = plain(element_type(expr_type(lists, scope.schema)))
+    except TypeMismatch as reason:
+        raise PlanError(f"{name}: {reason}") from None
+    element = f"$element{len(scope.parameters)}"
+    scope.parameters.append(pa.field(element, of))
+    try:
+        body = read(getattr(messages[1].value, "lambda").body, scope)
+    finally:
+        scope.parameters.pop()
+    reduced = _reduced(lists, element, body)
+    return _closed_call(own, (lists,), (element,), body) if reduced is None else reduced
+
+
+def _closed_call(name: str, arguments: tuple[Expr, ...], elements: tuple[str, ...], body: Expr) -> Call:
+    function, others = closed(body, elements)
+    return Call(name, (arguments[0], function, *arguments[1:], *others))
+
+
+def _reduced(lists: Expr, element: str, body: Expr) -> Expr | None:
+    """A list of what list_reduce gives, where the body says that it is one: as what a lambda of the elements before
+    gives for a list of what to begin with.
+    """
+    if not isinstance(body, Call) or body.function != "list_extract":
+        return None
+    inner, mark = body.arguments
+    if not isinstance(mark, Call) or mark.function != REDUCES or not isinstance(inner, Call):
+        return None
+    begins, function, *others = inner.arguments
+    if not isinstance(function, Lambda) or not isinstance(begins, Call) or not isinstance(mark.arguments[0], Literal):
+        raise PlanError("the lambda of list_reduce is not understood")
+    sofar = f"{element} so far"
+    values = dict(zip(function.parameters, (Column(sofar), *others), strict=True))
+    name, first = ("list_fold", begins.arguments) if mark.arguments[0].value else ("list_reduce", ())
+    reduced = _closed_call(name, (lists, *first), (sofar, element), substitute(function.body, values))
+    return Call("list_value", (reduced,))

@@ -1,0 +1,138 @@
+"""Calls of a lambda for each element of lists: its body is a program over all elements of a batch. Floor P2."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from qcore.language.arrow_functions import Kernel
+from qcore.language.list_layouts import large_lists
+from qcore.language.nested_functions import as_array, n_rows, spans, with_type
+from qcore_ext.compute.evaluator import Evaluator
+from qcore_ext.compute.program import Program
+from qcore_ext.data.nested import rows_taken
+from qcore_ext.ground.memory import Account
+
+
+def list_kernel(name: str, program: Program, parameters: pa.Schema) -> Kernel:
+    """The kernel of list_transform, list_filter, list_reduce or list_fold.
+
+    Parameters
+    ----------
+    name : str
+    program : Program
+        The lambda's body over its parameters, with one result.
+    parameters : pyarrow.Schema
+        Their types. The arguments of the kernel are the lists and, for parameters that are no elements, one value each
+        row.
+    """
+    return functools.partial(_KERNELS[name], _Body(program, parameters))
+
+
+class _Body:
+    """A lambda's body, computed for columns of its parameters. Drivers share it: each call has its own registers."""
+
+    def __init__(self, program: Program, parameters: pa.Schema) -> None:
+        self._program = program
+        self._parameters = parameters
+        #: The type of the first parameter.
+        self.first = parameters.field(0).type
+
+    def __call__(self, columns: Sequence[pa.Array]) -> pa.Array:
+        given = [
+            column if column.type == field.type else with_type(column, field.type)
+            for column, field in zip(columns, self._parameters, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(given, schema=self._parameters)
+        return pa.record_batch(Evaluator(self._program, Account()).project_batch(batch)).column(0)
+
+
+class _Elements:
+    """The elements of all lists of a column, the rows they are of, and how many each row has."""
+
+    def __init__(self, lists: pa.Array | pa.Scalar, n: int) -> None:
+        self.lists = large_lists(as_array(lists, n))
+        self.values = self.lists.flatten()
+        _, self.lengths = spans(self.lists)
+        self.rows = np.repeat(np.arange(n), self.lengths)
+
+    def mapped(self, body: _Body, captured: Sequence[pa.Array]) -> pa.Array:
+        """The body's value for each element; other parameters are repeated for the elements of their row."""
+        rows = pa.array(self.rows)
+        return body([self.values, *(rows_taken(column, rows) for column in captured)])
+
+    def made(self, values: pa.Array, lengths: np.ndarray) -> pa.Array:
+        """Lists of these lengths, null where these lists are."""
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), pa.int64())
+        mask = self.lists.is_null() if self.lists.null_count else None
+        return pa.LargeListArray.from_arrays(offsets, values, mask=mask)
+
+
+def _transform(body: _Body, lists: pa.Array | pa.Scalar, *captured: pa.Array | pa.Scalar) -> pa.Array:
+    n = n_rows([lists, *captured])
+    elements = _Elements(lists, n)
+    return elements.made(elements.mapped(body, [as_array(value, n) for value in captured]), elements.lengths)
+
+
+def _filter(body: _Body, lists: pa.Array | pa.Scalar, *captured: pa.Array | pa.Scalar) -> pa.Array:
+    """The elements for which the body is true."""
+    n = n_rows([lists, *captured])
+    elements = _Elements(lists, n)
+    holds = elements.mapped(body, [as_array(value, n) for value in captured]).fill_null(False)
+    kept = np.flatnonzero(holds.to_numpy(zero_copy_only=False))
+    return elements.made(rows_taken(elements.values, pa.array(kept)), np.bincount(elements.rows[kept], minlength=n))
+
+
+def _reduce(body: _Body, lists: pa.Array | pa.Scalar, *captured: pa.Array | pa.Scalar) -> pa.Array:
+    """The body of what the elements before came to and the next one, beginning with the first."""
+    n = n_rows([lists, *captured])
+    elements = _Elements(lists, n)
+    present = elements.lists.is_valid().to_numpy(zero_copy_only=False)
+    if (elements.lengths[present] == 0).any():
+        raise ValueError("the list is empty; a third argument is what to begin with")
+    starts = np.cumsum(elements.lengths) - elements.lengths
+    first = rows_taken(elements.values, pa.array(np.where(present, starts, 0), mask=~present))
+    return _folded(body, elements, first, 1, [as_array(value, n) for value in captured])
+
+
+def _fold(
+    body: _Body, lists: pa.Array | pa.Scalar, first: pa.Array | pa.Scalar, *captured: pa.Array | pa.Scalar
+) -> pa.Array:
+    n = n_rows([lists, first, *captured])
+    elements = _Elements(lists, n)
+    present = elements.lists.is_valid().to_numpy(zero_copy_only=False)
+    begin = rows_taken(as_array(first, n), pa.array(np.arange(n), mask=~present))
+    return _folded(body, elements, begin, 0, [as_array(value, n) for value in captured])
+
+
+def _folded(body: _Body, elements: _Elements, sofar: pa.Array, at: int, captured: Sequence[pa.Array]) -> pa.Array:
+    """All rows go on to their next element together; those that have none are done."""
+    starts = np.cumsum(elements.lengths) - elements.lengths
+    sofar = sofar if sofar.type == body.first else with_type(sofar, body.first)
+    rows = np.arange(len(elements.lengths))
+    pieces, order = [], []
+    while True:
+        going = elements.lengths[rows] > at
+        pieces.append(rows_taken(sofar, pa.array(np.flatnonzero(~going))))
+        order.append(rows[~going])
+        rows = rows[going]
+        if len(rows) == 0:
+            break
+        taken = [rows_taken(column, pa.array(rows)) for column in captured]
+        element = rows_taken(elements.values, pa.array(starts[rows] + at))
+        sofar = body([rows_taken(sofar, pa.array(np.flatnonzero(going))), element, *taken])
+        at += 1
+    places = np.empty(len(elements.lengths), np.int64)
+    places[np.concatenate(order)] = np.arange(len(elements.lengths))
+    return rows_taken(pa.concat_arrays(pieces), pa.array(places))
+
+
+_KERNELS: dict[str, Callable[..., pa.Array]] = {
+    "list_transform": _transform,
+    "list_filter": _filter,
+    "list_reduce": _reduce,
+    "list_fold": _fold,
+}
