@@ -13,17 +13,33 @@ from qcore.frontends.planner.types import planner_type
 from qcore.frontends.substrait.cut_subqueries import CutSubqueries
 from qcore.frontends.substrait.expressions import OWN
 from qcore.frontends.substrait.plan import PlanResult
+from qcore.frontends.text.arithmetic import with_known_arithmetic
+from qcore.frontends.text.chains import with_short_chains
 from qcore.frontends.text.clauses import with_select_lists
 from qcore.frontends.text.correlated import Cutting
 from qcore.frontends.text.functions import with_known_functions
+from qcore.frontends.text.lambdas import with_known_lambdas
+from qcore.frontends.text.named_windows import without_base_windows
 from qcore.frontends.text.operators import with_known_operators
 from qcore.frontends.text.parts import Recursion, cut_recursion
+from qcore.frontends.text.samples import without_samples
 from qcore.frontends.text.subqueries import with_rows_as_exists
+from qcore.frontends.text.synonyms import with_known_words
 from qcore.language.data_types import plain
+from qcore.language.dialect import Dialect
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import DependentJoin, PlanNode
 from qcore.language.schema import join_schema
 from qcore_ext.ground.status import PlanError
+
+
+def with_known_syntax(query: str, dialect: Dialect) -> str:
+    """The text with lambdas, and words and signs of other dialects, written as the planner's parser knows them."""
+    return with_short_chains(
+        with_known_arithmetic(
+            without_base_windows(with_known_words(with_known_lambdas(without_samples(query)))), dialect
+        )
+    )
 
 
 def with_known_clauses(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.cut_planner import CutPlanner, with_known_clauses
+from qcore.frontends.cut_planner import CutPlanner, with_known_clauses, with_known_syntax
 from qcore.frontends.names import GivenNames, shown_names, with_names
 from qcore.frontends.planner.constants import SIMPLIFY, made_constants
 from qcore.frontends.planner.contexts import QueryTables, context_of, read_only
@@ -34,21 +34,16 @@ from qcore.frontends.substrait.plan import (
     read_plan_message,
 )
 from qcore.frontends.text.aliases import with_aliases_written_out
-from qcore.frontends.text.arithmetic import with_known_arithmetic
 from qcore.frontends.text.asof import without_asof
-from qcore.frontends.text.chains import TOO_DEEP, with_short_chains
+from qcore.frontends.text.chains import TOO_DEEP
 from qcore.frontends.text.copying import copy_plan, read_copy
-from qcore.frontends.text.lambdas import with_known_lambdas
 from qcore.frontends.text.limits import cut_limit
-from qcore.frontends.text.named_windows import without_base_windows
 from qcore.frontends.text.order import without_order_by_all
 from qcore.frontends.text.parts import Recursion, SetOperation, cut_part
 from qcore.frontends.text.pivot import without_pivot
-from qcore.frontends.text.samples import without_samples
 from qcore.frontends.text.stars import with_stars_written_out
 from qcore.frontends.text.subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
 from qcore.frontends.text.subscripts import is_of_text, with_text_subscripts
-from qcore.frontends.text.synonyms import with_known_words
 from qcore.frontends.text.tokens import SqlText
 from qcore.frontends.text.unnest import Unnesting
 from qcore.frontends.text.using import without_using
@@ -110,14 +105,6 @@ def plan_sql(
     return planned if copy is None else copy_plan(copy, planned, planned.output_names)
 
 
-def _with_known_syntax(query: str, dialect: Dialect) -> str:
-    return with_short_chains(
-        with_known_arithmetic(
-            without_base_windows(with_known_words(with_known_lambdas(without_samples(query)))), dialect
-        )
-    )
-
-
 def _planned(
     text: str, given: GivenNames, tables: Mapping[str, pa.Schema], dialect: Dialect, views: Mapping[str, str]
 ) -> PlanResult:
@@ -163,7 +150,7 @@ class _Planner(CutPlanner):
     def plan_with_views(self, text: str, views: Mapping[str, str]) -> PlanResult:
         self.add_views(text, views)
         try:
-            return self.plan(_with_known_syntax(text, self.dialect))
+            return self.plan(with_known_syntax(text, self.dialect))
         except PlanError as error:
             found = re.match(r"unknown table '([^']+)'", str(error))
             broken = None if found is None else self.broken_views.get(found.group(1))
@@ -193,7 +180,7 @@ class _Planner(CutPlanner):
             named, given = with_names(f"SELECT * FROM ({query})")
             self.given.within.update(given.within)
             try:
-                self._add_query(name, self._cut_message(_with_known_syntax(named, self.dialect)))
+                self._add_query(name, self._cut_message(with_known_syntax(named, self.dialect)))
             except PlanError as error:
                 self.broken_views[name] = PlanError(f"the view {name!r}: {error}")
 
