@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from qcore.execution.result import Result
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.substrait import read_substrait
 from qcore.frontends.text.clauses import quoted
+from qcore.frontends.text.spelling import spelled_among
 from qcore.frontends.text.statements import (
     CreateView,
     Describe,
@@ -154,7 +155,7 @@ class Session:
             return statements.table_names({*known, *self._views}, self.settings)
         if isinstance(statement, Drop):
             held: dict[str, Any] = self._views if statement.is_view else self._tables
-            if held.pop(statement.name, None) is None and not statement.may_be_missing:
+            if held.pop(self._spelled(statement.name, held), None) is None and not statement.may_be_missing:
                 kind = "view" if statement.is_view else "table"
                 raise unknown(kind, statement.name, held, f"DROP {kind.upper()}")
             return statements.nothing(self.settings)
@@ -188,7 +189,12 @@ class Session:
                 self._views[statement.name] = before
             raise
 
+    def _spelled(self, name: str, held: Collection[str]) -> str:
+        """A statement's name of one of the tables or views `held`, as that is spelled."""
+        return spelled_among(name, held) if self.dialect.name_case == "any" else name
+
     def _insert(self, statement: Insert, known: Mapping[str, Table]) -> Result:
+        statement = replace(statement, table=self._spelled(statement.table, self._tables))
         table = self._tables.get(statement.table)
         if table is None and statement.table in self._views:
             raise PlanError(f"INSERT INTO {statement.table}: it is a view, whose rows are those of its query's tables")
@@ -199,6 +205,8 @@ class Session:
                 f"INSERT INTO {statement.table}: its rows are not in the session's memory; CREATE TABLE … AS keeps a "
                 "query's rows there, and COPY (…) TO writes files"
             )
+        columns = tuple(self._spelled(name, table.schema.names) for name in statement.columns)
+        statement = replace(statement, columns=columns)
         rows = statements.as_rows_of(
             table.schema, statement, self._query(statement.query, known).to_arrow(), self.settings
         )

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from qcore.frontends.planner.shown_names import shown_name
-from qcore.frontends.text.clauses import begins_clause, free_name, items, named, quoted, selects
+from qcore.frontends.text.clauses import free_name, items, named, quoted, select_list, selects
 from qcore.frontends.text.tokens import TAIL, Region, SqlText
 
 _PREFIX = "$name"
@@ -42,7 +42,7 @@ def with_names(text: str) -> tuple[str, GivenNames]:
     given = GivenNames()
     for n, region in enumerate(sql.regions):
         for start, stop in selects(sql, region):
-            listed = _select_list(sql, start, min(stop, end))
+            listed = select_list(sql, start, min(stop, end))
             if n == 0:
                 new += _named_result(sql, listed, given)
             else:
@@ -67,14 +67,6 @@ def _shown(name: str, given: GivenNames, columns: Container[str]) -> str:
     if found:
         return given.outermost[int(found.group(1))]
     return name if name in given.within or name in columns else shown_name(name)
-
-
-def _select_list(sql: SqlText, start: int, stop: int) -> list[tuple[int, int]]:
-    begin = start + 1 + sql.is_word(start + 1, "DISTINCT", "ALL")
-    if sql.is_word(start + 1, "DISTINCT") and sql.is_word(start + 2, "ON") and sql.is_sign(start + 3, "("):
-        begin = sql.partner[start + 3] + 1
-    end = next((i for i in sql.level(begin, stop) if begins_clause(sql, i)), stop)
-    return [(a, b) for a, b in items(sql, begin, end) if a < b]
 
 
 def _named_result(sql: SqlText, listed: list[tuple[int, int]], given: GivenNames) -> list[tuple[int, int, str]]:
@@ -165,9 +157,12 @@ def _texts(sql: SqlText, a: int, b: int) -> tuple[str, ...]:
 
 
 def _as_written(sql: SqlText, a: int, b: int) -> str:
-    """Tokens a to b, words in lower case, white space as one blank, comments left out."""
+    """Tokens a to b, words in lower case, names without needless quotes, white space as one blank, no comments."""
     parts, at = [], sql.tokens[a].start
     for token in sql.tokens[a:b]:
-        parts += [" " if token.start > at else "", token.text.lower() if token.kind == "word" else token.text]
+        shown = token.text.lower() if token.kind == "word" else token.text
+        if token.kind == "quoted" and shown[1:-1].isidentifier():
+            shown = shown[1:-1]
+        parts += [" " if token.start > at else "", shown]
         at = token.end
     return "".join(parts)

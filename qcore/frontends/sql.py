@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,16 +19,21 @@ from qcore.frontends.names import GivenNames, shown_names, with_names
 from qcore.frontends.planner.constants import SIMPLIFY, made_constants
 from qcore.frontends.planner.contexts import QueryTables, context_of, read_only
 from qcore.frontends.planner.correlated_names import confused_columns, misjudged, repeated_condition
-from qcore.frontends.planner.errors import no_statement, plan_error
-from qcore.frontends.planner.marks import mark_marks, mark_null_aware, mark_single_grouping_sets
+from qcore.frontends.planner.errors import plan_error, refuse_misread
+from qcore.frontends.planner.lost_windows import refuse_lost_windows
+from qcore.frontends.planner.marks import (
+    asks_of_constant,
+    loses_unknown,
+    mark_marks,
+    mark_null_aware,
+    mark_single_grouping_sets,
+)
 from qcore.frontends.planner.planned_text import planner_text
-from qcore.frontends.planner.remarks import NO_PARAMETERS
 from qcore.frontends.planner.rules import repeats_a_key, rules_to_leave_out
 from qcore.frontends.planner.syntax_errors import SyntaxFault
 from qcore.frontends.planner.types import asked_decimals
 from qcore.frontends.substrait.cut_limits import COUNT_PART, SHARE_PART
 from qcore.frontends.substrait.cut_subqueries import CutSubqueries
-from qcore.frontends.substrait.messages import messages_within
 from qcore.frontends.substrait.plan import (
     PlanResult,
     parse_plan,
@@ -41,6 +47,7 @@ from qcore.frontends.text.limits import cut_limit
 from qcore.frontends.text.order import without_order_by_all
 from qcore.frontends.text.parts import Recursion, SetOperation, cut_part
 from qcore.frontends.text.pivot import without_pivot
+from qcore.frontends.text.spelling import Spelling, has_capitals, shown_spelling, with_known_spelling
 from qcore.frontends.text.stars import with_stars_written_out
 from qcore.frontends.text.subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
 from qcore.frontends.text.subscripts import is_of_text, with_text_subscripts
@@ -89,20 +96,41 @@ def plan_sql(
         A syntax error, an unknown table, column or function, or a construct the engine cannot run.
     """
     copy = read_copy(text)
-
-    def columns_of(query: str) -> list[str]:
-        return plan_sql(query, tables, dialect, views).output_names or []
-
-    query = without_pivot(text if copy is None else copy.query, columns_of)
-    query = without_asof(query, columns_of)
-    query, given = with_names(with_stars_written_out(query, columns_of))
+    query, views = text if copy is None else copy.query, dict(views or {})
     try:
-        planned = _planned(query, given, tables, dialect, views or {})
+        if dialect.name_case == "any" and has_capitals([query, *views.values()], tables):
+            planned = _planned_in_any_case(query, tables, dialect, views)
+        else:
+            planned = _planned_as_spelled(query, tables, dialect, views)
     except SyntaxFault as fault:
         raise fault.located(text) from None
     except RecursionError:
         raise PlanError(TOO_DEEP) from None
     return planned if copy is None else copy_plan(copy, planned, planned.output_names)
+
+
+def _planned_in_any_case(
+    query: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: dict[str, str]
+) -> PlanResult:
+    """The plan of a query whose names may be spelled otherwise than its tables and aliases spell them."""
+    known = Spelling.of([query, *views.values()], tables)
+    views = {name: with_known_spelling(view, known) for name, view in views.items()}
+    planned = _planned_as_spelled(with_known_spelling(query, known), tables, dialect, views)
+    shown = shown_spelling(query, known)
+    if planned.output_names is None or not shown:
+        return planned
+    return replace(planned, output_names=[shown.get(name, name) for name in planned.output_names])
+
+
+def _planned_as_spelled(
+    query: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: dict[str, str]
+) -> PlanResult:
+    def columns_of(part: str) -> list[str]:
+        return _planned_as_spelled(part, tables, dialect, views).output_names or []
+
+    query = without_asof(without_pivot(query, columns_of), columns_of)
+    query, given = with_names(with_stars_written_out(query, columns_of))
+    return _planned(query, given, tables, dialect, views)
 
 
 def _planned(
@@ -365,13 +393,13 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
     """The Substrait plan of a query, with what Substrait has no place for put into it. PlanError where it would mean
     something else.
     """
-    _refuse_misread(text)
+    refuse_misread(text)
     context, frame, logical = _optimized(text, tables, dialect)
     shown = logical.display_indent()
     written = _written(frame, text)
     comes_from_in = False
-    of_constant = _asks_of_constant(written)
-    if of_constant or ("IN (<subquery>)" in written and _loses_unknown(written, shown)):
+    of_constant = asks_of_constant(written)
+    if of_constant or ("IN (<subquery>)" in written and loses_unknown(written, shown)):
         repeats = repeats_a_key(written)
         if _OUTER not in written and not repeats:
             # Nothing must be decorrelated: the plan as written will do.
@@ -386,7 +414,7 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
     if comes_from_in:
         mark_marks(message)
     mark_single_grouping_sets(message, shown)
-    _refuse_lost_windows(message, shown)
+    refuse_lost_windows(message, shown)
     if " null_aware" in shown:
         mark_null_aware(message, shown)
     return message
@@ -499,27 +527,6 @@ def _substrait_message(logical: Any, context: Any, tables: Mapping[str, pa.Schem
 
 # --- what DataFusion would get wrong ---
 
-_STRING_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
-# Checked by the planner before it is refused, with errors that mislead.
-_CHANGING = re.compile(r"\s*(insert|update|delete|merge|truncate)\b", re.IGNORECASE)
-_PARAMETER = re.compile(r"\$\d")
-
-
-def _refuse_misread(text: str) -> None:
-    bare = _STRING_OR_COMMENT.sub(" ", text)
-    changing = _CHANGING.match(bare)
-    if changing:
-        raise no_statement(changing.group(1).upper())
-    if _PARAMETER.search(bare):
-        raise PlanError(NO_PARAMETERS)
-
-
-# A mark read otherwise than as a condition that holds; and IN (subquery) where the planner takes it for never unknown.
-_MARK_READ = re.compile(
-    r"NOT [\w.]*\.mark\b|\.mark (?:IS|=|!=|<|>)|NOT \(.*\.mark\b|(?:coalesce|\() ?.*\.mark\b.*\bIS\b|CASE .*\.mark\b"
-)
-_IN_FOLDED = re.compile(r"IN \(<subquery>\)\)? IS|(?:coalesce|nullif|CASE)\b.*IN \(<subquery>\)", re.IGNORECASE)
-
 
 def _rewritten_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect) -> Any:
     """The plan with IN (subquery) in terms of EXISTS."""
@@ -530,64 +537,3 @@ def _rewritten_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dial
             "IN (correlated subquery) beside EXISTS, or inside an expression that tells null from false, is not "
             f"supported: {error}; use EXISTS or a join"
         ) from None
-
-
-def _loses_unknown(written: str, shown: str) -> bool:
-    """Whether it matters somewhere that IN (subquery) is unknown, not false, among nulls, and the optimized plan's
-    marks have but two values.
-
-    EXISTS, which is never unknown, makes marks of the same look; only the query as written tells them apart.
-    """
-    marked = "LeftMark Join" in shown and any(map(_MARK_READ.search, shown.splitlines()))
-    return marked or any(map(_IN_FOLDED.search, written.splitlines()))
-
-
-_ASKED = re.compile(r"(.*?)(?:NOT )?IN \(<subquery>\)")
-_CONSTANTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"(?!\.)|\d\.")
-_BESIDE = re.compile(r" AND | OR |Filter: |Projection: |CASE |WHEN |THEN |ELSE |NOT ")
-
-
-def _asks_of_constant(written: str) -> bool:
-    """Whether an IN (subquery) has no column before it: what it compares is then a condition of the subquery's rows
-    alone, under which the planner loses those with a null.
-    """
-    for line in written.splitlines() if "IN (<subquery>)" in written else ():
-        for before in _ASKED.findall(line) if "IN (<subquery>)" in line else ():
-            if "." not in _BESIDE.split(_CONSTANTS.sub("", before))[-1]:
-                return True
-    return False
-
-
-_BOUND = r"(CURRENT ROW|.+? (?:PRECEDING|FOLLOWING))"
-_FRAME = re.compile(rf"(?:ROWS|RANGE|GROUPS) BETWEEN {_BOUND} AND {_BOUND}")
-
-
-def _refuse_lost_windows(message: Any, shown: str) -> None:
-    """PlanError for window functions of which DataFusion's Substrait keeps a part only.
-
-    Distances that are no whole numbers become unbounded: then the plan's text has a frame that no message has.
-    """
-    lines = [line for line in shown.splitlines() if "WindowAggr: windowExpr=" in line]
-    if any("FILTER (WHERE" in line for line in lines):
-        raise PlanError("FILTER of a window function that is no aggregate, or of array_agg, is not supported yet")
-    if not lines:
-        return
-    written = {tuple(map(_bound_text, frame)) for line in lines for frame in _FRAME.findall(line)}
-    read = {
-        (_bound_of(function.lower_bound, "PRECEDING"), _bound_of(function.upper_bound, "FOLLOWING"))
-        for function in messages_within(message.relations[0].root, "WindowFunction")
-    }
-    if not written <= read:
-        raise PlanError("a window frame by distances that are no whole numbers is not supported yet")
-
-
-def _bound_text(text: str) -> str:
-    return "CURRENT ROW" if re.fullmatch(r"0 (PRECEDING|FOLLOWING)", text) else text
-
-
-def _bound_of(bound: Any, outwards: str) -> str:
-    """A frame's end as DataFusion writes it."""
-    kind = bound.WhichOneof("kind")
-    if kind in ("preceding", "following"):
-        return _bound_text(f"{getattr(bound, kind).offset} {kind.upper()}")
-    return "CURRENT ROW" if kind == "current_row" else f"UNBOUNDED {outwards}"

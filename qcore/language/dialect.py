@@ -19,6 +19,7 @@ _CHOICES = {
     "substring_start": ("from_end", "standard", "zero_is_one"),
     "regexp_replace": ("first", "all"),
     "time_pattern": ("postgresql", "java"),
+    "name_case": ("any", "lower"),
 }
 
 
@@ -57,6 +58,9 @@ class Dialect:
         What regexp_replace(s, pattern, new) without flags replaces.
     time_pattern : {'postgresql', 'java'}
         What a pattern of to_char and to_date without % is written in: 'YYYY-MM-DD HH24:MI' or 'yyyy-MM-dd HH:mm'.
+    name_case : {'any', 'lower'}
+        Whether names are the same in any case, or those without quotes in lower case; `select ID as Total` is called
+        Total or total.
     """
 
     division: str = "integer"
@@ -73,6 +77,7 @@ class Dialect:
     substring_start: str = "from_end"
     regexp_replace: str = "first"
     time_pattern: str = "postgresql"
+    name_case: str = "any"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -103,7 +108,11 @@ DIALECTS = {
     "qcore": QCORE,
     "duckdb": Dialect(division="float", out_of_domain="nan", log_of_zero="infinite"),
     "postgresql": Dialect(
-        null_order="nulls_max", like_escape="backslash", round_half="even", substring_start="standard"
+        null_order="nulls_max",
+        like_escape="backslash",
+        round_half="even",
+        substring_start="standard",
+        name_case="lower",
     ),
     "spark": Dialect(
         division="float",

@@ -38,7 +38,7 @@ class Fuzzer:
         if self._tables is None or group != self._tables_number:
             self.close()
             made = random_tables(random.Random(f"tables {self.seed}:{group}"))
-            self._tables, self._tables_number = Tables(made, self.folder), group
+            self._tables, self._tables_number = Tables(made, self.folder, capitals=group % 4 == 3), group
         return self._tables
 
     def close(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -79,10 +81,13 @@ class SplitTable(ArrowTable):
 
 @dataclass
 class Tables:
-    """The tables of some cases, in both engines, kept for many queries."""
+    """The tables of some cases, in both engines, kept for many queries; with `capitals` the engine's columns have
+    capitals, which queries need not write.
+    """
 
     tables: Sequence[TableData]
     folder: Path
+    capitals: bool = False
     duck: duckdb.DuckDBPyConnection = field(init=False)
     _known: dict[int | None, dict[str, Any]] = field(init=False, default_factory=dict)
 
@@ -105,10 +110,13 @@ class Tables:
         return self._known[split_rows]
 
     def _source(self, table: TableData, split_rows: int | None) -> Any:
+        data = table.data
+        if self.capitals:
+            data = data.rename_columns([name.title() for name in data.column_names])
         if split_rows is not None:
-            return SplitTable(table.data, split_rows)
+            return SplitTable(data, split_rows)
         path = self.folder / f"{table.name}.parquet"
-        pyarrow.parquet.write_table(writable(table.data), path, row_group_size=max(1, table.data.num_rows // 3))
+        pyarrow.parquet.write_table(writable(data), path, row_group_size=max(1, data.num_rows // 3))
         return table_from(str(path))
 
 
@@ -150,7 +158,21 @@ class Refused(Exception):
 def planned(tables: Tables, query: Ordered) -> Any:
     """The query's plan, unoptimized."""
     schemas = {name: source.schema for name, source in tables.sources(1).items()}
-    return plan_sql(query.sql("qcore"), schemas)
+    plan = plan_sql(in_some_case(query.sql("qcore")), schemas)
+    return replace(plan, output_names=[name.lower() for name in plan.output_names or ()])
+
+
+def in_some_case(text: str) -> str:
+    """The query as it is or, of one in five, with its words in capitals here and there: names are the same in any."""
+    seed = zlib.crc32(text.encode())
+    if seed % 5:
+        return text
+    rng = random.Random(seed)
+    return _WORD.sub(lambda word: word.group() if word.group()[0] in "'\"" else rng.choice(_CASES)(word.group()), text)
+
+
+_WORD = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|[a-z_]\w*")
+_CASES = (str.lower, str.upper, str.title)
 
 
 def engine_rows(tables: Tables, plan: Any, way: Way) -> pa.Table:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from qcore.frontends.planner.remarks import remark, sql_types
+from qcore.frontends.planner.remarks import NO_PARAMETERS, remark, sql_types
 from qcore.frontends.planner.syntax_errors import syntax_fault
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS
 from qcore.frontends.text.chains import TOO_DEEP
@@ -26,6 +26,10 @@ _PREFIXES = re.compile(
 _NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
 _NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
 _VALID = re.compile(r"Valid fields are (.+?)\.$", re.MULTILINE)
+_STRING_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+# Checked by the planner before it is refused, with errors that mislead.
+_CHANGING = re.compile(r"\s*(insert|update|delete|merge|truncate)\b", re.IGNORECASE)
+_PARAMETER = re.compile(r"\$\d")
 _OWN_NAME = re.compile(r"\$|(?:^|\.)__")
 _NOT_SUBSTRAIT = re.compile(r'NotImplemented\("(.*)', re.DOTALL)
 _STATEMENT = re.compile(r"(?:DDL|DML|Statement) not supported: ([\w ]+)")
@@ -110,6 +114,16 @@ def _unknown_column(name: str, text: str, tables: Mapping[str, pa.Schema]) -> Pl
         if len(others) == 1
         else f"unknown column {name!r} in the query: there is no table {table!r} at that place, but {', '.join(others)}"
     )
+
+
+def refuse_misread(text: str) -> None:
+    """PlanError for a statement that the planner checks before it refuses it, and for parameters."""
+    bare = _STRING_OR_COMMENT.sub(" ", text)
+    changing = _CHANGING.match(bare)
+    if changing:
+        raise no_statement(changing.group(1).upper())
+    if _PARAMETER.search(bare):
+        raise PlanError(NO_PARAMETERS)
 
 
 def no_statement(words: str) -> PlanError:

@@ -1,10 +1,11 @@
-"""What Substrait has no place for, put into the hints of a message's relations. Floor P2.
+"""Marks of IN, and what else Substrait has no place for, put into the hints of a message's relations. Floor P2.
 
 DataFusion's plans say it in their text, in the order in which the message has the relations.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,14 @@ from qcore.frontends.substrait.relations import GROUPING_SET
 from qcore_ext.ground.status import PlanError
 
 LEFT_ANTI, LEFT_MARK = 6, 11
+# A mark read otherwise than as a condition that holds; and IN (subquery) where the planner takes it for never unknown.
+_MARK_READ = re.compile(
+    r"NOT [\w.]*\.mark\b|\.mark (?:IS|=|!=|<|>)|NOT \(.*\.mark\b|(?:coalesce|\() ?.*\.mark\b.*\bIS\b|CASE .*\.mark\b"
+)
+_IN_FOLDED = re.compile(r"IN \(<subquery>\)\)? IS|(?:coalesce|nullif|CASE)\b.*IN \(<subquery>\)", re.IGNORECASE)
+_ASKED = re.compile(r"(.*?)(?:NOT )?IN \(<subquery>\)")
+_CONSTANTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"(?!\.)|\d\.")
+_BESIDE = re.compile(r" AND | OR |Filter: |Projection: |CASE |WHEN |THEN |ELSE |NOT ")
 
 
 def mark_marks(message: Any) -> None:
@@ -98,3 +107,24 @@ def _subqueries(message: Any) -> Iterator[Any]:
                 yield part
             else:
                 yield from _subqueries(part)
+
+
+def loses_unknown(written: str, shown: str) -> bool:
+    """Whether it matters somewhere that IN (subquery) is unknown, not false, among nulls, and the optimized plan's
+    marks have but two values.
+
+    EXISTS, which is never unknown, makes marks of the same look; only the query as written tells them apart.
+    """
+    marked = "LeftMark Join" in shown and any(map(_MARK_READ.search, shown.splitlines()))
+    return marked or any(map(_IN_FOLDED.search, written.splitlines()))
+
+
+def asks_of_constant(written: str) -> bool:
+    """Whether an IN (subquery) has no column before it: what it compares is then a condition of the subquery's rows
+    alone, under which the planner loses those with a null.
+    """
+    for line in written.splitlines() if "IN (<subquery>)" in written else ():
+        for before in _ASKED.findall(line) if "IN (<subquery>)" in line else ():
+            if "." not in _BESIDE.split(_CONSTANTS.sub("", before))[-1]:
+                return True
+    return False

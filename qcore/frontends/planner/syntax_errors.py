@@ -15,6 +15,7 @@ from qcore_ext.ground.status import PlanError
 _EXPECTED = re.compile(r"Expected: (.+?), found: (.+?)(?: at Line: (\d+), Column: (\d+))?\"?\)?$", re.DOTALL)
 _PLACED = re.compile(r"(Unterminated \w+ literal|Expected close delimiter '.') ?.*?at Line: (\d+), Column: (\d+)")
 _STATEMENTS = ("SELECT", "WITH", "VALUES", "FROM", "COPY", "EXPLAIN", "DESCRIBE", "SHOW", "CREATE", "DROP")
+_NAMES = {"word", "quoted"}
 # Tokens on either side by which a place is known again.
 _AROUND = 4
 
@@ -39,6 +40,7 @@ class SyntaxFault(PlanError):
         if place is None:
             return PlanError(f"syntax error at {found[:40]!r}: {self.what}")
         start = written.tokens[place].start
+        found = text[start : written.tokens[place].end]
         line = text.count("\n", 0, start) + 1
         column = start - text.rfind("\n", 0, start)
         return PlanError(f"syntax error at {found[:40]!r}, line {line}, column {column}: {self.what}")
@@ -100,4 +102,9 @@ def _alike(planned: SqlText, at: int, written: SqlText, place: int) -> int:
 
 
 def _same(a: Token, b: Token) -> bool:
-    return a.kind == b.kind and a.text == b.text
+    """Whether they are the same: a name in quotes may have been written without."""
+    return a.text == b.text if a.kind == b.kind else {a.kind, b.kind} == _NAMES and _bare(a) == _bare(b)
+
+
+def _bare(token: Token) -> str:
+    return token.text.strip('"').upper()

@@ -13,7 +13,7 @@ CLAUSES = frozenset({"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY"})
 JOINS = frozenset({"JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "NATURAL", "ON", "USING", "LATERAL", "OUTER"})
 _BEFORE_QUERY = SET_OPERATORS | {"ALL", "DISTINCT"}
 # Words that may stand last in an expression, or before its last word: what follows them names no column.
-_NO_ALIAS = frozenset({"END", "NULL", "TRUE", "FALSE", "UNKNOWN"})
+_NO_ALIAS = frozenset({"END", "NULL", "TRUE", "FALSE", "UNKNOWN", "ISNULL", "NOTNULL"})
 _BEFORE_OPERAND = frozenset(
     {"AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "IS", "BETWEEN", "THEN", "ELSE", "WHEN", "FROM"}
 )
@@ -43,6 +43,15 @@ def clauses_of(sql: SqlText, start: int, end: int) -> list[int]:
 def selects(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
     """The SELECTs that a query's set operators join."""
     return ((start, end) for start, end in operands(sql, region) if sql.is_word(start, "SELECT"))
+
+
+def select_list(sql: SqlText, start: int, stop: int) -> list[tuple[int, int]]:
+    """The items of the select list of the SELECT of tokens start to stop: where each begins and ends."""
+    begin = start + 1 + sql.is_word(start + 1, "DISTINCT", "ALL")
+    if sql.is_word(start + 1, "DISTINCT") and sql.is_word(start + 2, "ON") and sql.is_sign(start + 3, "("):
+        begin = sql.partner[start + 3] + 1
+    end = next((i for i in sql.level(begin, stop) if begins_clause(sql, i)), stop)
+    return [(a, b) for a, b in items(sql, begin, end) if a < b]
 
 
 def operands(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
@@ -155,3 +164,19 @@ def is_reference(sql: SqlText, i: int) -> bool:
         or before.text in (".", ":")
         or sql.is_word(i - 1, "AS", "WINDOW", "OVER")
     )
+
+
+def is_type(sql: SqlText, i: int) -> bool:
+    """Whether a word stands where a type does: behind ::, or behind the AS of a CAST."""
+    if sql.is_sign(i - 1, ":") and sql.is_sign(i - 2, ":"):
+        return True
+    if not sql.is_word(i - 1, "AS"):
+        return False
+    at = i - 1
+    while at > 0:
+        at -= 1
+        if at in sql.partner and sql.partner[at] < at:
+            at = sql.partner[at]
+        elif at in sql.partner:
+            return sql.is_word(at - 1, "CAST", "TRY_CAST")
+    return False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
-from qcore.frontends.text.clauses import items
-from qcore.frontends.text.operands import is_name, operand_start
+from qcore.frontends.text.clauses import is_type, items
+from qcore.frontends.text.operands import ends_value, is_name, operand_start
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError
 
@@ -50,7 +50,7 @@ def with_known_words(text: str) -> str:
         elif token.text in _WORDS:
             new += _WORDS[token.text](sql, i)
         elif token.text in _TYPES:
-            new += [(i, i + 1, _TYPES[token.text])] if _is_type(sql, i) else []
+            new += [(i, i + 1, _TYPES[token.text])] if is_type(sql, i) else []
         else:
             new += _sign(sql, i)
     parts, at = [], 0
@@ -102,20 +102,11 @@ def _adjacent(sql: SqlText, i: int, n: int) -> bool:
     return sql.tokens[i + n - 1].end - sql.tokens[i].start == n
 
 
-def _is_type(sql: SqlText, i: int) -> bool:
-    """Whether a word stands where a type does: behind ::, or behind the AS of a CAST."""
-    if sql.is_sign(i - 1, ":") and sql.is_sign(i - 2, ":"):
-        return True
-    if not sql.is_word(i - 1, "AS"):
-        return False
-    at = i - 1
-    while at > 0:
-        at -= 1
-        if at in sql.partner and sql.partner[at] < at:
-            at = sql.partner[at]
-        elif at in sql.partner:
-            return sql.is_word(at - 1, "CAST", "TRY_CAST")
-    return False
+def _null_test(sql: SqlText, i: int) -> _Replacements:
+    """ISNULL and NOTNULL behind a value."""
+    if not ends_value(sql, i - 1) or sql.is_word(i - 1, "SELECT", "AS") or sql.is_sign(i + 1, "("):
+        return []
+    return [(i, i + 1, "IS NULL" if sql.is_word(i, "ISNULL") else "IS NOT NULL")]
 
 
 def _join(sql: SqlText, i: int) -> _Replacements:
@@ -248,4 +239,6 @@ _WORDS = {
     "ORDER": _rank_order,
     "MATERIALIZED": _materialized,
     "GROUP": _group,
+    "ISNULL": _null_test,
+    "NOTNULL": _null_test,
 }

@@ -38,7 +38,6 @@ TABLES = {
             "unknown column 'x.a' in the query: there is no table 'x' at that place; did you mean 't.a'",
         ),
         ("select t.a from t as x, u", "there is no table 't' at that place, but x, u"),
-        ('select big from (select a as "Big" from t)', '"Big" is written in quotes, with its capitals'),
         ("select c from (select a from t)", "column 'c' cannot be used at that place in the query; there are a"),
         ("select a, sum(a) from t", "column t.a stands in SELECT outside of every aggregate function"),
         ("select sum(a) from t group by b having a > 1", "column t.a stands in HAVING outside of every aggregate"),

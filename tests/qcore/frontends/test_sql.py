@@ -234,7 +234,7 @@ def test_names_with_capitals_need_no_quotes() -> None:
         'select "orderKey", "Amount" from "Sales"',
     ):
         assert len(plan_sql(query, tables).plan.schema) == 2
-    with pytest.raises(PlanError, match="unknown column 'Amont' in the query; did you mean 'Amount'"):
+    with pytest.raises(PlanError, match="unknown column 'amont' in the query; did you mean 'Amount'"):
         plan_sql("select Amont from Sales", tables)
 
 

@@ -26,7 +26,7 @@ def names(text: str) -> list[str]:
         ("SUM(i), Count(*)", ["sum(i)", "count(*)"]),
         ("CAST(i AS INT), i::double", ["cast(i as int)", "i::double"]),
         ("sum(i)   over (order by\n day) -- so far\n", ["sum(i) over (order by day)"]),
-        ("'It''s', 'A' || s, \"s\" || 'B'", ["'It''s'", "'A' || s", "\"s\" || 'B'"]),
+        ("'It''s', 'A' || s, \"s\" || 'B'", ["'It''s'", "'A' || s", "s || 'B'"]),
         ("not i = 1, i is null, null", ["not i = 1", "i is null", "NULL"]),
         ("i + 1 as a, i + 2 b, i + 3", ["a", "b", "i + 3"]),
         ("{'a': i} x, [i] y, i::int k", ["x", "y", "k"]),
