@@ -14,6 +14,7 @@ from qcore.frontends.substrait.cut_subqueries import CutSubqueries
 from qcore.frontends.substrait.expressions import OWN
 from qcore.frontends.substrait.plan import PlanResult
 from qcore.frontends.text.arithmetic import with_known_arithmetic
+from qcore.frontends.text.array_subqueries import with_arrays_aggregated
 from qcore.frontends.text.chains import with_short_chains
 from qcore.frontends.text.clauses import with_select_lists
 from qcore.frontends.text.correlated import Cutting
@@ -44,7 +45,7 @@ def with_known_syntax(query: str, dialect: Dialect) -> str:
 
 def with_known_clauses(text: str) -> str:
     """The text with functions, operators and clauses that the planner has no syntax for written in what it has."""
-    return with_known_operators(with_select_lists(with_known_functions(text)))
+    return with_known_operators(with_arrays_aggregated(with_select_lists(with_known_functions(text))))
 
 
 class CutPlanner:

@@ -141,7 +141,7 @@ def _planned(
         return _Planner(tables, dialect, given).plan_with_views(text, views)
     except PlanError as error:
         read = SqlText.read(text)
-        if not views and len(read.places("SELECT")) + len(read.places("VALUES")) < 2:
+        if not views and sum(not read.is_sign(region.start, "(") for region in read.regions) < 2:
             raise
         refused = error
     failed: PlanError | None = None
@@ -156,7 +156,8 @@ def _planned(
         if planner.was_cut:
             return planned
     # What is wrong with the query itself, the first error says in the query's own words.
-    raise (failed if failed is not None and "subquer" in str(refused) else refused) from None
+    of_cut = "subquer" in str(refused) or "LATERAL" in str(refused)
+    raise (failed if failed is not None and of_cut else refused) from None
 
 
 class _Planner(CutPlanner):

@@ -9,7 +9,7 @@ the subquery's rows for every value of the domain, and joins the outer rows, nul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -80,13 +80,13 @@ class _Domain:
         self.ids, self.names = ids, names
         self.outer_names = frozenset(name for name, _ in arguments)
         columns = list(dict.fromkeys(column for _, column in arguments))
-        self.shared = Shared(_shared_id(ids), outer.schema, outer)
+        self.shared = Shared(ids.numbered("outer"), outer.schema, outer)
         new = [names.new(column) for column in columns]
         schema = pa.schema([outer.schema.field(a).with_name(b) for a, b in zip(columns, new, strict=True)])
         read = SharedRead(ids.new(), schema, self.shared.id, tuple(columns), self.shared)
         keys = tuple((names.new(name), col(name)) for name in new)
         values = Aggregate(ids.new(), aggregate_schema(keys, (), schema), read, keys, ())
-        self._values = Shared(_shared_id(ids), values.schema, values)
+        self._values = Shared(ids.numbered("outer"), values.schema, values)
         self._place = {name: columns.index(column) for name, column in arguments}
         self._is_read = False
 
@@ -96,16 +96,9 @@ class _Domain:
             self._is_read = True
             node: PlanNode = self._values
         else:
-            schema = pa.schema([field.with_name(self.names.new(field.name)) for field in held])
+            schema = pa.schema([held.field(name).with_name(self.names.new(name)) for name in held.names])
             node = SharedRead(self.ids.new(), schema, self._values.id, tuple(held.names), self._values)
         return node, {name: node.schema.names[place] for name, place in self._place.items()}
-
-
-def _shared_id(ids: NodeIds) -> str:
-    number = 1
-    while not ids.take(f"outer{number}"):
-        number += 1
-    return f"outer{number}"
 
 
 @dataclass
@@ -114,6 +107,9 @@ class _Unnesting:
 
     ids: NodeIds
     names: ColumnNames
+    #: Shared nodes as they are in the new plan, with the domain's columns where they read it, by their ids.
+    _shared: dict[str, Shared] = field(default_factory=dict)
+    _shared_places: dict[str, Places] = field(default_factory=dict)
 
     def plain(self, node: PlanNode) -> PlanNode:
         """The node without DependentJoins below it, of the same schema; it reads no outer column."""
@@ -121,6 +117,10 @@ class _Unnesting:
             node = _with_filters_below(self.ids, node)
         if isinstance(node, DependentJoin):
             return self._joined(replace(node, left=self.plain(node.left)))
+        if isinstance(node, Shared):
+            return self._plain_shared(node)
+        if isinstance(node, SharedRead) and isinstance(node.like, Shared):
+            return replace(node, like=self._plain_shared(node.like))
         new = tuple(self.plain(child) for child in node.children)
         return node if all(a is b for a, b in zip(new, node.children, strict=True)) else node.with_children(*new)
 
@@ -148,6 +148,13 @@ class _Unnesting:
     def _projected(self, node: PlanNode, names: list[str], expressions: list[Expr]) -> PlanNode:
         schema = project_schema(names, expressions, node.schema)
         return Project(self.ids.new(), schema, node, tuple(expressions))
+
+    def _plain_shared(self, node: Shared) -> Shared:
+        """The same node for its own place and for each that reads it."""
+        if node.id not in self._shared:
+            child = self.plain(node.child)
+            self._shared[node.id] = node if child is node.child else replace(node, child=child)
+        return self._shared[node.id]
 
     # --- the domain on its way down ---
 
@@ -194,10 +201,10 @@ class _Unnesting:
         )
         sets = node.grouping_sets
         if sets is not None:
-            if any(not part for part in sets):
+            if sum(not part for part in sets) > 1:
                 raise PlanError(
-                    "a correlated subquery with ROLLUP, CUBE or an empty grouping set is not supported; write its "
-                    "total as a subquery of its own"
+                    "a correlated subquery with more than one empty grouping set is not supported; write the second "
+                    "total as a subquery of its own, behind UNION ALL"
                 )
             shift = len(new)
             sets = tuple((*range(shift), *(shift + key for key in part)) for part in sets)
@@ -205,20 +212,23 @@ class _Unnesting:
         if node.grouping_id is not None:
             schema = schema.insert(len(keys), pa.field(node.grouping_id, pa.int64()))
         grouped = replace(node, schema=schema, child=child, keys=keys, aggregates=calls, grouping_sets=sets)
-        if node.keys or node.grouping_sets is not None:
-            return grouped, places
-        return self._of_no_rows_too(grouped, places, domain)
+        of_all = not node.keys if node.grouping_sets is None else () in node.grouping_sets
+        return self._of_no_rows_too(node, grouped, places, domain) if of_all else (grouped, places)
 
-    def _of_no_rows_too(self, grouped: Aggregate, places: Places, domain: _Domain) -> tuple[PlanNode, Places]:
-        """An aggregate without keys gives a row for no rows: of null, and of counts that are 0."""
+    def _of_no_rows_too(
+        self, node: Aggregate, grouped: Aggregate, places: Places, domain: _Domain
+    ) -> tuple[PlanNode, Places]:
+        """An aggregate of all rows, `grouped` by the domain, gives a row for no rows: of null, and of counts that are
+        0.
+        """
         rows, outer = domain.rows()
         made = make_join(self.ids, "left", rows, grouped, _same(outer, places))
         kept = list(dict.fromkeys(outer.values()))
-        values = [
-            call("coalesce", col(made.name), lit(0)) if made.function in _COUNTS else col(made.name)
-            for made in grouped.aggregates
-        ]
-        names = [aggregate.name for aggregate in grouped.aggregates]
+        zeros = {made.name: 0 for made in node.aggregates if made.function in _COUNTS}
+        if node.grouping_id is not None:
+            zeros[node.grouping_id] = (1 << len(node.keys)) - 1
+        names = node.schema.names
+        values = [call("coalesce", col(name), lit(zeros[name])) if name in zeros else col(name) for name in names]
         return self._projected(made, [*names, *kept], [*values, *map(col, kept)]), outer
 
     def _window(self, node: Window, domain: _Domain) -> tuple[PlanNode, Places]:
@@ -291,7 +301,7 @@ class _Unnesting:
             if not columns:
                 columns, first = [*node.schema.names, *kept], places
             inputs.append(made)
-        schema = pa.schema([field.with_name(name) for field, name in zip(inputs[0].schema, columns, strict=True)])
+        schema = pa.schema([made.with_name(name) for made, name in zip(inputs[0].schema, columns, strict=True)])
         return replace(node, schema=schema, inputs=tuple(inputs)), first
 
     def _unnest(self, node: Unnest, domain: _Domain) -> tuple[PlanNode, Places]:
@@ -301,6 +311,21 @@ class _Unnesting:
 
     def _partition(self, node: LocalPartition, domain: _Domain) -> tuple[PlanNode, Places]:
         return self._pushed(node.child, domain)
+
+    def _of_shared(self, node: Shared, domain: _Domain) -> tuple[PlanNode, Places]:
+        if node.id not in self._shared:
+            child, self._shared_places[node.id] = self._pushed(node.child, domain)
+            self._shared[node.id] = replace(node, schema=child.schema, child=child)
+        return self._shared[node.id], self._shared_places[node.id]
+
+    def _of_shared_read(self, node: SharedRead, domain: _Domain) -> tuple[PlanNode, Places]:
+        assert isinstance(node.like, Shared)
+        shared, places = self._of_shared(node.like, domain)
+        new = {column: self.names.new(column) for column in dict.fromkeys(places.values())}
+        added = [shared.schema.field(column).with_name(name) for column, name in new.items()]
+        schema = pa.schema([*node.schema, *added])
+        read = replace(node, schema=schema, columns=(*node.columns, *new), like=shared)
+        return read, {name: new[column] for name, column in places.items()}
 
     def _dependent(self, node: DependentJoin, domain: _Domain) -> tuple[PlanNode, Places]:
         """A subquery in the subquery: its outer columns are columns of the left input, whatever these come from."""
@@ -352,6 +377,8 @@ _PUSHES: dict[type[PlanNode], Callable[..., tuple[PlanNode, Places]]] = {
     UnionAll: _Unnesting._union,
     Unnest: _Unnesting._unnest,
     LocalPartition: _Unnesting._partition,
+    Shared: _Unnesting._of_shared,
+    SharedRead: _Unnesting._of_shared_read,
     DependentJoin: _Unnesting._dependent,
     HashJoin: _Unnesting._join,
     NestedLoopJoin: _Unnesting._join,
@@ -378,7 +405,12 @@ def _has_outer(expr: Expr, outer_names: frozenset[str]) -> bool:
 
 def _reads(node: PlanNode, outer_names: frozenset[str]) -> bool:
     """Whether an expression of the node, or below it, has one of these outer columns."""
-    return any(_has_outer(expr, outer_names) for below in node.walk() for expr in _expressions(below))
+    for below in node.walk():
+        if isinstance(below, SharedRead) and isinstance(below.like, Shared) and _reads(below.like, outer_names):
+            return True
+        if any(_has_outer(expr, outer_names) for expr in _expressions(below)):
+            return True
+    return False
 
 
 def _expressions(node: PlanNode) -> Iterator[Expr]:
@@ -391,8 +423,8 @@ def _expressions(node: PlanNode) -> Iterator[Expr]:
         elif isinstance(value, AggregateCall):
             yield from within((*value.arguments, value.filter))
 
-    for field in fields(node):
-        yield from within(getattr(node, field.name))
+    for part in fields(node):
+        yield from within(getattr(node, part.name))
 
 
 def _refuse_outer_aggregate(made: AggregateCall, domain: _Domain) -> None:

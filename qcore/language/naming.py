@@ -28,6 +28,13 @@ class NodeIds:
         self._taken.add(id)
         return True
 
+    def numbered(self, word: str) -> str:
+        """A fresh id of a word and a number, which no renumbering changes: of a Shared node, whose id is its name."""
+        number = 1
+        while not self.take(f"{word}{number}"):
+            number += 1
+        return f"{word}{number}"
+
     def new(self) -> str:
         """A fresh id."""
         while not self.take(str(self._next)):

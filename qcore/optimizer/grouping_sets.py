@@ -162,14 +162,8 @@ class _RollUp:
             node = replace(node, child=self._groups(parents[keys].keys, levels, parents))
         if level.n_readers == 1:
             return node
-        level.shared = Shared(self._shared_id(), node.schema, node)
+        level.shared = Shared(self.ids.numbered("groups"), node.schema, node)
         return level.shared
-
-    def _shared_id(self) -> str:
-        number = 1
-        while not self.ids.take(f"groups{number}"):
-            number += 1
-        return f"groups{number}"
 
     def _set(self, groups: PlanNode, position: int) -> PlanNode:
         """The node's columns of one set."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,11 +11,22 @@ import pyarrow as pa
 from qcore.frontends.substrait.expressions import ExpressionReader
 from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.relation import Relation
-from qcore.language.expression import Call, Case, Expr, Literal, col, column_names, conjuncts, substitute
+from qcore.language.expression import Call, Case, Expr, Literal, call, col, column_names, conjuncts, substitute
 from qcore.language.joins import conjunction, make_join
 from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import DependentJoin, NestedLoopJoin, PlanNode, Project
-from qcore.language.schema import join_schema
+from qcore.language.plan import (
+    DependentJoin,
+    HashJoin,
+    NestedLoopJoin,
+    PlanNode,
+    Project,
+    Shared,
+    SharedRead,
+    Window,
+    WindowCall,
+    WindowFrame,
+)
+from qcore.language.schema import LEFT_ONLY, RIGHT_ONLY, join_schema
 from qcore_ext.ground.status import PlanError
 
 # What sql.py writes into the hint of a join that comes from NOT IN or IN, which Substrait cannot tell from EXISTS.
@@ -69,7 +80,7 @@ class JoinRelations:
         kind = _KINDS.get(message.type, f"type {message.type}")
         sides = self._with_values(left.node, right.node, both.node, joined)
         if sides is None:
-            return self._after(message, self._filtered_pairs(kind, left, right, both, conditions))
+            return self._after(message, self._join_of_pairs(kind, left, right, (joined, both.node), conditions))
         left, right = Relation(sides[0], left.columns), Relation(sides[1], right.columns)
         if message.common.hint.alias == NULL_AWARE:
             return self._null_aware(message, kind, left, right, conditions)
@@ -96,7 +107,7 @@ class JoinRelations:
         kind = _PHYSICAL_KINDS.get(message.type, f"type {message.type}")
         sides = self._with_values(left.node, right.node, both.node, joined)
         if sides is None:
-            return self._after(message, self._filtered_pairs(kind, left, right, both, conditions))
+            return self._after(message, self._join_of_pairs(kind, left, right, (joined, both.node), conditions))
         left, right = Relation(sides[0], left.columns), Relation(sides[1], right.columns)
         return self._after(message, self._joined(kind, left, right, conditions))
 
@@ -108,7 +119,7 @@ class JoinRelations:
         kind = _PHYSICAL_KINDS.get(message.type, f"type {message.type}")
         sides = self._with_values(left.node, right.node, both.node, joined)
         if sides is None:
-            return self._filtered_pairs(kind, left, right, both, conditions)
+            return self._join_of_pairs(kind, left, right, (joined, both.node), conditions)
         left, right = Relation(sides[0], left.columns), Relation(sides[1], right.columns)
         return self._joined(kind, left, right, conditions)
 
@@ -209,18 +220,58 @@ class JoinRelations:
             changed[place] = self._project_node(changed[place], [*kept, name], [*map(col, kept), expr])
         return changed[0], changed[1]
 
-    def _filtered_pairs(
-        self, kind: str, left: Relation, right: Relation, both: Scope, conditions: Sequence[Expr]
+    def _join_of_pairs(
+        self,
+        kind: str,
+        left: Relation,
+        right: Relation,
+        pairs: tuple[PlanNode, PlanNode],
+        conditions: Sequence[Expr],
     ) -> Relation:
-        """A join whose condition asks subqueries about pairs of rows."""
-        if kind != "inner":
-            raise PlanError(
-                f"a subquery in ON that reads both sides of a {kind} join is not supported; join with INNER JOIN and "
-                "take the rows without a match by UNION ALL and NOT EXISTS"
-            )
+        """A join whose condition asks subqueries about pairs of rows: of all pairs, and what reading the subqueries
+        made of these. Which pairs match is found first, as numbers of rows; the inputs are joined by those.
+        """
         condition = conjunction(conditions)
-        node = both.node if condition is None else self._filter_node(both.node, condition)
-        return Relation(node, left.columns + right.columns)
+        if kind == "inner":
+            node = pairs[1] if condition is None else self._filter_node(pairs[1], condition)
+            return Relation(node, left.columns + right.columns)
+        if kind == "right_mark":
+            return self._join_of_pairs("mark", right, left, pairs, conditions)
+        if kind not in _KINDS.values() or kind.endswith("single"):
+            raise PlanError(f"{kind.replace('_', ' ')} joins are not supported yet")
+        of_left, of_right = self._numbered(left), self._numbered(right)
+        schema = join_schema("inner", of_left.rows.schema, of_right.rows.schema)
+        numbered = NestedLoopJoin(self.ids.new(), schema, of_left.rows, of_right.rows, "inner")
+        node = _over(pairs[1], pairs[0], numbered)
+        if condition is not None:
+            node = self._filter_node(node, condition)
+        numbers = [of_left.number, of_right.number]
+        node = self._project_node(node, numbers, [*map(col, numbers)])
+        in_left = [call("equal", col(of_left.own_number), col(of_left.number))]
+        in_right = [call("equal", col(of_right.number), col(of_right.own_number))]
+        again = of_left.again, of_right.again
+        if kind in RIGHT_ONLY:
+            return Relation(make_join(self.ids, kind, node, again[1].node, in_right), again[1].columns)
+        if kind in LEFT_ONLY:
+            return Relation(make_join(self.ids, kind, again[0].node, node, in_left), again[0].columns)
+        if kind == "mark":
+            mark = self.names.new("mark")
+            node = make_join(self.ids, kind, again[0].node, node, in_left, mark)
+            return Relation(node, [*again[0].columns, mark])
+        node = make_join(self.ids, "inner" if kind == "right" else "left", again[0].node, node, in_left)
+        node = make_join(self.ids, kind, node, again[1].node, in_right)
+        return Relation(node, again[0].columns + again[1].columns)
+
+    def _numbered(self, relation: Relation) -> _Numbered:
+        below, number = relation.node, self.names.new("row_number")
+        schema = below.schema.append(pa.field(number, pa.int64()))
+        counted = WindowCall(number, "row_number", frame=WindowFrame("rows", None, None))
+        window = Window(self.ids.new(), schema, below, (), (), (counted,))
+        shared = Shared(self.ids.numbered("rows"), schema, window)
+        new = {name: self.names.new(name) for name in schema.names}
+        renamed = pa.schema([schema.field(name).with_name(new[name]) for name in schema.names])
+        read = SharedRead(self.ids.new(), renamed, shared.id, tuple(schema.names), shared)
+        return _Numbered(shared, number, Relation(read, [new[name] for name in relation.columns]), new[number])
 
     def _cross(self, message: Any) -> Relation:
         left, right = self.read(message.left), self.read(message.right)
@@ -231,3 +282,30 @@ class JoinRelations:
         schema = join_schema("inner", left.node.schema, right.node.schema)
         node = NestedLoopJoin(self.ids.new(), schema, left.node, right.node, "inner")
         return Scope(node, left.columns + right.columns)
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """An input's rows with their number, and the same `again`, under other names."""
+
+    rows: Shared
+    number: str
+    again: Relation
+    own_number: str
+
+
+def _over(above: PlanNode, joined: PlanNode, bottom: PlanNode) -> PlanNode:
+    """What was made of the `joined` inputs made of `bottom`, which has more columns."""
+    if above is joined:
+        return bottom
+    child = _over(above.children[0], joined, bottom)
+    if isinstance(above, Project):
+        known = set(above.schema.names)
+        more = [name for name in child.schema.names if name not in known]
+        schema = pa.schema([*above.schema, *(child.schema.field(name) for name in more)])
+        return replace(above, schema=schema, child=child, expressions=(*above.expressions, *map(col, more)))
+    if not isinstance(above, HashJoin | NestedLoopJoin | DependentJoin):
+        raise PlanError("such a subquery inside a join condition is not supported; put it into WHERE")
+    kind = "inner" if isinstance(above, DependentJoin) else above.kind
+    schema = join_schema(kind, child.schema, above.right.schema, above.schema.names[-1])
+    return replace(above, schema=schema, left=child)

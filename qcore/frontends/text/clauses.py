@@ -69,21 +69,27 @@ def operands(sql: SqlText, region: Region) -> Iterator[tuple[int, int]]:
 
 
 def with_select_lists(text: str) -> str:
-    """The text with SELECT * before every FROM that stands without SELECT."""
-    sql = SqlText.read(text)
+    """The text with the select list before every FROM that stands before it, SELECT * where there is none."""
+    while (changed := _with_select_list(SqlText.read(text))) is not None:
+        text = changed
+    return text
+
+
+def _with_select_list(sql: SqlText) -> str | None:
     begins = {region.main for region in sql.regions}
     if not any(i in begins or sql.is_word(i - 1, *_BEFORE_QUERY) for i in sql.places("FROM")):
-        return text
-    places = []
+        return None
     for region in sql.regions:
         for start, end in operands(sql, region):
             # TRIM(FROM x) is no query.
-            alone = sql.is_word(start, "FROM") and not sql.is_word(start - 2, "TRIM")
-            if alone and not any(sql.is_word(i, "SELECT") for i in sql.level(start, end)):
-                places.append(sql.tokens[start].start)
-    for place in sorted(places, reverse=True):
-        text = f"{text[:place]}SELECT * {text[place:]}"
-    return text
+            if not sql.is_word(start, "FROM") or sql.is_word(start - 2, "TRIM"):
+                continue
+            behind = next((i for i in sql.level(start, end) if sql.is_word(i, "SELECT")), end)
+            if behind == end:
+                return f"{sql.text[: sql.tokens[start].start]}SELECT * {sql.text[sql.tokens[start].start :]}"
+            until = next((i for i in sql.level(behind, end) if begins_clause(sql, i)), end)
+            return sql.replaced(start, until, f"{sql.slice(behind, until)} {sql.slice(start, behind)}")
+    return None
 
 
 def free_name(wish: str, taken: set[str]) -> str:

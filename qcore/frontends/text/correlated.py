@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from qcore.frontends.text.clauses import begins_clause, is_distinct_from, items, quoted, read_alias, with_visible
+from qcore.frontends.text.clauses import begins_clause, items, quoted, read_alias, with_visible
 from qcore.frontends.text.scopes import (
     Name,
     Select,
@@ -35,7 +35,10 @@ from qcore_ext.ground.status import PlanError
 _OUTER = "outer_ref("
 _COMPARISONS = frozenset("=<>!")
 # After these a bracket with a query is a table, or part of a set operation.
-_NO_VALUE = ("FROM", "JOIN", "AS", "MATERIALIZED", "ARRAY", *SET_OPERATORS)
+_NO_VALUE = ("JOIN", "AS", "MATERIALIZED", "ARRAY", *SET_OPERATORS)
+
+# These take the query in the brackets that follow.
+_BEFORE_QUERY = ("EXISTS", "IN", "ANY", "ALL", "SOME", "ARRAY", "FROM", "JOIN", "LATERAL", "AS", "MATERIALIZED")
 
 
 class Planner(Protocol):
@@ -63,6 +66,8 @@ class Cutting:
         self._planner = planner
         self._every = every
         self._described: dict[str, tuple[str, pa.DataType] | None] = {}
+        # Calls made of subqueries, by their text and that of the tables around: GROUP BY repeats what is selected.
+        self._made: dict[tuple[str, ...], str] = {}
         self._count = 0
         self._left: set[str] = set()
         # Outer columns, as (function, name), that the tables made of LATERAL subqueries read.
@@ -71,6 +76,7 @@ class Cutting:
 
     def cut(self, text: str) -> str:
         """The text without correlated subqueries. PlanError for one that cannot be cut."""
+        text = _in_single_brackets(text)
         while (changed := self._cut_one(SqlText.read(text))) is not None:
             text, self.needed = changed, True
         return text
@@ -78,7 +84,7 @@ class Cutting:
     def _cut_one(self, sql: SqlText) -> str | None:
         for opens in _common_tables_first(sql):
             query = next((region for region in sql.regions if region.start == opens + 1), None)
-            if query is None or not is_query(sql, query) or sql.is_sign(opens + 1, "("):
+            if query is None or not is_query(sql, query):
                 continue
             around = queries_around(sql, opens)
             select = next((s for region in around[-1:] for s in selects_of(sql, region) if s.holds(opens)), None)
@@ -96,10 +102,10 @@ class Cutting:
 
     @staticmethod
     def _is_no_value(sql: SqlText, opens: int, select: Select) -> bool:
-        if stands_for_table(sql, opens, select):
+        if select.start == opens or stands_for_table(sql, opens, select):
             return True
         before = opens - 1 - sql.is_word(opens - 1, "ALL", "DISTINCT")
-        return sql.is_word(before, *_NO_VALUE) and not is_distinct_from(sql, before)
+        return sql.is_word(before, *_NO_VALUE)
 
     # --- values ---
 
@@ -125,6 +131,9 @@ class Cutting:
         may_stay = operator not in ("ANY", "ALL", "SOME") and not ((in_join or self._every) and operator)
         if may_stay and not self._is_correlated(sql, query):
             return None
+        known = (sql.slice(start, close + 1), with_visible(sql, start, ""), *(text for _, text in scopes(sql, start)))
+        if known in self._made:
+            return sql.replaced(start, close + 1, self._made[known])
         body, outer, types, arguments = self._freed(sql, query)
         if operator == "EXISTS":
             body = f"SELECT count(*) > 0 FROM ({body})"
@@ -136,7 +145,8 @@ class Cutting:
         name = self._planner.add_subquery(_complete(sql, query.start, body), outer, types)
         negated = operator == "IN" and sql.is_word(opens - 2, "NOT")
         made = f"{quoted(name)}({', '.join(arguments)})"
-        return sql.replaced(start, close + 1, f"(NOT {made})" if negated else made)
+        self._made[known] = made = f"(NOT {made})" if negated else made
+        return sql.replaced(start, close + 1, made)
 
     def _is_correlated(self, sql: SqlText, query: Region) -> bool:
         if self._tables_read(sql, query):
@@ -202,6 +212,10 @@ class Cutting:
     def _type_outside(self, sql: SqlText, query: Region, name: Name) -> pa.DataType | None:
         """The type of what a name in a query means, if that is a column of a query around it."""
         found = self._resolved(sql, name.start, name.text)
+        if found is None and "." in name.text:
+            # The planner takes b.n for a field of a column b, whatever type that has.
+            outside = self._resolved(sql, query.start, name.text, beyond=query)
+            return None if outside is None else outside[1]
         if found is None or not found[0].startswith(_OUTER):
             return None
         if self._resolved(sql, name.start, name.text, within=query):
@@ -255,11 +269,11 @@ class Cutting:
             raise PlanError("LATERAL stands among the tables of FROM")
         before = tables_before(sql, opens, begin)
         is_left = sql.is_word(before, "LEFT")
-        if sql.is_word(before, "RIGHT", "FULL") or sql.is_word(before - 1, "RIGHT", "FULL", "NATURAL"):
-            raise PlanError("LATERAL is joined by a comma, CROSS JOIN, JOIN or LEFT JOIN")
         outside, body, outer, arguments = self._of_tables(sql, query)
         if not arguments:
             return sql.replaced(opens - 1, opens, "")
+        if sql.is_word(before, "RIGHT", "FULL") or sql.is_word(before - 1, "RIGHT", "FULL", "NATURAL"):
+            raise PlanError("LATERAL that reads other tables is joined by a comma, CROSS JOIN, JOIN or LEFT JOIN")
         end, alias, columns = read_alias(sql, close + 1, select.tables[1])
         self._count += 1
         alias = alias or f"$lateral{self._count}"
@@ -329,6 +343,23 @@ class Cutting:
                 pieces += [sql.slice(at, i), new[i]]
                 at = i + 1
         return " ".join([*pieces, sql.slice(at, select.end)])
+
+
+def _in_single_brackets(text: str) -> str:
+    """The text with one pair of brackets for several around a query that EXISTS, IN or another word before it takes."""
+    while True:
+        sql = SqlText.read(text)
+        opened = (i for i in sql.signs("(") if sql.is_sign(i + 1, "(") and sql.is_word(i - 1, *_BEFORE_QUERY))
+        regions = {region.start: region for region in sql.regions}
+        inner = (regions.get(i + 2) for i in opened if sql.partner[i + 1] == sql.partner[i] - 1)
+        query = next((region for region in inner if region is not None and _begins_query(sql, region)), None)
+        if query is None:
+            return text
+        text = sql.replaced(query.start - 1, query.end + 1, sql.slice(query.start, query.end))
+
+
+def _begins_query(sql: SqlText, region: Region) -> bool:
+    return is_query(sql, region) or sql.is_sign(region.start, "(")
 
 
 def _as_selects(sql: SqlText, select: Select) -> str:

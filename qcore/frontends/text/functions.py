@@ -95,6 +95,10 @@ def _changed(sql: SqlText) -> str | None:
             if len(parts) != 2:
                 raise PlanError(f"timezone takes a zone and a timestamp, not {len(parts)} arguments")
             return sql.replaced(i, close + 1, f"{AT_TIME_ZONE}({parts[1]}, {parts[0]})")
+        if name == "POSITION":
+            found = next((j for j in sql.level(i + 2, close) if sql.is_word(j, "IN")), None)
+            if found is not None:  # of a text in another: no IN (subquery)
+                return sql.replaced(i, close + 1, f"strpos({sql.slice(found + 1, close)}, {sql.slice(i + 2, found)})")
         if name in ("IF", "IFF"):
             parts = [sql.slice(a, b) for a, b in items(sql, i + 2, close)]
             if len(parts) != 3:

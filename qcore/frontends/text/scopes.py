@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from qcore.frontends.text.clauses import begins_clause, is_distinct_from, items, named, operands
-from qcore.frontends.text.tokens import TAIL, Region, SqlText
+from qcore.frontends.text.clauses import begins_clause, items, named, operands
+from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, Region, SqlText
 
 _JOINING = frozenset({"JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "NATURAL", "USING", "LATERAL"})
 # Words of the language that are no names where they stand without quotes.
@@ -50,11 +50,24 @@ class Select:
 
 
 def is_query(sql: SqlText, region: Region) -> bool:
-    """Whether a region is a query, and no other expression in two brackets."""
-    i = region.main
+    """Whether a region is a query, and no other expression that begins with one in brackets: an operand, tables that
+    are joined, arguments as of substring((SELECT …) FROM 2). Of brackets in brackets the inner ones hold it.
+    """
+    i, end = region.main, region.end
+    if sql.is_sign(i, "(") and (is_call(sql, region.start - 1) or sql.partner[i] == end - 1):
+        return False
     while sql.is_sign(i, "("):
-        i += 1
+        close = sql.partner[i]
+        if close + 1 < end and not sql.is_word(close + 1, *SET_OPERATORS, *(TAIL - {"FOR"})):
+            return False
+        i, end = i + 1, close
     return sql.is_word(i, "SELECT", "VALUES", "WITH")
+
+
+def is_call(sql: SqlText, bracket: int) -> bool:
+    """Whether an opening bracket is that of a function's call."""
+    named = bracket > 0 and sql.tokens[bracket - 1].kind in ("word", "quoted")
+    return named and not sql.is_word(bracket - 1, *_KEYWORDS)
 
 
 def queries_around(sql: SqlText, i: int) -> list[Region]:
@@ -83,11 +96,14 @@ def selects_of(sql: SqlText, query: Region) -> list[Select]:
 
 def stands_for_table(sql: SqlText, bracket: int, select: Select) -> bool:
     """Whether the query in this bracket is among the tables of a SELECT, not part of a condition of its joins."""
-    if not select.tables[0] <= bracket < select.tables[1]:
+    begin, end = select.tables
+    if not begin <= bracket < end:
         return False
-    if sql.is_word(bracket - 1, "FROM", "JOIN", "LATERAL"):
-        return not is_distinct_from(sql, bracket - 1)
-    return sql.is_sign(bracket - 1, ",") and (bracket - 1) in set(sql.level(*select.tables))
+    while bracket > begin and sql.is_sign(bracket - 1, "("):
+        bracket -= 1  # of tables joined in brackets
+    if bracket == begin or sql.is_word(bracket - 1, "JOIN", "LATERAL"):
+        return True
+    return sql.is_sign(bracket - 1, ",") and (bracket - 1) in set(sql.level(begin, end))
 
 
 def scopes(sql: SqlText, i: int) -> Iterator[tuple[Region, str]]:
@@ -99,17 +115,29 @@ def scopes(sql: SqlText, i: int) -> Iterator[tuple[Region, str]]:
         for select in selects_of(sql, query):
             if select.holds(at):
                 begin, end = select.tables
-                if at == i or not stands_for_table(sql, at, select):
+                if begin <= at < end and not stands_for_table(sql, at, select):
+                    yield query, _joined(sql, begin, end)
+                elif at == i or not stands_for_table(sql, at, select):
                     yield query, sql.slice(begin, end)
                 elif sql.is_word(at - 1, "LATERAL"):
                     yield query, sql.slice(begin, tables_before(sql, at, begin))
         at = query.start - 1
 
 
+def _joined(sql: SqlText, begin: int, end: int) -> str:
+    """The tables as a condition of their joins knows them: those of semi and anti joins too."""
+    pieces, at = [], begin
+    for i in sql.level(begin, end):
+        if sql.is_word(i, "SEMI", "ANTI") and sql.is_word(i + 1, "JOIN"):
+            pieces.append(sql.slice(at, i))
+            at = i + 1
+    return " ".join([*pieces, sql.slice(at, end)])
+
+
 def tables_before(sql: SqlText, bracket: int, begin: int) -> int:
     """Where the tables end that a LATERAL subquery in this bracket may name."""
     at = bracket - 1
-    while at > begin and (sql.is_sign(at - 1, ",") or sql.is_word(at - 1, "JOIN", "LEFT", "INNER", "CROSS", "OUTER")):
+    while at > begin and (sql.is_sign(at - 1, ",") or sql.is_word(at - 1, *_JOINING, "OUTER")):
         at -= 1
     return at
 

@@ -31,7 +31,8 @@ def without_in_subqueries(text: str) -> str:
 
 
 def with_rows_as_exists(text: str) -> str:
-    """The text with every (a, b, …) [NOT] IN (subquery) in terms of EXISTS, for the planner takes one column only.
+    """The text with every (a, b, …) [NOT] IN (subquery), and = ANY or <> ALL, in terms of EXISTS, for the planner takes
+    one column only.
 
     Where it is a condition of its own, joined to others by AND, null and false are the same, and one EXISTS does.
 
@@ -79,18 +80,18 @@ def _counted(sql: SqlText) -> str | None:
 
 
 def _without_rows(sql: SqlText, number: int) -> str | None:
-    for i in sql.places("IN"):
-        is_in = sql.is_sign(i + 1, "(") and sql.is_word(i + 2, "SELECT", "WITH", "VALUES")
-        negated = sql.is_word(i - 1, "NOT")
-        end = i - 1 if negated else i
-        if not is_in or not sql.is_sign(end - 1, ")") or end - 1 not in sql.partner:
+    for i in sorted([*sql.places("IN"), *sql.places("ANY"), *sql.places("SOME"), *sql.places("ALL")]):
+        if not (sql.is_sign(i + 1, "(") and sql.is_word(i + 2, "SELECT", "WITH", "VALUES")):
+            continue
+        negated, end = _asked(sql, i)
+        if end is None or not sql.is_sign(end - 1, ")") or end - 1 not in sql.partner:
             continue
         opened = sql.partner[end - 1]
         start = opened - sql.is_word(opened - 1, "ROW", "STRUCT")
         if sql.tokens[start - 1].kind in ("word", "quoted") and not sql.is_word(start - 1, *_BEFORE):
             continue  # a function's call
         values = [sql.slice(a, b) for a, b in items(sql, opened + 1, end - 1)]
-        if len(values) < 2:
+        if len(values) < 2 or _gives_one(sql, i + 2):
             continue
         close = sql.partner[i + 1] + 1
         alias = f"$rows{number}"
@@ -109,6 +110,28 @@ def _without_rows(sql: SqlText, number: int) -> str | None:
             made = f"(NOT {made})" if negated else made
         return sql.replaced(start, close, made)
     return None
+
+
+def _asked(sql: SqlText, i: int) -> tuple[bool, int | None]:
+    """Of IN, = ANY or <> ALL, whether it is NOT IN, and where what it looks up ends; None for other comparisons."""
+    if sql.is_word(i, "IN"):
+        negated = sql.is_word(i - 1, "NOT")
+        return negated, i - negated
+    if sql.is_word(i, "ALL"):
+        differs = sql.slice(i - 2, i) in ("<>", "!=")
+        return True, i - 2 if differs else None
+    is_equal = sql.is_sign(i - 1, "=") and not (sql.tokens[i - 2].kind == "sign" and sql.tokens[i - 2].text in "<>!=")
+    return False, i - 1 if is_equal else None
+
+
+def _gives_one(sql: SqlText, start: int) -> bool:
+    """Whether the query at a token gives one column for certain, which may be a row."""
+    region = next(region for region in sql.regions if region.start == start)
+    begin, end = next(selects(sql, region), (start, start))
+    first = begin + 1 + sql.is_word(begin + 1, "DISTINCT", "ALL")
+    stop = next((i for i in sql.level(first, end) if sql.is_word(i, *CLAUSES)), end)
+    listed = list(items(sql, first, stop))
+    return begin < end and len(listed) == 1 and not any(sql.is_sign(i, "*") for i in range(*listed[0]))
 
 
 def _is_condition(sql: SqlText, start: int, end: int) -> bool:

@@ -25,7 +25,7 @@ TABLES = {
         ("select row_number() from t", "row_number is a window function; write row_number(…) OVER (…)"),
         (
             "select * from u right join lateral (select u.a + 1 as m) x on true",
-            "LATERAL syntax is not supported for FULL OUTER and RIGHT",
+            "LATERAL that reads other tables is joined by a comma, CROSS JOIN, JOIN or LEFT JOIN",
         ),
         ("select a + b from t", "bigint + varchar is not defined; cast one side to a type that goes with the other"),
         ("select l + 1 from t", "list(bigint) + bigint is not defined"),

@@ -192,7 +192,6 @@ ERRORS = {
     "select lag(a order by a) over () from t": "write it in OVER",
     "select sum(a) over (order by a rows a preceding) from t": "a frame's distances are constants",
     "select lag(a, a) over (order by a) from t": "lag takes a whole number, not a; for one that each row",
-    "from t full join u using (a) select *": "write the condition with ON",
     "drop table t": "DROP TABLE is not supported",
     "create table x as select 1": "CREATE TABLE is not supported",
     "insert into t select * from t": "INSERT is not supported",

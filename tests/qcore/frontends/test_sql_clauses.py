@@ -22,6 +22,9 @@ T = pa.table({"a": [1, 2, None], "s": ["x", "y", "from t"]})
         "with w as (select a from t) from w join t using (a)",
         "from t left join (from t where a = 1) q using (a)",
         "from t select s",
+        "from t select distinct a where s <> 'y' order by a limit 1",
+        "from t full join (from t select a + 1 as a) q using (a) select *",
+        "from (from t select s, count(*) as n group by s) select max(n) as n union all from t select a where a = 1",
         "select s from t where s = 'from t'",
     ],
 )
