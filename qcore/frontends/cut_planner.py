@@ -26,6 +26,7 @@ from qcore.frontends.text.parts import Recursion, cut_recursion
 from qcore.frontends.text.samples import without_samples
 from qcore.frontends.text.subqueries import with_rows_as_exists
 from qcore.frontends.text.synonyms import with_known_words
+from qcore.frontends.text.tokens import SET_OPERATORS, SqlText
 from qcore.language.data_types import plain
 from qcore.language.dialect import Dialect
 from qcore.language.naming import ColumnNames, NodeIds
@@ -95,6 +96,10 @@ class CutPlanner:
         with suppress(Exception):
             # What operands are converted to the optimizer is the first to know.
             types = context.create_dataframe_from_logical_plan(frame.optimized_logical_plan()).schema().types
+        if not SET_OPERATORS.isdisjoint(SqlText.read(text).words):
+            # The columns of EXCEPT and INTERSECT are its left side's to the planner.
+            with suppress(PlanError):
+                types = self._read(self.message(text), (NodeIds(), ColumnNames())).plan.schema.types
         return name, types[0]
 
     def add_outer(self, type_: pa.DataType) -> str:

@@ -55,6 +55,8 @@ QUERIES = [
     "end o, k from c) z where 1.5 not in (select 2.5 from u where u.i = z.o)",
     "select cast(date '2000-02-29' + interval '8' minute as timestamp) x from t where not exists (select 1 from "
     "(values (1)) v(c) right join u on c = 2 where u.i = t.i)",
+    "select o from (select n o from u except all select null::bigint from t) x where 1::bigint in (select 1 from t "
+    "where t.i * 10 = x.o)",
     "select i,(select sum(n) from u where u.i<>t.i) s from t",
     "select i,(select n from u where u.i=t.i and u.n<30) s from t where i<>2",
     "select i,(select avg(n) from e where e.i<t.i) s, (select count(*) from e where e.i<t.i) c from t",
