@@ -29,7 +29,7 @@ from qcore.frontends.planner.marks import (
     mark_single_grouping_sets,
 )
 from qcore.frontends.planner.planned_text import planner_text
-from qcore.frontends.planner.rules import repeats_a_key, rules_to_leave_out
+from qcore.frontends.planner.rules import SHARE, repeats_a_key, rules_to_leave_out, shares_uint64
 from qcore.frontends.planner.syntax_errors import SyntaxFault
 from qcore.frontends.planner.types import asked_decimals
 from qcore.frontends.substrait.cut_limits import COUNT_PART, SHARE_PART
@@ -449,9 +449,13 @@ def _optimized(
     while True:
         try:
             logical = frame.optimized_logical_plan()
-            if SIMPLIFY in without or not made_constants(written, logical.display_indent()):
+            shown = logical.display_indent()
+            if SHARE not in without and shares_uint64(shown):
+                without = (*without, SHARE)
+            elif SIMPLIFY not in without and made_constants(written, shown):
+                without = (*without, SIMPLIFY)
+            else:
                 return context, frame, logical
-            without = (*without, SIMPLIFY)
         except Exception as error:
             failed = _FAILED_RULE.search(str(error))
             if failed is None or failed.group(1) in without or _NEGATIVE in str(error):

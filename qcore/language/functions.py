@@ -132,6 +132,10 @@ def _divide(types: Types) -> Signature:
     a, b = numbers(types)
     if _both_decimal(a, b):
         return Signature(FLOAT64, (FLOAT64, FLOAT64))
+    common = merged_type([a, b])
+    if pa.types.is_decimal(common):
+        # uint64 and a signed integer: divided as integers, whose quotient neither type holds.
+        return Signature(common, (a, b))
     return _same_numbers([a, b])
 
 
@@ -205,6 +209,12 @@ def _part(types: Types) -> Signature:
 
 def _epoch(types: Types) -> Signature:
     return Signature(FLOAT64, _part(types).arguments)
+
+
+def _finite(types: Types) -> Signature:
+    if pa.types.is_date(types[0]) or pa.types.is_timestamp(types[0]):
+        return Signature(BOOL, (types[0],))
+    return fixed(BOOL, FLOAT64).resolve(types)
 
 
 def _octets(types: Types) -> Signature:
@@ -347,8 +357,9 @@ for _name in (
     _SCALAR[_name] = fixed(FLOAT64, FLOAT64)
 for _name in ("atan2", "log", "power"):
     _SCALAR[_name] = fixed(FLOAT64, FLOAT64, FLOAT64)
-for _name in ("is_nan", "is_infinite", "is_finite"):
-    _SCALAR[_name] = fixed(BOOL, FLOAT64)
+_SCALAR["is_nan"] = fixed(BOOL, FLOAT64)
+for _name in ("is_infinite", "is_finite"):
+    _SCALAR[_name] = Function(1, 1, _finite, "number, date or timestamp", "boolean")
 for _name in (
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_shift_left", "bitwise_shift_right", "gcd", "lcm",
 ):  # fmt: skip

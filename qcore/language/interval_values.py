@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +12,21 @@ import pyarrow as pa
 
 _DAY_NANOS = 86_400_000_000_000
 _MONTH_DAYS = 30
+_SECOND = 10**9
+# Months, days and nanoseconds of units by their first letters and abbreviations.
+_UNITS = {
+    "millenniums millennium millennia mil": (12_000, 0, 0), "centuries century cent c": (1200, 0, 0),
+    "decades decade dec": (120, 0, 0), "years year yrs yr y": (12, 0, 0), "quarters quarter": (3, 0, 0),
+    "months month mons mon": (1, 0, 0), "weeks week w": (0, 7, 0), "days day d": (0, 1, 0),
+    "hours hour hrs hr h": (0, 0, 3600 * _SECOND), "minutes minute mins min m": (0, 0, 60 * _SECOND),
+    "seconds second secs sec s": (0, 0, _SECOND), "milliseconds millisecond msecs msec ms": (0, 0, 10**6),
+    "microseconds microsecond usecs usec us": (0, 0, 1000),
+}  # fmt: skip
+_UNIT = {name: sizes for names, sizes in _UNITS.items() for name in names.split()}
+_PART = re.compile(
+    r"\s*(?:([-+]?)(\d+):(\d\d?)(?::(\d\d?(?:\.\d+)?))?|([-+]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-z]+))(?![\w.])",
+    re.IGNORECASE,
+)
 
 
 def span_as_text(spans: pa.Array) -> list[str | None]:
@@ -32,6 +48,35 @@ def _span_text(span: Any) -> str:
         clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         words.append(f"{'-' if nanos < 0 else ''}{clock}{f'.{fraction:06}'.rstrip('0') if fraction else ''}")
     return " ".join(words)
+
+
+def span_of_text(text: str) -> Any:
+    """The interval of a text such as '1 year -2 days 04:05:06.7' or '3 hours ago'. ValueError where it is none."""
+    rest, sign = text.strip(), 1
+    if rest.lower().endswith(" ago"):
+        rest, sign = rest[:-4], -1
+    total, at = [Fraction(0)] * 3, 0
+    while found := _PART.match(rest, at):
+        minus, hours, minutes, seconds, count, unit = found.groups()
+        sizes = (0, 0, _SECOND) if unit is None else _UNIT.get(unit.lower())
+        if sizes is None:
+            break
+        if unit is None:
+            clock = int(hours) * 3600 + int(minutes) * 60 + Fraction(seconds or 0)
+            count = -clock if minus == "-" else clock
+        part = _span_of(*(Fraction(count) * sign * size for size in sizes))
+        total, at = [t + p for t, p in zip(total, part, strict=True)], found.end()
+    if at == 0 or rest[at:].strip():
+        raise ValueError(f"{text!r} is no interval; write numbers with units, as in '1 month 3 days 04:05:06'")
+    return pa.MonthDayNano(list(map(int, total)))
+
+
+def span_of_text_or_null(text: str) -> Any:
+    """The same; None where it is none."""
+    try:
+        return span_of_text(text)
+    except ValueError:
+        return None
 
 
 def age(late: datetime.datetime, early: datetime.datetime) -> Any:

@@ -304,6 +304,18 @@ class _Compiler(NestedSteps):
         digits = self.value(steps[1]).as_py()
         return self.null(type_) if digits is None else self.add("round", [steps[0]], type_, digits=digits)
 
+    def call_divide(self, steps: list[int], type_: pa.DataType) -> int:
+        """Of uint64 and a signed integer, the quotient of their magnitudes with its sign."""
+        if not pa.types.is_decimal(type_):
+            return self.add("divide", steps, type_)
+        wide = [self.convert(step, type_) for step in steps]
+        magnitudes = [self.convert(self.add("abs", [step], type_), pa.uint64()) for step in wide]
+        quotient = self.convert(self.add("divide", magnitudes, pa.uint64()), type_)
+        zero = self.constant(pa.scalar(0, type_))
+        signs = [self.add("less", [step, zero], BOOL) for step in wide]
+        differ = self.add("not_equal", signs, BOOL)
+        return self.add("case", [differ, self.add("negate", [quotient], type_), quotient], type_)
+
     def call_bit_length(self, steps: list[int], type_: pa.DataType) -> int:
         return self.add("multiply", [self.add("octet_length", steps, INT64), self.constant(pa.scalar(8))], INT64)
 

@@ -11,12 +11,13 @@ from qcore.language.arrow_functions import (
     BoundCall,
     Kernel,
     assume_zone,
+    by_value,
     bytes_as_text,
     bytes_as_text_or_null,
     zone_offset,
 )
 from qcore.language.data_types import STRING, is_text, is_zoned, plain
-from qcore.language.interval_values import span_as_text
+from qcore.language.interval_values import span_as_text, span_of_text, span_of_text_or_null
 from qcore.language.nested_functions import ARROW_CALLS, with_type
 from qcore.lowering.nested_text import nested_text
 from qcore_ext.compute.evaluator import Evaluator
@@ -150,6 +151,8 @@ class Steps:
             return self.arrow("cast", [step], STRING, bytes_as_text if safe else bytes_as_text_or_null)
         if wanted == STRING and (pa.types.is_interval(given) or pa.types.is_duration(given)):
             return self.arrow("cast", [step], STRING, span_as_text)
+        if given == STRING and pa.types.is_interval(wanted):
+            return self.arrow("cast", [step], wanted, by_value(span_of_text if safe else span_of_text_or_null, wanted))
         if pa.types.is_nested(given) and wanted == STRING:
             return self.arrow("cast", [step], STRING, lambda values: nested_text(values, _engine_text))
         if pa.types.is_nested(given) and pa.types.is_nested(wanted):

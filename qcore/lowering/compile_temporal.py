@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from qcore.language import functions
-from qcore.language.data_types import FLOAT64, INT64, INTERVAL, is_temporal, is_zoned
+from qcore.language.data_types import BOOL, FLOAT64, INT64, INTERVAL, is_temporal, is_zoned
 from qcore.lowering.compile_steps import Steps
 from qcore_ext.ground.status import PlanError
 
@@ -52,6 +52,19 @@ class TemporalSteps(Steps):
             scaled = self.add("multiply", [self.convert(step, FLOAT64), per_unit], FLOAT64)
             return self.convert(self.convert(scaled, INT64), type_)
         return self.convert(step, type_)
+
+    def call_is_finite(self, steps: list[int], type_: pa.DataType) -> int:
+        return self.finiteness("is_finite", steps[0])
+
+    def call_is_infinite(self, steps: list[int], type_: pa.DataType) -> int:
+        return self.finiteness("is_infinite", steps[0])
+
+    def finiteness(self, name: str, step: int) -> int:
+        """Of numbers; there are no infinite dates and timestamps."""
+        if pa.types.is_floating(self.types[step]):
+            return self.add(name, [step], BOOL)
+        known = self.add("is_not_null", [step], BOOL)
+        return self.add("case", [known, self.constant(pa.scalar(name == "is_finite")), self.null(BOOL)], BOOL)
 
     def call_date_diff(self, steps: list[int], type_: pa.DataType) -> int:
         unit = self.unit("date_diff", steps[0])
@@ -129,22 +142,41 @@ class TemporalSteps(Steps):
         if pa.types.is_interval(b):
             operation = "interval_add" if pa.types.is_interval(a) else "shift_interval"
             operation = "shift_time" if pa.types.is_time(a) else operation
+            operation = "shift_instant" if pa.types.is_timestamp(a) and a.tz else operation
             return self.add(operation, steps, type_, sign=-1 if name == "subtract" else 1, label=name)
         return self.add(name, steps, type_)
 
     def shift_zoned(self, name: str, steps: list[int], type_: pa.DataType) -> int:
-        """Months and days move what a clock in the zone shows, the rest the instant."""
+        """Months and days move what a clock in the zone shows, the rest the instant: last, or where a part goes back
+        first, as in DuckDB.
+        """
         moved, interval = steps
         months, days, nanos = self.literal_value(name, interval, "the interval added to a timestamp of a time zone")
         sign = -1 if name == "subtract" else 1
-        for part in ((months, days, 0), (0, 0, nanos)):
+        goes_back = any(sign * part < 0 for part in (months, days, nanos))
+        for part in sorted(((months, 0, 0), (0, days, 0), (0, 0, nanos)), key=lambda part: goes_back and not part[2]):
             if any(part):
-                by_clock = part[2] == 0
-                start = self.local(moved) if by_clock else moved
-                by = self.constant(pa.scalar(pa.MonthDayNano(part), INTERVAL))
-                shifted = self.add("shift_interval", [start, by], self.types[start], sign=sign, label=name)
-                moved = self.convert(shifted, type_)
+                moved = self.shift_part(name, moved, part, sign)
         return moved
+
+    def shift_part(self, name: str, moved: int, part: tuple[int, int, int], sign: int) -> int:
+        """A timestamp of a zone moved by months, or by days, or by nanoseconds."""
+        type_ = self.types[moved]
+
+        def shifted(step: int, by: tuple[int, int, int]) -> int:
+            interval = self.constant(pa.scalar(pa.MonthDayNano(by), INTERVAL))
+            return self.add("shift_interval", [step, interval], self.types[step], sign=sign, label=name)
+
+        months, days, nanos = part
+        if nanos:
+            return shifted(moved, part)
+        wanted = shifted(self.local(moved), part)
+        if months:
+            return self.convert(wanted, type_)
+        # Of a time that a clock shows twice, the one that is whole days of 24 hours away.
+        away = shifted(moved, (0, days, 0))
+        shows_it = self.add("equal", [self.local(away), wanted], BOOL)
+        return self.add("case", [shows_it, away, self.convert(wanted, type_)], type_)
 
     def call_multiply(self, steps: list[int], type_: pa.DataType) -> int:
         if pa.types.is_interval(type_):

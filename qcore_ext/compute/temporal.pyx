@@ -318,37 +318,57 @@ cdef int shift_days_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int shift_interval_kernel(const Step* step, Frame* frame) except -1 nogil:
-    """A date or a timestamp and an interval: months first, then days, then the rest."""
+cdef inline int shift_by(const Step* step, Frame* frame, bint is_instant) except -1 nogil:
+    """A date or a timestamp and an interval: months first, then days, then the rest. Of an instant, the rest comes
+    first where a part goes back.
+    """
     cdef Register* a = arg(step, frame, 0)
     cdef const Interval* intervals = <const Interval*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)
     cdef bint is_date = step.type.id == TYPE_DATE32
     cdef int64_t per_day = DAY_SECONDS * step.p1
     cdef int64_t per_tick = 1000000000 / step.p1
-    cdef int64_t i, days
+    cdef int64_t i, days, months, by_days, nanoseconds
     cdef int64_t rest = 0
     cdef int64_t sign = step.p0
     cdef int128 moved
     for i in range(frame.n):
+        months = sign * intervals[i].months
+        by_days = sign * intervals[i].days
+        nanoseconds = sign * intervals[i].nanoseconds
         days = ticks_at(a, i)
         if not is_date:
             rest = days
             days = floor_divide(rest, per_day)
             rest -= days * per_day
+        if is_instant and (months < 0 or by_days < 0 or nanoseconds < 0):
+            # Both are short of 2^63: a day's ticks, and an interval's.
+            moved = <int128> rest + floor_divide(nanoseconds, per_tick)
+            nanoseconds = 0
+            rest = <int64_t> (moved % per_day)
+            rest += per_day if rest < 0 else 0
+            days += <int64_t> ((moved - rest) / per_day)
         # The calendar only knows what a date can hold; a null row may hold anything.
         if days < -2147483648LL or days > 2147483647LL:
             days = 0
-        if intervals[i].months != 0:
-            days = add_months(days, sign * intervals[i].months)
-        days += sign * intervals[i].days
+        if months != 0:
+            days = add_months(days, months)
+        days += by_days
         if is_date:
-            moved = days + floor_divide(sign * intervals[i].nanoseconds, DAY_NANOS)
+            moved = days + floor_divide(nanoseconds, DAY_NANOS)
         else:
-            moved = <int128> days * per_day + rest + floor_divide(sign * intervals[i].nanoseconds, per_tick)
+            moved = <int128> days * per_day + rest + floor_divide(nanoseconds, per_tick)
         if not store_integer(step.type.phys, out.own_values, i, moved):
             frame_fail(frame, step, i, ERROR_OVERFLOW)
     return 0
+
+
+cdef int shift_interval_kernel(const Step* step, Frame* frame) except -1 nogil:
+    return shift_by(step, frame, False)
+
+
+cdef int shift_instant_kernel(const Step* step, Frame* frame) except -1 nogil:
+    return shift_by(step, frame, True)
 
 
 cdef int days_between_kernel(const Step* step, Frame* frame) except -1 nogil:
@@ -433,6 +453,8 @@ cdef bint temporal_bind(Step* step, str name, dict options) except -1:
         step.kernel = shift_days_kernel
     elif name == "shift_interval":
         step.kernel = shift_interval_kernel
+    elif name == "shift_instant":
+        step.kernel = shift_instant_kernel
     elif name == "days_between":
         step.kernel = days_between_kernel
     elif name == "interval_add":

@@ -151,6 +151,50 @@ def test_months_and_days_move_the_clock_and_hours_the_instant() -> None:
     assert back == [before - HOUR]
 
 
+SPANS = [
+    "6 months 4 days 4 hours",
+    "1 month 1 day",
+    "-1 month 26 hours",
+    "3 days -2 hours",
+    "2 months 30 days",
+    "-49 hours",
+]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
+def test_intervals_over_a_change_of_clocks(zone: str) -> None:
+    """Q3: hours come last where all parts go forward, else first. Days are of 24 hours where a time is shown twice."""
+    days = ((1, 31), (2, 29), (3, 31), (4, 28), (5, 3), (8, 6), (9, 4), (10, 27), (11, 3))
+    hours = [dt.datetime(2024, month, day, hour, 30, tzinfo=UTC) for month, day in days for hour in range(24)]
+    table = pa.table({"x": pa.array([*hours, None], pa.timestamp("us", zone))})
+    duck = duckdb.connect()
+    duck.execute(f"set timezone = '{zone}'")
+    duck.register("t", table)
+    for span in SPANS:
+        query = f"select x + interval '{span}' as a, x - interval '{span}' as b from t"
+        found = qcore.sql(query, {"t": table}, threads=1).to_arrow()
+        expected = duck.sql(query).to_arrow_table()
+        for name in ("a", "b"):
+            assert found[name].cast(pa.int64()) == expected[name].cast(pa.int64()), (span, name)
+
+
+def test_intervals_of_a_column_move_instants() -> None:
+    """Q3: of instants shown in UTC hours come first where a part goes back; of local times never."""
+    spans = [(-1, -1, -5 * 3600 * 10**9), (1, 1, 5 * 3600 * 10**9), (0, 1, -3600 * 10**9), (-6, 4, 4 * 3600 * 10**9)]
+    when = dt.datetime(2024, 3, 1, 2)
+    table = pa.table({
+        "x": pa.array([when.replace(tzinfo=UTC)] * len(spans), pa.timestamp("us", "UTC")),
+        "y": pa.array([when] * len(spans), pa.timestamp("us")),
+        "span": pa.array(map(pa.MonthDayNano, spans), pa.month_day_nano_interval()),
+    })  # fmt: skip
+    duck = duckdb.connect()
+    duck.execute("set timezone = 'UTC'")
+    duck.register("t", table)
+    query = "select x + span as a, x - span as b, y + span as c, y - span as d from t"
+    found, expected = qcore.sql(query, {"t": table}, threads=1).to_arrow(), duck.sql(query).to_arrow_table()
+    assert [c.cast(pa.int64()) for c in found.columns] == [c.cast(pa.int64()) for c in expected.columns]
+
+
 def test_in_sql() -> None:
     table = pa.table({"w": pa.array(instants(), pa.timestamp("us", "Europe/Paris")), "v": range(len(instants()))})
     query = "select cast(w as date) as d, extract(hour from w) as h, count(*) as n, min(v) as v from t group by 1, 2"

@@ -19,6 +19,8 @@ _TELLS = re.compile(r"\b(?:NOT|IS|CASE)\b|\b[a-z_]\w*\(")
 _SORT_BY_SEVERAL = re.compile(r"Sort: [^\n]*, ")
 _CUT_LIMIT = f"fetch={str(CUT_LIMITS)[:10]}"
 _LAMBDA = re.compile(r"\b(?:array|list)_(?:transform|filter)\(")
+SHARE = "common_sub_expression_eliminate"
+_SHARED_UINT64 = re.compile(r"AS Decimal128\(20, 0\)\) AS __common_expr")
 _KEYS = re.compile(r"groupBy=\[\[(.*?)\]\]")
 
 
@@ -44,7 +46,7 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
         rules.append(SIMPLIFY)
     if written.count(f'"{STAND_IN} ') > 1:
         # It computes what marks an aggregate apart from it where two are marked the same.
-        rules.append("common_sub_expression_eliminate")
+        rules.append(SHARE)
     if SIMPLIFY not in rules and any(map(_asks_twice, bare.splitlines())):
         # It takes x NOT IN (1) OR x NOT IN (2) for what the lists have in common: true, of a null too.
         rules.append(SIMPLIFY)
@@ -52,13 +54,20 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
         rules.append(SIMPLIFY)
     if _LAMBDA.search(bare):
         # What lambdas compute is shared among them by the engine, or not at all.
-        rules.append("common_sub_expression_eliminate")
+        rules.append(SHARE)
     n_groupings = bare.count("Aggregate:") + bare.count("Distinct:")
     if n_groupings > 1 and _SORT_BY_SEVERAL.search(bare) and " Join:" in bare and not repeats_a_key(bare):
         # It drops what to order groups by when a key before it decides it, and takes a key that is unique on one side
         # of a join for one that does. Repeated keys of groups have to be dropped, though.
         rules.append("eliminate_duplicated_expr")
     return tuple(rules)
+
+
+def shares_uint64(shown: str) -> bool:
+    """Whether the optimized plan computes what it makes of uint64 beside signed integers apart from where that is read:
+    there it cannot be told from a decimal of the query's.
+    """
+    return _SHARED_UINT64.search(shown) is not None
 
 
 def _asks_twice(line: str) -> bool:

@@ -35,6 +35,9 @@ AT_TIME_ZONE = "at_time_zone"
 TIMES_INTERVAL = "times_interval"
 # What qcore.frontends.text.subscripts makes of s[1] and s[1:2].
 TEXT_SLICE = "text_slice"
+# What qcore.frontends.text.functions puts around x::text among the arguments of a function of any values: the planner's
+# own conversions look the same.
+AS_TEXT = "as_text"
 _NANOS = 1_000_000_000
 # What qcore.frontends.text.lambdas says that a lambda reduces a list with.
 REDUCES = "list_reduce_of"
@@ -180,8 +183,8 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("sign", 1): DialectFunction((NUMBER,), NUMBER, _call("sign")),
     ("mod", 2): DialectFunction((NUMBER, NUMBER), NUMBER, _call("modulo")),
     ("ceiling", 1): DialectFunction((NUMBER,), NUMBER, _call("ceil")),
-    ("isinf", 1): DialectFunction((NUMBER,), pa.bool_(), _call("is_infinite")),
-    ("isfinite", 1): DialectFunction((NUMBER,), pa.bool_(), _call("is_finite")),
+    ("isinf", 1): DialectFunction((ANY,), pa.bool_(), _call("is_infinite")),
+    ("isfinite", 1): DialectFunction((ANY,), pa.bool_(), _call("is_finite")),
     ("xor", 2): DialectFunction((INTEGER, INTEGER), INTEGER, _call("bitwise_xor")),
     ("len", 1): DialectFunction((ANY,), INTEGER, _call("length")),
     ("strlen", 1): DialectFunction((ANY,), INTEGER, _call("octet_length")),
@@ -226,6 +229,10 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("make_timestamp", 1): DialectFunction((INTEGER,), STAMP, lambda micros: Cast(micros, STAMP)),
     ("make_timestamp", 6): DialectFunction((*(INTEGER,) * 5, NUMBER), STAMP, _call("make_timestamp")),
     ("make_timestamp_ms", 1): DialectFunction((INTEGER,), STAMP, _call("to_timestamp_millis")),
+    ("make_timestamp_ns", 1): DialectFunction(
+        (INTEGER,), pa.timestamp("ns"), lambda nanos: Cast(nanos, pa.timestamp("ns"))
+    ),
+    (AS_TEXT, 1): DialectFunction((TEXT,), TEXT, _call("concat")),
     ("make_time", 3): DialectFunction((INTEGER, INTEGER, NUMBER), pa.time64("us"), _call("make_time")),
     ("hex", 1): DialectFunction((ANY,), TEXT, _call("hex")),
     ("unhex", 1): DialectFunction((TEXT,), pa.binary(), _call("unhex")),

@@ -33,7 +33,15 @@ _UNITS = ("s", "ms", "us", "ns")
 _FINER = re.compile(r"\.\d{7}")
 _DAY_SECONDS = 86_400
 _DAY_NANOS = _DAY_SECONDS * 1_000_000_000
+# What makes timestamps of what these functions give.
+_EPOCHS = {
+    "epoch": "to_timestamp", "epoch_ms": "make_timestamp_ms", "epoch_us": "make_timestamp",
+    "epoch_ns": "make_timestamp_ns",
+}  # fmt: skip
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
+_OF_INTEGERS = _ARITHMETIC | {"modulo"}
+# What the planner makes of uint64 that meets signed integers, and of these.
+_UINT64_DIGITS = pa.decimal128(20, 0)
 _COMPARISONS = frozenset(
     {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from"}
 )
@@ -213,12 +221,16 @@ class ExpressionReader:
             made = rounded_to_even(made) if is_float and len(made.arguments) == 1 else made
         if isinstance(made, Call) and made.function == "typeof":
             return Literal(type_name(expr_type(made.arguments[0], scope.schema)), pa.string())
+        if name in _EPOCHS and pa.types.is_integer(expr_type(children(made)[-1], scope.schema)):
+            raise PlanError(f"{name} takes a date or a timestamp; {_EPOCHS[name]}(x) makes a timestamp of an integer")
         if isinstance(made, Call) and made.function == "date_bin" and name.startswith("time_bucket"):
             made = Cast(made, pa.date32()) if pa.types.is_date(expr_type(made.arguments[1], scope.schema)) else made
         if isinstance(made, Call) and made.function == "list_value":
             made = Call("list_value", tuple(_as_float(argument, scope.schema) for argument in made.arguments))
         if isinstance(made, Call) and made.function in ("add", "subtract"):
             made = _with_clock(made, scope.schema)
+        if isinstance(made, Call) and made.function in _OF_INTEGERS and self.asked is not None:
+            made = made if _asks_of_integers(self.asked) else _of_integers(made, scope.schema)
         if isinstance(made, Call) and (made.function in _ARITHMETIC or made.function in _COMPARISONS):
             return _in_micros(_without_coercions(made, scope.schema), scope.schema)
         return made
@@ -342,6 +354,37 @@ def _without_coercions(made: Call, schema: pa.Schema) -> Call:
     if made.function in _ARITHMETIC and "float" not in kinds and "decimal" not in kinds:
         return made
     return Call(made.function, bare)
+
+
+def _asks_of_integers(asked: Collection[pa.DataType]) -> bool:
+    """Whether the query may cast integers to decimals itself."""
+    return any(type_.scale == 0 for type_ in asked)
+
+
+def _of_integers(made: Call, schema: pa.Schema) -> Call:
+    """Arithmetic of uint64 and signed integers, which the planner makes decimals of; constants are uint64 too, as in
+    DuckDB.
+    """
+    bare = [_integer_in_decimal(argument, schema) for argument in made.arguments]
+    types = [expr_type(argument, schema) for argument in bare]
+    if not all(map(pa.types.is_integer, types)) or pa.uint64() not in types:
+        return made
+    sides = [
+        Literal(side.value, pa.uint64()) if isinstance(side, Literal) and (side.value or 0) >= 0 else side
+        for side in bare
+    ]
+    is_uint64 = all(expr_type(side, schema) == pa.uint64() for side in sides)
+    # Sums and products of both have the digits of decimals.
+    return Call(made.function, tuple(sides)) if is_uint64 or made.function in ("divide", "modulo") else made
+
+
+def _integer_in_decimal(argument: Expr, schema: pa.Schema) -> Expr:
+    """An integer that the planner has made decimal(20, 0), as it was; others stay."""
+    if isinstance(argument, Literal) and pa.types.is_decimal(argument.type) and argument.type.scale == 0:
+        return Literal(None if argument.value is None else int(argument.value), pa.int64())
+    if isinstance(argument, Cast) and argument.safe and argument.to == _UINT64_DIGITS:
+        return argument.argument if pa.types.is_integer(expr_type(argument.argument, schema)) else argument
+    return argument
 
 
 def _in_micros(made: Call, schema: pa.Schema) -> Call:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from qcore.frontends.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
 from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type, top_level_names
+from qcore.language.data_types import common_type
 from qcore.language.expression import Literal
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, Scan, Values
@@ -31,12 +32,17 @@ class TableRead:
 
 
 def read_table(
-    message: Any, schemas: Mapping[str, pa.Schema] | None, ids: NodeIds, names: ColumnNames, files: dict[str, list[str]]
+    message: Any,
+    schemas: Mapping[str, pa.Schema] | None,
+    ids: NodeIds,
+    names: ColumnNames,
+    files: dict[str, list[str]],
+    asked: Collection[pa.DataType] | None = None,
 ) -> TableRead:
-    """The node of a ReadRel. Files the plan names are added to `files`."""
+    """The node of a ReadRel. Files the plan names are added to `files`; `asked` as for ExpressionReader."""
     kind = message.WhichOneof("read_type")
     if kind == "virtual_table":
-        return _virtual_table(message, ids, names)
+        return _virtual_table(message, ids, names, asked)
     if kind == "named_table":
         table = _table_name(list(message.named_table.names), schemas)
         known = schemas[table] if schemas is not None else None
@@ -103,9 +109,9 @@ def _local_files(message: Any, files: dict[str, list[str]]) -> str:
     return table
 
 
-def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames) -> TableRead:
+def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames, asked: Collection[pa.DataType] | None) -> TableRead:
     types = [read_type(part) for part in message.base_schema.struct.types]
-    rows = [[_constant(field) for field in row.fields] for row in message.virtual_table.expressions]
+    rows = [[_constant(field, asked) for field in row.fields] for row in message.virtual_table.expressions]
     if not rows:
         rows = [[read_literal(field) for field in row.fields] for row in _dropped_rows(message.virtual_table)]
     if not types:
@@ -115,7 +121,14 @@ def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames) -> TableRead:
     columns = []
     for position, type_ in enumerate(types):
         literals = [row[position] for row in rows]
-        columns.append(pa.array([literal.value for literal in literals], type_))
+        floats = {literal.type for literal in literals if pa.types.is_floating(literal.type)}
+        if pa.types.is_decimal(type_) and floats:
+            # Decimals, as the planner would have it, could not hold them all.
+            types[position] = common_type(list(floats))
+            values = [None if literal.value is None else float(literal.value) for literal in literals]
+            columns.append(pa.array(values, types[position]))
+        else:
+            columns.append(pa.array([literal.value for literal in literals], type_))
     schema = pa.schema(list(zip(own, types, strict=True)))
     data = pa.table(columns, schema=schema)
     positions = read_positions(message, len(own))
@@ -128,9 +141,12 @@ def _dropped_rows(message: Any) -> list[Any]:
     return [as_message(row, Expression.Literal.Struct) for row in dropped_fields(message, VIRTUAL_TABLE_ROWS)]
 
 
-def _constant(message: Any) -> Literal:
+def _constant(message: Any, asked: Collection[pa.DataType] | None) -> Literal:
     if message.WhichOneof("rex_type") == "cast":
-        given, to = _constant(message.cast.input), read_type(message.cast.type)
+        given, to = _constant(message.cast.input, asked), read_type(message.cast.type)
+        if asked is not None and to not in asked and pa.types.is_floating(given.type) and pa.types.is_decimal(to):
+            # The planner's, not the query's.
+            return given
         try:
             return Literal(pa.scalar(given.value, given.type).cast(to).as_py(), to)
         except pa.ArrowException as error:

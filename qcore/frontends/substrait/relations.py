@@ -178,15 +178,15 @@ class RelationReader(JoinRelations):
     # --- relations ---
 
     def _read(self, message: Any) -> Relation:
-        table = self._part(message) or read_table(message, self.schemas, self.ids, self.names, self.files)
-        node, columns = table.node, table.columns
-        for name in ("filter", "best_effort_filter"):
-            # A best-effort filter only prunes; the plan filters again above.
-            if name == "filter" and message.HasField(name):
-                scope = Scope(node, table.all_columns)
-                predicate = self.expressions.read(message.filter, scope)
-                node = self._filter_node(scope.node, predicate)
-        return Relation(node, columns)
+        asked = self.expressions.asked
+        table = self._part(message) or read_table(message, self.schemas, self.ids, self.names, self.files, asked)
+        node = table.node
+        # A best-effort filter only prunes; the plan filters again above.
+        if message.HasField("filter"):
+            scope = Scope(node, table.all_columns)
+            predicate = self.expressions.read(message.filter, scope)
+            node = self._filter_node(scope.node, predicate)
+        return Relation(node, table.columns)
 
     def _part(self, message: Any) -> TableRead | None:
         """The plan that stands for the named table, if one does."""

@@ -1,16 +1,18 @@
 """Columns of a select list named in the same SELECT, written out: select i + 1 as a, a * 2 as b. Floor P2.
 
 The planner knows them in GROUP BY, HAVING, QUALIFY and ORDER BY. In the rest of a SELECT a column of its tables wins
-over one of the list, as in DuckDB, and an item is known to those behind it.
+over one of the list, as in DuckDB, and an item is known to those behind it. In HAVING one of the list wins, but over a
+key of the groups and among the arguments of aggregates.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from qcore.frontends.substrait.functions import is_known_aggregate, is_known_scalar
 from qcore.frontends.text.clauses import (
     ColumnsOf,
     clauses_of,
@@ -20,10 +22,12 @@ from qcore.frontends.text.clauses import (
     selects,
     with_visible,
 )
+from qcore.frontends.text.operands import is_name
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError
 
 _QUERY = ("SELECT", "WITH", "VALUES", "TABLE", "FROM")
+_NO_AGGREGATES = frozenset({"cast", "try_cast", "extract", "if", "iff", "case"})
 _VOLATILE = re.compile(r"\b(?:random|uuid|gen_random_uuid)\s*\(", re.IGNORECASE)
 # An expression that names another twice, which names a third twice …, grows without end.
 _TEXT_MAX = 1 << 14
@@ -63,9 +67,11 @@ def _changed(sql: SqlText, done: int, repeated: Set[str], columns_of: ColumnsOf)
         if not listed:
             continue
         uses = [i for i in _places(sql, start, end, clauses) if _item_at(sql, i, listed) is not None]
-        if not uses:
+        of_groups = [i for i in _places_in_having(sql, end, clauses) if _item_at(sql, i, listed) is not None]
+        if not uses and not of_groups:
             continue
         begin = next((i for i in clauses if sql.is_word(i, "FROM")), None)
+        here: Set[str] = frozenset()
         if begin is not None:
             until = next((i for i in clauses if i > begin), end)
             try:
@@ -75,11 +81,13 @@ def _changed(sql: SqlText, done: int, repeated: Set[str], columns_of: ColumnsOf)
                 continue
             here = {column.lower() for column in columns}
             uses = [i for i in uses if sql.name(i).lower() not in here]
+            # The planner knows the others itself.
+            uses = sorted([*uses, *(i for i in of_groups if sql.name(i).lower() in here)])
         for i in uses:
             if sql.name(i).lower() in repeated:
                 raise PlanError(f"two columns of the select list are called {sql.name(i)!r}; give one another name")
         if uses:
-            return _written_out(sql, start, end, listed, uses), n
+            return _written_out(sql, start, end, listed, uses, here), n
     return None
 
 
@@ -105,12 +113,46 @@ def _places(sql: SqlText, start: int, end: int, clauses: list[int]) -> Iterator[
                     yield from _references(sql, over + 2, sql.partner[over + 1])
 
 
-def _references(sql: SqlText, start: int, end: int) -> Iterator[int]:
+def _places_in_having(sql: SqlText, end: int, clauses: list[int]) -> Iterator[int]:
+    """The columns that HAVING names without a table outside of aggregates, and GROUP BY does not name."""
+    having = next((i for i in clauses if sql.is_word(i, "HAVING")), None)
+    if having is None:
+        return
+    grouped = next((i for i in clauses if sql.is_word(i, "GROUP")), having)
+    keys = set(_keys(sql, grouped + 2, having))
+    stop = next((i for i in clauses if i > having), end)
+    for i in _references(sql, having + 1, stop, within=_is_of_rows):
+        if sql.name(i).lower() not in keys:
+            yield i
+
+
+def _keys(sql: SqlText, start: int, end: int) -> Iterator[str]:
+    """The columns among the keys of groups, those of grouping sets too."""
+    for a, b in items(sql, start, end):
+        opens = a + sql.is_word(a, "ROLLUP", "CUBE") + 2 * sql.is_word(a, "GROUPING")
+        if sql.is_sign(opens, "(") and sql.partner[opens] == b - 1:
+            yield from _keys(sql, opens + 1, b - 1)
+        elif b - a == 1 or (b - a == 3 and sql.is_sign(a + 1, ".")):
+            yield sql.name(b - 1).lower()
+
+
+def _is_of_rows(sql: SqlText, opens: int) -> bool:
+    """Whether the bracket at a token is that of a call that takes the rows of a group, or may."""
+    if opens == 0 or sql.tokens[opens - 1].kind != "word" or not is_name(sql, opens - 1):
+        return False
+    name = sql.tokens[opens - 1].text.lower()
+    return is_known_aggregate(name) or not (is_known_scalar(name) or name in _NO_AGGREGATES)
+
+
+def _references(
+    sql: SqlText, start: int, end: int, within: Callable[[SqlText, int], bool] | None = None
+) -> Iterator[int]:
+    """Names of columns, those in queries and in the brackets that are `within` something else left out."""
     skipped = start
     for i in range(start, end):
         if i < skipped:
             continue
-        if sql.is_sign(i, "(") and sql.is_word(i + 1, *_QUERY):
+        if sql.is_sign(i, "(") and (sql.is_word(i + 1, *_QUERY) or (within is not None and within(sql, i))):
             skipped = sql.partner[i]
         elif is_reference(sql, i) and not _is_other_name(sql, i):
             yield i
@@ -130,8 +172,12 @@ def _item_at(sql: SqlText, i: int, listed: Sequence[_Item]) -> _Item | None:
     return found if found is not None and i > found.until + 1 else None
 
 
-def _written_out(sql: SqlText, start: int, end: int, listed: Sequence[_Item], uses: Sequence[int]) -> str:
-    """The whole text with the uses of aliases in the SELECT of tokens start to end replaced."""
+def _written_out(
+    sql: SqlText, start: int, end: int, listed: Sequence[_Item], uses: Sequence[int], columns: Set[str]
+) -> str:
+    """The whole text with the uses of aliases in the SELECT of tokens start to end, whose tables have these columns,
+    replaced.
+    """
     unknown = {sql.name(i).lower() for i in uses}
     made: dict[str, str] = {}
     for item in listed:
@@ -139,7 +185,7 @@ def _written_out(sql: SqlText, start: int, end: int, listed: Sequence[_Item], us
             continue
         text = _replaced(sql, item.start, item.until, uses, made)
         own = (i for i in _references(sql, item.start, item.until) if i not in uses)
-        if any(sql.name(i).lower() in unknown for i in own):
+        if any(sql.name(i).lower() in unknown - columns for i in own):
             # It names itself, or one behind it: a column that is nowhere.
             continue
         if _VOLATILE.search(text):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 
-from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
+from qcore.frontends.substrait.dialect_functions import ANY, AS_TEXT, AT_TIME_ZONE, DIALECT_FUNCTIONS
 from qcore.frontends.substrait.functions import STAND_IN
 from qcore.frontends.text.aggregates import aggregate_as_others
 from qcore.frontends.text.clauses import items
+from qcore.frontends.text.operands import operand_start
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError
 
@@ -50,6 +51,11 @@ _SORTS = {"LIST_SORT": "'ASC'", "ARRAY_SORT": "'ASC'", "LIST_REVERSE_SORT": "'DE
 _NULLS = ("'NULLS FIRST'", "'NULLS LAST'")
 # What a list begins with where its length is asked for.
 _MAKE_LISTS = ("ARRAY", "LIST_VALUE", "MAKE_ARRAY", "RANGE", "GENERATE_SERIES", "STRING_SPLIT", "LIST", "ARRAY_AGG")
+# Functions of values of any type, which the planner makes text of them for.
+_OF_ANY = frozenset(
+    name.upper() for (name, _), function in DIALECT_FUNCTIONS.items() if ANY in function.arguments and name != AS_TEXT
+) | {"LENGTH", "CHAR_LENGTH", "CHARACTER_LENGTH"}
+_TEXTS = ("TEXT", "VARCHAR", "STRING")
 
 
 def with_known_functions(text: str) -> str:
@@ -104,9 +110,31 @@ def _changed(sql: SqlText) -> str | None:
             if len(parts) != 3:
                 raise PlanError(f"{name.lower()} takes a condition and two values, not {len(parts)} arguments")
             return sql.replaced(i, close + 1, f"(CASE WHEN {parts[0]} THEN {parts[1]} ELSE {parts[2]} END)")
+        if name == "AGE" and len(list(items(sql, i + 2, close))) == 1:
+            return sql.replaced(i + 2, i + 2, "current_date, ")
+        if name == "TYPEOF" and close == i + 3 and sql.is_word(i + 2, "NULL"):
+            return sql.replaced(i, close + 1, "'\"NULL\"'")
+        if name in _OF_ANY:
+            written = _as_text(sql, i + 2, close)
+            if written is not None:
+                return written
         if name in ("LEN", "LENGTH") and _is_list(sql, i + 2, close):
             # The planner would compute the length of the list's text.
             return sql.replaced(i, i + 1, "array_length")
+    return None
+
+
+def _as_text(sql: SqlText, start: int, end: int) -> str | None:
+    """The text with a call around the first argument that is a cast to text."""
+    for a, b in items(sql, start, end):
+        while sql.is_sign(a, "(") and sql.partner[a] == b - 1:
+            a, b = a + 1, b - 1
+        if b - a < 4 or not sql.is_word(b - 1 - sql.is_sign(b - 1, ")"), *_TEXTS):
+            continue
+        is_suffix = sql.is_sign(b - 2, ":") and sql.is_sign(b - 3, ":") and operand_start(sql, b - 3) == a
+        is_call = sql.is_word(a, "CAST") and sql.partner.get(a + 1) == b - 1 and sql.is_word(b - 3, "AS")
+        if is_suffix or is_call:
+            return sql.replaced(a, b, f"{AS_TEXT}({sql.slice(a, b)})")
     return None
 
 

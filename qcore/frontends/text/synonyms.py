@@ -25,6 +25,9 @@ _MATCHES = ((("!", "~", "~", "*"), "NOT ILIKE"), (("!", "~", "~"), "NOT LIKE"), 
 _RANKS = ("RANK", "DENSE_RANK", "ROW_NUMBER", "PERCENT_RANK", "CUME_DIST")
 _CONSTANT = re.compile(r"-?[\d.]+|(?:[A-Za-z]+ ?)?'[^']*'")
 _CLOCK = re.compile(r"([-+]?)(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?")
+_WHOLE = re.compile(r"[-+]?\d+")
+_LONG_UNIT = re.compile(r"([-+]?\d+) ?(quarters?|millenniums?|millennia)\b", re.IGNORECASE)
+_LONG = {"q": 3, "m": 12_000}
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _GROUPED = re.compile(r"\d+(?:_\d+)+(?:\.(?:\d+(?:_\d+)*)?)?")
 _EXPONENT = re.compile(r"\d[\d_.]*[eE]\d*")
@@ -206,16 +209,21 @@ def _extract(sql: SqlText, i: int) -> _Replacements:
 
 
 def _interval(sql: SqlText, i: int) -> _Replacements:
-    """INTERVAL '1 day 04:05:06': hours, minutes and seconds by their names."""
+    """INTERVAL '1 day 04:05:06': hours, minutes and seconds by their names; quarters and millennia as months."""
+    if i + 2 < len(sql.tokens) and sql.is_word(i + 2, "QUARTER", "QUARTERS"):
+        count = sql.tokens[i + 1].text.strip("'")
+        return [(i + 1, i + 3, f"'{3 * int(count)} months'")] if _WHOLE.fullmatch(count) else []
     if i + 1 == len(sql.tokens) or sql.tokens[i + 1].kind != "string":
         return []
-    found = _CLOCK.search(sql.tokens[i + 1].text)
-    if found is None:
-        return []
-    sign, *parts = found.groups(default="0")
-    sign = "-" if sign == "-" else ""
-    named = " ".join(f"{sign}{n} {unit}" for n, unit in zip(parts, ("hours", "minutes", "seconds"), strict=True))
-    return [(i + 1, i + 2, f"{sql.tokens[i + 1].text[: found.start()]}{named}{sql.tokens[i + 1].text[found.end() :]}")]
+    text = sql.tokens[i + 1].text
+    written = _LONG_UNIT.sub(lambda part: f"{int(part.group(1)) * _LONG[part.group(2).lower()[0]]} months", text)
+    found = _CLOCK.search(written)
+    if found is not None:
+        sign, *parts = found.groups(default="0")
+        sign = "-" if sign == "-" else ""
+        named = " ".join(f"{sign}{n} {unit}" for n, unit in zip(parts, ("hours", "minutes", "seconds"), strict=True))
+        written = f"{written[: found.start()]}{named}{written[found.end() :]}"
+    return [] if written == text else [(i + 1, i + 2, written)]
 
 
 def _at(sql: SqlText, i: int) -> _Replacements:
@@ -228,8 +236,22 @@ def _at(sql: SqlText, i: int) -> _Replacements:
     return [(start, start, f"{AT_TIME_ZONE}("), (i, i + 4, f", {sql.tokens[i + 3].text})")]
 
 
+def _collation(sql: SqlText, i: int) -> _Replacements:
+    """Text compares by code points: what says so may stay out."""
+    if i == 0 or i + 1 == len(sql.tokens) or not ends_value(sql, i - 1):
+        return []
+    name = sql.tokens[i + 1].text.strip('"').upper()
+    if name in ("C", "POSIX", "BINARY"):
+        return [(i, i + 2, "")]
+    raise PlanError(
+        f"COLLATE {name} is not supported: text compares by code points; lower(x) = lower(y) and ORDER BY lower(x) are "
+        "for any case, and x ILIKE 'pattern'"
+    )
+
+
 _WORDS = {
     "AT": _at,
+    "COLLATE": _collation,
     "EXTRACT": _extract,
     "INTERVAL": _interval,
     "SEMI": _join,
