@@ -20,6 +20,7 @@ _CHOICES = {
     "regexp_replace": ("first", "all"),
     "time_pattern": ("postgresql", "java"),
     "name_case": ("any", "lower"),
+    "similar_to": ("standard", "regexp"),
 }
 
 
@@ -61,6 +62,8 @@ class Dialect:
     name_case : {'any', 'lower'}
         Whether names are the same in any case, or those without quotes in lower case; `select ID as Total` is called
         Total or total.
+    similar_to : {'standard', 'regexp'}
+        The pattern of SIMILAR TO: the standard's, with % and _ as in LIKE, or a regular expression of the whole text.
     """
 
     division: str = "integer"
@@ -78,6 +81,7 @@ class Dialect:
     regexp_replace: str = "first"
     time_pattern: str = "postgresql"
     name_case: str = "any"
+    similar_to: str = "standard"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -106,7 +110,7 @@ class Dialect:
 QCORE = Dialect()
 DIALECTS = {
     "qcore": QCORE,
-    "duckdb": Dialect(division="float", out_of_domain="nan", log_of_zero="infinite"),
+    "duckdb": Dialect(division="float", out_of_domain="nan", log_of_zero="infinite", similar_to="regexp"),
     "postgresql": Dialect(
         null_order="nulls_max",
         like_escape="backslash",

@@ -32,6 +32,8 @@ def in_dialect(made: Expr, name: str, dialect: Dialect) -> Expr:
         return Call("concat", tuple(map(_as_given, arguments)))
     if function in ("like", "ilike") and len(arguments) == 2 and dialect.like_escape == "backslash":
         return Call(function, (*arguments, Literal("\\", pa.string())))
+    if function == "similar_to" and dialect.similar_to == "regexp":
+        return Call("regexp_full_match", arguments)
     if function == "day_of_week" and dialect.first_day_of_week == "one":
         return call("add", made, 1)
     if function in _LOGARITHMS and dialect.log_of_zero == "null":
