@@ -29,6 +29,7 @@ _RENAMED = {
     "FIRST": "first_value",
     "LAST": "last_value",
     "ARBITRARY": "first_value",
+    "APPROX_QUANTILE": "quantile_cont",
     "GROUP_CONCAT": "string_agg",
     "LISTAGG": "string_agg",
     "EVERY": "bool_and",

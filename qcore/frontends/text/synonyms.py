@@ -105,6 +105,13 @@ def _adjacent(sql: SqlText, i: int, n: int) -> bool:
     return sql.tokens[i + n - 1].end - sql.tokens[i].start == n
 
 
+def _filter(sql: SqlText, i: int) -> _Replacements:
+    """FILTER (condition) without WHERE."""
+    if not sql.is_sign(i - 1, ")") or not sql.is_sign(i + 1, "(") or sql.is_word(i + 2, "WHERE"):
+        return []
+    return [(i, i + 2, "FILTER (WHERE ")]
+
+
 def _null_test(sql: SqlText, i: int) -> _Replacements:
     """ISNULL and NOTNULL behind a value."""
     if not ends_value(sql, i - 1) or sql.is_word(i - 1, "SELECT", "AS") or sql.is_sign(i + 1, "("):
@@ -261,6 +268,7 @@ _WORDS = {
     "ORDER": _rank_order,
     "MATERIALIZED": _materialized,
     "GROUP": _group,
+    "FILTER": _filter,
     "ISNULL": _null_test,
     "NOTNULL": _null_test,
 }
