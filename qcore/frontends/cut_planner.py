@@ -17,7 +17,7 @@ from qcore.frontends.text.arithmetic import with_known_arithmetic
 from qcore.frontends.text.array_subqueries import with_arrays_aggregated
 from qcore.frontends.text.chains import with_short_chains
 from qcore.frontends.text.clauses import with_select_lists
-from qcore.frontends.text.correlated import Cutting
+from qcore.frontends.text.correlated import Cutting, Described
 from qcore.frontends.text.functions import with_known_functions
 from qcore.frontends.text.lambdas import with_known_lambdas
 from qcore.frontends.text.named_windows import without_base_windows
@@ -86,21 +86,24 @@ class CutPlanner:
         self.was_cut = self.was_cut or cutting.needed
         return text
 
-    def described(self, text: str) -> tuple[str, pa.DataType] | None:
+    def described(self, text: str) -> Described | None:
         try:
             context, frame = self._resolved(text)
         except PlanError:
             return None
         schema = frame.schema()
-        name, types = schema.names[0], schema.types
-        with suppress(Exception):
-            # What operands are converted to the optimizer is the first to know.
-            types = context.create_dataframe_from_logical_plan(frame.optimized_logical_plan()).schema().types
-        if not SET_OPERATORS.isdisjoint(SqlText.read(text).words):
-            # The columns of EXCEPT and INTERSECT are its left side's to the planner.
-            with suppress(PlanError):
-                types = self._read(self.message(text), (NodeIds(), ColumnNames())).plan.schema.types
-        return name, types[0]
+
+        def type_() -> pa.DataType:
+            if not SET_OPERATORS.isdisjoint(SqlText.read(text).words):
+                # The columns of EXCEPT and INTERSECT are its left side's to the planner.
+                with suppress(PlanError):
+                    return self._read(self.message(text), (NodeIds(), ColumnNames())).plan.schema.types[0]
+            with suppress(Exception):
+                # What operands are converted to the optimizer is the first to know.
+                return context.create_dataframe_from_logical_plan(frame.optimized_logical_plan()).schema().types[0]
+            return schema.types[0]
+
+        return schema.names[0], type_
 
     def add_outer(self, type_: pa.DataType) -> str:
         assert self.cut is not None

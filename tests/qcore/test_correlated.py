@@ -205,6 +205,8 @@ QUERIES = [
     "(from u select i where n > t.i)",
     "select i, (i, 20) = any (select u.i, u.n from u) a, (i, 20) <> all (select u.i, u.n from u) b, row(i, 20) in "
     "(select row(u.i, u.n) from u) c from t",
+    "select i, exists (select max(n) from u where u.i = t.i) a, not exists (select count(*) + 1 from u where u.i = t.i)"
+    " b, exists (select max(n) from u where u.i = t.i having max(n) > 20) c, exists (select max(n) from e) d from t",
     # FROM and IN inside a call are no clauses and ask no subquery; brackets in brackets hold the same query.
     "select i, extract(year from (select day from t y where y.g <> t.g order by i limit 1)) c from t where "
     "extract('month' from (select max(day) from t y where y.i <= t.i)) = 2",

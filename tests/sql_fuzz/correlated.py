@@ -11,7 +11,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
@@ -19,10 +19,17 @@ import pyarrow as pa
 
 import qcore
 from oracle import assert_same_rows
+from sql_fuzz.queries import Queries, Query
+from sql_fuzz.tables import BOOL, INT, TEXT, Facts, Kind, TableData
+from sql_fuzz.tree import Tree
+from sql_fuzz.values import Column
 
 TABLES = ("t", "u", "v")
 INTEGERS = ("i", "n")
 COMPARISONS = ("=", "=", "=", "<", "<=", ">", "<>")
+# Of tables in a case of `make fuzz-sql`.
+ROWS_MAX = 30
+LIMITS = {INT: 2**40}
 
 
 def tables(rng: random.Random) -> dict[str, pa.Table]:
@@ -39,62 +46,115 @@ def tables(rng: random.Random) -> dict[str, pa.Table]:
     return made
 
 
+def correlated(queries: Queries, depth: int) -> Query:
+    """A query with correlated subqueries over small tables of a case."""
+    small = [table for table in queries.tables if table.data.num_rows <= ROWS_MAX]
+    if not small:
+        return queries.plain(depth)
+    sources = [_narrowed(queries.rng, queries.rng.choice(small)) for _ in range(2)]
+    text, outputs = Correlated(queries.rng, sources, queries.name).query()
+    columns = tuple(Column(name, Facts(kind, LIMITS.get(kind, 0))) for name, kind in outputs)
+    return Query(Tree("query", text), columns, None, ROWS_MAX * 4)
+
+
+def _narrowed(rng: random.Random, table: TableData) -> str:
+    """The table with the columns of those here."""
+    integers = [name for name, facts in table.facts.items() if facts.kind == INT and facts.limit <= 1000]
+    words = [name for name, facts in table.facts.items() if facts.kind == TEXT]
+    i, n = (rng.choice([*integers, "id % 4"]) for _ in INTEGERS)
+    g = rng.choice(words) if words else "cast(id % 3 as varchar)"
+    return f"(select id as k, cast({i} as bigint) as i, cast({n} as bigint) as n, {g} as g from {table.name})"
+
+
+# A query's text, and the names and kinds of its columns.
+Made = tuple[str, list[tuple[str, Kind]]]
+
+
 @dataclass
 class Correlated:
     """Makes the text of one query."""
 
     rng: random.Random
+    tables: Sequence[str] = TABLES
+    names: Callable[[str], str] | None = None
     n_names: int = field(default=0)
 
-    def name(self) -> str:
+    def name(self, letter: str = "q") -> str:
+        if self.names is not None:
+            return self.names(letter)
         self.n_names += 1
-        return f"q{self.n_names}"
+        return f"{letter}{self.n_names}"
+
+    def table(self) -> str:
+        return self.rng.choice(list(self.tables))
 
     def statement(self) -> str:
         """A whole query."""
-        rng = self.rng
-        a = self.name()
-        shape = rng.choice(["list", "list", "where", "where", "having", "on", "order", "argument", "lateral"])
-        table, values = rng.choice(TABLES), [a]
-        if shape == "list":
-            items = ", ".join(f"{self.value(values, 2)} as c{n}" for n in range(rng.choice([1, 1, 2])))
-            return f"select {a}.k, {items} from {table} {a}{self.maybe_where(values)}"
-        if shape == "where":
-            return f"select {a}.k, {a}.i from {table} {a} where {self.condition(values, 2)}"
-        if shape == "having":
-            return (
-                f"select {a}.g, count(*) as c from {table} {a} group by {a}.g "
-                f"having count(*) {rng.choice(COMPARISONS)} (select count(*) from {rng.choice(TABLES)} x where x.g "
-                f"{rng.choice(COMPARISONS)} {a}.g{self.maybe_and(['x'])})"
-            )
-        if shape == "on":
-            b = self.name()
-            kind = rng.choice(["join", "left join"])
-            reads = [a, b] if kind == "join" else [rng.choice([a, b])]
-            condition = f"{a}.i = {b}.i and {self.predicate(reads, 1)}"
-            return f"select {a}.k, {b}.k as l from {table} {a} {kind} {rng.choice(TABLES)} {b} on {condition}"
-        if shape == "order":
-            return f"select {a}.k from {table} {a} order by {self.scalar(values, 1)} nulls first, {a}.k limit 4"
-        if shape == "argument":
-            of_all = f"sum({self.scalar(values, 1)}) as s, count(*) filter (where {self.predicate(values, 1)}) as c"
-            return f"select {a}.g, {of_all} from {table} {a} group by {a}.g"
-        return self.lateral(table, a)
+        return self.query()[0]
 
-    def lateral(self, table: str, a: str) -> str:
+    def query(self) -> Made:
+        """A query and its columns."""
+        shapes = [self.listed, self.listed, self.filtered, self.filtered, self.having, self.joined, self.ordered,
+                  self.argument, self.lateral]  # fmt: skip
+        return self.rng.choice(shapes)()
+
+    def listed(self) -> Made:
+        a, k, table = self.name(), self.name("o"), self.table()
+        items, columns = [f"{a}.k as {k}"], [(k, INT)]
+        for _ in range(self.rng.choice([1, 1, 2])):
+            text, kind = self.value([a], 2)
+            columns.append((self.name("o"), kind))
+            items.append(f"{text} as {columns[-1][0]}")
+        return f"select {', '.join(items)} from {table} {a}{self.maybe_where([a])}", columns
+
+    def filtered(self) -> Made:
+        a, k, i = self.name(), self.name("o"), self.name("o")
+        text = f"select {a}.k as {k}, {a}.i as {i} from {self.table()} {a} where {self.condition([a], 2)}"
+        return text, [(k, INT), (i, INT)]
+
+    def having(self) -> Made:
         rng = self.rng
-        b, x = self.name(), self.name()
-        source = f"from {rng.choice(TABLES)} {x} where {self.compared([x], [a])}"
-        body = rng.choice([
-            f"select {x}.n as m {source}",
-            f"select {x}.n as m {source} order by {x}.n, {x}.k limit 2",
-            f"select max({x}.n) as m {source}",
-            f"select {x}.g as m, count(*) as c {source} group by {x}.g",
-            f"select {a}.i + 1 as m",
-            f"select {self.scalar([a], 1)} as m",
+        a, x, g, c = self.name(), self.name(), self.name("o"), self.name("o")
+        counted = f"select count(*) from {self.table()} {x} where {x}.g {rng.choice(COMPARISONS)} {a}.g"
+        text = (
+            f"select {a}.g as {g}, count(*) as {c} from {self.table()} {a} group by {a}.g "
+            f"having count(*) {rng.choice(COMPARISONS)} ({counted}{self.maybe_and([x])})"
+        )
+        return text, [(g, TEXT), (c, INT)]
+
+    def joined(self) -> Made:
+        a, b, k, other = self.name(), self.name(), self.name("o"), self.name("o")
+        kind = self.rng.choice(["join", "left join", "right join", "full join"])
+        reads = self.rng.choice([[a], [b], [a, b], [a, b]])
+        condition = f"{a}.i = {b}.i and {self.predicate(reads, 1)}"
+        text = f"select {a}.k as {k}, {b}.k as {other} from {self.table()} {a} {kind} {self.table()} {b} on {condition}"
+        return text, [(k, INT), (other, INT)]
+
+    def ordered(self) -> Made:
+        a, k = self.name(), self.name("o")
+        by = f"{self.scalar([a], 1)} nulls first, {a}.k"
+        return f"select {a}.k as {k} from {self.table()} {a} order by {by} limit 4", [(k, INT)]
+
+    def argument(self) -> Made:
+        a, g, s, c = self.name(), self.name("o"), self.name("o"), self.name("o")
+        of_all = f"sum({self.scalar([a], 1)}) as {s}, count(*) filter (where {self.predicate([a], 1)}) as {c}"
+        return f"select {a}.g as {g}, {of_all} from {self.table()} {a} group by {a}.g", [(g, TEXT), (s, INT), (c, INT)]
+
+    def lateral(self) -> Made:
+        rng = self.rng
+        a, b, x, k, m = self.name(), self.name(), self.name(), self.name("o"), self.name("o")
+        source = f"from {self.table()} {x} where {self.compared([x], [a])}"
+        body, kind = rng.choice([
+            (f"select {x}.n as m {source}", INT),
+            (f"select {x}.n as m {source} order by {x}.n, {x}.k limit 2", INT),
+            (f"select max({x}.n) as m {source}", INT),
+            (f"select {x}.g as m, count(*) as c {source} group by {x}.g", TEXT),
+            (f"select {a}.i + 1 as m", INT),
+            (f"select {self.scalar([a], 1)} as m", INT),
         ])  # fmt: skip
         joined = rng.choice([f", lateral ({body}) {b}", f" cross join lateral ({body}) {b}",
                              f" left join lateral ({body}) {b} on true"])  # fmt: skip
-        return f"select {a}.k, {b}.m from {table} {a}{joined}"
+        return f"select {a}.k as {k}, {b}.m as {m} from {self.table()} {a}{joined}", [(k, INT), (m, kind)]
 
     # --- conditions ---
 
@@ -138,18 +198,17 @@ class Correlated:
 
     # --- subqueries ---
 
-    def value(self, outer: Sequence[str], depth: int) -> str:
+    def value(self, outer: Sequence[str], depth: int) -> tuple[str, Kind]:
         rng = self.rng
         if rng.random() < 0.4:
-            return self.predicate(outer, depth)
+            return self.predicate(outer, depth), BOOL
         made = self.scalar(outer, depth)
-        return rng.choice([made, made, f"coalesce({made}, -1)", f"{made} + {outer[-1]}.i"])
+        return rng.choice([made, made, f"coalesce({made}, -1)", f"{made} + {outer[-1]}.i"]), INT
 
     def source(self, outer: Sequence[str], depth: int) -> tuple[str, str]:
         """FROM and WHERE of a subquery, and the name of its table."""
         rng = self.rng
-        x = self.name()
-        table = rng.choice(TABLES)
+        x, table = self.name(), self.table()
         where = self.compared([x], outer)
         if depth > 1 and rng.random() < 0.4:
             where += f" and {self.predicate([*outer, x], depth - 1)}"
@@ -157,13 +216,13 @@ class Correlated:
         if shape < 0.1:
             y = self.name()
             kind = rng.choice(["join", "left join", "full join"])
-            return f"{table} {x} {kind} {rng.choice(TABLES)} {y} on {x}.i = {y}.i where {where}", x
+            return f"{table} {x} {kind} {self.table()} {y} on {x}.i = {y}.i where {where}", x
         if shape < 0.2:
             inner = f"select k, i, n, g from {table} where {where.replace(x + '.', '')}"
             # Names without a qualifier are the table's own, as those before the dot are gone.
             return f"({inner}) {x}", x
         if shape < 0.28:
-            y, other = self.name(), rng.choice(TABLES)
+            y, other = self.name(), self.table()
             both = f"select k, i, n, g from {table} {x} where {where} union all select k, i, n, g from {other}"
             return f"({both}) {y}", y
         if shape < 0.34:

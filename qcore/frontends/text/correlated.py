@@ -9,7 +9,7 @@ mean is up to qcore.language.dependent_joins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -40,11 +40,14 @@ _NO_VALUE = ("JOIN", "AS", "MATERIALIZED", "ARRAY", *SET_OPERATORS)
 # These take the query in the brackets that follow.
 _BEFORE_QUERY = ("EXISTS", "IN", "ANY", "ALL", "SOME", "ARRAY", "FROM", "JOIN", "LATERAL", "AS", "MATERIALIZED")
 
+# The name of a column, and what finds its type, which takes longer.
+Described = tuple[str, Callable[[], pa.DataType]]
+
 
 class Planner(Protocol):
     """What cutting needs of who plans the pieces."""
 
-    def described(self, text: str) -> tuple[str, pa.DataType] | None:
+    def described(self, text: str) -> Described | None:
         """Name and type of the first column of a query; None where it cannot be resolved."""
 
     def add_outer(self, type_: pa.DataType) -> str:
@@ -65,7 +68,7 @@ class Cutting:
     def __init__(self, planner: Planner, every: bool = False) -> None:
         self._planner = planner
         self._every = every
-        self._described: dict[str, tuple[str, pa.DataType] | None] = {}
+        self._described: dict[str, Described | None] = {}
         # Calls made of subqueries, by their text and that of the tables around: GROUP BY repeats what is selected.
         self._made: dict[tuple[str, ...], str] = {}
         self._count = 0
@@ -181,7 +184,7 @@ class Cutting:
             if found is None:
                 raise PlanError(f"{text} is not known where a LATERAL subquery reads it")
             outer.append(function)
-            types.append(found[1])
+            types.append(found[1]())
             arguments.append(text)
         return sql.slice(query.start, query.end), outer, types, arguments
 
@@ -206,7 +209,7 @@ class Cutting:
             found = self._resolved(sql, query.start, call.text, beyond=query)
             if found is None or any(self._type_outside(sql, query, other) is None for other in others):
                 return select, name, type_
-            return select, call, found[1]
+            return select, call, found[1]()
         return None
 
     def _type_outside(self, sql: SqlText, query: Region, name: Name) -> pa.DataType | None:
@@ -215,17 +218,18 @@ class Cutting:
         if found is None and "." in name.text:
             # The planner takes b.n for a field of a column b, whatever type that has.
             outside = self._resolved(sql, query.start, name.text, beyond=query)
-            return None if outside is None else outside[1]
+            return None if outside is None else outside[1]()
         if found is None or not found[0].startswith(_OUTER):
             return None
-        if self._resolved(sql, name.start, name.text, within=query):
+        is_inside = queries_around(sql, name.start)[-1].start > query.start
+        if is_inside and self._resolved(sql, name.start, name.text, within=query):
             return None
         alone = self._resolved(sql, query.start, name.text, beyond=query)
-        return found[1] if alone is None else alone[1]
+        return (alone or found)[1]()
 
     def _resolved(
         self, sql: SqlText, i: int, value: str, within: Region | None = None, beyond: Region | None = None
-    ) -> tuple[str, pa.DataType] | None:
+    ) -> Described | None:
         """What a value at token i is, of columns `within` a query only, or of queries `beyond` it: its name, which says
         whether it is an outer column, and its type.
         """
@@ -251,10 +255,10 @@ class Cutting:
                 text = f"SELECT {inner} {f'FROM {tables}' if tables else ''} {clause if depth == 0 else ''}"
             found = self._describe(with_visible(sql, i, text))
             if found is not None:
-                return found[1]
+                return found[1]()
         raise PlanError(f"what stands before IN, ANY or ALL cannot be resolved: {value}")
 
-    def _describe(self, text: str) -> tuple[str, pa.DataType] | None:
+    def _describe(self, text: str) -> Described | None:
         if text not in self._described:
             self._described[text] = self._planner.described(text)
         return self._described[text]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from qcore.frontends.text.clauses import begins_clause, items, named, operands
@@ -75,8 +76,9 @@ def queries_around(sql: SqlText, i: int) -> list[Region]:
     return [region for region in sql.enclosing(i) if is_query(sql, region)]
 
 
-def selects_of(sql: SqlText, query: Region) -> list[Select]:
-    """The operands of a query's set operators."""
+@functools.lru_cache(maxsize=256)
+def selects_of(sql: SqlText, query: Region) -> Sequence[Select]:
+    """The operands of a query's set operators; asked for again and again of the same text."""
     found = list(operands(sql, query))
     made = []
     for start, end in found:

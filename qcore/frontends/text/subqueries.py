@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from qcore.frontends.text.clauses import CLAUSES, items, selects
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
+from qcore.language.aggregate_functions import is_aggregate
 from qcore_ext.ground.status import PlanError
 
 # What an expression before IN cannot go beyond, and words that are part of it.
@@ -50,7 +51,7 @@ def with_rows_as_exists(text: str) -> str:
 
 def with_counts_for_exists(text: str) -> str:
     """The text with every EXISTS (subquery) in a select list as a comparison of the number of rows: DataFusion
-    decorrelates EXISTS among conditions only. What the subquery groups or limits is left as it is.
+    decorrelates EXISTS among conditions only. What the subquery aggregates, groups or limits is left as it is.
     """
     while (changed := _counted(SqlText.read(text))) is not None:
         text = changed
@@ -72,11 +73,17 @@ def _counted(sql: SqlText) -> str | None:
                 changing = ("GROUP", "HAVING", "QUALIFY", *TAIL, *SET_OPERATORS)
                 if (
                     sql.enclosing(i)[-1] == region
+                    and not any(_is_aggregate(sql, j) for j in range(i + 3, begin))
                     and not any(sql.is_word(j, *changing) for j in inner)
                     and begin < close
                 ):
                     return sql.replaced(i, close + 1, f"(SELECT count(*) > 0 {sql.slice(begin, close)})")
     return None
+
+
+def _is_aggregate(sql: SqlText, i: int) -> bool:
+    """Whether an aggregate is called at a token: without GROUP BY it gives a row for no rows."""
+    return sql.is_sign(i + 1, "(") and sql.tokens[i].kind == "word" and is_aggregate(sql.tokens[i].text.lower())
 
 
 def _without_rows(sql: SqlText, number: int) -> str | None:
