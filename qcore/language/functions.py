@@ -143,6 +143,10 @@ def _same_number(types: Types) -> Signature:
     return _same_numbers(types)
 
 
+def _negate(types: Types) -> Signature:
+    return Signature(types[0], (types[0],)) if pa.types.is_interval(types[0]) else _same_numbers(types)
+
+
 def _round(types: Types) -> Signature:
     number, *digits = numbers(types)
     if any(not pa.types.is_integer(type_) for type_ in digits):
@@ -284,7 +288,7 @@ _SCALAR: dict[str, Function] = {
     "multiply": Function(2, 2, _multiply, "number, number; interval, number", "as the arguments"),
     "divide": Function(2, 2, _divide, "number, number", "as the arguments; of decimals a float"),
     "modulo": Function(2, 2, _same_numbers, "number, number", "as the arguments"),
-    "negate": Function(1, 1, _same_number, "number", "as the argument"),
+    "negate": Function(1, 1, _negate, "number or interval", "as the argument"),
     "abs": Function(1, 1, _same_number, "number", "as the argument"),
     "sign": Function(1, 1, _same_number, "number", "as the argument"),
     "round": Function(1, 2, _round, "number, [integer]", "as the number"),

@@ -295,22 +295,27 @@ def _case(*arguments: pa.Array | pa.Scalar) -> pa.Array:
     return rows_taken(together, pa.array(chosen * n + np.arange(n)))
 
 
-def with_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Nested values as another nested type: structs by position, elements and fields cast."""
+# How a part of nested values that is not nested becomes another type.
+PartCast = Callable[[pa.Array, pa.DataType], pa.Array]
+
+
+def with_type(array: pa.Array, type_: pa.DataType, cast: PartCast = pa.Array.cast) -> pa.Array:
+    """Nested values as another nested type: structs by position, elements and fields by `cast`."""
     if array.type == type_:
         return array
     if pa.types.is_struct(type_) and pa.types.is_struct(array.type):
-        parts = [with_type(array.field(i), field.type) for i, field in enumerate(type_)]
+        parts = [with_type(array.field(i), field.type, cast) for i, field in enumerate(type_)]
         return pa.StructArray.from_arrays(parts, fields=list(type_), mask=array.is_null())
     if is_list_of_any_layout(type_) and is_list_of_any_layout(array.type):
         lists = _list_array(array, len(array))
         _, lengths = spans(lists)
-        values = with_type(lists.flatten(), type_.value_type)
+        values = with_type(lists.flatten(), type_.value_type, cast)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         mask = lists.is_null() if lists.null_count else None
         made = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values, mask=mask)
         return made.cast(type_)
-    return array.cast(type_)
+    is_part = not pa.types.is_nested(array.type) and not pa.types.is_nested(type_)
+    return cast(array, type_).cast(type_) if is_part else array.cast(type_)
 
 
 # --- signatures ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -147,16 +148,21 @@ class Steps:
             # The nearest float, which digits divided by a power of ten are not when there are many.
             number = self.value(step).as_py()
             return self.constant(pa.scalar(None if number is None else float(number), wanted))
+        # Steps of one name are one step.
+        name = "cast" if safe else "try_cast"
         if given == pa.binary() and wanted == STRING:
-            return self.arrow("cast", [step], STRING, bytes_as_text if safe else bytes_as_text_or_null)
+            return self.arrow(name, [step], STRING, bytes_as_text if safe else bytes_as_text_or_null)
         if wanted == STRING and (pa.types.is_interval(given) or pa.types.is_duration(given)):
             return self.arrow("cast", [step], STRING, span_as_text)
         if given == STRING and pa.types.is_interval(wanted):
-            return self.arrow("cast", [step], wanted, by_value(span_of_text if safe else span_of_text_or_null, wanted))
+            return self.arrow(name, [step], wanted, by_value(span_of_text if safe else span_of_text_or_null, wanted))
         if pa.types.is_nested(given) and wanted == STRING:
-            return self.arrow("cast", [step], STRING, lambda values: nested_text(values, _engine_text))
+            return self.arrow(
+                "cast", [step], STRING, lambda values: nested_text(values, lambda leaf: _cast(leaf, STRING))
+            )
         if pa.types.is_nested(given) and pa.types.is_nested(wanted):
-            return self.arrow("cast", [step], wanted, lambda values: with_type(values, wanted))
+            parts = partial(_cast, safe=safe)
+            return self.arrow(name, [step], wanted, lambda values: with_type(values, wanted, parts))
         if not _is_instant(given, wanted):
             if is_zoned(given):
                 return self.convert_zoned(step, wanted, safe)
@@ -243,11 +249,11 @@ def _repeated(name: str) -> int:
     return 1 if name == "struct_pack" else 0
 
 
-def _engine_text(values: pa.Array) -> pa.Array:
-    """Values that are not nested as text."""
+def _cast(values: pa.Array, type_: pa.DataType, safe: bool = True) -> pa.Array:
+    """Values that are not nested as the engine casts them."""
     steps = Steps(pa.schema([("value", values.type)]))
     loaded = steps.add("load", [], plain(values.type), column=0)
-    program = steps.program(pa.schema([("value", STRING)]), [steps.convert(loaded, STRING)])
+    program = steps.program(pa.schema([("value", plain(type_))]), [steps.convert(loaded, type_, safe)])
     batch = pa.record_batch([values], names=["value"])
     return pa.record_batch(Evaluator(program, Account()).project_batch(batch)).column(0)
 

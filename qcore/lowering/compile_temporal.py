@@ -178,6 +178,11 @@ class TemporalSteps(Steps):
         shows_it = self.add("equal", [self.local(away), wanted], BOOL)
         return self.add("case", [shows_it, away, self.convert(wanted, type_)], type_)
 
+    def call_negate(self, steps: list[int], type_: pa.DataType) -> int:
+        if not pa.types.is_interval(type_):
+            return self.add("negate", steps, type_)
+        return self.add("interval_multiply", [*steps, self.constant(pa.scalar(-1))], type_, label="negate")
+
     def call_multiply(self, steps: list[int], type_: pa.DataType) -> int:
         if pa.types.is_interval(type_):
             steps = steps if pa.types.is_interval(self.types[steps[0]]) else steps[::-1]

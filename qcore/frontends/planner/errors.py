@@ -38,7 +38,17 @@ _NO_FUNCTION = re.compile(r"Invalid function '([^']+)'")
 _NO_OPERATOR = re.compile(r"Cannot coerce arithmetic expression (.+?) to valid types")
 _NO_SIGNATURE = re.compile(r"Function '(\w+)' (?:failed to match any signature|requires|expects)")
 _REQUIRES = re.compile(r"requires (\w+)")
-_RECEIVED = re.compile(r"but received \w+ \(DataType: (.+?)\)\.")
+_RECEIVED = re.compile(r"but received .+? \(DataType: (\w+(?:\([^()]*\))?)\)\.")
+_TIME = re.compile(r"Date|Time")
+# What stands for means of times.
+_MEANS = {
+    name: f"{shown} takes numbers: make_timestamp(cast({written} as bigint)) is that of the timestamps x, and "
+    "quantile_disc(x, 0.5) the one of them, or of dates and times, in the middle"
+    for name, shown, written in (
+        ("avg", "avg()", "avg(epoch_us(x))"), ("median", "median()", "median(epoch_us(x))"),
+        ("percentile_cont", "quantile_cont()", "quantile_cont(epoch_us(x), 0.5)"),
+    )
+}  # fmt: skip
 _COUNTS = re.compile(r"expects (\d+) arguments but received (\d+)")
 _PLAN_TYPE = re.compile(r"Unsupported plan type: (\w+)")
 
@@ -161,6 +171,8 @@ def _of_a_call(text: str) -> PlanError | None:
         return PlanError(f"{wrong.group(1)}() takes {counts.group(1)} arguments, not {counts.group(2)}")
     if not wanted or not given:
         return None
+    if wrong.group(1) in _MEANS and any(_TIME.match(name) for name in given):
+        return PlanError(_MEANS[wrong.group(1)])
     takes, not_these = (sql_types(" or ".join(names)) for names in (wanted, given))
     return PlanError(f"{wrong.group(1)}() takes {takes}, not {not_these}; cast the argument")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
-from qcore.frontends.text.clauses import is_type, items
+from qcore.frontends.text.clauses import UNITS, is_type, items
 from qcore.frontends.text.operands import ends_value, is_name, operand_start
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError
@@ -216,6 +216,17 @@ def _extract(sql: SqlText, i: int) -> _Replacements:
 
 
 def _interval(sql: SqlText, i: int) -> _Replacements:
+    """An interval as the parser reads it; in brackets behind a sign, which it would take for that of the first part."""
+    written = _known_interval(sql, i)
+    is_signed = sql.is_sign(i - 1, "-") and not ends_value(sql, i - 2)
+    end = i + 2 + sql.is_word(i + 2, *UNITS)
+    if not is_signed or end > len(sql.tokens) or sql.tokens[i + 1].kind not in ("string", "number"):
+        return written
+    _, end, text = written[0] if written else (i + 1, end, sql.slice(i + 1, end))
+    return [(i, end, f"(INTERVAL {text})")]
+
+
+def _known_interval(sql: SqlText, i: int) -> _Replacements:
     """INTERVAL '1 day 04:05:06': hours, minutes and seconds by their names; quarters and millennia as months."""
     if i + 2 < len(sql.tokens) and sql.is_word(i + 2, "QUARTER", "QUARTERS"):
         count = sql.tokens[i + 1].text.strip("'")

@@ -97,10 +97,44 @@ def test_intervals_of_text(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "select cast([r] as varchar[]) as a, cast([day, null] as text[]) as b, cast([[i]] as varchar[][]) as c from t",
+        "select cast([r] as int[]) as a, cast([r / 2] as decimal(5, 1)[]) as b from t where i < 2",
+        "select cast(l as varchar[]) as a, try_cast([g] as int[]) as b from t",
+    ],
+)
+def test_lists_of_other_elements(text: str) -> None:
+    """Q3: elements are cast as values alone are."""
+    assert_same_rows(answer(text), expected(text))
+
+
+def test_a_cast_and_one_that_may_fail_are_two() -> None:
+    """Q3: try_cast beside a cast of the same value."""
+    text = "select try_cast(g as interval) as a, try_cast([g] as int[]) as b from t"
+    assert_same_rows(answer(text), expected(text))
+    for wrong in (
+        "try_cast(g as interval) as a, cast(g as interval)",
+        "try_cast([g] as int[]) as a, cast([g] as int[])",
+    ):
+        with pytest.raises(qcore.QcoreError):
+            answer(f"select {wrong} as b from t")
+
+
+def test_intervals_turned_over() -> None:
+    """Q3: the negative of an interval."""
+    text = (
+        "select -to_days(i) as a, - interval '2' day as d, -span::interval as b, -interval '1 month 2 days' as c from t"
+    )
+    assert_same_rows(answer(text), expected(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "select isfinite(day) as a, isinf(ts) as b, isfinite(r) as c, isinf(r) as d, isfinite(i) as e from t",
         "select isinf('inf'::double) as a, isfinite('-inf'::float) as b, isfinite(1.5) as c",
         "select age(day) = age(current_date, day) as a, typeof(age(ts)) as b from t",
         "select make_timestamp_ns(i) as a from t",
+        "select make_timestamp(cast(median(epoch_us(ts)) as bigint)) as a, quantile_disc(day, 0.5) as b from t",
         "select strftime(day, '%Y-%m-%d') as a, strftime(ts, '%y %Y') as b from t",
     ],
 )
@@ -146,6 +180,12 @@ def test_aliases_in_having(text: str) -> None:
     [
         ("select g from t order by g collate nocase", r"COLLATE NOCASE is not supported.*lower\(x\)"),
         ("select epoch_ms(i) from t", r"epoch_ms takes a date or a timestamp; make_timestamp_ms\(x\)"),
+        ("select median(day) from t", r"median\(\) takes numbers: make_timestamp"),
+        (
+            "select avg(ts) over () from t",
+            r"avg\(\) takes numbers: make_timestamp\(cast\(avg\(epoch_us\(x\)\) as bigint\)\)",
+        ),
+        ("select quantile_cont(ts, 0.5) from t", r"quantile_cont\(\) takes numbers: .*quantile_disc\(x, 0.5\)"),
         ("select g::interval from t", "'a' is no interval"),
         ("select g, max(i) as i from t group by g having t.i > 1", "t.i stands in HAVING"),
     ],
