@@ -21,6 +21,7 @@ from qcore.execution.result import Result
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.substrait import read_substrait
 from qcore.frontends.text.clauses import quoted
+from qcore.frontends.text.spark import with_standard_texts
 from qcore.frontends.text.spelling import spelled_among
 from qcore.frontends.text.statements import (
     CreateView,
@@ -138,6 +139,8 @@ class Session:
         known = dict(self._tables)
         for name, source in (tables or {}).items():
             known[name] = table_from(source)
+        if self.dialect.syntax == "spark":
+            text = with_standard_texts(text)
         statement = read_statement(text)
         return self._query(text, known) if statement is None else self._carry_out(statement, known)
 

@@ -24,6 +24,7 @@ from qcore.frontends.text.named_windows import without_base_windows
 from qcore.frontends.text.operators import with_known_operators
 from qcore.frontends.text.parts import Recursion, cut_recursion
 from qcore.frontends.text.samples import without_samples
+from qcore.frontends.text.spark import with_shared_words
 from qcore.frontends.text.subqueries import with_rows_as_exists
 from qcore.frontends.text.synonyms import with_known_words
 from qcore.frontends.text.tokens import SET_OPERATORS, SqlText
@@ -37,6 +38,8 @@ from qcore_ext.ground.status import PlanError
 
 def with_known_syntax(query: str, dialect: Dialect) -> str:
     """The text with lambdas, and words and signs of other dialects, written as the planner's parser knows them."""
+    if dialect.syntax == "spark":
+        query = with_shared_words(query)
     return with_short_chains(
         with_known_arithmetic(
             without_base_windows(with_known_words(with_known_lambdas(without_samples(query)))), dialect

@@ -21,6 +21,7 @@ _CHOICES = {
     "time_pattern": ("postgresql", "java"),
     "name_case": ("any", "lower"),
     "similar_to": ("standard", "regexp"),
+    "syntax": ("standard", "spark"),
 }
 
 
@@ -57,6 +58,9 @@ class Dialect:
         'zero_is_one' the last two, and a start of 0 is 1.
     regexp_replace : {'first', 'all'}
         What regexp_replace(s, pattern, new) without flags replaces.
+    syntax : {'standard', 'spark'}
+        Whether "x" is a name or a text; with 'spark' a text's backslashes escape, `x` is a name, and functions and
+        operators that Spark alone has, or with another meaning, are Spark's.
     time_pattern : {'postgresql', 'java'}
         What a pattern of to_char and to_date without % is written in: 'YYYY-MM-DD HH24:MI' or 'yyyy-MM-dd HH:mm'.
     name_case : {'any', 'lower'}
@@ -82,6 +86,7 @@ class Dialect:
     time_pattern: str = "postgresql"
     name_case: str = "any"
     similar_to: str = "standard"
+    syntax: str = "standard"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -132,5 +137,6 @@ DIALECTS = {
         substring_start="zero_is_one",
         regexp_replace="all",
         time_pattern="java",
+        syntax="spark",
     ),
 }

@@ -23,7 +23,7 @@ cdef enum:
     RESULT_COMOMENT = 8         # ComomentResult, from here on
 
 cdef enum:
-    ARGUMENTS_MAX = 8           # of one call
+    ARGUMENTS_MAX = 64          # of one call
 
 cpdef enum CollectKind:
     COLLECT_TEXT = 0            # strings put together
@@ -38,7 +38,7 @@ cpdef enum CollectKind:
 ctypedef struct CallInput:
     int32_t argument            # position of the first argument among the inputs, -1: none
     int32_t n_arguments
-    int32_t arguments[8]        # positions of all
+    int32_t[ARGUMENTS_MAX] arguments  # positions of all
     int32_t n_required          # of the first arguments: none may be null in a row that takes part
     int32_t filter              # position, -1: none
     bint distinct               # each value once a group
@@ -55,8 +55,8 @@ ctypedef struct CallCollection:
     # Rows are kept, in the order of the arguments behind the first, until all are there.
     int32_t input               # index of its CallInput
     uint8_t kind                # CollectKind
-    bint descending[8]          # of each argument but the first
-    bint nulls_first[8]
+    bint[ARGUMENTS_MAX] descending   # of each argument but the first
+    bint[ARGUMENTS_MAX] nulls_first
     double fraction             # of a quantile
     const char* separator       # of text, borrowed
     int64_t separator_bytes

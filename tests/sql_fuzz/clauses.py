@@ -9,9 +9,6 @@ from sql_fuzz.tables import INT, Facts, Kind
 from sql_fuzz.tree import Fixed, Listed, Tree, optional
 from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, Value, merged
 
-# Keys of DISTINCT ON's order, each of which is an argument beside the value: the engine takes eight together.
-KEYS_MAX = 7
-
 
 def sortable(relation: Relation) -> list[Column]:
     """Columns that have one order in both engines."""
@@ -25,8 +22,6 @@ def total_order(queries: Queries, relation: Relation, first: list[Column]) -> st
     if not unique or any(column not in sortable(relation) for column in unique):
         return None
     order = [*first, *(column for column in unique if column not in first)]
-    if len(order) > KEYS_MAX:
-        return None
     return ", ".join(
         f"{column.name}{rng.choice(['', ' desc'])}{rng.choice([' nulls first', ' nulls last'])}" for column in order
     )

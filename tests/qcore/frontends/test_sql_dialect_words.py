@@ -1,0 +1,223 @@
+"""What Spark alone has, or with another meaning, in its dialect: answers as Spark's documentation and Spark give them.
+SPEC Q1, S1.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import qcore
+from conftest import spark_obstacle
+from qcore_ext.ground.status import PlanError
+
+VALUES = [
+    ("7 div 2", 3),
+    ("-7 div 2", -3),
+    ("pmod(-7, 3)", 2),
+    ("pmod(7, -3)", 1),
+    ("pmod(-7.5, 2)", Decimal("0.5")),
+    ("'abc' rlike 'b.'", True),
+    ("'abc' regexp 'b.'", True),
+    ("'abc' not rlike 'z'", True),
+    ("not 'abc' rlike 'z'", True),
+    ("! true", False),
+    ('"double"', "double"),
+    ("'a' = \"a\"", True),
+    ("'it\\'s \"x\"'", 'it\'s "x"'),
+    ('"it\'s"', "it's"),
+    ("'a\\tb\\u0041'", "a\tbA"),
+    ("'axb' like 'a\\_b'", False),
+    ("'a_b' like 'a\\_b'", True),
+    ("months_between('1997-02-28 10:30:00', '1996-10-30')", 3.94959677),
+    ("months_between(date '2024-03-31', date '2024-02-29')", 1.0),
+    ("months_between('2024-03-15 12:00:00', '2024-01-15 06:00:00')", 2.0),
+    ("months_between('2024-02-29', '2024-01-31')", 1.0),
+    ("months_between('2024-01-01', '2024-03-31 23:59:59')", -2.99999963),
+    ("unix_timestamp('2016-04-08', 'yyyy-MM-dd')", 1460073600),
+    ("unix_timestamp(timestamp '2016-04-08 00:00:00')", 1460073600),
+    ("to_unix_timestamp('2016-04-08', 'yyyy-MM-dd')", 1460073600),
+    ("from_unixtime(0, 'yyyy-MM-dd HH:mm:ss')", "1970-01-01 00:00:00"),
+    ("from_unixtime(0)", "1970-01-01 00:00:00"),
+    ("unix_date(date '1970-01-02')", 1),
+    ("date_from_unix_date(1)", dt.date(1970, 1, 2)),
+    ("locate('bar', 'foobarbar')", 4),
+    ("locate('bar', 'foobarbar', 5)", 7),
+    ("locate('a', 'banana', 0)", 0),
+    ("locate('z', 'banana', 3)", 0),
+    ("locate('a', 'banana', 3)", 4),
+    ("position('bar', 'foobarbar')", 4),
+    ("trunc(date '2019-08-04', 'MM')", dt.date(2019, 8, 1)),
+    ("trunc(date '2019-08-04', 'week')", dt.date(2019, 7, 29)),
+    ("trunc('2009-02-12', 'year')", dt.date(2009, 1, 1)),
+    ("trunc(date '2024-05-04', 'quarter')", dt.date(2024, 4, 1)),
+    ("date_trunc('MM', timestamp '2015-03-05 09:32:05')", dt.datetime(2015, 3, 1, 0, 0)),
+    ("date_sub('2016-07-30', 1)", dt.date(2016, 7, 29)),
+    ("date_add(date '2024-02-28', 2)", dt.date(2024, 3, 1)),
+    ("dateadd(date '2016-07-30', 1)", dt.date(2016, 7, 31)),
+    ("date_diff(date '2009-07-31', date '2009-07-30')", 1),
+    ("next_day(date '2015-01-14', 'TU')", dt.date(2015, 1, 20)),
+    ("next_day('2015-01-14', 'tuesday')", dt.date(2015, 1, 20)),
+    ("next_day('2024-03-03', 'Sun')", dt.date(2024, 3, 10)),
+    ("next_day(date '2024-03-04', 'MON')", dt.date(2024, 3, 11)),
+    ("weekday(date '2009-07-30')", 3),
+    ("weekday(date '2024-03-03')", 6),
+    ("regexp_extract('100-200', '(\\\\d+)-(\\\\d+)', 1)", "100"),
+    ("regexp_extract('100-200', '(\\\\d+)-(\\\\d+)')", "100"),
+    ("regexp_extract('100-200', r'(\\d+)-(\\d+)', 2)", "200"),
+    ("regexp_extract('foo', '(\\\\d+)', 1)", ""),
+    ("regexp_replace('100-200', '(\\\\d+)', 'num')", "num-num"),
+    ("regexp_replace('100-200', '(\\\\d)(\\\\d+)', '$2$1')", "001-002"),
+    ("regexp_replace('a.b', '\\\\.', '\\\\$')", "a$b"),
+    ("split('oneAtwoBthreeC', '[ABC]')", ["one", "two", "three", ""]),
+    ("split('a.b', '.')", ["", "", "", ""]),
+    ("array(1, 2, 3)", [1, 2, 3]),
+    ("array()", []),
+    ("size(array(1,2,3))", 3),
+    ("element_at(array(1, 2, 3), 2)", 2),
+    ("element_at(map(1, 'a', 2, 'b'), 2)", "b"),
+    ("array_contains(array(1, 2, 3), 2)", True),
+    ("array_distinct(array(1, 2, 3, null, 3))", [1, 2, 3, None]),
+    ("array_join(array('hello', null ,'world'), ' ', ',')", "hello , world"),
+    ("array_position(array(3, 2, 1), 1)", Decimal("3")),
+    ("array_position(array(1, 2), 5)", Decimal("0")),
+    ("array_remove(array(1, 2, 3, null, 3), 3)", [1, 2, None]),
+    ("array_sort(array('b', 'd', null, 'c', 'a'))", ["a", "b", "c", "d", None]),
+    ("sort_array(array('b', 'd', null, 'c', 'a'), true)", [None, "a", "b", "c", "d"]),
+    ("sort_array(array(2, 1, 3), false)", [3, 2, 1]),
+    ("array_except(array(1, 2, 3), array(1, 3, 5))", [2]),
+    ("arrays_overlap(array(1, 2, 3), array(3, 4, 5))", True),
+    ("sequence(1, 5)", [1, 2, 3, 4, 5]),
+    ("sequence(5, 1)", [5, 4, 3, 2, 1]),
+    ("sequence(1, 9, 4)", [1, 5, 9]),
+    ("slice(array(1, 2, 3, 4), 2, 2)", [2, 3]),
+    ("slice(array(1, 2, 3, 4), -2, 2)", [3, 4]),
+    ("slice(array(1, 2, 3, 4), -1, 3)", [4]),
+    ("slice(array(1, 2, 3, 4), 1, 0)", []),
+    ("char(65)", "A"),
+    ("e()", 2.718281828459045),
+    ("negative(1)", -1),
+    ("positive(1)", 1),
+    ("isnull(1)", False),
+    ("isnotnull(1)", True),
+    ("space(2) || '1'", "  1"),
+    ("try_divide(3, 0)", None),
+    ("zeroifnull(null)", 0),
+    ("nullifzero(0)", None),
+    ("string(10)", "10"),
+    ("int('3')", 3),
+    ("double('1.5')", 1.5),
+    ("date('2020-01-01')", dt.date(2020, 1, 1)),
+    ("timestamp('2020-01-01')", dt.datetime(2020, 1, 1, 0, 0)),
+    ("boolean('true')", True),
+    ("2 <=> 2", True),
+    ("null <=> null", True),
+    ("initcap('sPark sql')", "Spark Sql"),
+    ("substring_index('www.apache.org', '.', -2)", "apache.org"),
+    ("lpad('hi', 5, '??')", "???hi"),
+    ("nvl2(null, 2, 1)", 1),
+    ("if(1 < 2, 'a', 'b')", "a"),
+    ("to_date('2016-12-31', 'yyyy-MM-dd')", dt.date(2016, 12, 31)),
+]
+QUERIES = [
+    ("select collect_list(x) from values (1),(null),(3) t(x)", [([1, 3],)]),
+    (
+        "select g, sort_array(collect_set(x)) from values ('a',1),('a',1),('b',null),('a',2) t(g,x) "
+        "group by g order by g",
+        [("a", [1, 2]), ("b", [])],
+    ),
+    ("select sort_array(collect_list(x) filter (where x > 1)) from values (1),(null),(3) t(x)", [([3],)]),
+    ("select percentile(x, 0.25) from values (1),(2),(10) t(x)", [(1.5,)]),
+    ("select any(x > 1), every(x > 1), some(x > 1) from values (1),(2) t(x)", [(True, False, True)]),
+    ("select `x` from values (1),(2) t(`x`) order by x", [(1,), (2,)]),
+    ("select a.x from values (1),(2) a(x) left semi join values (2),(3) b(x) on a.x = b.x", [(2,)]),
+    ("select x from (select explode(array(1, 2)) as x) u order by x", [(1,), (2,)]),
+    (
+        "select id, x from (select 1 as id, array(10, 20) as l) t lateral view explode(l) e as x order by x",
+        [(1, 10), (1, 20)],
+    ),
+    ("select id, x from (select 1 as id, array() as l) t lateral view outer explode(t.l) e as x", [(1, None)]),
+    (
+        "select id, col from (select 1 as id, array(10, 20) as l) t lateral view explode(t.l) e order by col",
+        [(1, 10), (1, 20)],
+    ),
+    (
+        "select x, y from (select array(1, 2) as l, array(3, 4) as m) t lateral view explode(l) e as x "
+        "lateral view explode(m) f as y order by x, y",
+        [(1, 3), (1, 4), (2, 3), (2, 4)],
+    ),
+    ("select count(*) from values (1),(2) t(x) where x div 2 = 1 and string(x) not rlike '7'", [(1,)]),
+    ("select x, collect_list(x) over (order by x) from values (1),(2) t(x) order by x", [(1, [1]), (2, [1, 2])]),
+]
+
+
+@pytest.fixture(scope="module")
+def session() -> qcore.Session:
+    return qcore.Session(threads=1, dialect="spark")
+
+
+@pytest.mark.parametrize(("expression", "expected"), VALUES)
+def test_values(session: qcore.Session, expression: str, expected: Any) -> None:
+    (found,) = session.sql(f"select {expression} as r").to_arrow()["r"].to_pylist()
+    assert found == expected
+
+
+@pytest.mark.parametrize(("query", "expected"), QUERIES)
+def test_queries(session: qcore.Session, query: str, expected: list[tuple[Any, ...]]) -> None:
+    assert [tuple(row.values()) for row in session.sql(query).to_arrow().to_pylist()] == expected
+
+
+@pytest.mark.skipif(spark_obstacle() is not None, reason=str(spark_obstacle()))
+def test_spark_gives_the_same() -> None:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        wrong = {}
+        for query, expected in [*((f"select {text} as r", [(value,)]) for text, value in VALUES), *QUERIES]:
+            found = [tuple(row) for row in spark.sql(query).collect()]
+            if found != expected:
+                wrong[query] = found, expected
+        assert not wrong
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_statements() -> None:
+    """Q1: texts of a view are read once."""
+    session = qcore.Session(threads=1, dialect="spark")
+    session.sql(r'create or replace temp view v as select 1 as x, "a\\b" as `my s`').to_arrow()
+    assert session.sql(r'select `my s`, `my s` rlike "a\\\\b" as r from v').to_arrow().to_pylist() == [
+        {"my s": "a\\b", "r": True}
+    ]
+    assert session.sql("select pmod(x - 4, 2), -- it's\n x /* \" */ from v").to_arrow().column_names == [
+        "pmod(x - 4, 2)",
+        "x",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("select percentile_approx(x, 0.5) from values (1) t(x)", "percentile(x, share) and median(x) are exact"),
+        ("select x[0] from (select array(1) as x) t", "write element_at(…), from 1"),
+        ("select next_day(date '2024-01-01', 'XX')", "the name of a day as a text literal"),
+        ("select x from (select array(1) as l) t lateral view posexplode(l) e as p, x", "posexplode is not supported"),
+        ("select trunc(date '2024-01-01', x) from values ('month') t(x)", "trunc takes the part as a text literal"),
+    ],
+)
+def test_what_is_not_there_is_said(session: qcore.Session, query: str, said: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        session.sql(query).to_arrow()
+    assert said in str(caught.value)
+
+
+def test_other_dialects_are_as_they_were() -> None:
+    """Q1: double quotes are names, and a backslash is one."""
+    (row,) = qcore.sql(r"""select 'a\\n' as "b", position('b' in 'ab') as p""").to_arrow().to_pylist()
+    assert row == {"b": r"a\\n", "p": 2}
