@@ -12,7 +12,6 @@ import datetime
 import functools
 import hashlib
 import itertools
-import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -94,8 +93,17 @@ def _values(argument: pa.Array | pa.Scalar, n: int) -> list[Any]:
     return [argument.as_py()] * n if isinstance(argument, pa.Scalar) else argument.to_pylist()
 
 
-def _length(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
+def n_rows(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
+    """How many rows the arguments of a kernel have."""
     return next((len(argument) for argument in arguments if isinstance(argument, pa.Array)), 1)
+
+
+def as_array(argument: pa.Array | pa.Scalar, n: int) -> pa.Array:
+    """The argument with a value for each of n rows."""
+    if isinstance(argument, pa.Array):
+        return argument
+    # pyarrow cannot repeat a nested value no times.
+    return pa.repeat(argument, n) if n > 0 else pa.array([], argument.type)
 
 
 def by_value(function: Callable[..., Any], type_: pa.DataType) -> Kernel:
@@ -109,7 +117,7 @@ def by_value(function: Callable[..., Any], type_: pa.DataType) -> Kernel:
             rows = [_values(encoded.dictionary if a is columns[0] else a, n) for a in arguments]
             made = [function(*row) for row in zip(*rows, strict=True)]
             return pa.array(made, type_).take(encoded.indices)
-        rows = [_values(argument, _length(arguments)) for argument in arguments]
+        rows = [_values(argument, n_rows(arguments)) for argument in arguments]
         return pa.array([None if None in row else function(*row) for row in zip(*rows, strict=True)], type_)
 
     return kernel
@@ -122,7 +130,7 @@ def by_pattern(function: Kernel) -> Kernel:
     """
 
     def kernel(text: pa.Array | pa.Scalar, *rest: pa.Array | pa.Scalar) -> Any:
-        n = _length([text, *rest])
+        n = n_rows([text, *rest])
         if isinstance(text, pa.Scalar):
             text = pa.repeat(text, n)
         if all(isinstance(argument, pa.Scalar) for argument in rest):
@@ -194,6 +202,8 @@ def _regexp_instr(text: pa.Array, pattern: str, start: int = 1, flags: str = "")
     )
 
 
+# A replacement names the whole match and groups up to 9 by one digit.
+_WRITTEN_GROUPS = 9
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]])*\]|(?P<opens>\((?!\?)|\(\?P?<[A-Za-z_]\w*>)|.", re.DOTALL)
 
 
@@ -224,6 +234,25 @@ def _captured(text: pa.Array, pattern: str, group: int, flags: str) -> pa.Array:
 def _regexp_extract(text: pa.Array, pattern: str, group: int = 0, flags: str = "") -> pa.Array:
     found = _captured(text, pattern, group, flags)
     return pc.if_else(pc.and_(text.is_valid(), found.is_null()), "", found)
+
+
+def _regexp_extract_all(text: pa.Array, pattern: str, group: int = 0, flags: str = "") -> list[list[str] | None]:
+    """A group's text of each match, the whole match's for 0: each match is written between two marks first."""
+    _, count = _named_groups(pattern)
+    if not 0 <= group <= count:
+        raise ValueError(f"there is no group {group}; the pattern has {count}")
+    if group >= _WRITTEN_GROUPS:
+        raise ValueError(f"of regexp_extract_all() the first {_WRITTEN_GROUPS - 1} groups are supported, not {group}")
+    known = _with_flags(f"({pattern})", flags)
+    if pc.match_substring_regex(pa.array([""]), known)[0].as_py():
+        raise ValueError("a pattern that matches nothing at all is not supported by regexp_extract_all()")
+    mark = next(letter for letter in map(chr, range(1, 32)) if not pc.any(pc.match_substring(text, letter)).as_py())
+    parts = pc.split_pattern(pc.replace_substring_regex(text, known, rf"{mark}\{group + 1}{mark}"), mark)
+    return [None if found is None else found[1::2] for found in parts.to_pylist()]
+
+
+def _regexp_escape(text: str) -> str:
+    return re.sub(r"[^\w\u0080-\U0010ffff]", r"\\\g<0>", text)
 
 
 def _regexp_match_first(text: pa.Array, pattern: str, flags: str = "") -> pa.Array:
@@ -301,21 +330,6 @@ def _translation(old: str, new: str) -> dict[int, int | None]:
 
 def _translate(text: str, old: str, new: str) -> str:
     return text.translate(_translation(old, new))
-
-
-def _levenshtein(a: str, b: str) -> int:
-    row = list(range(len(b) + 1))
-    for i, letter in enumerate(a, 1):
-        last, row[0] = row[0], i
-        for j, other in enumerate(b, 1):
-            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (letter != other))
-    return row[-1]
-
-
-def _hamming(a: str, b: str) -> int:
-    if len(a) != len(b):
-        raise ValueError(f"hamming() takes texts of one length, not of {len(a)} and {len(b)} letters")
-    return sum(map(operator.ne, a, b))
 
 
 def _find_in_set(text: str, items: str) -> int:
@@ -515,6 +529,10 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     "regexp_extract": ArrowFunction(
         fixed(STRING, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_extract)
     ),
+    "regexp_extract_all": ArrowFunction(
+        fixed(pa.list_(STRING), STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_extract_all)
+    ),
+    "regexp_escape": ArrowFunction(fixed(STRING, STRING), by_value(_regexp_escape, STRING)),
     "regexp_match_first": ArrowFunction(
         fixed(STRING, STRING, STRING, STRING, optional=1), by_pattern(_regexp_match_first)
     ),
@@ -523,8 +541,6 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     "similar_to": ArrowFunction(fixed(BOOL, STRING, STRING), by_pattern(_similar_to)),
     "initcap": ArrowFunction(fixed(STRING, STRING), by_value(_initcap, STRING)),
     "translate": ArrowFunction(fixed(STRING, STRING, STRING, STRING), by_value(_translate, STRING)),
-    "levenshtein": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_levenshtein, INT64)),
-    "hamming": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_hamming, INT64)),
     "find_in_set": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_find_in_set, INT64)),
     "substr_index": ArrowFunction(fixed(STRING, STRING, STRING, INT64), by_value(_substr_index, STRING)),
     "md5": ArrowFunction(_bytes_or_text(STRING, 0), _hash("md5")),

@@ -20,3 +20,12 @@ def large_lists(lists: pa.Array) -> pa.Array:
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     mask = lists.is_null() if lists.null_count else None
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), lists.flatten(), mask=mask)
+
+
+def spans(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Of lists with offsets: where each list begins among the values, and its length; 0 for a null."""
+    offsets = lists.offsets.to_numpy(zero_copy_only=False)
+    lengths = np.diff(offsets)
+    if lists.null_count:
+        lengths = np.where(lists.is_null().to_numpy(zero_copy_only=False), 0, lengths)
+    return offsets[:-1], lengths

@@ -92,6 +92,18 @@ def _deviation_of_all(values: np.ndarray) -> float:
     return float(values.std())
 
 
+def _variance_of_all(values: np.ndarray) -> float:
+    return float(values.var())
+
+
+def _variance(values: np.ndarray) -> float | None:
+    return None if len(values) < 2 else float(values.var(ddof=1))
+
+
+def _error_of_mean(values: np.ndarray) -> float:
+    return float(values.std()) / math.sqrt(len(values))
+
+
 def _spread(values: np.ndarray) -> float | None:
     return None if len(values) < 2 else float(values.std(ddof=1))
 
@@ -144,6 +156,7 @@ LIST_STATISTICS: dict[str, ArrowFunction] = {
     for name, statistic in {
         "product": _product, "skewness": _skewness, "kurtosis": _kurtosis, "kurtosis_pop": _kurtosis_of_all,
         "mad": _deviation, "avg": _mean, "median": _median, "stddev_pop": _deviation_of_all, "stddev_samp": _spread,
+        "var_pop": _variance_of_all, "var_samp": _variance, "sem": _error_of_mean,
     }.items()
 }  # fmt: skip
 LIST_STATISTICS["list_entropy"] = ArrowFunction(

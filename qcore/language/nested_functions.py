@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.arrow_functions import ARROW_FUNCTIONS, ArrowFunction, Kernel, by_pattern
+from qcore.language.arrow_functions import ARROW_FUNCTIONS, ArrowFunction, Kernel, as_array, by_pattern, n_rows
 from qcore.language.calendar_functions import CALENDAR_FUNCTIONS
 from qcore.language.data_types import (
     BOOL,
@@ -30,26 +30,17 @@ from qcore.language.data_types import (
     merged_type,
     plain,
 )
-from qcore.language.list_layouts import large_lists
+from qcore.language.list_layouts import large_lists, spans
 from qcore.language.list_statistics import LIST_STATISTICS
+from qcore.language.list_vectors import LIST_VECTORS
+from qcore.language.number_functions import NUMBER_FUNCTIONS
+from qcore.language.path_functions import PATH_FUNCTIONS
 from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function
+from qcore.language.text_distances import TEXT_DISTANCES
 from qcore.language.written_functions import WRITTEN_FUNCTIONS
 from qcore_ext.data.nested import rows_taken
 
 # --- ways to make a kernel ---
-
-
-def n_rows(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
-    """How many rows the arguments of a kernel have."""
-    return next((len(argument) for argument in arguments if isinstance(argument, pa.Array)), 1)
-
-
-def as_array(argument: pa.Array | pa.Scalar, n: int) -> pa.Array:
-    """The argument with a value for each of n rows."""
-    if isinstance(argument, pa.Array):
-        return argument
-    # pyarrow cannot repeat a nested value no times.
-    return pa.repeat(argument, n) if n > 0 else pa.array([], argument.type)
 
 
 def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
@@ -67,15 +58,6 @@ def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
 def _list_array(value: pa.Array | pa.Scalar, n: int) -> pa.Array:
     """Lists of any layout with offsets of 64 bits."""
     return large_lists(as_array(value, n))
-
-
-def spans(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Where each list begins among the values, and its length; 0 for a null."""
-    offsets = lists.offsets.to_numpy(zero_copy_only=False)
-    lengths = np.diff(offsets)
-    if lists.null_count:
-        lengths = np.where(lists.is_null().to_numpy(zero_copy_only=False), 0, lengths)
-    return offsets[:-1], lengths
 
 
 # --- making ---
@@ -227,6 +209,24 @@ def _has_all(elements: list[Any], others: list[Any]) -> bool:
     return all(other is None or _key(other) in keys for other in others)
 
 
+def _intersection(elements: list[Any], others: list[Any] | None) -> list[Any]:
+    """What the second list has that the first has too, each once, without nulls."""
+    keys = {_key(element) for element in elements if element is not None}
+    return [other for other in _distinct(others or []) if other is not None and _key(other) in keys]
+
+
+def _count_distinct(elements: list[Any]) -> int:
+    return len({_key(element) for element in elements if element is not None})
+
+
+def _order(elements: list[Any], order: str = "ASC", nulls: str = "NULLS LAST") -> list[int]:
+    """The places, from 1, of the elements in their order."""
+    present = [place for place, element in enumerate(elements, 1) if element is not None]
+    present.sort(key=lambda place: _key(elements[place - 1]), reverse=order.upper() == "DESC")
+    missing = [place for place, element in enumerate(elements, 1) if element is None]
+    return missing + present if nulls.upper() == "NULLS FIRST" else present + missing
+
+
 def _joined(elements: list[Any], between: str, null: str | None = None) -> str:
     shown = [null if element is None else element for element in elements]
     return between.join(str(element) for element in shown if element is not None)
@@ -237,19 +237,10 @@ def _concat(*lists: list[Any] | None) -> list[Any] | None:
     return list(itertools.chain.from_iterable(given)) if given else None
 
 
-def _zip(*arguments: pa.Array | pa.Scalar) -> list[Any]:
-    """Structs of the lists' elements at one place, null where a list has ended; up to the shortest where the last
-    argument, a boolean, is true.
-    """
-    n, is_cut = n_rows(arguments), pa.types.is_boolean(arguments[-1].type)
-    columns = [as_array(argument, n).to_pylist() for argument in arguments]
-    cuts = columns.pop() if is_cut else [False] * n
-    made = []
-    for cut, *lists in zip(cuts, *columns, strict=True):
-        present = [elements or [] for elements in lists]
-        pairs = zip(*present, strict=False) if cut else itertools.zip_longest(*present)
-        made.append([{str(place): value for place, value in enumerate(pair, 1)} for pair in pairs])
-    return made
+def _zip(*lists: list[Any] | None) -> list[Any]:
+    """Structs of the lists' elements at one place, null where a list has ended."""
+    pairs = itertools.zip_longest(*(elements or [] for elements in lists))
+    return [{str(place): value for place, value in enumerate(pair, 1)} for pair in pairs]
 
 
 def _distinct(elements: list[Any]) -> list[Any]:
@@ -405,10 +396,7 @@ def _of_map(result: Callable[[pa.MapType], pa.DataType], n: int = 1) -> Function
 
 
 def _zipped(types: Types) -> Signature:
-    lists = types[:-1] if pa.types.is_boolean(types[-1]) else types
-    if not lists:
-        raise TypeMismatch("it takes lists")
-    fields = [(str(place), element_type(type_)) for place, type_ in enumerate(lists, 1)]
+    fields = [(str(place), element_type(type_)) for place, type_ in enumerate(types, 1)]
     return Signature(pa.list_(pa.struct(fields)), tuple(types))
 
 
@@ -478,7 +466,21 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     "list_has_any": ArrowFunction(_lists(BOOL, 2, 2), _by_row(_has_any)),
     "list_has_all": ArrowFunction(_lists(BOOL, 2, 2), _by_row(_has_all)),
     "list_zip": ArrowFunction(
-        Function(1, MANY, _zipped, "list, …, [boolean]", "list of structs"), _zip, takes_null=True
+        Function(1, MANY, _zipped, "list, …", "list of structs"), _by_row(_zip, keeps_null=False), takes_null=True
+    ),
+    "list_intersect": ArrowFunction(
+        _lists(None, 2, 2),
+        _by_row(lambda one, other: None if one is None else _intersection(one, other), keeps_null=False),
+        takes_null=True,
+    ),
+    "list_count_distinct": ArrowFunction(_of_list(lambda _: INT64), _by_row(_count_distinct)),
+    "list_count": ArrowFunction(
+        _of_list(lambda _: INT64), _by_row(lambda elements: sum(element is not None for element in elements))
+    ),
+    "list_grade_up": ArrowFunction(_of_list(lambda _: pa.list_(INT64), STRING, STRING, optional=2), _by_row(_order)),
+    "list_any_value": ArrowFunction(
+        _of_list(_same_element),
+        _by_row(lambda elements: next((element for element in elements if element is not None), None)),
     ),
     "list_distinct": ArrowFunction(_of_list(_same_list), _by_row(_distinct)),
     "list_reverse": ArrowFunction(_of_list(_same_list), _by_row(lambda elements: elements[::-1])),
@@ -495,6 +497,10 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     ),
     "map_keys": ArrowFunction(_of_map(lambda map_: pa.list_(map_.key_type)), _map_items(0)),
     "map_values": ArrowFunction(_of_map(lambda map_: pa.list_(map_.item_type)), _map_items(1)),
+    "map_entries": ArrowFunction(
+        _of_map(lambda map_: pa.list_(pa.struct([("key", map_.key_type), ("value", map_.item_type)]))),
+        _by_row(lambda entries: [{"key": key, "value": value} for key, value in entries]),
+    ),
     "map_extract": ArrowFunction(_of_map(lambda map_: pa.list_(map_.item_type), 2), _by_row(_map_extract)),
 }
 # What the compiler makes of conditions and null tests of nested values.
@@ -509,5 +515,9 @@ ARROW_CALLS: dict[str, ArrowFunction] = {
     **WRITTEN_FUNCTIONS,
     **CALENDAR_FUNCTIONS,
     **LIST_STATISTICS,
+    **LIST_VECTORS,
+    **NUMBER_FUNCTIONS,
+    **PATH_FUNCTIONS,
+    **TEXT_DISTANCES,
     **NESTED_FUNCTIONS,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from qcore.language.data_types import FLOAT64, INT64, STRING, TypeMismatch, Type
 from qcore.language.signatures import MANY, Function, Signature, fixed
 
 _WORD_BITS = 64
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _hex(value: int | str | bytes) -> str:
@@ -23,6 +25,32 @@ def _bin(value: int | str | bytes) -> str:
     if isinstance(value, int):
         return f"{value % (1 << _WORD_BITS):b}"
     return "".join(f"{byte:08b}" for byte in (value.encode() if isinstance(value, str) else value))
+
+
+def _to_base(value: int, radix: int, least: int = 1) -> str:
+    if value < 0 or not 2 <= radix <= len(_DIGITS) or not 0 <= least <= _WORD_BITS:
+        raise ValueError(f"to_base() takes a number from 0, a radix from 2 to 36 and a length to {_WORD_BITS}")
+    digits: list[str] = []
+    while value or not digits:
+        value, digit = divmod(value, radix)
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits)).rjust(least, "0")
+
+
+def _size(step: int, units: tuple[str, ...]) -> Callable[[int], str]:
+    """A number of bytes in the greatest unit that it has one of, with a digit behind the point, cut off."""
+
+    def written(count: int) -> str:
+        sign, size = "-" if count < 0 else "", abs(count)
+        if size < step:
+            return f"{sign}{size} byte{'' if size == 1 else 's'}"
+        power = 1
+        while power < len(units) and size >= step ** (power + 1):
+            power += 1
+        tenths = size * 10 // step**power
+        return f"{sign}{tenths // 10}.{tenths % 10} {units[power - 1]}"
+
+    return written
 
 
 def _unhex(text: str) -> bytes:
@@ -94,6 +122,13 @@ def _place(type_: pa.DataType) -> pa.DataType:
 WRITTEN_FUNCTIONS: dict[str, ArrowFunction] = {
     "hex": ArrowFunction(Function(1, 1, _number_or_text, "integer, text or bytes", "text"), by_value(_hex, STRING)),
     "bin": ArrowFunction(Function(1, 1, _number_or_text, "integer, text or bytes", "text"), by_value(_bin, STRING)),
+    "to_base": ArrowFunction(fixed(STRING, INT64, INT64, INT64, optional=1), by_value(_to_base, STRING)),
+    "format_bytes": ArrowFunction(
+        fixed(STRING, INT64), by_value(_size(1024, ("KiB", "MiB", "GiB", "TiB", "PiB")), STRING)
+    ),
+    "format_decimal_bytes": ArrowFunction(
+        fixed(STRING, INT64), by_value(_size(1000, ("kB", "MB", "GB", "TB", "PB")), STRING)
+    ),
     "unhex": ArrowFunction(fixed(BINARY, STRING), by_value(_unhex, BINARY)),
     "unbin": ArrowFunction(fixed(BINARY, STRING), by_value(_unbin, BINARY)),
     "bit_count": ArrowFunction(Function(1, 1, _integer, "integer", "integer"), _bit_count),

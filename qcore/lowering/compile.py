@@ -174,7 +174,6 @@ class _Compiler(NestedSteps):
             folded = self.folded_arrow(expr.function, kernel, [self.value(step) for step in steps], known.result)
             if folded is not None:
                 return folded
-            steps[0] = self.made(steps[0])
         constants = [self.value(step) if self.is_constant(step) else None for step in steps]
         return self.called(expr.function, kernel, steps, constants, known.result)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from qcore.language.arrow_functions import Kernel
-from qcore.language.list_layouts import large_lists
-from qcore.language.nested_functions import as_array, n_rows, spans, with_type
+from qcore.language.arrow_functions import Kernel, as_array, n_rows
+from qcore.language.list_layouts import large_lists, spans
+from qcore.language.nested_functions import with_type
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program
 from qcore_ext.data.nested import rows_taken

@@ -21,6 +21,8 @@ _CUT_LIMIT = f"fetch={str(CUT_LIMITS)[:10]}"
 _LAMBDA = re.compile(r"\b(?:array|list)_(?:transform|filter)\(")
 SHARE = "common_sub_expression_eliminate"
 _SHARED_UINT64 = re.compile(r"AS Decimal128\(20, 0\)\) AS __common_expr")
+# Functions of constant lists that the planner would compute otherwise than the engine does.
+_OF_LISTS = re.compile(r"\b(?:array_intersect|array_any_value|arrays_zip|list_zip|map_entries)\(")
 _KEYS = re.compile(r"groupBy=\[\[(.*?)\]\]")
 
 
@@ -50,7 +52,7 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
     if SIMPLIFY not in rules and any(map(_asks_twice, bare.splitlines())):
         # It takes x NOT IN (1) OR x NOT IN (2) for what the lists have in common: true, of a null too.
         rules.append(SIMPLIFY)
-    if SIMPLIFY not in rules and (_LAMBDA.search(bare) or computes_constants(written)):
+    if SIMPLIFY not in rules and (_LAMBDA.search(bare) or _OF_LISTS.search(bare) or computes_constants(written)):
         rules.append(SIMPLIFY)
     if _LAMBDA.search(bare):
         # What lambdas compute is shared among them by the engine, or not at all.

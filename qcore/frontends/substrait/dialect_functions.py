@@ -82,6 +82,8 @@ def unconverted(argument: Expr, wanted: pa.DataType) -> Expr:
     if wanted == ANY:
         while isinstance(argument, Cast) and pa.types.is_string(_plain(argument.to)):
             argument = argument.argument
+        if isinstance(argument, Literal) and argument.value is None:
+            return Literal(None, pa.null())
     elif wanted == NUMBER:
         if isinstance(argument, Cast) and argument.to == NUMBER:
             return argument.argument
@@ -197,6 +199,71 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("unicode", 1): DialectFunction((TEXT,), INTEGER, _code_point),
     ("ord", 1): DialectFunction((TEXT,), INTEGER, _code_point),
     ("hamming", 2): DialectFunction((TEXT, TEXT), INTEGER, _call("hamming")),
+    ("mismatches", 2): DialectFunction((TEXT, TEXT), INTEGER, _call("hamming")),
+    ("editdist3", 2): DialectFunction((TEXT, TEXT), INTEGER, _call("levenshtein")),
+    ("damerau_levenshtein", 2): DialectFunction((TEXT, TEXT), INTEGER, _call("damerau_levenshtein")),
+    ("jaccard", 2): DialectFunction((TEXT, TEXT), NUMBER, _call("jaccard")),
+    **{
+        (name, n): DialectFunction((TEXT, TEXT, NUMBER)[:n], NUMBER, _call(name))
+        for name in ("jaro_similarity", "jaro_winkler_similarity")
+        for n in (2, 3)
+    },
+    **{
+        (name, 1): DialectFunction((TEXT,), TEXT, _call(name)) for name in ("url_encode", "url_decode", "regexp_escape")
+    },
+    **{
+        ("parse_path", n): DialectFunction((TEXT,) * n, pa.list_(TEXT), _call("parse_path"))
+        for n in (1, 2)
+    },
+    **{("parse_filename", n): DialectFunction((TEXT, ANY, TEXT)[:n], TEXT, _call("parse_filename")) for n in (1, 2, 3)},
+    **{
+        (name, n): DialectFunction((TEXT,) * n, TEXT, _call(name))
+        for name in ("parse_dirname", "parse_dirpath")
+        for n in (1, 2)
+    },
+    **{
+        ("regexp_extract_all", n): DialectFunction(
+            (TEXT, TEXT, INTEGER, TEXT)[:n], pa.list_(TEXT), _call("regexp_extract_all")
+        )
+        for n in (2, 3, 4)
+    },
+    **{("to_base", n): DialectFunction((INTEGER,) * n, TEXT, _call("to_base")) for n in (2, 3)},
+    **{
+        (name, 1): DialectFunction((INTEGER,), TEXT, _call(own))
+        for name, own in {
+            "format_bytes": "format_bytes", "formatreadablesize": "format_bytes",
+            "formatreadabledecimalsize": "format_decimal_bytes",
+        }.items()
+    },
+    **{(name, 1): DialectFunction((NUMBER,), NUMBER, _call(name)) for name in ("even", "gamma", "lgamma")},
+    **{(name, 2): DialectFunction((NUMBER, NUMBER), NUMBER, _call(name)) for name in ("fdiv", "fmod", "nextafter")},
+    ("signbit", 1): DialectFunction((NUMBER,), pa.bool_(), _call("signbit")),
+    **{
+        (name, 2): DialectFunction((ANY, ANY), NUMBER, _call(own))
+        for kind in ("list", "array")
+        for name, own in {
+            f"{kind}_distance": "list_distance",
+            f"{kind}_inner_product": "list_inner_product",
+            f"{kind}_dot_product": "list_inner_product",
+            f"{kind}_negative_inner_product": "list_negative_inner_product",
+            f"{kind}_negative_dot_product": "list_negative_inner_product",
+            f"{kind}_cosine_similarity": "list_cosine_similarity",
+            f"{kind}_cosine_distance": "list_cosine_distance",
+        }.items()
+    },
+    ("array_cross_product", 2): DialectFunction((ANY, ANY), pa.list_(NUMBER), _call("array_cross_product")),
+    **{
+        (name, 1): DialectFunction((ANY,), INTEGER, _call(own))
+        for name, own in {
+            "list_unique": "list_count_distinct", "array_unique": "list_count_distinct",
+            "list_approx_count_distinct": "list_count_distinct", "list_count": "list_count",
+        }.items()
+    },
+    **{
+        (name, n): DialectFunction((ANY, TEXT, TEXT)[:n], pa.list_(INTEGER), _call("list_grade_up"))
+        for name in ("list_grade_up", "array_grade_up")
+        for n in (1, 2, 3)
+    },
     ("string_split_regex", 2): DialectFunction((TEXT, TEXT), pa.list_(TEXT), _call("string_split_regex")),
     ("str_split_regex", 2): DialectFunction((TEXT, TEXT), pa.list_(TEXT), _call("string_split_regex")),
     ("regexp_split_to_array", 2): DialectFunction((TEXT, TEXT), pa.list_(TEXT), _call("string_split_regex")),
@@ -248,7 +315,7 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
         (f"list_{name}", 1): DialectFunction((ANY,), NUMBER, _call(f"list_{name}"))
         for name in (
             "product", "skewness", "kurtosis", "kurtosis_pop", "mad", "entropy", "avg", "median", "stddev_pop",
-            "stddev_samp",
+            "stddev_samp", "var_pop", "var_samp", "sem",
         )
     },
     ("list_histogram", 1): DialectFunction((ANY,), pa.map_(TEXT, INTEGER), _call("list_histogram")),
@@ -292,7 +359,8 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     **{
         (name, 1): DialectFunction((INTEGER,), INTERVAL, _interval(*unit))
         for name, unit in {
-            "to_decades": (120, 0, 0), "to_years": (12, 0, 0), "to_quarters": (3, 0, 0), "to_months": (1, 0, 0),
+            "to_millennia": (12_000, 0, 0), "to_centuries": (1200, 0, 0), "to_decades": (120, 0, 0),
+            "to_years": (12, 0, 0), "to_quarters": (3, 0, 0), "to_months": (1, 0, 0),
             "to_weeks": (0, 7, 0), "to_days": (0, 1, 0),
             "to_hours": (0, 0, 3600 * _NANOS), "to_minutes": (0, 0, 60 * _NANOS), "to_seconds": (0, 0, _NANOS),
             "to_milliseconds": (0, 0, 1_000_000), "to_microseconds": (0, 0, 1_000),

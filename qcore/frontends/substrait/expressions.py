@@ -13,7 +13,7 @@ from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
 from qcore.frontends.substrait.lambdas import Scope, parameter, read_list_call, refuse_in_lambda
 from qcore.frontends.substrait.literals import moment, read_literal
-from qcore.frontends.substrait.random_column import RANDOM, with_random_column
+from qcore.frontends.substrait.random_column import RANDOM, UUID, with_random_column
 from qcore.frontends.substrait.standard_functions import chosen, standard_aggregate, standard_call
 from qcore.frontends.substrait.type_names import type_name
 from qcore.frontends.substrait.types import read_type
@@ -203,9 +203,9 @@ class ExpressionReader:
         if any(argument.value.HasField("lambda") for argument in message.arguments):
             return read_list_call(name, message.arguments, scope, self.read)
         arguments = self.arguments(message.arguments, scope)
-        if name == RANDOM and not arguments:
+        if name in (RANDOM, UUID) and not arguments:
             refuse_in_lambda(name, scope)
-            scope.node, column = with_random_column(scope.node, self.ids)
+            scope.node, column = with_random_column(scope.node, self.ids, name)
             return Column(column)
         if name.startswith(OWN) and self._read_own_call is not None:
             return self._read_own_call(name, arguments, scope)

@@ -57,6 +57,8 @@ _SAME_MEANING = {
     "array_transform": "list_transform",
     "array_filter": "list_filter",
     "arrays_zip": "list_zip",
+    "array_intersect": "list_intersect",
+    "array_any_value": "list_any_value",
     **{
         f"array_{name}": f"list_{name}"
         for name in (

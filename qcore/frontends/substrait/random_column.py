@@ -1,10 +1,12 @@
-"""random(): a column of its own below what reads it, so that a row has one value wherever it is named. Floor P2.
+"""random() and uuid(): columns of their own below what reads them, so that a row has one value wherever it is named.
+Floor P2.
 
 No rule of the optimizer copies, moves or shares an operator in Python.
 """
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,29 +17,39 @@ from qcore.language.plan import PlanNode, UserOperator
 from qcore.protocols import Context, StatelessOperator
 
 RANDOM = "random"
+UUID = "uuid"
+_TYPES = {RANDOM: pa.float64(), UUID: pa.string()}
 
 
 @dataclass(frozen=True)
 class RandomColumn(StatelessOperator):
-    """Adds a column of numbers from 0 up to, not including, 1."""
+    """Adds a column of numbers from 0 up to, not including, 1, or of random UUIDs as text."""
 
     name: str
+    function: str = RANDOM
 
     def output_schema(self, input_schema: pa.Schema | None) -> pa.Schema | None:
-        """The input's columns and the numbers."""
-        return None if input_schema is None else input_schema.append(pa.field(self.name, pa.float64()))
+        """The input's columns and the random one."""
+        return None if input_schema is None else input_schema.append(self._field())
 
     def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its numbers."""
-        numbers = pa.array(np.random.default_rng().random(batch.num_rows))
-        schema = batch.schema.append(pa.field(self.name, pa.float64()))
-        return pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
+        """The batch with its values."""
+        schema = batch.schema.append(self._field())
+        return pa.RecordBatch.from_arrays([*batch.columns, self._values(batch.num_rows)], schema=schema)
+
+    def _field(self) -> pa.Field:
+        return pa.field(self.name, _TYPES[self.function])
+
+    def _values(self, n: int) -> pa.Array:
+        if self.function == UUID:
+            return pa.array([str(uuid.uuid4()) for _ in range(n)], pa.string())
+        return pa.array(np.random.default_rng().random(n))
 
 
-def with_random_column(node: PlanNode, ids: NodeIds) -> tuple[PlanNode, str]:
+def with_random_column(node: PlanNode, ids: NodeIds, function: str = RANDOM) -> tuple[PlanNode, str]:
     """The node with such a column, and the column's name."""
     id = ids.new()
-    operator = RandomColumn(f"${RANDOM}{id}")
+    operator = RandomColumn(f"${function}{id}", function)
     schema = operator.output_schema(node.schema)
     assert schema is not None
     return UserOperator(id, schema, node, operator), operator.name

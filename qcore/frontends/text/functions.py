@@ -42,16 +42,62 @@ _RENAMED = {
     "LIST_HAS_ANY": "array_has_any",
     "SIZE": "cardinality",
     "LIST_LENGTH": "array_length",
+    "ARRAY_VALUE": "make_array",
+    "LIST_INTERSECT": "array_intersect",
+    "LIST_ANY_VALUE": "array_any_value",
+    "GREATEST_COMMON_DIVISOR": "gcd",
+    "LEAST_COMMON_MULTIPLE": "lcm",
+    "GET_CURRENT_TIMESTAMP": "now",
+    "TRANSACTION_TIMESTAMP": "now",
+    "GEN_RANDOM_UUID": "uuid",
     "QUANTILE": "quantile_disc",
     "PERCENTILE_DISC": "quantile_disc",
 }
+# What else says the same: by the name and the number of arguments.
+_ELEMENT = '"$element"'
+_WRITTEN_OUT = {
+    ("LIST_FIRST", 1): "array_element({0}, 1)",
+    ("LIST_LAST", 1): "array_element({0}, -1)",
+    ("ARRAY_PUSH_BACK", 2): "array_append({0}, {1})",
+    ("ARRAY_PUSH_FRONT", 2): "array_prepend({1}, {0})",
+    ("ARRAY_POP_BACK", 1): "array_slice({0}, 1, -2)",
+    ("ARRAY_POP_FRONT", 1): "array_slice({0}, 2, -1)",
+    **{
+        (name, 2): f"(CASE WHEN ({{0}}) IS NOT NULL THEN "
+        f"array_transform({{1}}, {_ELEMENT} -> array_element({{0}}, {_ELEMENT})) END)"
+        for name in ("LIST_SELECT", "ARRAY_SELECT")
+    },
+    **{
+        (name, 2): f"(CASE WHEN ({{0}}) IS NOT NULL AND ({{1}}) IS NOT NULL THEN array_transform(array_filter("
+        f"list_zip({{0}}, {{1}}), {_ELEMENT} -> {_ELEMENT}['2']), {_ELEMENT} -> {_ELEMENT}['1']) END)"
+        for name in ("LIST_WHERE", "ARRAY_WHERE")
+    },
+    ("LIST_STRING_AGG", 1): "array_to_string({0}, ',')",
+    # As list_aggregate(l, 'string_agg', between) says it.
+    ("LIST_STRING_AGG", 2): "array_to_string({0}, {1})",
+    ("MAP_CONTAINS", 2): "array_has(map_keys({0}), {1})",
+    ("MAP_CONTAINS_VALUE", 2): "array_has(map_values({0}), {1})",
+    ("MAP_EXTRACT_VALUE", 2): "array_element(map_extract({0}, {1}), 1)",
+    ("GENERATE_SUBSCRIPTS", 2): "unnest(generate_series(1, CAST(array_length({0}) AS BIGINT)))",
+    ("ENCODE", 1): "CAST({0} AS BYTEA)",
+    ("DECODE", 1): "CAST({0} AS VARCHAR)",
+    ("CONSTANT_OR_NULL", 2): "(CASE WHEN {1} IS NOT NULL THEN {0} END)",
+    ("ADD", 2): "({0} + {1})",
+    ("SUBTRACT", 2): "({0} - {1})",
+    ("MULTIPLY", 2): "({0} * {1})",
+}
+# What list_aggregate calls otherwise than the functions of lists it stands for.
+_OF_LISTS = {"mean": "avg", "stddev": "stddev_samp", "variance": "var_samp", "group_concat": "string_agg"}
+_WRITTEN_NAMES = frozenset(name for name, _ in _WRITTEN_OUT)
+_AGGREGATES_OF_LISTS = frozenset({"LIST_AGGREGATE", "LIST_AGGR", "ARRAY_AGGREGATE", "ARRAY_AGGR"})
 # Aggregates that the planner has not: another with a result of the same type stands for them.
 _STAND_INS = frozenset({"MODE", "QUANTILE_DISC"})
-_EXTREMES = {"ARG_MAX": "DESC", "MAX_BY": "DESC", "ARG_MIN": "ASC", "MIN_BY": "ASC"}
+_EXTREMES = {"ARG_MAX": "DESC", "ARGMAX": "DESC", "MAX_BY": "DESC", "ARG_MIN": "ASC", "ARGMIN": "ASC", "MIN_BY": "ASC"}
 _SORTS = {"LIST_SORT": "'ASC'", "ARRAY_SORT": "'ASC'", "LIST_REVERSE_SORT": "'DESC'", "ARRAY_REVERSE_SORT": "'DESC'"}
 _NULLS = ("'NULLS FIRST'", "'NULLS LAST'")
 # What a list begins with where its length is asked for.
-_MAKE_LISTS = ("ARRAY", "LIST_VALUE", "MAKE_ARRAY", "RANGE", "GENERATE_SERIES", "STRING_SPLIT", "LIST", "ARRAY_AGG")
+_MAKE_LISTS = ("ARRAY", "LIST_VALUE", "MAKE_ARRAY", "RANGE", "GENERATE_SERIES", "STRING_SPLIT", "LIST", "ARRAY_AGG",
+               "LIST_ZIP", "MAP_ENTRIES", "ARRAY_TRANSFORM", "ARRAY_FILTER")  # fmt: skip
 # Functions of values of any type, which the planner makes text of them for.
 _OF_ANY = frozenset(
     name.upper() for (name, _), function in DIALECT_FUNCTIONS.items() if ANY in function.arguments and name != AS_TEXT
@@ -97,6 +143,9 @@ def _changed(sql: SqlText) -> str | None:
         aggregate = _aggregate(sql, i, close)
         if aggregate is not None:
             return aggregate
+        written = _written_out(sql, i, close)
+        if written is not None:
+            return written
         if name == "TIMEZONE":
             parts = [sql.slice(a, b) for a, b in items(sql, i + 2, close)]
             if len(parts) != 2:
@@ -137,6 +186,25 @@ def _as_text(sql: SqlText, start: int, end: int) -> str | None:
         if is_suffix or is_call:
             return sql.replaced(a, b, f"{AS_TEXT}({sql.slice(a, b)})")
     return None
+
+
+def _written_out(sql: SqlText, call: int, close: int) -> str | None:
+    """The text with a call at token `call` in terms of others; None when it is none of these."""
+    name = sql.tokens[call].text
+    if name in _AGGREGATES_OF_LISTS:
+        parts = [sql.slice(a, b) for a, b in items(sql, call + 2, close)]
+        if len(parts) < 2 or not re.fullmatch(r"'\w+'", parts[1]):
+            raise PlanError(f"{name.lower()} takes a list and the name of an aggregate: {name.lower()}(l, 'sum')")
+        aggregate = parts[1][1:-1].lower()
+        arguments = ", ".join([parts[0], *parts[2:]])
+        return sql.replaced(call, close + 1, f"list_{_OF_LISTS.get(aggregate, aggregate)}({arguments})")
+    if name not in _WRITTEN_NAMES:
+        return None
+    parts = [sql.slice(a, b) for a, b in items(sql, call + 2, close)]
+    if name == "GENERATE_SUBSCRIPTS" and parts[1:] != ["1"]:
+        raise PlanError("generate_subscripts takes a list and the dimension 1; those of inner lists are not supported")
+    form = _WRITTEN_OUT.get((name, len(parts)))
+    return None if form is None else sql.replaced(call, close + 1, form.format(*parts))
 
 
 def _is_list(sql: SqlText, start: int, end: int) -> bool:

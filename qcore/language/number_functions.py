@@ -1,0 +1,69 @@
+"""Functions of numbers that no hot query has: computed by NumPy, or by the standard library. Floor P1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from qcore.language.arrow_functions import ArrowFunction, Kernel, as_array, by_value, n_rows
+from qcore.language.data_types import BOOL, FLOAT64
+from qcore.language.signatures import fixed
+
+
+def _of_arrays(function: Callable[..., np.ndarray]) -> Kernel:
+    """A kernel of a function of NumPy's arrays of floats; null where an argument is."""
+
+    def kernel(*arguments: pa.Array | pa.Scalar) -> pa.Array:
+        columns = [as_array(argument, n_rows(arguments)) for argument in arguments]
+        missing = np.logical_or.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
+        values = [column.fill_null(0.0).to_numpy(zero_copy_only=False) for column in columns]
+        with np.errstate(all="ignore"):
+            return pa.array(function(*values), mask=missing)
+
+    return kernel
+
+
+def _even(values: np.ndarray) -> np.ndarray:
+    """The next even number away from zero."""
+    return np.copysign(np.ceil(np.abs(values) / 2) * 2, values)
+
+
+def _remainder(values: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """What a division rounded down leaves."""
+    return values - np.floor(values / by) * by
+
+
+def _quotient(values: np.ndarray, by: np.ndarray) -> np.ndarray:
+    return np.floor(values / by)
+
+
+def _gamma(value: float) -> float:
+    if value == 0:
+        return math.copysign(math.inf, value)
+    try:
+        return math.gamma(value)
+    except OverflowError:
+        return math.inf
+
+
+def _log_gamma(value: float) -> float:
+    try:
+        return math.lgamma(value)
+    except ValueError:
+        return math.inf  # at zero and the whole numbers below it
+
+
+_ONE = fixed(FLOAT64, FLOAT64)
+_TWO = fixed(FLOAT64, FLOAT64, FLOAT64)
+NUMBER_FUNCTIONS: dict[str, ArrowFunction] = {
+    "even": ArrowFunction(_ONE, _of_arrays(_even)),
+    "fdiv": ArrowFunction(_TWO, _of_arrays(_quotient)),
+    "fmod": ArrowFunction(_TWO, _of_arrays(_remainder)),
+    "gamma": ArrowFunction(_ONE, by_value(_gamma, FLOAT64)),
+    "lgamma": ArrowFunction(_ONE, by_value(_log_gamma, FLOAT64)),
+    "nextafter": ArrowFunction(_TWO, _of_arrays(np.nextafter)),
+    "signbit": ArrowFunction(fixed(BOOL, FLOAT64), _of_arrays(np.signbit)),
+}
