@@ -13,6 +13,7 @@ import functools
 import hashlib
 import itertools
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -328,6 +329,16 @@ def _translation(old: str, new: str) -> dict[int, int | None]:
     return table
 
 
+def _strip_accents(text: str) -> str:
+    """Letters without the marks that they are made of; others stay."""
+    apart = unicodedata.normalize("NFD", text)
+    return unicodedata.normalize("NFC", "".join(letter for letter in apart if not unicodedata.combining(letter)))
+
+
+def _nfc_normalize(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
 def _translate(text: str, old: str, new: str) -> str:
     return text.translate(_translation(old, new))
 
@@ -540,6 +551,8 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     "ilike_escape": ArrowFunction(fixed(BOOL, STRING, STRING, STRING), by_pattern(_ilike_escape)),
     "similar_to": ArrowFunction(fixed(BOOL, STRING, STRING), by_pattern(_similar_to)),
     "initcap": ArrowFunction(fixed(STRING, STRING), by_value(_initcap, STRING)),
+    "strip_accents": ArrowFunction(fixed(STRING, STRING), by_value(_strip_accents, STRING)),
+    "nfc_normalize": ArrowFunction(fixed(STRING, STRING), by_value(_nfc_normalize, STRING)),
     "translate": ArrowFunction(fixed(STRING, STRING, STRING, STRING), by_value(_translate, STRING)),
     "find_in_set": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_find_in_set, INT64)),
     "substr_index": ArrowFunction(fixed(STRING, STRING, STRING, INT64), by_value(_substr_index, STRING)),

@@ -227,6 +227,14 @@ def _order(elements: list[Any], order: str = "ASC", nulls: str = "NULLS LAST") -
     return missing + present if nulls.upper() == "NULLS FIRST" else present + missing
 
 
+def _resize(elements: list[Any] | None, size: int | None, filling: Any = None) -> list[Any] | None:
+    if elements is None:
+        return None
+    if (size or 0) < 0:
+        raise ValueError(f"a list has no {size} elements")
+    return [*elements, *[filling] * ((size or 0) - len(elements))][: size or 0]
+
+
 def _joined(elements: list[Any], between: str, null: str | None = None) -> str:
     shown = [null if element is None else element for element in elements]
     return between.join(str(element) for element in shown if element is not None)
@@ -343,6 +351,14 @@ def _with_element(result: pa.DataType | None, list_first: bool = True) -> Functi
         return Signature(result or of, (of, common) if list_first else (common, of))
 
     return Function(2, 2, resolve, "list, element" if list_first else "element, list", "list or as named")
+
+
+def _resized() -> Function:
+    def resolve(types: Types) -> Signature:
+        common = merged_type([plain(element_type(types[0])), *types[2:]])
+        return Signature(pa.list_(common), (pa.list_(common), INT64, *(common for _ in types[2:])))
+
+    return Function(2, 3, resolve, "list, integer, [element]", "list")
 
 
 def _lists(result: pa.DataType | None, fewest: int = 1, most: int = MANY) -> Function:
@@ -482,6 +498,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
         _of_list(_same_element),
         _by_row(lambda elements: next((element for element in elements if element is not None), None)),
     ),
+    "list_resize": ArrowFunction(_resized(), _by_row(_resize, keeps_null=False), takes_null=True),
     "list_distinct": ArrowFunction(_of_list(_same_list), _by_row(_distinct)),
     "list_reverse": ArrowFunction(_of_list(_same_list), _by_row(lambda elements: elements[::-1])),
     "list_sort": ArrowFunction(_of_list(_same_list, STRING, STRING, optional=2), _by_row(_sort)),

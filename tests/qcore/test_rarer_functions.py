@@ -48,6 +48,9 @@ list_grade_up(l), list_grade_up(l, 'DESC'), list_grade_up([o, 'm', null], 'DESC'
 array_grade_up([o, 'm'])
 list_where([1, 2, 3], [true, i is null, false]), list_select([1, 2, i], [3, 1, 9]), list_select([o], [1])
 array_select(l, [2])
+list_resize(l, 2), list_resize(l, i % 5, 0), list_resize([o], 3, s), list_resize(null, 1), list_resize([i], null)
+strip_accents(o), strip_accents('ÀÉßøłñ'), nfc_normalize('é'), nfc_normalize(s)
+julian(date '1969-01-01' + i::int), julian(timestamp '2020-01-01 12:00:00'), era(date '2020-01-01')
 array_pop_back(l), array_pop_front(l), array_push_back(l, i), array_push_front(l, i), array_push_back(null, 1)
 list_zip(l, b)[1] is null, list_zip(null, [i])[1] is null, len(list_zip(l, [1, 2]))
 list_distance([1, i], [2, 3]), list_inner_product([1, f], [2, 3]), list_dot_product([f], [2]), list_distance(null, [1])
@@ -125,6 +128,7 @@ def test_uuids() -> None:
         ("select list_distance(['a'], ['b'])", "two lists of numbers"),
         ("select array_cross_product([1], [2])", "lists are of 3 numbers"),
         ("select list_aggregate([1], 'nosuch')", "unknown function 'list_nosuch'"),
+        ("select list_resize([1], -1)", "has no -1 elements"),
         ("select list_aggregate([1])", "the name of an aggregate"),
     ],
 )

@@ -39,6 +39,8 @@ TEXT_SLICE = "text_slice"
 # own conversions look the same.
 AS_TEXT = "as_text"
 _NANOS = 1_000_000_000
+# The Julian day of the first of January 1970.
+_JULIAN_1970 = 2_440_588.0
 # What qcore.frontends.text.lambdas says that a lambda reduces a list with.
 REDUCES = "list_reduce_of"
 # Places for values that a form of format() and printf() may have.
@@ -125,6 +127,11 @@ def _year_and_week(when: Expr) -> Expr:
     return call("add", call("multiply", Call("iso_year", (when,)), 100), Call("week", (when,)))
 
 
+def _julian(when: Expr) -> Expr:
+    """Days since noon of the first day of the year 4713 before the common era, a day beginning at midnight as here."""
+    return call("add", call("divide", Call("epoch", (when,)), 86_400.0), _JULIAN_1970)
+
+
 def _code_point(text: Expr) -> Expr:
     """Of the first letter; -1 where there is none, which ascii() gives 0."""
     return Case(((call("equal", text, ""), Literal(-1, INTEGER)),), Call("ascii", (text,)))
@@ -209,7 +216,8 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
         for n in (2, 3)
     },
     **{
-        (name, 1): DialectFunction((TEXT,), TEXT, _call(name)) for name in ("url_encode", "url_decode", "regexp_escape")
+        (name, 1): DialectFunction((TEXT,), TEXT, _call(name))
+        for name in ("url_encode", "url_decode", "regexp_escape", "strip_accents", "nfc_normalize")
     },
     **{
         ("parse_path", n): DialectFunction((TEXT,) * n, pa.list_(TEXT), _call("parse_path"))
@@ -344,6 +352,8 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("epoch_ms", 1): DialectFunction((ANY,), INTEGER, _since_1970("millisecond")),
     ("epoch_us", 1): DialectFunction((ANY,), INTEGER, _since_1970("microsecond")),
     ("epoch_ns", 1): DialectFunction((ANY,), INTEGER, _since_1970("nanosecond")),
+    ("julian", 1): DialectFunction((ANY,), NUMBER, _julian),
+    ("era", 1): DialectFunction((ANY,), INTEGER, lambda when: Cast(call("greater", Call("year", (when,)), 0), INTEGER)),
     ("yearweek", 1): DialectFunction((ANY,), INTEGER, _year_and_week),
     **{
         (name, 1): DialectFunction((ANY,), INTEGER, _call(part))

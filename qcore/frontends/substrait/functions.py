@@ -59,6 +59,7 @@ _SAME_MEANING = {
     "arrays_zip": "list_zip",
     "array_intersect": "list_intersect",
     "array_any_value": "list_any_value",
+    "array_resize": "list_resize",
     **{
         f"array_{name}": f"list_{name}"
         for name in (
