@@ -28,6 +28,7 @@ from qcore.frontends.text.spark import with_shared_words
 from qcore.frontends.text.subqueries import with_rows_as_exists
 from qcore.frontends.text.synonyms import with_known_words
 from qcore.frontends.text.tokens import SET_OPERATORS, SqlText
+from qcore.frontends.text.unnest import with_elements_as_queries
 from qcore.language.data_types import plain
 from qcore.language.dialect import Dialect
 from qcore.language.naming import ColumnNames, NodeIds
@@ -78,7 +79,7 @@ class CutPlanner:
         """The text without correlated subqueries, where they are to be cut out."""
         if self.cut is None:
             return text
-        text = with_rows_as_exists(with_known_clauses(text))
+        text = with_elements_as_queries(with_rows_as_exists(with_known_clauses(text)))
         # A recursive table reads nothing of the queries around it, and the planner resolves none.
         while (found := cut_recursion(text, self.count)) is not None:
             self.count += 1

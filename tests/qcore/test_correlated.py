@@ -207,6 +207,17 @@ QUERIES = [
     "(select row(u.i, u.n) from u) c from t",
     "select i, exists (select max(n) from u where u.i = t.i) a, not exists (select count(*) + 1 from u where u.i = t.i)"
     " b, exists (select max(n) from u where u.i = t.i having max(n) > 20) c, exists (select max(n) from e) d from t",
+    "select i, x.v from t, lateral (select * from unnest([t.i, t.i * 2]) as z(v)) x",
+    "select i, (select count(*) from range(t.i) as z(v) where v > 1) c from t where i is not null",
+    "select l, (select sum(u.n) from unnest(x.l) z(v) join u on u.i = z.v) c, exists (select 1 from "
+    "unnest(l) as z(v) where v > 3) d, (select sum(unnest) from unnest(x.l)) e from (select [i, 2] as l from "
+    "t) x",
+    "select l, array(select v * 2 from unnest(l) as z(v) order by v desc) c from (select [i, 2] as l from t) "
+    "x where 4 in (select v from unnest(x.l) as z(v))",
+    "select a.i, b.n from t a left join u b on case when exists (select 1 from t where t.i = a.i and t.i * "
+    "10 = b.n) then a.i > 1 else b.n > 45 end",
+    "select sum(x.n) s from t left join lateral (select b.n from u b left join u c on c.n > b.n and exists "
+    "(select 1 from t y where y.i = c.i and y.i < t.i + b.n) where b.i = t.i) x on true",
     # FROM and IN inside a call are no clauses and ask no subquery; brackets in brackets hold the same query.
     "select i, extract(year from (select day from t y where y.g <> t.g order by i limit 1)) c from t where "
     "extract('month' from (select max(day) from t y where y.i <= t.i)) = 2",

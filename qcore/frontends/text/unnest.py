@@ -48,6 +48,27 @@ def cut_unnest(sql: SqlText, number: int) -> tuple[str, Unnesting] | None:
     return None
 
 
+def with_elements_as_queries(text: str) -> str:
+    """The text with UNNEST that is a subquery's first table as a query of its own: its list may be an outer column."""
+    while (changed := _as_query(SqlText.read(text))) is not None:
+        text = changed
+    return text
+
+
+def _as_query(sql: SqlText) -> str | None:
+    found = [i for i in sql.places("UNNEST") if sql.is_word(i - 1, "FROM") and sql.is_sign(i + 1, "(")]
+    for region in sql.regions[1:] if found else ():
+        for start, end in selects(sql, region):
+            begin = next((i for i in sql.level(start + 1, end) if i in found), None)
+            if begin is None or sql.is_word(sql.partner[begin + 1] + 1, "WITH"):
+                continue
+            after, alias, columns = read_alias(sql, sql.partner[begin + 1] + 1, end)
+            column = quoted(columns[0] if columns else "unnest")
+            made = f"(SELECT UNNEST({_argument(sql, begin)}) AS {column}) AS {quoted(alias or 'unnest')}"
+            return sql.replaced(begin, after, made)
+    return None
+
+
 def _argument(sql: SqlText, call: int) -> str:
     """What UNNEST is applied to."""
     close = sql.partner[call + 1]
