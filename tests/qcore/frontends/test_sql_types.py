@@ -176,6 +176,32 @@ def test_aliases_in_having(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "type_", "shown"),
+    [
+        ("coalesce(cast(d as decimal(9, 2)), cast(i as decimal(38, 0)))", pa.decimal128(38, 2), "2.25"),
+        (
+            "case when i = 1 then cast(d as decimal(9, 2)) else cast(i as decimal(38, 0)) end",
+            pa.decimal128(38, 2),
+            "2.25",
+        ),
+        ("nullif(i, cast(5 as double))", pa.float64(), "1.0"),
+    ],
+)
+def test_the_type_of_values_that_meet(value: str, type_: pa.DataType, shown: str) -> None:
+    """Q3: the types that docs/SQL.md says values have where DuckDB gives them others."""
+    made = answer(f"select {value} as a from (select i, i + 1.25 as d from t where i = 1)").column(0)
+    assert (made.type, str(made[0].as_py())) == (type_, shown)
+
+
+def test_text_beside_dates_in_unions() -> None:
+    """Q3: it becomes dates; text that is none is an error."""
+    made = answer("select '2024-01-31' as a union all select day from t where day is not null").column(0)
+    assert made.type == pa.date32()
+    with pytest.raises(qcore.QcoreError, match="'x' of type string to date32"):
+        answer("select 'x' as a union all select day from t")
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("select g from t order by g collate nocase", r"COLLATE NOCASE is not supported.*lower\(x\)"),
