@@ -131,8 +131,14 @@ def _find_local(path: str) -> list[FoundFile]:
             files += [os.path.join(folder, name) for name in sorted(names) if not _is_hidden(name)]
         return [FoundFile(Location(name), _hive_values(os.path.relpath(name, path))) for name in files]
     if GLOB_CHARACTERS & set(path):
-        return [found for name in sorted(glob.glob(path, recursive=True)) for found in _find_local(name)]
+        fixed = _folder_without_wildcards(path) or os.curdir
+        files = [found.location for name in sorted(glob.glob(path, recursive=True)) for found in _find_local(name)]
+        return [FoundFile(file, _hive_values(os.path.relpath(file.path, fixed))) for file in files]
     return []
+
+
+def _folder_without_wildcards(path: str) -> str:
+    return path[: min(path.index(c) for c in GLOB_CHARACTERS if c in path)].rpartition("/")[0]
 
 
 def _find_remote(path: str, filesystem: pafs.FileSystem) -> list[FoundFile]:
@@ -144,11 +150,11 @@ def _find_remote(path: str, filesystem: pafs.FileSystem) -> list[FoundFile]:
         kept = (name for name in names if not any(map(_is_hidden, name[len(path) :].strip("/").split("/"))))
         return [FoundFile(Location(name, filesystem), _hive_values(name[len(path) :])) for name in kept]
     if GLOB_CHARACTERS & set(path):
-        fixed = path[: min(path.index(c) for c in GLOB_CHARACTERS if c in path)].rpartition("/")[0]
+        fixed = _folder_without_wildcards(path)
         depth = None if "**" in path else path.count("/")
         names = _list_remote(fixed, filesystem)
         return [
-            FoundFile(Location(name, filesystem))
+            FoundFile(Location(name, filesystem), _hive_values(name[len(fixed) :]))
             for name in names
             if fnmatch.fnmatchcase(name, path) and depth in (None, name.count("/"))
         ]

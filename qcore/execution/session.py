@@ -21,6 +21,7 @@ from qcore.execution.result import Result
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.substrait import read_substrait
 from qcore.frontends.text.clauses import quoted
+from qcore.frontends.text.files import with_named_files
 from qcore.frontends.text.spark import with_standard_texts
 from qcore.frontends.text.spelling import spelled_among
 from qcore.frontends.text.statements import (
@@ -33,6 +34,7 @@ from qcore.frontends.text.statements import (
     Statement,
     read_statement,
 )
+from qcore.frontends.text.tokens import SqlText
 from qcore.language import plan as p
 from qcore.language.dialect import Dialect
 from qcore.language.schema import unknown
@@ -145,9 +147,25 @@ class Session:
         return self._query(text, known) if statement is None else self._carry_out(statement, known)
 
     def _query(self, text: str, known: Mapping[str, Table]) -> Result:
-        views = {name: query for name, query in self._views.items() if name not in known}
+        text, views, files = self._with_files(text, known)
+        known = {**known, **files}
         planned = plan_sql(text, {name: table.schema for name, table in known.items()}, self.dialect, views)
         return self._run(planned.plan, planned.output_names, known)
+
+    def _with_files(self, text: str, known: Mapping[str, Table]) -> tuple[str, dict[str, str], dict[str, Table]]:
+        """The text and the views it may name, with names for the files they read, and these as tables."""
+        text, files = with_named_files(text)
+        views: dict[str, str] = {}
+        texts = [text] if self._views else []
+        while texts:
+            names = SqlText.read(texts.pop()).names
+            for name, query in self._views.items():
+                if name.lower() in names and name not in known and name not in views:
+                    views[name], of_view = with_named_files(query)
+                    files += of_view
+                    texts.append(query)
+        paths = {file.name: file.paths for file in files if file.name not in known}
+        return text, views, {name: table_from(held[0] if len(held) == 1 else held) for name, held in paths.items()}
 
     def _carry_out(self, statement: Statement, known: Mapping[str, Table]) -> Result:
         if isinstance(statement, Explain):

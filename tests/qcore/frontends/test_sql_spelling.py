@@ -57,7 +57,9 @@ def duck(text: str) -> pa.Table:
     ],
 )
 def test_names_in_any_case(text: str, dialect: str) -> None:
-    got, wanted = session_of(dialect).sql(text).to_arrow(), duck(text)
+    # Quotes make texts in Spark.
+    written = text.replace('"', "`") if dialect == "spark" else text
+    got, wanted = session_of(dialect).sql(written).to_arrow(), duck(text)
     assert got.column_names == wanted.column_names
     assert_same_rows(got, wanted)
 
