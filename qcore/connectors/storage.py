@@ -132,8 +132,8 @@ def _find_local(path: str) -> list[FoundFile]:
         return [FoundFile(Location(name), _hive_values(os.path.relpath(name, path))) for name in files]
     if GLOB_CHARACTERS & set(path):
         fixed = _folder_without_wildcards(path) or os.curdir
-        files = [found.location for name in sorted(glob.glob(path, recursive=True)) for found in _find_local(name)]
-        return [FoundFile(file, _hive_values(os.path.relpath(file.path, fixed))) for file in files]
+        matching = [found.location for name in sorted(glob.glob(path, recursive=True)) for found in _find_local(name)]
+        return [FoundFile(place, _hive_values(os.path.relpath(place.path, fixed))) for place in matching]
     return []
 
 
