@@ -1,11 +1,15 @@
-"""Random correlated subqueries against DuckDB (SPEC Q2): some of those that `python -m sql_fuzz.correlated` makes."""
+"""Random correlated subqueries against DuckDB (SPEC Q2): some of those that `python -m sql_fuzz.correlated` makes, and
+`make fuzz-sql ARGS="--correlated 2"`.
+"""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
+from sql_fuzz.cases import Fuzzer
 from sql_fuzz.correlated import Correlated, difference, tables
 
 
@@ -18,3 +22,12 @@ def test_random_correlated_queries_answer_as_duckdb_does(group: int) -> None:
         outcomes.append(difference(query, data))
         assert not (outcomes[-1] or "").startswith("differs"), f"{query}\n{outcomes[-1]}"
     assert outcomes.count(None) > 3, outcomes
+
+
+def test_correlated_queries_among_others(tmp_path: Path) -> None:
+    fuzzer = Fuzzer(31, 2, tmp_path, correlated_share=60)
+    for number in range(140, 150):
+        assert fuzzer.case(number) is None
+    fuzzer.close()
+    assert fuzzer.n_compared > 5
+    assert not fuzzer.refused

@@ -6,6 +6,7 @@ import collections
 import random
 from pathlib import Path
 
+from sql_fuzz.correlated import correlated
 from sql_fuzz.queries import Ordered, Queries
 from sql_fuzz.recursion import recursive
 from sql_fuzz.run import Difference, Refused, Tables, Way, difference, expected_rows, random_way, shortened
@@ -20,8 +21,10 @@ CASES_PER_TABLES = 40
 class Fuzzer:
     """Runs cases of one seed."""
 
-    def __init__(self, seed: int, n_ways: int, folder: Path) -> None:
+    def __init__(self, seed: int, n_ways: int, folder: Path, correlated_share: float = 0) -> None:
         self.seed = seed
+        # How often a query with correlated subqueries is made, as SHAPES says it of others.
+        self.correlated_share = correlated_share
         self.n_ways = n_ways
         self.folder = folder
         self.refused: collections.Counter[str] = collections.Counter()
@@ -50,7 +53,8 @@ class Fuzzer:
     def query(self, number: int) -> Ordered:
         """The query of a case."""
         rng = random.Random(f"query {self.seed}:{number}")
-        return Queries(rng, self.tables(number).tables, recursive, SHAPES).statement()
+        shapes = {**SHAPES, correlated: self.correlated_share} if self.correlated_share else SHAPES
+        return Queries(rng, self.tables(number).tables, recursive, shapes).statement()
 
     def ways(self, number: int) -> list[Way]:
         """The plain way and some others."""
@@ -78,6 +82,7 @@ class Fuzzer:
         case = Case(tuple(self.tables(number).tables), self.query(number), found.way or Way())
         case = shrunk(case, found, failing)
         again = f"python -m sql_fuzz --case {self.seed}:{number}"
+        again += f" --correlated {self.correlated_share:g}" if self.correlated_share else ""
         return f"\n=== {found.kind}\n{found.text}\n--- again: {again}\n{case.text()}\n==="
 
     def summary(self, n_cases: int, seconds: float) -> str:
