@@ -1,0 +1,50 @@
+"""Rules of the planner that a query is planned without: what may fail is computed of rows that are asked. SPEC Q1."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import qcore
+from oracle import assert_same_rows
+from qcore.frontends.planner.rules import rules_to_leave_out
+
+TABLES = {
+    "a": pa.table({"id": [1, 2, 3], "x": [1, 2, 3]}),
+    "b": pa.table({"id": [1, (1 << 63) - 1, 5], "x": [7, 8, 9]}),
+}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select * from a join b on a.id = b.id where 2 >= a.id + 1",
+        "select * from a join b using (id) where a.id + 1 <= 2",
+        "select * from a join b on a.id = b.id and 2 >= a.id + 1",
+        "select * from a left join b on a.id = b.id where 2 >= a.id + 1",
+        "select * from b right join a on a.id = b.id where a.id * 2 <= 2",
+        "select * from a, b where a.id = b.id and -2 - a.id >= -3",
+        "select * from a where a.id in (select id from b) and 2 >= a.id + 1",
+        "select * from a where exists (select 1 from b where b.id = a.id) and a.id + 1 <= 2",
+        "select * from (select a.id as k from a join b on a.id = b.id) x where x.k + 1 <= 2",
+        "with c as (select id as k from a) select * from c join b on c.k = b.id where k * 2 <= 2",
+        "select * from a join b on a.id = b.id where abs(a.id) + 1 <= 2",
+    ],
+)
+def test_conditions_are_computed_of_their_own_side(query: str) -> None:
+    """Q1: of the equal key of the other side they would overflow, on a row that meets none."""
+    database, session = duckdb.connect(), qcore.Session(threads=1)
+    for name, table in TABLES.items():
+        database.register(name, table)
+        session.register(name, table)
+    assert_same_rows(session.sql(query).to_arrow(), database.sql(query).to_arrow_table())
+
+
+@pytest.mark.parametrize(
+    "condition", ["a.id = Int64(3)", "a.id = b.id AND a.x + Int64(1) > Int64(3)", "a.id = b.id - Int64(53)"]
+)
+def test_other_conditions_are_pushed(condition: str) -> None:
+    """Q1: neither bare keys, nor other columns, nor what is asked of two sides."""
+    written = f"Projection: a.id\n  Filter: {condition}\n    Inner Join:  Filter: a.id = b.id\n      TableScan: a\n"
+    assert "push_down_filter" not in rules_to_leave_out(written)
