@@ -6,6 +6,7 @@ import re
 
 from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
 from qcore.frontends.text.clauses import UNITS, is_type, items
+from qcore.frontends.text.group_keys import without_cast_keys
 from qcore.frontends.text.operands import ends_value, is_name, operand_start
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError
@@ -167,9 +168,11 @@ def _materialized(sql: SqlText, i: int) -> _Replacements:
 
 def _group(sql: SqlText, i: int) -> _Replacements:
     """GROUP BY (): one group."""
-    if not (sql.is_word(i + 1, "BY") and sql.is_sign(i + 2, "(") and sql.is_sign(i + 3, ")")):
+    if not sql.is_word(i + 1, "BY"):
         return []
-    return [(i + 2, i + 4, "GROUPING SETS (())")]
+    if sql.is_sign(i + 2, "(") and sql.is_sign(i + 3, ")"):
+        return [(i + 2, i + 4, "GROUPING SETS (())")]
+    return without_cast_keys(sql, i)
 
 
 def _with_rows_compared(sql: SqlText) -> str | None:
