@@ -36,9 +36,11 @@ def _listed_at(sql: SqlText, query: tuple[int, int], a: int, b: int) -> tuple[in
 
 
 def _column(sql: SqlText, a: int, b: int) -> str:
-    """The name of the column that tokens a to b are; empty where they are none."""
+    """The name of the column that tokens a to b are, with its table's if that is named; empty where they are none."""
     names = b > a and (b - a) % 2 and all(sql.tokens[j].kind in ("word", "quoted") for j in range(a, b, 2))
-    return sql.name(b - 1) if names and all(sql.is_sign(j, ".") for j in range(a + 1, b, 2)) else ""
+    if not names or not all(sql.is_sign(j, ".") for j in range(a + 1, b, 2)):
+        return ""
+    return ".".join(sql.name(j) for j in range(a, b, 2))
 
 
 def _cast_column(sql: SqlText, a: int, b: int) -> str | None:
