@@ -50,7 +50,6 @@ _SAME_MEANING = {
     "string_to_array": "string_split",
     "gen_series": "generate_series",
     "cardinality": "list_length",
-    "array_has": "list_contains",
     "array_has_any": "list_has_any",
     "array_has_all": "list_has_all",
     "array_remove_all": "list_remove",
@@ -63,7 +62,7 @@ _SAME_MEANING = {
     **{
         f"array_{name}": f"list_{name}"
         for name in (
-            "length", "slice", "position", "append", "prepend", "concat", "distinct", "reverse", "sort", "sum", "min",
+            "length", "slice", "append", "prepend", "concat", "distinct", "reverse", "sort", "sum", "min",
             "max",
         )
     },
@@ -238,6 +237,26 @@ def _is_empty(name: str, arguments: tuple[Expr, ...]) -> Expr:
     return call("equal", Call("list_length", arguments), 0)
 
 
+def _equals_any(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    """x = ANY(list), which is all that the planner gives this name: unknown where it may be one of the list's nulls."""
+    contained = Call("list_contains", arguments)
+    return Case(((contained, contained), (_has_nulls(arguments[0]), Literal(None, pa.bool_()))), contained)
+
+
+def _has_nulls(held: Expr) -> Expr:
+    return call("greater", Call("list_length", (held,)), Call("list_count", (held,)))
+
+
+def _list_position(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    """The place of a null, from the first element on, is how the planner asks whether there is one."""
+    if len(arguments) == 3 and isinstance(arguments[2], Literal) and arguments[2].value == 1:
+        held, searched, _ = arguments
+        if isinstance(searched, Literal) and searched.value is None:
+            return Case(((_has_nulls(held), Literal(1, pa.int64())),), Literal(None, pa.int64()))
+        arguments = (held, searched)
+    return Call("list_position", arguments)
+
+
 def _pending_list(name: str, arguments: tuple[Expr, ...]) -> Expr:
     return Call(name, arguments)
 
@@ -295,6 +314,8 @@ def _between(name: str, arguments: tuple[Expr, ...]) -> Expr:
 
 _SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
     "and": _flat,
+    "array_has": _equals_any,
+    "array_position": _list_position,
     "or": _flat,
     "like": _like,
     "ilike": _like,

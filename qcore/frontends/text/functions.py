@@ -75,8 +75,16 @@ _WRITTEN_OUT = {
     ("LIST_STRING_AGG", 1): "array_to_string({0}, ',')",
     # As list_aggregate(l, 'string_agg', between) says it.
     ("LIST_STRING_AGG", 2): "array_to_string({0}, {1})",
-    ("MAP_CONTAINS", 2): "array_has(map_keys({0}), {1})",
-    ("MAP_CONTAINS_VALUE", 2): "array_has(map_values({0}), {1})",
+    # The planner's own is x = ANY(list), unknown where it may be one of the list's nulls.
+    **{
+        (
+            name,
+            2,
+        ): '(CASE WHEN "array_has"({0}, {1}) THEN true WHEN ({0}) IS NOT NULL AND ({1}) IS NOT NULL THEN false END)'
+        for name in ("LIST_CONTAINS", "LIST_HAS", "ARRAY_CONTAINS", "ARRAY_HAS")
+    },
+    ("MAP_CONTAINS", 2): "list_contains(map_keys({0}), {1})",
+    ("MAP_CONTAINS_VALUE", 2): "list_contains(map_values({0}), {1})",
     ("MAP_EXTRACT_VALUE", 2): "array_element(map_extract({0}, {1}), 1)",
     ("GENERATE_SUBSCRIPTS", 2): "unnest(generate_series(1, CAST(array_length({0}) AS BIGINT)))",
     ("ENCODE", 1): "CAST({0} AS BYTEA)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qcore.frontends.text.clauses import CLAUSES, JOINS, named, read_alias, selects
-from qcore.frontends.text.operands import ends_value, operand_start
+from qcore.frontends.text.operands import ends_value, operand_end, operand_start
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
 
 # What an operand of IS DISTINCT FROM cannot go beyond: to the left, and to the right.
@@ -20,7 +20,7 @@ _SERIES = ("RANGE", "GENERATE_SERIES")
 
 
 def with_known_operators(text: str) -> str:
-    """The text with IS DISTINCT FROM in brackets, TRIM(FROM x) as TRIM(x), x IN [list] as a comparison with ANY, slices
+    """The text with IS DISTINCT FROM in brackets, TRIM(FROM x) as TRIM(x), x IN list as a comparison with ANY, slices
     with both bounds, fields of values in brackets, and range() among the tables as UNNEST of it.
     """
     text = _with_distinct_in_brackets(text)
@@ -30,7 +30,8 @@ def with_known_operators(text: str) -> str:
 
 
 def _changed(sql: SqlText) -> str | None:
-    changed = _with_known_values(sql) if sql.places("TRIM") or sql.signs("[") or sql.signs(".") else None
+    is_there = sql.places("TRIM") or sql.places("IN") or sql.signs("[") or sql.signs(".")
+    changed = _with_known_values(sql) if is_there else None
     if changed is not None:
         return changed
     if sql.words.isdisjoint(_SERIES):
@@ -61,8 +62,11 @@ def _with_known_values(sql: SqlText) -> str | None:
             # The parser takes fields of columns by a dot, and those of other values only in brackets.
             name = sql.name(i + 1).replace("'", "''")
             return f"{sql.text[: sql.tokens[i].start]}['{name}']{sql.text[sql.tokens[i + 1].end :]}"
-        if sql.is_word(i, "IN") and sql.is_sign(i + 1, "[") and sql.partner[i + 1] < len(sql.tokens):
-            end = sql.partner[i + 1] + 1
+        is_name_or_list = i + 1 < len(sql.tokens) and (
+            sql.is_sign(i + 1, "[") or sql.tokens[i + 1].kind in ("word", "quoted")
+        )
+        if sql.is_word(i, "IN") and is_name_or_list and ends_value(sql, i - 1 - sql.is_word(i - 1, "NOT")):
+            end = operand_end(sql, i + 1)
             negated = sql.is_word(i - 1, "NOT")
             anyhow = "<> ALL" if negated else "= ANY"
             return sql.replaced(i - negated, end, f"{anyhow}({sql.slice(i + 1, end)})")

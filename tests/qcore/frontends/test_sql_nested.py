@@ -79,6 +79,10 @@ ELEMENTS = [
 FUNCTIONS = [
     "select len(l) as a, len(s) as b, length(l) as c, array_length(l) as d from t",
     "select len([1, 2]) as a",
+    "select list_contains([i, null], 3) as a, array_has([1, null], i) as b, list_has([1], null) as c from t",
+    "select i = any(l) as a, 3 <> all(l) as b, 7 = some(l) as c, 7 <> all(l) as d from t where l is not null",
+    "select i = all([i, 2]) as a, s in ls as b, s not in ls as c from t where i is not null",
+    "select count(*) as n from t where 'y' in t.ls or (i in l and 7 <> l[1])",
     "select list_contains(l, 1) as a, array_contains(ls, s) as b, list_position(l, 2) as c from t",
     "select i in [1, 2] as a, i not in [1, 2] as b from t",
     "select list_concat(l, [9]) as a from t where l is not null",
