@@ -50,6 +50,7 @@ _SAME_MEANING = {
     "string_to_array": "string_split",
     "gen_series": "generate_series",
     "cardinality": "list_length",
+    "array_has": "list_contains",
     "array_has_any": "list_has_any",
     "array_has_all": "list_has_all",
     "array_remove_all": "list_remove",
@@ -62,7 +63,7 @@ _SAME_MEANING = {
     **{
         f"array_{name}": f"list_{name}"
         for name in (
-            "length", "slice", "append", "prepend", "concat", "distinct", "reverse", "sort", "sum", "min",
+            "length", "slice", "position", "append", "prepend", "concat", "distinct", "reverse", "sort", "sum", "min",
             "max",
         )
     },

@@ -64,7 +64,9 @@ def with_named_files(text: str) -> tuple[str, list[NamedFiles]]:
 def _table_places(sql: SqlText) -> Iterator[int]:
     """The tokens at which a table of a FROM clause may begin."""
     for region in sql.regions:
-        for start, end in operands(sql, region):
+        # TRIM(FROM x) is no query.
+        parts = () if sql.is_word(region.start - 2, "TRIM") else operands(sql, region)
+        for start, end in parts:
             level = list(sql.level(start, end))
             begin = next((i for i in level if sql.is_word(i, "FROM") and not is_distinct_from(sql, i)), end)
             stop = next((i for i in level if i > begin and sql.is_word(i, *TAIL, *CLAUSES, "SELECT")), end)
