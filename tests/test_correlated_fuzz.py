@@ -1,5 +1,5 @@
 """Random correlated subqueries against DuckDB (SPEC Q2): some of those that `python -m sql_fuzz.correlated` makes, and
-`make fuzz-sql ARGS="--correlated 2"`.
+many among other queries.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sql_fuzz.cases import Fuzzer
-from sql_fuzz.correlated import Correlated, difference, tables
+from sql_fuzz.correlated import Correlated, correlated, difference, tables
+from sql_fuzz.shapes import SHAPES
 
 
 @pytest.mark.parametrize("group", range(8))
@@ -25,7 +26,7 @@ def test_random_correlated_queries_answer_as_duckdb_does(group: int) -> None:
 
 
 def test_correlated_queries_among_others(tmp_path: Path) -> None:
-    fuzzer = Fuzzer(31, 2, tmp_path, correlated_share=60)
+    fuzzer = Fuzzer(31, 2, tmp_path, {**SHAPES, correlated: 60})
     for number in range(140, 150):
         assert fuzzer.case(number) is None
     fuzzer.close()

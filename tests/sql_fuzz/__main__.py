@@ -34,9 +34,6 @@ def main() -> int:
     parser.add_argument("--queries", type=float, default=float("inf"), help="how many, at most")
     parser.add_argument("--first", type=int, default=0, help="number of the first query")
     parser.add_argument("--ways", type=int, default=2, help="ways in which the engine runs each query")
-    parser.add_argument(
-        "--correlated", type=float, default=0, help="share of correlated subqueries: 2 for a tenth of the queries"
-    )
     parser.add_argument("--case", help="SEED:NUMBER of one query to run and cut down")
     parser.add_argument("--differences", type=int, default=20, help="stop after so many")
     options = parser.parse_args()
@@ -66,7 +63,7 @@ def run(options: argparse.Namespace, place: Any, differences: int) -> None:
     first, found = place.value, 0
     kinds: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
-        fuzzer = Fuzzer(options.seed, options.ways, Path(folder), options.correlated)
+        fuzzer = Fuzzer(options.seed, options.ways, Path(folder))
         while place.value < options.last and time.monotonic() < options.end and found < differences:
             report = fuzzer.case(place.value)
             if report is not None:
@@ -90,7 +87,7 @@ def run(options: argparse.Namespace, place: Any, differences: int) -> None:
 def explain_death(options: argparse.Namespace, number: int, signal: int) -> None:
     """Print a case that killed the process, cut down."""
     with tempfile.TemporaryDirectory() as folder:
-        fuzzer = Fuzzer(options.seed, options.ways, Path(folder), options.correlated)
+        fuzzer = Fuzzer(options.seed, options.ways, Path(folder))
         for way in fuzzer.ways(number):
             death = Difference(f"signal {signal}", f"the process died of signal {signal}", way)
             if dies(Case(tuple(fuzzer.tables(number).tables), fuzzer.query(number), way)) is not None:

@@ -6,8 +6,7 @@ import collections
 import random
 from pathlib import Path
 
-from sql_fuzz.correlated import correlated
-from sql_fuzz.queries import Ordered, Queries
+from sql_fuzz.queries import Ordered, Queries, Shape
 from sql_fuzz.recursion import recursive
 from sql_fuzz.run import Difference, Refused, Tables, Way, difference, expected_rows, random_way, shortened
 from sql_fuzz.shapes import SHAPES
@@ -21,11 +20,10 @@ CASES_PER_TABLES = 40
 class Fuzzer:
     """Runs cases of one seed."""
 
-    def __init__(self, seed: int, n_ways: int, folder: Path, correlated_share: float = 0) -> None:
+    def __init__(self, seed: int, n_ways: int, folder: Path, shapes: dict[Shape, float] = SHAPES) -> None:
         self.seed = seed
-        # How often a query with correlated subqueries is made, as SHAPES says it of others.
-        self.correlated_share = correlated_share
         self.n_ways = n_ways
+        self.shapes = shapes
         self.folder = folder
         self.refused: collections.Counter[str] = collections.Counter()
         # Queries that DuckDB answered and the engine too, those among them with rows, and runs of the engine.
@@ -53,8 +51,7 @@ class Fuzzer:
     def query(self, number: int) -> Ordered:
         """The query of a case."""
         rng = random.Random(f"query {self.seed}:{number}")
-        shapes = {**SHAPES, correlated: self.correlated_share} if self.correlated_share else SHAPES
-        return Queries(rng, self.tables(number).tables, recursive, shapes).statement()
+        return Queries(rng, self.tables(number).tables, recursive, self.shapes).statement()
 
     def ways(self, number: int) -> list[Way]:
         """The plain way and some others."""
@@ -82,7 +79,6 @@ class Fuzzer:
         case = Case(tuple(self.tables(number).tables), self.query(number), found.way or Way())
         case = shrunk(case, found, failing)
         again = f"python -m sql_fuzz --case {self.seed}:{number}"
-        again += f" --correlated {self.correlated_share:g}" if self.correlated_share else ""
         return f"\n=== {found.kind}\n{found.text}\n--- again: {again}\n{case.text()}\n==="
 
     def summary(self, n_cases: int, seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sql_fuzz import clauses, laterals, merged_joins
+from sql_fuzz import clauses, correlated, laterals, merged_joins
 from sql_fuzz.queries import Shape
 
 SHAPES: dict[Shape, float] = {
@@ -10,4 +10,5 @@ SHAPES: dict[Shape, float] = {
     merged_joins.merged_join: 1.5,
     merged_joins.starred: 0.3,
     laterals.lateral: 1.0,
+    correlated.correlated: 2.0,
 }
