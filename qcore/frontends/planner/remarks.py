@@ -186,6 +186,13 @@ _REMARKS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
             lambda name: f"the struct has no field {name}",
         ),
         (
+            r"No field named \"(\S+ [-+] .+?)\"",
+            lambda key: (
+                f"GROUPING SETS, ROLLUP and CUBE by a date and a number of days ({_plain(key)}) are not supported "
+                "yet; write day + INTERVAL '3' DAY, or compute the key in a subquery"
+            ),
+        ),
+        (
             r"No field named \"?__grouping_id\"?",
             lambda: (
                 "grouping() beside a key that is computed of several types is not supported yet; compute the key in a "
@@ -194,6 +201,11 @@ _REMARKS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
         ),
     )
 )
+
+
+def _plain(expression: str) -> str:
+    """An expression of the planner's with its whole constants as one writes them."""
+    return re.sub(r"\bU?Int\d+\((-?\d+)\)", r"\1", expression)
 
 
 def remark(text: str) -> str | None:

@@ -37,6 +37,10 @@ TABLES = {
             "select x.a from t",
             "unknown column 'x.a' in the query: there is no table 'x' at that place; did you mean 't.a'",
         ),
+        (
+            "select date '2024-01-01' + a from t group by rollup (date '2024-01-01' + a)",
+            "ROLLUP and CUBE by a date and a number of days (",
+        ),
         ("select t.a from t as x, u", "there is no table 't' at that place, but x, u"),
         ("select c from (select a from t)", "column 'c' cannot be used at that place in the query; there are a"),
         ("select a, sum(a) from t", "column t.a stands in SELECT outside of every aggregate function"),
