@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from qcore.language.data_types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
 from qcore.language.interval_values import age, interval_divide, interval_multiply
-from qcore.language.nested_values import nested_bytes
+from qcore.language.nested_encoding import nested_bytes
 from qcore.language.signatures import Function, Signature, fixed
 from qcore_ext.ground.status import ExecutionError
 

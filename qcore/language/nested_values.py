@@ -1,8 +1,7 @@
 """Bytes that stand for nested values and intervals: equal where the values are, and in their order. Floor P1.
 
-Within a value, null is equal to null and comes last; a list is before a longer one that begins like it. Lists, structs
-and maps as keys are rare enough for a value at a time. Intervals compare by their length, where a month has 30 days and
-a day 24 hours.
+Within a value, null is equal to null and comes last; a list is before a longer one that begins like it. Intervals
+compare by their length, where a month has 30 days and a day 24 hours.
 """
 
 from __future__ import annotations
@@ -11,24 +10,25 @@ import datetime
 import math
 import struct
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from qcore.language.data_types import is_list_of_any_layout
 from qcore_ext.ground.status import PlanError
 
 # Ahead of each part of a value; the end of a list is below both.
-_END, _VALUE, _NULL = b"\x00", b"\x01", b"\x02"
-_WHOLE_BYTES = 17
-_SIGN = 1 << (8 * _WHOLE_BYTES - 1)
+_END, VALUE, NULL = b"\x00", b"\x01", b"\x02"
+WHOLE_BYTES = 17
+_SIGN = 1 << (8 * WHOLE_BYTES - 1)
 _EPOCH = datetime.datetime(1970, 1, 1)
-_DAY_NANOS = 86_400_000_000_000
-_MONTH_DAYS = 30
-_SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
+# The default one rounds to 28 digits.
+_EXACT = Context(prec=80)
+DAY_NANOS = 86_400_000_000_000
+MONTH_DAYS = 30
+SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
 
 def encoded(value: Any, type_: pa.DataType, exact: bool = False) -> bytes:
@@ -48,11 +48,11 @@ def encoded(value: Any, type_: pa.DataType, exact: bool = False) -> bytes:
     if isinstance(value, (str, bytes)):
         raw = value.encode() if isinstance(value, str) else value
         return raw.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
-    return (_whole(value, type_) + _SIGN).to_bytes(_WHOLE_BYTES, "big")
+    return (_whole(value, type_) + _SIGN).to_bytes(WHOLE_BYTES, "big")
 
 
 def _part(value: Any, type_: pa.DataType, exact: bool) -> bytes:
-    return _NULL if value is None else _VALUE + encoded(value, type_, exact)
+    return NULL if value is None else VALUE + encoded(value, type_, exact)
 
 
 def _float(value: float) -> bytes:
@@ -64,12 +64,12 @@ def _float(value: float) -> bytes:
 
 def _whole(value: Any, type_: pa.DataType) -> int:
     if isinstance(value, Decimal):
-        return int(value.scaleb(type_.scale))
+        return int(value.scaleb(type_.scale, _EXACT))
     if isinstance(value, (int, bool)):
         return int(value)
     if pa.types.is_interval(type_):
         months, days, nanos = value
-        return int((months * _MONTH_DAYS + days) * _DAY_NANOS + nanos)
+        return int((months * MONTH_DAYS + days) * DAY_NANOS + nanos)
     if isinstance(value, datetime.datetime):
         since = value.replace(tzinfo=None) - (value.utcoffset() or datetime.timedelta()) - _EPOCH
         return since // datetime.timedelta(microseconds=1)
@@ -106,8 +106,8 @@ def decoded(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
         return data.decode(), at
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_):
         return _decoded_bytes(raw, at)
-    whole = int.from_bytes(raw[at : at + _WHOLE_BYTES], "big") - _SIGN
-    return _from_whole(whole, type_), at + _WHOLE_BYTES
+    whole = int.from_bytes(raw[at : at + WHOLE_BYTES], "big") - _SIGN
+    return _from_whole(whole, type_), at + WHOLE_BYTES
 
 
 def _items(raw: bytes, at: int, read: Callable[[int], tuple[Any, int]]) -> tuple[list[Any], int]:
@@ -119,7 +119,7 @@ def _items(raw: bytes, at: int, read: Callable[[int], tuple[Any, int]]) -> tuple
 
 
 def _decoded_part(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
-    return (None, at + 1) if raw[at : at + 1] == _NULL else decoded(raw, at + 1, type_)
+    return (None, at + 1) if raw[at : at + 1] == NULL else decoded(raw, at + 1, type_)
 
 
 def _decoded_float(raw: bytes) -> float:
@@ -138,7 +138,7 @@ def _decoded_bytes(raw: bytes, at: int) -> tuple[bytes, int]:
 
 def _from_whole(whole: int, type_: pa.DataType) -> Any:
     if pa.types.is_decimal(type_):
-        return Decimal(whole).scaleb(-type_.scale)
+        return Decimal(whole).scaleb(-type_.scale, _EXACT)
     if pa.types.is_boolean(type_):
         return bool(whole)
     if pa.types.is_timestamp(type_):
@@ -151,34 +151,11 @@ def _from_whole(whole: int, type_: pa.DataType) -> Any:
     if pa.types.is_time(type_):
         return (_EPOCH + datetime.timedelta(microseconds=whole)).time()
     if pa.types.is_interval(type_):
-        days, nanos = divmod(abs(whole), _DAY_NANOS)
-        months, days = divmod(days, _MONTH_DAYS)
+        days, nanos = divmod(abs(whole), DAY_NANOS)
+        months, days = divmod(days, MONTH_DAYS)
         sign = -1 if whole < 0 else 1
         return pa.MonthDayNano([sign * months, sign * days, sign * nanos])
     return whole
-
-
-def nested_bytes(values: pa.Array, exact: bool = False) -> pa.Array:
-    """The bytes of each value of an array; null where the value is."""
-    if pa.types.is_interval(values.type):
-        return _interval_bytes(values)
-    found = [None if value is None else encoded(value, values.type, exact) for value in values.to_pylist()]
-    return pa.array(found, pa.binary())
-
-
-def _interval_bytes(values: pa.Array) -> pa.Array:
-    """Whole days and what remains of a day, each as a number that sorts as bytes do."""
-    n = len(values)
-    spans = np.frombuffer(values.buffers()[1] or b"", _SPANS)[values.offset : values.offset + n]
-    days, nanos = np.divmod(spans["nanos"], _DAY_NANOS)
-    days += spans["months"].astype(np.int64) * _MONTH_DAYS + spans["days"]
-    parts = np.empty((n, 2), ">u8")
-    parts[:, 0] = days.view(np.uint64) ^ np.uint64(1 << 63)
-    parts[:, 1] = nanos.view(np.uint64)
-    fixed = pa.Array.from_buffers(pa.binary(16), n, [None, pa.py_buffer(parts.tobytes())])
-    if values.null_count:
-        fixed = pc.if_else(values.is_valid(), fixed, pa.scalar(None, pa.binary(16)))
-    return fixed.cast(pa.binary())
 
 
 def nested_values(raw: pa.Array, type_: pa.DataType) -> pa.Array:

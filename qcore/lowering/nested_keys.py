@@ -17,7 +17,8 @@ from qcore.language import plan as p
 from qcore.language.data_types import compares_by_bytes
 from qcore.language.expression import Expr, call, col
 from qcore.language.functions import expr_type
-from qcore.language.nested_values import nested_bytes, nested_values
+from qcore.language.nested_encoding import nested_bytes
+from qcore.language.nested_values import nested_values
 from qcore.language.schema import aggregate_schema, join_schema, project_schema
 from qcore.language.window_plan import window_type
 from qcore.protocols import Context, StatelessOperator

@@ -1,0 +1,202 @@
+"""The bytes that stand for nested values (nested_values) of a whole array at once. Floor P1.
+
+A level of nesting is a few passes of numpy over all values below it: rows are runs of one array of bytes, and their
+lengths. Types that numpy does not hold are encoded a value at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from qcore.language.data_types import is_list_of_any_layout
+from qcore.language.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encoded
+
+Bytes = npt.NDArray[np.uint8]
+Lengths = npt.NDArray[np.int64]
+# Values below the rows that are encoded at once: a value takes a few times 18 bytes meanwhile.
+_VALUES_MAX = 1 << 20
+# The name of a list's values that are a map's entries.
+_ENTRY = "$entry"
+_EPOCH_ORDINAL = 719_163
+_MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
+
+
+def nested_bytes(values: pa.Array, exact: bool = False) -> pa.Array:
+    """The bytes of each value of an array of lists, structs, maps or intervals; null where the value is."""
+    if pa.types.is_interval(values.type):
+        return _interval_bytes(values)
+    if pa.types.is_map(values.type):
+        values = _entries(values)
+    n = len(values)
+    if n > 1 and _n_values(values) > _VALUES_MAX:
+        half = n // 2
+        return pa.concat_arrays([nested_bytes(part, exact) for part in (values[:half], values[half:])])
+    data, lengths = _encoded(values, exact)
+    offsets = np.zeros(n + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    rows = pa.Array.from_buffers(pa.binary(), n, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pc.if_else(values.is_valid(), rows, pa.scalar(None, pa.binary())) if values.null_count else rows
+
+
+def _entries(maps: pa.Array) -> pa.Array:
+    """Maps as lists of their entries, which are never null."""
+    entries = pa.StructArray.from_arrays([maps.keys, maps.items], ["key", "value"])
+    kind = pa.list_(pa.field(_ENTRY, entries.type))
+    offsets = pa.array(maps.offsets.to_numpy(zero_copy_only=False))
+    return pa.ListArray.from_arrays(offsets, entries, type=kind, mask=maps.is_null() if maps.null_count else None)
+
+
+def _n_values(values: pa.Array) -> int:
+    if is_list_of_any_layout(values.type):
+        return int(pc.sum(pc.list_value_length(values)).as_py() or 0)
+    return len(values)
+
+
+def _encoded(values: pa.Array, exact: bool) -> tuple[Bytes, Lengths]:
+    """The bytes of all rows behind one another, and how many each has; of a null, some."""
+    kind = values.type
+    if pa.types.is_map(kind):
+        return _encoded(_entries(values), exact)
+    if is_list_of_any_layout(kind):
+        items = values.flatten()
+        is_map = kind.value_field.name == _ENTRY
+        data, lengths = _encoded(items, exact) if is_map else _parts(items, exact)
+        counts = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))[np.cumsum(counts)]
+        return _spaced(data, np.diff(ends, prepend=0), 0, 1)
+    if pa.types.is_struct(kind):
+        return _side_by_side([_parts(field, exact) for field in values.flatten()], len(values))
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        held = _text_bytes(values)
+        return _one_by_one(values, exact) if held is None else _spaced(*held, 0, 2)
+    fixed = _fixed(values, exact)
+    if fixed is None:
+        return _one_by_one(values, exact)
+    return fixed.reshape(-1), np.full(len(values), fixed.shape[1], np.int64)
+
+
+def _parts(values: pa.Array, exact: bool) -> tuple[Bytes, Lengths]:
+    """The bytes of values as parts of others: which may be null."""
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    data, lengths = _encoded(values, exact)
+    if not valid.all():
+        data, lengths = data[np.repeat(valid, lengths)], np.where(valid, lengths, 0)
+    data, lengths = _spaced(data, lengths, 1, 0)
+    data[np.cumsum(lengths) - lengths] = np.where(valid, VALUE[0], NULL[0])
+    return data, lengths
+
+
+def _spaced(data: Bytes, lengths: Lengths, front: int, back: int) -> tuple[Bytes, Lengths]:
+    """The rows with so many zeros before and behind each."""
+    longer = lengths + (front + back)
+    ends = np.cumsum(longer)
+    out = np.zeros(len(data) + len(lengths) * (front + back), np.uint8)
+    is_data = np.ones(len(out), bool)
+    for place in range(front):
+        is_data[ends - longer + place] = False
+    for place in range(back):
+        is_data[ends - 1 - place] = False
+    out[is_data] = data
+    return out, longer
+
+
+def _side_by_side(parts: Sequence[tuple[Bytes, Lengths]], n: int) -> tuple[Bytes, Lengths]:
+    """Rows that are each of the parts' rows, one behind the other."""
+    total = np.zeros(n, np.int64)
+    for _, lengths in parts:
+        total += lengths
+    out = np.empty(int(total.sum()), np.uint8)
+    at = np.cumsum(total) - total
+    for data, lengths in parts:
+        moved = at - (np.cumsum(lengths) - lengths)
+        out[np.repeat(moved, lengths) + np.arange(len(data))] = data
+        at = at + lengths
+    return out, total
+
+
+def _text_bytes(values: pa.Array) -> tuple[Bytes, Lengths] | None:
+    """The bytes of texts; None where one holds a zero, which is written otherwise."""
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    held = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
+    return None if (held == 0).any() else (held, np.diff(ends))
+
+
+def _fixed(values: pa.Array, exact: bool) -> npt.NDArray[np.uint8] | None:
+    """A row of bytes a value, of types whose values take as many each; None for others."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return _float_bytes(values, exact)
+    if pa.types.is_decimal128(kind):
+        held = np.frombuffer(values.buffers()[1] or b"", np.uint8).reshape(-1, 16)
+        held = held[values.offset : values.offset + len(values), ::-1]
+        return _whole_bytes(held, held[:, 0] >> 7 != 0)
+    whole = _whole_numbers(values)
+    if whole is None:
+        return None
+    parts = np.empty((len(values), 16), np.uint8)
+    negative = (whole < 0) if whole.dtype != np.uint64 else np.zeros(len(values), bool)
+    parts[:, :8] = np.where(negative, 0xFF, 0)[:, None]
+    parts[:, 8:] = whole.astype(whole.dtype.newbyteorder(">")).view(np.uint8).reshape(-1, 8)
+    return _whole_bytes(parts, negative)
+
+
+def _whole_bytes(parts: npt.NDArray[np.uint8], negative: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    out = np.empty((len(parts), WHOLE_BYTES), np.uint8)
+    out[:, 0] = np.where(negative, 0x7F, 0x80)
+    out[:, 1:] = parts
+    return out
+
+
+def _whole_numbers(values: pa.Array) -> npt.NDArray[np.int64] | npt.NDArray[np.uint64] | None:
+    """The whole numbers that stand for values, 64 bits each; None for types that have none here."""
+    kind = values.type
+    if pa.types.is_uint64(kind):
+        return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False))
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return _as_int64(values.cast(pa.int64()))
+    if pa.types.is_date32(kind):
+        return _as_int64(values.cast(pa.int32()).cast(pa.int64())) + _EPOCH_ORDINAL
+    timed = pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time(kind)
+    if timed and kind.unit in _MICROS:
+        stored = pa.int32() if pa.types.is_time32(kind) else pa.int64()
+        return _as_int64(values.view(stored).cast(pa.int64())) * _MICROS[kind.unit]
+    return None
+
+
+def _as_int64(values: pa.Array) -> npt.NDArray[np.int64]:
+    return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _float_bytes(values: pa.Array, exact: bool) -> npt.NDArray[np.uint8]:
+    held = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    # -0.0 + 0.0 is 0.0
+    bits = (held if exact else held + 0.0).view(np.uint64)
+    bits = np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))
+    bits[np.isnan(held)] = np.uint64(0xFFFFFFFFFFFFFFFF)
+    return bits.astype(">u8").view(np.uint8).reshape(-1, 8)
+
+
+def _one_by_one(values: pa.Array, exact: bool) -> tuple[Bytes, Lengths]:
+    rows = [b"" if value is None else encoded(value, values.type, exact) for value in values.to_pylist()]
+    return np.frombuffer(b"".join(rows), np.uint8), np.fromiter(map(len, rows), np.int64, len(rows))
+
+
+def _interval_bytes(values: pa.Array) -> pa.Array:
+    """Whole days and what remains of a day, each as a number that sorts as bytes do."""
+    n = len(values)
+    spans = np.frombuffer(values.buffers()[1] or b"", SPANS)[values.offset : values.offset + n]
+    days, nanos = np.divmod(spans["nanos"], DAY_NANOS)
+    days += spans["months"].astype(np.int64) * MONTH_DAYS + spans["days"]
+    parts = np.empty((n, 2), ">u8")
+    parts[:, 0] = days.view(np.uint64) ^ np.uint64(1 << 63)
+    parts[:, 1] = nanos.view(np.uint64)
+    fixed = pa.Array.from_buffers(pa.binary(16), n, [None, pa.py_buffer(parts.tobytes())])
+    if values.null_count:
+        fixed = pc.if_else(values.is_valid(), fixed, pa.scalar(None, pa.binary(16)))
+    return fixed.cast(pa.binary())
