@@ -98,14 +98,18 @@ class CutPlanner:
         schema = frame.schema()
 
         def type_() -> pa.DataType:
+            found = schema.types[0]
+            # The columns of EXCEPT and INTERSECT are its left side's to the planner.
             if not SET_OPERATORS.isdisjoint(SqlText.read(text).words):
-                # The columns of EXCEPT and INTERSECT are its left side's to the planner.
                 with suppress(PlanError):
                     return self._read(self.message(text), (NodeIds(), ColumnNames())).plan.schema.types[0]
+            if pa.types.is_floating(found):
+                # What its optimizer would make a decimal, of a constant beside floats.
+                return found
             with suppress(Exception):
                 # What operands are converted to the optimizer is the first to know.
                 return context.create_dataframe_from_logical_plan(frame.optimized_logical_plan()).schema().types[0]
-            return schema.types[0]
+            return found
 
         return schema.names[0], type_
 

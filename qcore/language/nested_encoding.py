@@ -26,24 +26,29 @@ _EPOCH_ORDINAL = 719_163
 _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
-def nested_bytes(values: pa.Array, exact: bool = False) -> pa.Array:
+def nested_bytes(values: pa.Array) -> pa.Array:
     """The bytes of each value of an array of lists, structs, maps or intervals; null where the value is."""
     if pa.types.is_interval(values.type):
         return _interval_bytes(values)
     if pa.types.is_map(values.type):
-        values = _entries(values)
+        values = entries_of_maps(values)
     n = len(values)
-    if n > 1 and _n_values(values) > _VALUES_MAX:
+    if n > 1 and n_values(values) > _VALUES_MAX:
         half = n // 2
-        return pa.concat_arrays([nested_bytes(part, exact) for part in (values[:half], values[half:])])
-    data, lengths = _encoded(values, exact)
+        return pa.concat_arrays([nested_bytes(part) for part in (values[:half], values[half:])])
+    return binaries(*_encoded(values), values)
+
+
+def binaries(data: Bytes, lengths: Lengths, values: pa.Array) -> pa.Array:
+    """Runs of bytes, so long each, as an array that is null where the values are."""
+    n = len(values)
     offsets = np.zeros(n + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     rows = pa.Array.from_buffers(pa.binary(), n, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     return pc.if_else(values.is_valid(), rows, pa.scalar(None, pa.binary())) if values.null_count else rows
 
 
-def _entries(maps: pa.Array) -> pa.Array:
+def entries_of_maps(maps: pa.Array) -> pa.Array:
     """Maps as lists of their entries, which are never null."""
     entries = pa.StructArray.from_arrays([maps.keys, maps.items], ["key", "value"])
     kind = pa.list_(pa.field(_ENTRY, entries.type))
@@ -51,39 +56,40 @@ def _entries(maps: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, entries, type=kind, mask=maps.is_null() if maps.null_count else None)
 
 
-def _n_values(values: pa.Array) -> int:
+def n_values(values: pa.Array) -> int:
+    """How many values lists hold, or how many there are."""
     if is_list_of_any_layout(values.type):
         return int(pc.sum(pc.list_value_length(values)).as_py() or 0)
     return len(values)
 
 
-def _encoded(values: pa.Array, exact: bool) -> tuple[Bytes, Lengths]:
+def _encoded(values: pa.Array) -> tuple[Bytes, Lengths]:
     """The bytes of all rows behind one another, and how many each has; of a null, some."""
     kind = values.type
     if pa.types.is_map(kind):
-        return _encoded(_entries(values), exact)
+        return _encoded(entries_of_maps(values))
     if is_list_of_any_layout(kind):
         items = values.flatten()
         is_map = kind.value_field.name == _ENTRY
-        data, lengths = _encoded(items, exact) if is_map else _parts(items, exact)
+        data, lengths = _encoded(items) if is_map else _parts(items)
         counts = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))[np.cumsum(counts)]
         return _spaced(data, np.diff(ends, prepend=0), 0, 1)
     if pa.types.is_struct(kind):
-        return _side_by_side([_parts(field, exact) for field in values.flatten()], len(values))
+        return side_by_side([_parts(field) for field in values.flatten()], len(values))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         held = _text_bytes(values)
-        return _one_by_one(values, exact) if held is None else _spaced(*held, 0, 2)
-    fixed = _fixed(values, exact)
+        return _one_by_one(values) if held is None else _spaced(*held, 0, 2)
+    fixed = _fixed(values)
     if fixed is None:
-        return _one_by_one(values, exact)
+        return _one_by_one(values)
     return fixed.reshape(-1), np.full(len(values), fixed.shape[1], np.int64)
 
 
-def _parts(values: pa.Array, exact: bool) -> tuple[Bytes, Lengths]:
+def _parts(values: pa.Array) -> tuple[Bytes, Lengths]:
     """The bytes of values as parts of others: which may be null."""
     valid = values.is_valid().to_numpy(zero_copy_only=False)
-    data, lengths = _encoded(values, exact)
+    data, lengths = _encoded(values)
     if not valid.all():
         data, lengths = data[np.repeat(valid, lengths)], np.where(valid, lengths, 0)
     data, lengths = _spaced(data, lengths, 1, 0)
@@ -105,7 +111,7 @@ def _spaced(data: Bytes, lengths: Lengths, front: int, back: int) -> tuple[Bytes
     return out, longer
 
 
-def _side_by_side(parts: Sequence[tuple[Bytes, Lengths]], n: int) -> tuple[Bytes, Lengths]:
+def side_by_side(parts: Sequence[tuple[Bytes, Lengths]], n: int) -> tuple[Bytes, Lengths]:
     """Rows that are each of the parts' rows, one behind the other."""
     total = np.zeros(n, np.int64)
     for _, lengths in parts:
@@ -127,11 +133,11 @@ def _text_bytes(values: pa.Array) -> tuple[Bytes, Lengths] | None:
     return None if (held == 0).any() else (held, np.diff(ends))
 
 
-def _fixed(values: pa.Array, exact: bool) -> npt.NDArray[np.uint8] | None:
+def _fixed(values: pa.Array) -> npt.NDArray[np.uint8] | None:
     """A row of bytes a value, of types whose values take as many each; None for others."""
     kind = values.type
     if pa.types.is_floating(kind):
-        return _float_bytes(values, exact)
+        return _float_bytes(values)
     if pa.types.is_decimal128(kind):
         held = np.frombuffer(values.buffers()[1] or b"", np.uint8).reshape(-1, 16)
         held = held[values.offset : values.offset + len(values), ::-1]
@@ -173,17 +179,17 @@ def _as_int64(values: pa.Array) -> npt.NDArray[np.int64]:
     return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
-def _float_bytes(values: pa.Array, exact: bool) -> npt.NDArray[np.uint8]:
+def _float_bytes(values: pa.Array) -> npt.NDArray[np.uint8]:
     held = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     # -0.0 + 0.0 is 0.0
-    bits = (held if exact else held + 0.0).view(np.uint64)
+    bits = (held + 0.0).view(np.uint64)
     bits = np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))
     bits[np.isnan(held)] = np.uint64(0xFFFFFFFFFFFFFFFF)
     return bits.astype(">u8").view(np.uint8).reshape(-1, 8)
 
 
-def _one_by_one(values: pa.Array, exact: bool) -> tuple[Bytes, Lengths]:
-    rows = [b"" if value is None else encoded(value, values.type, exact) for value in values.to_pylist()]
+def _one_by_one(values: pa.Array) -> tuple[Bytes, Lengths]:
+    rows = [b"" if value is None else encoded(value, values.type) for value in values.to_pylist()]
     return np.frombuffer(b"".join(rows), np.uint8), np.fromiter(map(len, rows), np.int64, len(rows))
 
 

@@ -31,28 +31,26 @@ MONTH_DAYS = 30
 SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
 
-def encoded(value: Any, type_: pa.DataType, exact: bool = False) -> bytes:
-    """Bytes of a value (not None) of a type, as pyarrow gives it to Python. Exact ones tell -0.0 from 0.0."""
+def encoded(value: Any, type_: pa.DataType) -> bytes:
+    """Bytes of a value (not None) of a type, as pyarrow gives it to Python."""
     if is_list_of_any_layout(type_):
-        return b"".join(_part(item, type_.value_type, exact) for item in value) + _END
+        return b"".join(_part(item, type_.value_type) for item in value) + _END
     if pa.types.is_struct(type_):
-        return b"".join(_part(value[field.name], field.type, exact) for field in type_)
+        return b"".join(_part(value[field.name], field.type) for field in type_)
     if pa.types.is_map(type_):
-        parts = (_part(key, type_.key_type, exact) + _part(item, type_.item_type, exact) for key, item in value)
+        parts = (_part(key, type_.key_type) + _part(item, type_.item_type) for key, item in value)
         return b"".join(parts) + _END
     if pa.types.is_floating(type_):
         # -0.0 + 0.0 is 0.0
-        return _float(float(value) if exact else value + 0.0)
-    if exact and pa.types.is_interval(type_):
-        raise PlanError("a list, struct or map that holds intervals cannot be carried along here; carry its parts")
+        return _float(value + 0.0)
     if isinstance(value, (str, bytes)):
         raw = value.encode() if isinstance(value, str) else value
         return raw.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
     return (_whole(value, type_) + _SIGN).to_bytes(WHOLE_BYTES, "big")
 
 
-def _part(value: Any, type_: pa.DataType, exact: bool) -> bytes:
-    return NULL if value is None else VALUE + encoded(value, type_, exact)
+def _part(value: Any, type_: pa.DataType) -> bytes:
+    return NULL if value is None else VALUE + encoded(value, type_)
 
 
 def _float(value: float) -> bytes:

@@ -17,6 +17,7 @@ from qcore.language import plan as p
 from qcore.language.data_types import compares_by_bytes
 from qcore.language.expression import Expr, call, col
 from qcore.language.functions import expr_type
+from qcore.language.nested_blocks import blocks, values_of_blocks
 from qcore.language.nested_encoding import nested_bytes
 from qcore.language.nested_values import nested_values
 from qcore.language.schema import aggregate_schema, join_schema, project_schema
@@ -33,7 +34,6 @@ class NestedKeys(StatelessOperator):
     """Adds the bytes of nested columns; null where the value is."""
 
     columns: tuple[tuple[str, str], ...]
-    exact: bool = False
 
     def output_schema(self, input_schema: pa.Schema | None) -> pa.Schema | None:
         """The input's columns and the keys."""
@@ -44,7 +44,18 @@ class NestedKeys(StatelessOperator):
     def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its keys."""
         for name, key in self.columns:
-            batch = batch.append_column(pa.field(key, pa.binary()), nested_bytes(batch.column(name), self.exact))
+            batch = batch.append_column(pa.field(key, pa.binary()), nested_bytes(batch.column(name)))
+        return batch
+
+
+@dataclass(frozen=True)
+class CarriedValues(NestedKeys):
+    """Adds the blocks of nested columns; null where the value is."""
+
+    def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the blocks."""
+        for name, key in self.columns:
+            batch = batch.append_column(pa.field(key, pa.binary()), blocks(batch.column(name)))
         return batch
 
 
@@ -165,7 +176,7 @@ def _windowed(node: p.Window) -> p.PlanNode | None:
         return None
     child, keys = _with_keys(node.child, keyed, node.id, "by")
     carried = {name: f"$carried{i}" for i, name in enumerate(nested)}
-    operator = NestedKeys(tuple(carried.items()), exact=True)
+    operator = CarriedValues(tuple(carried.items()))
     schema = operator.output_schema(child.schema)
     assert schema is not None
     flat = [carried.get(name, name) for name in names] + list(keys.values())
@@ -189,12 +200,17 @@ def _windowed(node: p.Window) -> p.PlanNode | None:
         tuple(replace(key, column=keys.get(key.column, key.column)) for key in node.order_by),
         tuple(calls),
     )
-    return _decoded(windowed, decoded, node)
+    return _decoded(windowed, decoded, node, UncarriedValues(tuple(decoded)))
 
 
-def _decoded(node: p.PlanNode, columns: Sequence[tuple[str, str, pa.DataType]], wanted: p.PlanNode) -> p.PlanNode:
+def _decoded(
+    node: p.PlanNode,
+    columns: Sequence[tuple[str, str, pa.DataType]],
+    wanted: p.PlanNode,
+    decoder: DecodedKeys | None = None,
+) -> p.PlanNode:
     """The columns of `wanted`, some read back from bytes."""
-    decoder = DecodedKeys(tuple(columns))
+    decoder = decoder or DecodedKeys(tuple(columns))
     schema = decoder.output_schema(node.schema)
     assert schema is not None
     return _picked(p.UserOperator(wanted.id, schema, node, decoder), wanted)
@@ -215,5 +231,18 @@ class DecodedKeys(StatelessOperator):
     def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the values."""
         for name, key, type_ in self.columns:
-            batch = batch.append_column(pa.field(name, type_), nested_values(batch.column(key), type_))
+            batch = batch.append_column(pa.field(name, type_), self.read(batch.column(key), type_))
         return batch
+
+    def read(self, raw: pa.Array, type_: pa.DataType) -> pa.Array:
+        """The values of which an array holds the bytes."""
+        return nested_values(raw, type_)
+
+
+@dataclass(frozen=True)
+class UncarriedValues(DecodedKeys):
+    """Adds the values of which CarriedValues gave the blocks."""
+
+    def read(self, raw: pa.Array, type_: pa.DataType) -> pa.Array:
+        """The values of which an array holds the blocks."""
+        return values_of_blocks(raw, type_)

@@ -57,6 +57,8 @@ QUERIES = [
     "(values (1)) v(c) right join u on c = 2 where u.i = t.i)",
     "select o from (select n o from u except all select null::bigint from t) x where 1::bigint in (select 1 from t "
     "where t.i * 10 = x.o)",
+    "select o from (select case when null::boolean then null::double else 0.375 end o from t) x where 1::bigint not in "
+    "(select null::bigint from t where t.f = x.o)",
     "select i,(select sum(n) from u where u.i<>t.i) s from t",
     "select i,(select n from u where u.i=t.i and u.n<30) s from t where i<>2",
     "select i,(select avg(n) from e where e.i<t.i) s, (select count(*) from e where e.i<t.i) c from t",

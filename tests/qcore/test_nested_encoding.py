@@ -1,4 +1,4 @@
-"""The bytes of nested values of whole arrays against those of each value by itself. SPEC Q3."""
+"""Bytes of nested values of whole arrays: those of each value by itself, and blocks that are read back. SPEC Q3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from qcore.language import nested_encoding
+from qcore.language import nested_blocks, nested_encoding
+from qcore.language.nested_blocks import blocks, values_of_blocks
 from qcore.language.nested_encoding import nested_bytes
 from qcore.language.nested_values import decoded, encoded
 
@@ -62,23 +63,35 @@ def arrays(leaf: pa.DataType, values: list) -> list[pa.Array]:
     return made
 
 
-@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("leaf", "values"), LEAVES, ids=IDS)
-def test_as_each_value_by_itself(leaf: pa.DataType, values: list, exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if exact and pa.types.is_interval(leaf):
-        pytest.skip("intervals within are refused where they are to be read back")
+def test_as_each_value_by_itself(leaf: pa.DataType, values: list, monkeypatch: pytest.MonkeyPatch) -> None:
     for array in arrays(leaf, values):
-        expected = [None if one is None else encoded(one, array.type, exact) for one in array.to_pylist()]
+        expected = [None if one is None else encoded(one, array.type) for one in array.to_pylist()]
         for part in (slice(None), slice(1, None), slice(2, 5), slice(3, 3)):
-            assert nested_bytes(array[part], exact).to_pylist() == expected[part], array.type
+            assert nested_bytes(array[part]).to_pylist() == expected[part], array.type
         with monkeypatch.context() as small:
             small.setattr(nested_encoding, "_VALUES_MAX", 3)
-            assert nested_bytes(array, exact).to_pylist() == expected
+            assert nested_bytes(array).to_pylist() == expected
 
 
 def test_bytes_are_read_back() -> None:
     digits = Decimal("-1234567890123456789012345678.9012345678")
     for leaf, values in ((pa.int64(), [0, -5, 2**40]), (pa.decimal128(38, 10), [digits, -digits])):
         array = arrays(leaf, values)[0]
-        for raw, value in zip(nested_bytes(array, True).to_pylist(), array.to_pylist(), strict=True):
+        for raw, value in zip(nested_bytes(array).to_pylist(), array.to_pylist(), strict=True):
             assert value is None or decoded(raw, 0, array.type) == (value, len(raw))
+
+
+@pytest.mark.parametrize(("leaf", "values"), LEAVES, ids=IDS)
+def test_blocks_are_read_back(leaf: pa.DataType, values: list, monkeypatch: pytest.MonkeyPatch) -> None:
+    for array in arrays(leaf, values):
+        for part in (slice(None), slice(1, None), slice(2, 5), slice(3, 3)):
+            read = values_of_blocks(blocks(array[part]), array.type)
+            read.validate(full=True)
+            assert read.type == array.type
+            assert list(map(repr, read.to_pylist())) == list(map(repr, array[part].to_pylist()))
+        with monkeypatch.context() as small:
+            small.setattr(nested_blocks, "_VALUES_MAX", 3)
+            small.setattr(nested_blocks, "_BYTES_MAX", 40)
+            read = values_of_blocks(blocks(array), array.type)
+            assert list(map(repr, read.to_pylist())) == list(map(repr, array.to_pylist()))
