@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from qcore.frontends.planner.contexts import QueryTables
-from qcore.frontends.planner.types import planner_type
+from qcore.frontends.planner.types import planner_type, sql_name
 from qcore.frontends.substrait.cut_subqueries import CutSubqueries
 from qcore.frontends.substrait.expressions import OWN
 from qcore.frontends.substrait.plan import PlanResult
@@ -60,6 +60,8 @@ class CutPlanner:
     cut: CutSubqueries | None = None
     #: Whether those are among them that DataFusion need not decorrelate.
     cuts_every = False
+    #: Whether what they read of outer columns is cast to its type: the planner may take it for another where it stands.
+    casts_arguments = False
     #: Whether there were any.
     was_cut = False
 
@@ -119,6 +121,10 @@ class CutPlanner:
         self.tables.functions[name] = (), planner_type(plain(type_))
         self.cut.outer_types[name] = plain(type_)
         return name
+
+    def argument(self, text: str, type_: pa.DataType) -> str:
+        name = sql_name(plain(type_)) if self.casts_arguments else None
+        return text if name is None else f"CAST({text} AS {name})"
 
     def add_subquery(self, text: str, outer: Sequence[str], types: Sequence[pa.DataType]) -> str:
         assert self.cut is not None

@@ -68,6 +68,7 @@ _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")
 # … for a reason that is the query's,
 _NEGATIVE = "must be >"
 _OUTER = "outer_ref("
+_OF_ARGUMENTS = "to satisfy a call to '$subquery"
 _QUOTED_NAME = re.compile(r'"((?:[^"]|"")+)"')
 _PLAIN_NAME = "$named"
 # What it says of a window ordered by times, bytes, durations or intervals.
@@ -145,9 +146,11 @@ def _planned(
             raise
         refused = error
     failed: PlanError | None = None
-    for every in (False, True):
+    for every, casts in ((False, False), (True, False), (False, True), (True, True)):
+        if casts and _OF_ARGUMENTS not in str(failed):
+            break
         planner = _Planner(tables, dialect, given, CutSubqueries())
-        planner.cuts_every = every
+        planner.cuts_every, planner.casts_arguments = every, casts
         try:
             planned = planner.plan_with_views(text, views)
         except PlanError as error:

@@ -59,6 +59,8 @@ QUERIES = [
     "where t.i * 10 = x.o)",
     "select o from (select case when null::boolean then null::double else 0.375 end o from t) x where 1::bigint not in "
     "(select null::bigint from t where t.f = x.o)",
+    "select (select min(b.g) from t a full join t b on null::boolean where a.ts = x.o) s from (select timestamp "
+    "'2000-02-29 12:34:56' o from u union all select timestamp '2024-01-31 00:00:00' from t) x",
     "select i,(select sum(n) from u where u.i<>t.i) s from t",
     "select i,(select n from u where u.i=t.i and u.n<30) s from t where i<>2",
     "select i,(select avg(n) from e where e.i<t.i) s, (select count(*) from e where e.i<t.i) c from t",

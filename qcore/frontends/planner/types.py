@@ -25,6 +25,22 @@ def asked_decimals(text: str) -> frozenset[pa.DataType]:
     return frozenset(found)
 
 
+_NAMES = {
+    pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT",
+    pa.uint8(): "TINYINT UNSIGNED", pa.uint16(): "SMALLINT UNSIGNED", pa.uint32(): "INTEGER UNSIGNED",
+    pa.uint64(): "BIGINT UNSIGNED", pa.float32(): "REAL", pa.float64(): "DOUBLE", pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN", pa.date32(): "DATE", pa.timestamp("s"): "TIMESTAMP(0)", pa.timestamp("ms"): "TIMESTAMP(3)",
+    pa.timestamp("us"): "TIMESTAMP(6)", pa.timestamp("ns"): "TIMESTAMP(9)",
+}  # fmt: skip
+
+
+def sql_name(type_: pa.DataType) -> str | None:
+    """What the planner's SQL calls a type; None where it has no name there."""
+    if pa.types.is_decimal128(type_):
+        return f"DECIMAL({type_.precision}, {type_.scale})"
+    return _NAMES.get(type_)
+
+
 def planner_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with lists of every layout as lists, bytes of every layout as binary, which alone it has functions of,
     and times of day in nanoseconds, as its literals of them are.

@@ -53,6 +53,9 @@ class Planner(Protocol):
     def add_outer(self, type_: pa.DataType) -> str:
         """A function without arguments for an outer column."""
 
+    def argument(self, text: str, type_: pa.DataType) -> str:
+        """The text of a value of this type as an argument of such a function."""
+
     def add_subquery(self, text: str, outer: Sequence[str], types: Sequence[pa.DataType]) -> str:
         """A function of values for the outer columns that gives the one value of a query."""
 
@@ -147,7 +150,8 @@ class Cutting:
             body = _matched(body, f'{quoted(outer[-1])}() {compared} "$in"."$value"', operator == "ALL")
         name = self._planner.add_subquery(_complete(sql, query.start, body), outer, types)
         negated = operator == "IN" and sql.is_word(opens - 2, "NOT")
-        made = f"{quoted(name)}({', '.join(arguments)})"
+        values = map(self._planner.argument, arguments, types)
+        made = f"{quoted(name)}({', '.join(values)})"
         self._made[known] = made = f"(NOT {made})" if negated else made
         return sql.replaced(start, close + 1, made)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from qcore.frontends.text.clauses import CLAUSES, is_distinct_from, items, operands, quoted, read_alias
+from qcore.frontends.text.scopes import is_call
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
 from qcore_ext.ground.status import PlanError
 
@@ -64,9 +65,10 @@ def with_named_files(text: str) -> tuple[str, list[NamedFiles]]:
 def _table_places(sql: SqlText) -> Iterator[int]:
     """The tokens at which a table of a FROM clause may begin."""
     for region in sql.regions:
-        # TRIM(FROM x) is no query.
-        parts = () if sql.is_word(region.start - 2, "TRIM") else operands(sql, region)
-        for start, end in parts:
+        in_call = sql.is_sign(region.start, "(") and is_call(sql, region.start - 1)
+        if in_call or sql.is_word(region.start - 2, "TRIM"):
+            continue  # substring((a) FROM 'b'), trim(FROM x)
+        for start, end in operands(sql, region):
             level = list(sql.level(start, end))
             begin = next((i for i in level if sql.is_word(i, "FROM") and not is_distinct_from(sql, i)), end)
             stop = next((i for i in level if i > begin and sql.is_word(i, *TAIL, *CLAUSES, "SELECT")), end)

@@ -195,10 +195,32 @@ def _names_in(schema: pa.Schema) -> Iterator[str]:
 
 def _names(sql: SqlText) -> Iterator[int]:
     """The tokens that name a table, a column or an alias."""
+    parameters = _parameters(sql)
     for i, token in enumerate(sql.tokens):
         is_name = token.kind == "word" and not sql.is_sign(i + 1, "(") and not _is_of_language(sql, i)
-        if is_name or token.kind == "quoted":
+        if (is_name or token.kind == "quoted") and (not parameters or sql.name(i).lower() not in parameters):
             yield i
+
+
+def _parameters(sql: SqlText) -> set[str]:
+    """The names in lower case of what lambdas and list comprehensions go through, which hide columns."""
+    found: set[str] = set()
+    for word, end in (("LAMBDA", ":"), ("FOR", "IN")):
+        for i in sql.places(word):
+            j = i + 1
+            while (
+                j < len(sql.tokens)
+                and not sql.is_word(j, end)
+                and (sql.tokens[j].kind == "word" or sql.is_sign(j, ","))
+            ):
+                j += 1
+            if sql.is_word(j, end) or sql.is_sign(j, end):
+                found.update(sql.name(k).lower() for k in range(i + 1, j))
+    for i in sql.signs(">"):
+        if sql.is_sign(i - 1, "-"):
+            opens = sql.partner.get(i - 2, i - 2)
+            found.update(sql.name(j).lower() for j in range(opens, i - 1))
+    return found
 
 
 def _is_of_language(sql: SqlText, i: int) -> bool:

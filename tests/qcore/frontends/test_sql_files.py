@@ -41,7 +41,8 @@ def folder(tmp_path: Path) -> Path:
         "select k, i from '{0}/k=*/it''s.parquet'",
         "with q as (select * from '{0}/a.parquet') select (select max(i) from '{0}/b.parquet') as m, i from q",
         "select i from '{0}/a.parquet' where i in (select i from '{0}/b.parquet') and s is distinct from 'x'",
-        "select extract(year from date '2024-01-01') as y, trim(both from ' a ') as t, i from '{0}/b.parquet'",
+        "select extract(year from date '2024-01-01') as y, substring(('abc') from 2) as u from '{0}/a.parquet'",
+        "select trim(both from ' a ') as t, i from '{0}/b.parquet'",
     ],
 )
 def test_files_as_tables(text: str, folder: Path) -> None:

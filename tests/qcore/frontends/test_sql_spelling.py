@@ -53,6 +53,8 @@ def duck(text: str) -> pa.Table:
         "select name as A, day as B from hits union all select NAME, DAY from HITS order by b, A",
         "select name as y3 from hits union all by name select name as Y3 from hits order by y3 nulls first",
         "select advid as Key from hits where exists (select 1 from users where ID = ADVID) order by KEY",
+        "select list_transform([1, 2], lambda DAY: day + 1) as A, [Value * 2 for Value in [3]] as B, NAME from hits",
+        "select substring(NAME from 1 for 1) as A, (DAY in (5, 6)) as B from Hits order by B, A nulls first",
         "select count(distinct Name) as Names, max(VALUE) filter (where day > 5) as M from hits",
     ],
 )
