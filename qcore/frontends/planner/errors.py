@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from qcore.frontends.planner.remarks import NO_PARAMETERS, remark, sql_types
+from qcore.frontends.planner.remarks import NO_PARAMETERS, NO_SETS_OF_DAYS, remark, sql_types
 from qcore.frontends.planner.syntax_errors import syntax_fault
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS
 from qcore.frontends.text.chains import TOO_DEEP
@@ -25,6 +25,7 @@ _PREFIXES = re.compile(
 )
 _NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
 _NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
+_SETS_AS_FIELD = re.compile(r"(?:Valid fields are|Did you mean) .*\"(?:ROLLUP|CUBE|GROUPING SETS) \(", re.DOTALL)
 _VALID = re.compile(r"Valid fields are (.+?)\.$", re.MULTILINE)
 _STRING_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 # Checked by the planner before it is refused, with errors that mislead.
@@ -74,6 +75,9 @@ def plan_error(error: Exception, tables: Mapping[str, pa.Schema], planned: str =
     if missing:
         return unknown("table", missing.group(1), tables, "the query")
     missing = None if "__grouping_id" in text else _NO_FIELD.search(text)
+    if missing and _SETS_AS_FIELD.search(text):
+        # Keys that the planner made a type of at a time when it knew them by another name.
+        return PlanError(NO_SETS_OF_DAYS)
     if missing:
         return _unknown_column(missing.group(1).replace('"', ""), text, tables)
     ambiguous = _AMBIGUOUS.search(text)

@@ -14,6 +14,10 @@ _TYPES = {
     "Decimal128": "decimal", "Decimal256": "decimal", "Null": "null", "LargeList": "list", "List": "list",
     "Struct": "struct", "Map": "map", "Numeric": "a number", "Integer": "an integer",
 }  # fmt: skip
+NO_SETS_OF_DAYS = (
+    "GROUPING SETS, ROLLUP and CUBE by a date and a number of days are not supported yet; write day + "
+    "INTERVAL '3' DAY, or compute the key in a subquery"
+)
 NO_PARAMETERS = "parameters in the text of a query are not supported; put the values into it"
 _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b")
 _OF_TIME = re.compile(r"\b(Timestamp|Time32|Time64|Interval|Duration)(?:\([^()]*\))?")
@@ -187,10 +191,7 @@ _REMARKS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
         ),
         (
             r"No field named \"(\S+ [-+] .+?)\"",
-            lambda key: (
-                f"GROUPING SETS, ROLLUP and CUBE by a date and a number of days ({_plain(key)}) are not supported "
-                "yet; write day + INTERVAL '3' DAY, or compute the key in a subquery"
-            ),
+            lambda key: f"{NO_SETS_OF_DAYS}: {_plain(key)}",
         ),
         (
             r"No field named \"?__grouping_id\"?",

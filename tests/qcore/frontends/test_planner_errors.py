@@ -39,8 +39,14 @@ TABLES = {
         ),
         (
             "select date '2024-01-01' + a from t group by rollup (date '2024-01-01' + a)",
-            "ROLLUP and CUBE by a date and a number of days (",
+            "ROLLUP and CUBE by a date and a number of days are not supported yet",
         ),
+        (
+            "select x.b from t as x full join t as y on false group by rollup (x.b, date '2024-01-01' - y.a)",
+            "ROLLUP and CUBE by a date and a number of days are not supported yet",
+        ),
+        ("select b from t group by rollup (b) order by nope", "nope"),
+        ("select b from t group by rollup (b) having nope > 1", "unknown column 'nope'"),
         ("select t.a from t as x, u", "there is no table 't' at that place, but x, u"),
         ("select c from (select a from t)", "column 'c' cannot be used at that place in the query; there are a"),
         ("select a, sum(a) from t", "column t.a stands in SELECT outside of every aggregate function"),
