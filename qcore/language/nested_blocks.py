@@ -9,13 +9,22 @@ one.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.data_types import is_list_of_any_layout
+from qcore.language.data_types import is_list_of_any_layout, is_text
 from qcore.language.list_layouts import large_lists
-from qcore.language.nested_encoding import Bytes, Lengths, binaries, entries_of_maps, n_values, side_by_side
+from qcore.language.nested_encoding import (
+    Bytes,
+    Lengths,
+    as_int64,
+    binaries,
+    columns_of_structs,
+    entries_of_maps,
+    n_values,
+    offsets_of,
+    side_by_side,
+)
 
 _LENGTH_BYTES = 8
 # What is moved at once: of values, and of bytes read back.
@@ -35,12 +44,14 @@ def values_of_blocks(raw: pa.Array, type_: pa.DataType) -> pa.Array:
     """The values of a type of which an array holds the blocks."""
     n = len(raw)
     _, offsets, data = raw.buffers()
-    places = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + n + 1].astype(np.int64) if n else np.zeros(1)
+    if n == 0:
+        return pa.array([], type_)
+    places = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + n + 1].astype(np.int64)
     if n > 1 and places[-1] - places[0] > _BYTES_MAX:
         half = n // 2
         return pa.concat_arrays([values_of_blocks(part, type_) for part in (raw[:half], raw[half:])])
     there = raw.is_valid().to_numpy(zero_copy_only=False)
-    held, starts = np.frombuffer(data or b"", np.uint8), places[:-1].astype(np.int64)
+    held, starts = np.frombuffer(data or b"", np.uint8), places[:-1]
     if not there.all():
         absent, _ = _written(pa.nulls(1, type_), np.ones(1, np.int64))
         starts = np.where(there, starts, len(held))
@@ -63,21 +74,21 @@ def _columns(values: pa.Array, sizes: Lengths) -> list[tuple[Bytes, Lengths]]:
     if pa.types.is_run_end_encoded(kind):
         return _columns(pc.run_end_decode(values), sizes)
     if pa.types.is_struct(kind):
-        return [_written(field, sizes) for field in values.flatten()]
+        return [_written(column, sizes) for column in columns_of_structs(values)]
     if pa.types.is_map(kind):
         return _columns(entries_of_maps(values), sizes)
     if is_list_of_any_layout(kind):
         lists = large_lists(values)
-        counts = _as_int64(pc.list_value_length(lists))
+        counts = as_int64(pc.list_value_length(lists))
         return [_numbers(counts, sizes), _written(lists.flatten(), _sums(counts, sizes))]
-    if _is_text(kind):
+    if is_text(kind) or _is_bytes(kind):
         texts = pc.fill_null(values.cast(pa.large_binary()), b"")
         offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
         data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
         lengths = np.diff(offsets)
         return [_numbers(lengths, sizes), (data, _sums(lengths, sizes))]
     if pa.types.is_boolean(kind):
-        return [(_as_int64(values.cast(pa.int64())).astype(np.uint8), sizes)]
+        return [(as_int64(values.cast(pa.int64())).astype(np.uint8), sizes)]
     width = kind.bit_width // 8
     data = np.frombuffer(values.buffers()[1] or b"", np.uint8)
     return [(data[values.offset * width : (values.offset + len(values)) * width], sizes * width)]
@@ -85,16 +96,18 @@ def _columns(values: pa.Array, sizes: Lengths) -> list[tuple[Bytes, Lengths]]:
 
 def _read(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[pa.Array, Lengths]:
     """The values of the groups whose blocks begin at these places, and where the blocks end."""
+    if pa.types.is_dictionary(kind):
+        values, at = _read(held, at, sizes, kind.value_type)
+        return values.cast(kind), at
+    if pa.types.is_run_end_encoded(kind):
+        values, at = _read(held, at, sizes, kind.value_type)
+        return pc.run_end_encode(values, kind.run_end_type), at
     n = int(sizes.sum())
     there = _gathered(held, at, sizes).view(bool)
     at = at + sizes
     mask = pa.array(~there) if not there.all() else None
     if pa.types.is_null(kind):
         return pa.nulls(n), at
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        at = at - sizes
-        values, at = _read(held, at, sizes, kind.value_type)
-        return (values.cast(kind) if pa.types.is_dictionary(kind) else pc.run_end_encode(values, kind.run_end_type)), at
     if pa.types.is_struct(kind):
         fields = []
         for field in kind:
@@ -112,12 +125,12 @@ def _read(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[
         by_offsets = pa.types.is_list(kind) or pa.types.is_large_list(kind)
         return (lists.cast(kind) if by_offsets else pa.array(lists.to_pylist(), kind)), at
     validity = pa.array(there).buffers()[1] if mask is not None else None
-    if _is_text(kind):
+    if is_text(kind) or _is_bytes(kind):
         lengths, at = _gathered(held, at, sizes * _LENGTH_BYTES).view(np.int64), at + sizes * _LENGTH_BYTES
         totals = _sums(lengths, sizes)
         data = pa.py_buffer(_gathered(held, at, totals))
-        wide = pa.large_string() if pa.types.is_string(kind) or "string" in str(kind) else pa.large_binary()
-        texts = pa.Array.from_buffers(wide, n, [validity, pa.py_buffer(_offsets(lengths)), data])
+        wide = pa.large_string() if is_text(kind) else pa.large_binary()
+        texts = pa.Array.from_buffers(wide, n, [validity, pa.py_buffer(offsets_of(lengths)), data])
         return texts.cast(kind), at + totals
     if pa.types.is_boolean(kind):
         return pa.array(_gathered(held, at, sizes).view(bool), mask=None if mask is None else ~there), at + sizes
@@ -130,7 +143,7 @@ def _lists(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple
     """Of the groups' lists: the offsets, and what they hold; and where the blocks end."""
     counts = _gathered(held, at, sizes * _LENGTH_BYTES).view(np.int64)
     items, at = _read(held, at + sizes * _LENGTH_BYTES, _sums(counts, sizes), kind)
-    return _offsets(counts), items, at
+    return offsets_of(counts), items, at
 
 
 def _gathered(held: Bytes, starts: Lengths, lengths: Lengths) -> Bytes:
@@ -145,21 +158,11 @@ def _numbers(numbers: Lengths, sizes: Lengths) -> tuple[Bytes, Lengths]:
 
 def _sums(numbers: Lengths, sizes: Lengths) -> Lengths:
     """The sums of groups of so many of the numbers."""
-    total = _offsets(numbers)
+    total = offsets_of(numbers)
     ends = np.cumsum(sizes)
     return total[ends] - total[ends - sizes]
 
 
-def _offsets(lengths: Lengths) -> Lengths:
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
-
-
-def _as_int64(values: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False)).astype(np.int64)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    """Text or bytes of any length."""
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
-    return bool(is_text or is_bytes)
+def _is_bytes(kind: pa.DataType) -> bool:
+    """Bytes of any length, in any layout."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))

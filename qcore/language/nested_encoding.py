@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from qcore.language.data_types import is_list_of_any_layout
 from qcore.language.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encoded
+from qcore_ext.ground.status import ExecutionError
 
 Bytes = npt.NDArray[np.uint8]
 Lengths = npt.NDArray[np.int64]
@@ -22,6 +23,8 @@ Lengths = npt.NDArray[np.int64]
 _VALUES_MAX = 1 << 20
 # The name of a list's values that are a map's entries.
 _ENTRY = "$entry"
+# Of an array with offsets of 32 bits.
+_BYTES_MAX = (1 << 31) - 1
 _EPOCH_ORDINAL = 719_163
 _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
@@ -40,12 +43,27 @@ def nested_bytes(values: pa.Array) -> pa.Array:
 
 
 def binaries(data: Bytes, lengths: Lengths, values: pa.Array) -> pa.Array:
-    """Runs of bytes, so long each, as an array that is null where the values are."""
+    """Runs of bytes, so long each, as an array that is null where the values are.
+
+    Raises
+    ------
+    ExecutionError
+        They are more than a binary array holds.
+    """
     n = len(values)
-    offsets = np.zeros(n + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
+    if len(data) > _BYTES_MAX:
+        raise ExecutionError(
+            f"{n} values of type {values.type} take {len(data):,} bytes as keys, or carried along; an array holds "
+            f"{_BYTES_MAX:,}: read fewer rows a batch, or compare their parts"
+        )
+    offsets = offsets_of(lengths).astype(np.int32)
     rows = pa.Array.from_buffers(pa.binary(), n, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     return pc.if_else(values.is_valid(), rows, pa.scalar(None, pa.binary())) if values.null_count else rows
+
+
+def offsets_of(lengths: Lengths) -> Lengths:
+    """Where runs of these lengths begin, one behind the other, and where the last ends."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
 
 
 def entries_of_maps(maps: pa.Array) -> pa.Array:
@@ -54,6 +72,14 @@ def entries_of_maps(maps: pa.Array) -> pa.Array:
     kind = pa.list_(pa.field(_ENTRY, entries.type))
     offsets = pa.array(maps.offsets.to_numpy(zero_copy_only=False))
     return pa.ListArray.from_arrays(offsets, entries, type=kind, mask=maps.is_null() if maps.null_count else None)
+
+
+def columns_of_structs(structs: pa.Array) -> list[pa.Array]:
+    """The fields' values, null where the structs are."""
+    if len(structs) == 0:
+        # pyarrow ends the process where the slice of a field's values begins behind their end.
+        return [pa.array([], field.type) for field in structs.type]
+    return list(structs.flatten())
 
 
 def n_values(values: pa.Array) -> int:
@@ -72,11 +98,10 @@ def _encoded(values: pa.Array) -> tuple[Bytes, Lengths]:
         items = values.flatten()
         is_map = kind.value_field.name == _ENTRY
         data, lengths = _encoded(items) if is_map else _parts(items)
-        counts = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))[np.cumsum(counts)]
+        ends = offsets_of(lengths)[np.cumsum(as_int64(pc.list_value_length(values)))]
         return _spaced(data, np.diff(ends, prepend=0), 0, 1)
     if pa.types.is_struct(kind):
-        return side_by_side([_parts(field) for field in values.flatten()], len(values))
+        return side_by_side([_parts(column) for column in columns_of_structs(values)], len(values))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         held = _text_bytes(values)
         return _one_by_one(values) if held is None else _spaced(*held, 0, 2)
@@ -165,17 +190,18 @@ def _whole_numbers(values: pa.Array) -> npt.NDArray[np.int64] | npt.NDArray[np.u
     if pa.types.is_uint64(kind):
         return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return _as_int64(values.cast(pa.int64()))
+        return as_int64(values.cast(pa.int64()))
     if pa.types.is_date32(kind):
-        return _as_int64(values.cast(pa.int32()).cast(pa.int64())) + _EPOCH_ORDINAL
+        return as_int64(values.cast(pa.int32()).cast(pa.int64())) + _EPOCH_ORDINAL
     timed = pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time(kind)
     if timed and kind.unit in _MICROS:
         stored = pa.int32() if pa.types.is_time32(kind) else pa.int64()
-        return _as_int64(values.view(stored).cast(pa.int64())) * _MICROS[kind.unit]
+        return as_int64(values.view(stored).cast(pa.int64())) * _MICROS[kind.unit]
     return None
 
 
-def _as_int64(values: pa.Array) -> npt.NDArray[np.int64]:
+def as_int64(values: pa.Array) -> Lengths:
+    """Whole numbers, 0 for nulls."""
     return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False)).astype(np.int64)
 
 

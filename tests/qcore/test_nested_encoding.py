@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import math
+from collections.abc import Callable
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
+import qcore
 from qcore.language import nested_blocks, nested_encoding
 from qcore.language.nested_blocks import blocks, values_of_blocks
 from qcore.language.nested_encoding import nested_bytes
@@ -39,6 +41,7 @@ LEAVES = [
     (pa.time32("s"), [dt.time(1, 2, 3)]),
     (pa.duration("ms"), [dt.timedelta(milliseconds=-5), dt.timedelta(days=3)]),
     (pa.dictionary(pa.int8(), pa.string()), ["p", "q"]),
+    (pa.null(), []),
     (pa.month_day_nano_interval(), [pa.MonthDayNano([1, 2, 3]), pa.MonthDayNano([0, -1, 5])]),
 ]
 IDS = [str(leaf) for leaf, _ in LEAVES]
@@ -95,3 +98,11 @@ def test_blocks_are_read_back(leaf: pa.DataType, values: list, monkeypatch: pyte
             small.setattr(nested_blocks, "_BYTES_MAX", 40)
             read = values_of_blocks(blocks(array), array.type)
             assert list(map(repr, read.to_pylist())) == list(map(repr, array.to_pylist()))
+
+
+@pytest.mark.parametrize("made", [nested_bytes, blocks])
+def test_more_bytes_than_an_array_holds(made: Callable[[pa.Array], pa.Array], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nested_encoding, "_BYTES_MAX", 55)
+    assert len(made(pa.array([["x" * 20]]))) == 1
+    with pytest.raises(qcore.ExecutionError, match=r"2 values of type list.* an array holds 55"):
+        made(pa.array([["x" * 20], ["y" * 30]]))
