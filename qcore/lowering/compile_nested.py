@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.language.arrow_functions import Kernel
 from qcore.language.data_types import BOOL, compares_by_bytes
 from qcore.language.nested_functions import NESTED_KERNELS
-from qcore.lowering.compile_steps import COMPARISONS, repeated_argument
+from qcore.lowering.compile_steps import COMPARISONS
 from qcore.lowering.compile_temporal import TemporalSteps
 from qcore_ext.ground.status import PlanError
 
@@ -36,21 +35,9 @@ class NestedSteps(TemporalSteps):
             self.known[key] = self.called("literal", repeated, [row], [None], value.type)
         return self.known[key]
 
-    def called(
-        self,
-        name: str,
-        kernel: Kernel,
-        steps: Sequence[int],
-        constants: list[pa.Scalar | None],
-        type_: pa.DataType,
-    ) -> int:
-        """As of other values; where all arguments are constants, the nested one that is to become a column is made so
-        that its rows can be read one by one, to say which fails.
-        """
-        if None not in constants:
-            repeated = repeated_argument(name)
-            steps = [self.made(step) if place == repeated else step for place, step in enumerate(steps)]
-        return super().called(name, kernel, steps, constants, type_)
+    def as_column(self, step: int) -> int:
+        """A nested constant is made a column, whose rows can be read one by one, to say which fails."""
+        return self.made(step)
 
     def nested_call(self, name: str, steps: list[int], type_: pa.DataType) -> int | None:
         """A call of what other types have kernels for; None for another function, or without nested arguments."""

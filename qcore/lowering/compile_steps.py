@@ -216,7 +216,9 @@ class Steps:
     ) -> int:
         """A new step that calls the kernel. One argument at least is a column, so that there is a number of rows."""
         if None not in constants:
-            constants[repeated_argument(name)] = None
+            place = _repeated(name)
+            constants[place] = None
+            steps = [self.as_column(step) if i == place else step for i, step in enumerate(steps)]
         columns = [step for step, constant in zip(steps, constants, strict=True) if constant is None]
         bound = BoundCall(name, kernel, constants, type_)
         fields = pa.schema([(str(i), self.types[step]) for i, step in enumerate(columns)])
@@ -226,11 +228,15 @@ class Steps:
         options = {"arguments": self.program(fields, columns), "function": bound, "label": name}
         return self.append("arrow", (), type_, options)
 
+    def as_column(self, step: int) -> int:
+        """The step of a constant that is to be a column of a call."""
+        return step
+
     def folded_arrow(self, name: str, kernel: Kernel, constants: list[pa.Scalar], type_: pa.DataType) -> int | None:
         """The value of a call of constants, computed now; None when it fails, as for folded()."""
         given: list[pa.Scalar | None] = list(constants)
-        repeated = constants[repeated_argument(name)]
-        given[repeated_argument(name)] = None
+        repeated = constants[_repeated(name)]
+        given[_repeated(name)] = None
         row = pa.record_batch([pa.array([repeated.as_py()], repeated.type)], names=["0"])
         try:
             made = BoundCall(name, kernel, given, type_)(row)
@@ -244,7 +250,7 @@ class Steps:
         return self.value(step).as_py()
 
 
-def repeated_argument(name: str) -> int:
+def _repeated(name: str) -> int:
     """Which of a call's constants becomes a column: the names of a struct's fields stay constants."""
     return 1 if name == "struct_pack" else 0
 
