@@ -25,7 +25,8 @@ _PREFIXES = re.compile(
 )
 _NO_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
 _NO_FIELD = re.compile(r"No field named ([^\s]+?)\.(?:\s|$)")
-_SETS_AS_FIELD = re.compile(r"(?:Valid fields are|Did you mean) .*\"(?:ROLLUP|CUBE|GROUPING SETS) \(", re.DOTALL)
+# Keys of sets that the planner, as it converts them, looks for above the groups by the names that they had before.
+_SETS_AS_FIELD = re.compile(r"No field named .*Valid fields are .*\"(?:ROLLUP|CUBE|GROUPING SETS) \(", re.DOTALL)
 _VALID = re.compile(r"Valid fields are (.+?)\.$", re.MULTILINE)
 _STRING_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 # Checked by the planner before it is refused, with errors that mislead.
@@ -74,10 +75,9 @@ def plan_error(error: Exception, tables: Mapping[str, pa.Schema], planned: str =
     missing = _NO_TABLE.search(text)
     if missing:
         return unknown("table", missing.group(1), tables, "the query")
-    missing = None if "__grouping_id" in text else _NO_FIELD.search(text)
-    if missing and _SETS_AS_FIELD.search(text):
-        # Keys that the planner made a type of at a time when it knew them by another name.
+    if _SETS_AS_FIELD.search(text):
         return PlanError(NO_SETS_OF_DAYS)
+    missing = None if "__grouping_id" in text else _NO_FIELD.search(text)
     if missing:
         return _unknown_column(missing.group(1).replace('"', ""), text, tables)
     ambiguous = _AMBIGUOUS.search(text)

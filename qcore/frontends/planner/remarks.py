@@ -190,10 +190,6 @@ _REMARKS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
             lambda name: f"the struct has no field {name}",
         ),
         (
-            r"No field named \"(\S+ [-+] .+?)\"",
-            lambda key: f"{NO_SETS_OF_DAYS}: {_plain(key)}",
-        ),
-        (
             r"No field named \"?__grouping_id\"?",
             lambda: (
                 "grouping() beside a key that is computed of several types is not supported yet; compute the key in a "
@@ -202,11 +198,6 @@ _REMARKS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
         ),
     )
 )
-
-
-def _plain(expression: str) -> str:
-    """An expression of the planner's with its whole constants as one writes them."""
-    return re.sub(r"\bU?Int\d+\((-?\d+)\)", r"\1", expression)
 
 
 def remark(text: str) -> str | None:
