@@ -162,10 +162,14 @@ class Session:
             for name, query in self._views.items():
                 if name.lower() in names and name not in known and name not in views:
                     views[name], of_view = with_named_files(query)
-                    files += of_view
+                    files |= of_view
                     texts.append(query)
-        paths = {file.name: file.paths for file in files if file.name not in known}
-        return text, views, {name: table_from(held[0] if len(held) == 1 else held) for name, held in paths.items()}
+        opened = {
+            name: table_from(paths[0] if len(paths) == 1 else paths)
+            for name, paths in files.items()
+            if name not in known
+        }
+        return text, views, opened
 
     def _carry_out(self, statement: Statement, known: Mapping[str, Table]) -> Result:
         if isinstance(statement, Explain):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from qcore.frontends.text.clauses import CLAUSES, is_distinct_from, items, operands, quoted, read_alias
@@ -11,28 +10,17 @@ from qcore.frontends.text.scopes import is_call
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
 from qcore_ext.ground.status import PlanError
 
-_READERS = {
-    **dict.fromkeys(("READ_PARQUET", "PARQUET_SCAN"), "parquet"),
-    **dict.fromkeys(("READ_CSV", "READ_CSV_AUTO"), "csv"),
-    **dict.fromkeys(("READ_IPC", "READ_ARROW"), "ipc"),
-    "READ_ORC": "orc",
-}
+_READERS = frozenset(
+    {"READ_PARQUET", "PARQUET_SCAN", "READ_CSV", "READ_CSV_AUTO", "READ_IPC", "READ_ARROW", "READ_ORC"}
+)
 # What may stand behind a table, but is no alias.
 _BEHIND = TAIL | SET_OPERATORS | {"ANTI", "ASOF", "POSITIONAL", "SELECT", "SEMI", "TABLESAMPLE"}
 # What other engines have to be told, and is done here anyway.
 _DONE = frozenset({"UNION_BY_NAME", "HIVE_PARTITIONING", "HIVE_TYPES_AUTOCAST", "AUTO_DETECT", "HEADER"})
 
 
-@dataclass(frozen=True)
-class NamedFiles:
-    """Files that stand for a table called `name` in the text."""
-
-    name: str
-    paths: tuple[str, ...]
-
-
-def with_named_files(text: str) -> tuple[str, list[NamedFiles]]:
-    """The text with names for the files it reads, and these.
+def with_named_files(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """The text with names of tables for the files it reads, and their paths by these.
 
     Raises
     ------
@@ -41,8 +29,8 @@ def with_named_files(text: str) -> tuple[str, list[NamedFiles]]:
     """
     sql = SqlText.read(text)
     if "'" not in text and sql.words.isdisjoint(_READERS):
-        return text, []
-    found: dict[str, NamedFiles] = {}
+        return text, {}
+    found: dict[str, tuple[str, ...]] = {}
     parts, at = [], 0
     aliases: set[str] = set()
     for start in sorted(set(_table_places(sql))):
@@ -50,7 +38,7 @@ def with_named_files(text: str) -> tuple[str, list[NamedFiles]]:
         if not paths:
             continue
         name = ", ".join(paths)
-        found[name] = NamedFiles(name, paths)
+        found[name] = paths
         has_alias = read_alias(sql, end, len(sql.tokens))[1] and not sql.is_word(end, *_BEHIND)
         stem = PurePosixPath(paths[0]).stem if end == start + 1 else sql.name(start)
         written = quoted(name)
@@ -59,7 +47,7 @@ def with_named_files(text: str) -> tuple[str, list[NamedFiles]]:
             written += f" AS {quoted(stem)}"
         parts += [text[at : sql.tokens[start].start], written]
         at = sql.tokens[end - 1].end
-    return "".join([*parts, text[at:]]), list(found.values())
+    return "".join([*parts, text[at:]]), found
 
 
 def _table_places(sql: SqlText) -> Iterator[int]:

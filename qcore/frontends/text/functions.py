@@ -53,8 +53,10 @@ _RENAMED = {
     "QUANTILE": "quantile_disc",
     "PERCENTILE_DISC": "quantile_disc",
 }
-# What else says the same: by the name and the number of arguments.
 _ELEMENT = '"$element"'
+# The planner's own is x = ANY(list), unknown where it may be one of the list's nulls.
+_CONTAINS = '(CASE WHEN "array_has"({0}, {1}) THEN true WHEN ({0}) IS NOT NULL AND ({1}) IS NOT NULL THEN false END)'
+# What else says the same: by the name and the number of arguments.
 _WRITTEN_OUT = {
     ("LIST_FIRST", 1): "array_element({0}, 1)",
     ("LIST_LAST", 1): "array_element({0}, -1)",
@@ -75,14 +77,7 @@ _WRITTEN_OUT = {
     ("LIST_STRING_AGG", 1): "array_to_string({0}, ',')",
     # As list_aggregate(l, 'string_agg', between) says it.
     ("LIST_STRING_AGG", 2): "array_to_string({0}, {1})",
-    # The planner's own is x = ANY(list), unknown where it may be one of the list's nulls.
-    **{
-        (
-            name,
-            2,
-        ): '(CASE WHEN "array_has"({0}, {1}) THEN true WHEN ({0}) IS NOT NULL AND ({1}) IS NOT NULL THEN false END)'
-        for name in ("LIST_CONTAINS", "LIST_HAS", "ARRAY_CONTAINS", "ARRAY_HAS")
-    },
+    **{(name, 2): _CONTAINS for name in ("LIST_CONTAINS", "LIST_HAS", "ARRAY_CONTAINS", "ARRAY_HAS")},
     ("MAP_CONTAINS", 2): "list_contains(map_keys({0}), {1})",
     ("MAP_CONTAINS_VALUE", 2): "list_contains(map_values({0}), {1})",
     ("MAP_EXTRACT_VALUE", 2): "array_element(map_extract({0}, {1}), 1)",
