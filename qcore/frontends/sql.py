@@ -99,7 +99,7 @@ def plan_sql(
     copy = read_copy(text)
     query, views = text if copy is None else copy.query, dict(views or {})
     try:
-        if dialect.name_case == "any" and has_capitals([query, *views.values()], tables):
+        if dialect.name_case == "any" and has_capitals(query, tables, views):
             planned = _planned_in_any_case(query, tables, dialect, views)
         else:
             planned = _planned_as_spelled(query, tables, dialect, views)
@@ -114,7 +114,7 @@ def _planned_in_any_case(
     query: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: dict[str, str]
 ) -> PlanResult:
     """The plan of a query whose names may be spelled otherwise than its tables and aliases spell them."""
-    known = Spelling.of([query, *views.values()], tables)
+    known = Spelling.of(query, tables, views)
     views = {name: with_known_spelling(view, known) for name, view in views.items()}
     planned = _planned_as_spelled(with_known_spelling(query, known), tables, dialect, views)
     shown = shown_spelling(query, known)

@@ -39,6 +39,24 @@ def has_lambdas(sql: SqlText) -> bool:
     return any(_is_arrow(sql, i) for i in sql.signs("-")) if sql.signs(">") else False
 
 
+def parameters(sql: SqlText) -> set[str]:
+    """The parameters of lambdas and list comprehensions, in lower case, as they are read before anything is known of
+    calls: too many rather than too few.
+    """
+    found: set[str] = set()
+    for word, end in (("LAMBDA", ":"), ("FOR", "IN")):
+        for i in sql.places(word):
+            at = i + 1
+            while _is_name(sql, at) and not sql.is_word(at, end):
+                at += 1 + sql.is_sign(at + 1, ",")
+            if sql.is_word(at, end) or sql.is_sign(at, end):
+                found.update(sql.name(name).lower() for name in range(i + 1, at))
+    for i in sql.signs("-"):
+        if _is_arrow(sql, i):
+            found.update(sql.name(name).lower() for name in range(sql.partner.get(i - 1, i - 1), i))
+    return found
+
+
 def with_known_lambdas(text: str) -> str:
     """The text with such calls and list comprehensions rewritten.
 

@@ -6,12 +6,13 @@ and Spark's names are the same in any case. Only what a table or alias of the qu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from qcore.frontends.text.clauses import CLAUSES, JOINS, UNITS, is_type, named, quoted, read_alias, select_list, selects
+from qcore.frontends.text.lambdas import parameters
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
 
 _BEFORE_TABLE = ("FROM", "JOIN", "INTO", "LATERAL", "TABLE", "PIVOT", "UNPIVOT", "SUMMARIZE", "DESCRIBE")
@@ -39,10 +40,10 @@ class Spelling:
     columns_of: dict[str, dict[str, set[str]]] = field(default_factory=dict)
 
     @staticmethod
-    def of(texts: Sequence[str], tables: Mapping[str, pa.Schema]) -> Spelling:
-        """That of a query and of the views it names, over tables of these schemas."""
+    def of(query: str, tables: Mapping[str, pa.Schema], views: Mapping[str, str]) -> Spelling:
+        """That of a query over tables of these schemas and views of these queries."""
         known = Spelling()
-        read = [SqlText.read(text) for text in texts]
+        read = [SqlText.read(text) for text in (query, *views.values())]
         names = frozenset().union(*(sql.names for sql in read))
         for table, schema in tables.items():
             if table.lower() not in names:
@@ -53,6 +54,8 @@ class Spelling:
                 known.columns.setdefault(column.name.lower(), set()).add(column.name)
                 columns.setdefault(column.name.lower(), set()).add(column.name)
                 known._add_fields(column.type)
+        for view in views:
+            known.tables.setdefault(view.lower(), set()).add(view)
         for sql in read:
             known._read_aliases(sql)
         return known
@@ -118,10 +121,10 @@ class Spelling:
         self.aliases.setdefault(written.lower(), set()).add(written)
 
 
-def has_capitals(texts: Sequence[str], tables: Mapping[str, pa.Schema]) -> bool:
-    """Whether names of the queries, or of tables or columns they may read, have capitals: most have none."""
-    read = [SqlText.read(text) for text in texts]
-    if any(_writes_capitals(sql) for sql in read):
+def has_capitals(query: str, tables: Mapping[str, pa.Schema], views: Mapping[str, str]) -> bool:
+    """Whether names of a query and of views, or of tables or columns they may read, have capitals: most have none."""
+    read = [SqlText.read(text) for text in (query, *views.values())]
+    if any(_writes_capitals(sql) for sql in read) or any(view != view.lower() for view in views):
         return True
     names = frozenset().union(*(sql.names for sql in read))
     return any(
@@ -195,32 +198,11 @@ def _names_in(schema: pa.Schema) -> Iterator[str]:
 
 def _names(sql: SqlText) -> Iterator[int]:
     """The tokens that name a table, a column or an alias."""
-    parameters = _parameters(sql)
+    hidden = parameters(sql)
     for i, token in enumerate(sql.tokens):
         is_name = token.kind == "word" and not sql.is_sign(i + 1, "(") and not _is_of_language(sql, i)
-        if (is_name or token.kind == "quoted") and (not parameters or sql.name(i).lower() not in parameters):
+        if (is_name or token.kind == "quoted") and (not hidden or sql.name(i).lower() not in hidden):
             yield i
-
-
-def _parameters(sql: SqlText) -> set[str]:
-    """The names in lower case of what lambdas and list comprehensions go through, which hide columns."""
-    found: set[str] = set()
-    for word, end in (("LAMBDA", ":"), ("FOR", "IN")):
-        for i in sql.places(word):
-            j = i + 1
-            while (
-                j < len(sql.tokens)
-                and not sql.is_word(j, end)
-                and (sql.tokens[j].kind == "word" or sql.is_sign(j, ","))
-            ):
-                j += 1
-            if sql.is_word(j, end) or sql.is_sign(j, end):
-                found.update(sql.name(k).lower() for k in range(i + 1, j))
-    for i in sql.signs(">"):
-        if sql.is_sign(i - 1, "-"):
-            opens = sql.partner.get(i - 2, i - 2)
-            found.update(sql.name(j).lower() for j in range(opens, i - 1))
-    return found
 
 
 def _is_of_language(sql: SqlText, i: int) -> bool:

@@ -71,7 +71,8 @@ def test_a_name_spelled_so_wins() -> None:
     table = pa.table({"a": [1], "A": [2]})
     session = qcore.Session(dialect="duckdb")
     session.register("t", table)
-    assert session.sql('select "A", a, A from t').to_arrow().columns[0].to_pylist() == [2]
+    found = session.sql('select "A", a, A, "a" from t').to_arrow()
+    assert [column.to_pylist() for column in found.columns] == [[2], [1], [2], [1]]
     assert session.sql('select x.A + 1 as n from (select "A" from t) x').to_arrow().to_pydict() == {"n": [3]}
 
 
@@ -94,6 +95,8 @@ def test_statements_in_any_case() -> None:
     assert session.sql("select max(advid) as m from hits").to_arrow().to_pydict() == {"m": [9]}
     session.sql("create view Seen as select advid, count(*) as N from hits group by ADVID")
     assert session.sql("select n from SEEN where advid = 2").to_arrow().to_pydict() == {"N": [2]}
+    session.sql('create view "Loud" as select ID from USERS')
+    assert session.sql("select max(l.id) as m from loud L").to_arrow().to_pydict() == {"m": [3]}
     session.sql("drop view SEEN")
     session.sql("drop table hits")
     with pytest.raises(qcore.PlanError, match="unknown table"):
