@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER
+from qcore.frontends.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER, STAND_FOR_SYNTAX
 from qcore.frontends.substrait.functions import other_names
 from qcore.language.functions import LIST_LAMBDAS, scalar_functions
 from qcore.language.nested_functions import ARROW_CALLS
@@ -56,6 +56,7 @@ def page() -> str:
     dialect = [
         f"| `{name}` | {', '.join(map(word, known.arguments))} | {word(known.result)} |"
         for (name, _), known in sorted(DIALECT_FUNCTIONS.items())
+        if name not in STAND_FOR_SYNTAX
     ]
     return "\n".join(
         [INTRODUCTION + "\n".join(lines), OTHER_NAMES + "\n".join(names), DIALECT + "\n".join(dialect), ""]

@@ -43,6 +43,8 @@ _NANOS = 1_000_000_000
 _JULIAN_1970 = 2_440_588.0
 # What qcore.frontends.text.lambdas says that a lambda reduces a list with.
 REDUCES = "list_reduce_of"
+# Functions that stand for something in the text that the planner reads, and that nobody calls.
+STAND_FOR_SYNTAX = frozenset({AT_TIME_ZONE, TIMES_INTERVAL, TEXT_SLICE, AS_TEXT, REDUCES})
 # Places for values that a form of format() and printf() may have.
 PLACES_MAX = 9
 # time_bucket's bins begin at a Monday.

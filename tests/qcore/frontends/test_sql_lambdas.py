@@ -118,7 +118,7 @@ def test_arrows() -> None:
 
 
 def test_many_rows_and_long_lists() -> None:
-    """H1, Q3: lists longer than a vector, of some rows only, across batches."""
+    """Q3: lists longer than a vector, of some rows only, across batches."""
     text = (
         "select i, list_sum([x + i for x in r if x % 3 <> 0]) as a, list_reduce(r, lambda a, x: a + x, i) as b from "
         "(select i, range(i % 7 * 500) as r from range(5000) as q(i))"
