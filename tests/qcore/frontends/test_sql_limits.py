@@ -17,15 +17,6 @@ TABLES = {
 }
 
 
-@pytest.fixture(scope="module")
-def both() -> tuple[qcore.Session, duckdb.DuckDBPyConnection]:
-    session, database = qcore.Session(threads=2), duckdb.connect()
-    for name, table in TABLES.items():
-        database.register(name, table)
-        session.register(name, table)
-    return session, database
-
-
 @pytest.mark.parametrize(
     "query",
     [
