@@ -1,8 +1,12 @@
-"""Partitions of any DataFrame as Arrow files that Spark's own tasks write, each read once complete. Floor P5.
+"""Partitions of any DataFrame as Arrow files that Spark's own tasks write, each read once its task succeeded. Floor P5.
 
 Never collects: `toArrow()` and the DataFrame's C stream hold everything in Spark's driver at once and run out of
-memory. A task writes its partition under a name of its attempt and renames it when it is whole; of several attempts at
-a partition (retries, speculation) the first one seen whole is read and the others are ignored, so no row comes twice.
+memory. An attempt at a task writes its partition to a file of its own, and reports the file. A file is read only when
+Spark says that the attempt succeeded: by the rows of the job's result, or earlier by an accumulator. The folder is
+never listed. For when the input of a task fails, Spark closes the stream of its Python worker, which looks like the end
+of the rows there: the worker completes a file that lacks rows, and Spark fails the attempt afterwards. Spark applies
+the accumulator of a job's last stage when a task has succeeded, and for one attempt only; so it tells while the job
+runs what the job's rows tell at its end. Spark Connect has no accumulators.
 """
 
 from __future__ import annotations
@@ -16,9 +20,9 @@ import time
 import uuid
 import weakref
 from collections import deque
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -29,14 +33,22 @@ from qcore.language.expression import Expr
 
 # Where the tasks write; must be seen by the executors and by this process under the same path.
 DIRECTORY_CONF = "spark.qcore.exchange.dir"
-MANIFEST = "partition int, name string, n_rows bigint"
+MANIFEST = "partition int, name string, n_rows bigint, n_bytes bigint"
 # Spark hands over 10,000 rows at a time; larger batches serve the engine better and cost one copy.
 FILE_BATCH_ROWS = 64 * 1024
 POLL_SECONDS = 0.02
 CANCEL_SECONDS = 10.0
-SUFFIX = ".arrow"
 MESSAGE_LINES = 3
 RAISED = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt): ")
+
+
+class WrittenFile(NamedTuple):
+    """What a task says of the file it wrote; the columns of MANIFEST. Without rows there may be none, named ""."""
+
+    partition: int
+    name: str
+    n_rows: int
+    n_bytes: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,8 @@ class PartitionSplit(Split):
     """One partition of a DataFrame, in the Arrow file a Spark task wrote."""
 
     path: str
+    n_rows: int
+    n_bytes: int
     # Keeps the folder until the last split is gone.
     exchange: Exchange = field(compare=False, repr=False)
 
@@ -51,8 +65,14 @@ class PartitionSplit(Split):
         raise TypeError("a split of a Spark partition cannot be pickled: its file goes with this process's query")
 
 
-def partition_writer(folder: str, batch_rows: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function each task runs over its partition. Self-contained: executors need pyarrow, not this package."""
+def partition_writer(
+    folder: str, batch_rows: int, tag: str, reports: Any
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function each task runs over its partition. Self-contained: executors need pyarrow, not this package.
+
+    It reports its file as its row and, with the tag, to the accumulator `reports` if there is one. That the rows ended
+    does not mean that they were all: only the success of the task does.
+    """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
@@ -64,14 +84,14 @@ def partition_writer(folder: str, batch_rows: int) -> Callable[[Iterator[pa.Reco
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         name = f"part-{partition:06d}-{uuid.uuid4().hex}.arrow"
-        partial = os.path.join(folder, f".{name}")
+        path = os.path.join(folder, name)
         writer = None
         held: list[pa.RecordBatch] = []
-        n_held = n_rows = 0
+        n_held = n_rows = n_bytes = 0
         try:
             for batch in batches:
                 if writer is None:
-                    writer = pa.ipc.new_file(partial, batch.schema)
+                    writer = pa.ipc.new_file(path, batch.schema)
                 held.append(batch)
                 n_held += batch.num_rows
                 n_rows += batch.num_rows
@@ -82,17 +102,67 @@ def partition_writer(folder: str, batch_rows: int) -> Callable[[Iterator[pa.Reco
                 if held:
                     writer.write_table(pa.Table.from_batches(held).combine_chunks())
                 writer.close()
-                os.rename(partial, os.path.join(folder, name))
+                n_bytes = os.path.getsize(path)
         except BaseException:
             if writer is not None:
                 writer.close()
-                os.unlink(partial)
+                os.unlink(path)
             raise
+        written = (partition, name if writer else "", n_rows, n_bytes)
+        if reports is not None:
+            reports.add([(tag, *written)])
         # Spark matches columns by position.
-        row = [pa.array([partition], pa.int32()), pa.array([name if writer else ""]), pa.array([n_rows], pa.int64())]
-        yield pa.RecordBatch.from_arrays(row, names=["partition", "name", "n_rows"])
+        types = (pa.int32(), pa.string(), pa.int64(), pa.int64())
+        row = [pa.array([value], type) for value, type in zip(written, types)]  # noqa: B905 - Python of executors
+        yield pa.RecordBatch.from_arrays(row, names=["partition", "name", "n_rows", "n_bytes"])
 
     return write
+
+
+class TaskReports:
+    """Files that successful tasks of a Spark context reported, by the tag of their job. Any thread's.
+
+    One accumulator serves all jobs of a context, since pyspark keeps every accumulator for as long as the process runs.
+    """
+
+    _of_contexts: ClassVar[weakref.WeakKeyDictionary[Any, TaskReports]] = weakref.WeakKeyDictionary()
+    _making = threading.Lock()
+
+    def __init__(self, context: Any) -> None:
+        from pyspark.accumulators import AddingAccumulatorParam
+
+        self.accumulator = context.accumulator([], AddingAccumulatorParam([]))
+        self._files: dict[str, list[WrittenFile]] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, context: Any) -> TaskReports:
+        """The reports of a context."""
+        with cls._making:
+            if context not in cls._of_contexts:
+                cls._of_contexts[context] = cls(context)
+            return cls._of_contexts[context]
+
+    def expect(self, tag: str) -> None:
+        """Keep the reports of a job."""
+        with self._lock:
+            self._files[tag] = []
+
+    def forget(self, tag: str) -> None:
+        """Drop the reports of a job, those that come later too."""
+        with self._lock:
+            self._files.pop(tag, None)
+
+    def of_job(self, tag: str) -> list[WrittenFile]:
+        """What tasks of a job have reported so far."""
+        with self._lock:
+            # Pyspark's thread appends meanwhile; each step of either is one under the GIL.
+            arrived = self.accumulator.value
+            while arrived:
+                of, *written = arrived.pop(0)
+                if of in self._files:
+                    self._files[of].append(WrittenFile(*written))
+            return list(self._files.get(tag, ()))
 
 
 class Exchange:
@@ -105,24 +175,30 @@ class Exchange:
         self.folder = os.path.join(parent, self._tag)
         os.makedirs(self.folder)
         self._remove = weakref.finalize(self, shutil.rmtree, self.folder, True)
+        self._reports = None if is_connect(df) else TaskReports.of(self._session.sparkContext)
         self._done = threading.Event()
         self._stopping = False
         self._error: BaseException | None = None
-        self._manifest: list[Any] = []
+        self._manifest: list[WrittenFile] = []
         self._thread = threading.Thread(target=self._run, name="qcore-spark-job", daemon=True)
 
     def _run(self) -> None:
+        reports = None
         try:
-            if not is_connect(self._df):
+            if self._reports is not None:
                 self._session.sparkContext.setJobGroup(self._tag, "qcore: partitions as Arrow files", True)
+                self._reports.expect(self._tag)
+                reports = self._reports.accumulator
             else:
                 self._session.addTag(self._tag)
-            written = self._df.mapInArrow(partition_writer(self.folder, FILE_BATCH_ROWS), MANIFEST)
-            self._manifest = written.collect()
+            writer = partition_writer(self.folder, FILE_BATCH_ROWS, self._tag, reports)
+            self._manifest = [WrittenFile(*row) for row in self._df.mapInArrow(writer, MANIFEST).collect()]
         except BaseException as error:  # whatever it is belongs to the reader of the splits
             # Its frames would keep this object, and so the folder, alive.
             self._error = error.with_traceback(None)
         finally:
+            if self._reports is not None:
+                self._reports.forget(self._tag)
             self._done.set()
 
     def start(self) -> None:
@@ -133,24 +209,25 @@ class Exchange:
         """Wait for the end of the job; whether it came."""
         return self._done.wait(seconds)
 
-    def complete(self) -> list[tuple[int, str]]:
-        """Partition and name of each file that is whole."""
-        names = [name for name in os.listdir(self.folder) if name.endswith(SUFFIX) and not name.startswith(".")]
-        return sorted((int(name.split("-")[1]), name) for name in names)
+    def reported(self) -> list[WrittenFile]:
+        """Files of tasks that have succeeded; of all tasks once the job has."""
+        if self._done.is_set() or self._reports is None:
+            return self._manifest if self._done.is_set() else []
+        return self._reports.of_job(self._tag)
 
-    def check(self, seen: Container[int]) -> None:
-        """Raise what the job failed with. `seen` are the partitions whose files were found."""
+    def check(self, taken: dict[int, WrittenFile]) -> None:
+        """Raise what the job failed with, or when the files taken are not those of its result."""
         if self._error is not None:
             if self._stopping:
                 raise Cancelled("the Spark job was cancelled")
             raise ExecutionError(f"the Spark job failed: {message_of(self._error)}") from self._error
-        written = {row["partition"] for row in self._manifest if row["name"]}
-        missing = sorted(partition for partition in written if partition not in seen)
-        if missing:
-            raise ExecutionError(
-                f"Spark wrote partitions {missing[:5]} that are not in {self.folder}: set {DIRECTORY_CONF} to a folder "
-                "that this process and every executor share"
-            )
+        for written in self._manifest:
+            if taken.get(written.partition) != written:
+                raise ExecutionError(
+                    f"Spark's job ended with another file of partition {written.partition}, {written.name!r}, than the "
+                    f"one read before its end, {taken.get(written.partition)}: some rows may be missing or come twice; "
+                    "run the query again"
+                )
 
     def stop(self) -> None:
         """Cancel the job if it still runs, and wait until it is over."""
@@ -172,8 +249,8 @@ class PartitionSplits:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._seen: set[int] = set()
-        self._ready: deque[str] = deque()
+        self._taken: dict[int, WrittenFile] = {}
+        self._ready: deque[WrittenFile] = deque()
         self._closed = False
         exchange.start()
 
@@ -185,14 +262,17 @@ class PartitionSplits:
             if self._closed:
                 raise StopIteration
             finished = self._exchange.wait(POLL_SECONDS)
-            for partition, name in self._exchange.complete():
-                if partition not in self._seen:
-                    self._seen.add(partition)
-                    self._ready.append(name)
+            for written in self._exchange.reported():
+                if written.partition not in self._taken:
+                    self._taken[written.partition] = written
+                    if written.name:
+                        self._ready.append(written)
             if finished and not self._ready:
                 self._closed = True
-                self._exchange.check(self._seen)
-        return PartitionSplit(os.path.join(self._exchange.folder, self._ready.popleft()), self._exchange)
+                self._exchange.check(self._taken)
+        written = self._ready.popleft()
+        path = os.path.join(self._exchange.folder, written.name)
+        return PartitionSplit(path, written.n_rows, written.n_bytes, self._exchange)
 
     def close(self) -> None:
         """No more splits are wanted: cancel the job, wait until it is over, and end a next() that waits."""
@@ -233,11 +313,7 @@ class SparkTable:
         """Map the file of a partition into memory; the file's name goes at once, its blocks when they are read."""
         if not isinstance(split, PartitionSplit):
             raise ExecutionError(f"a {type(split).__name__} cannot be read by a Spark DataFrame")
-        try:
-            file = pa.memory_map(split.path)
-            reader = pa.ipc.open_file(file)
-        except (OSError, pa.ArrowException) as error:
-            raise ExecutionError(f"cannot read the partition Spark wrote to {split.path}: {error}") from error
+        file, reader = open_partition(split)
         os.unlink(split.path)
         wanted = select_fields(self.schema, columns, "the Spark DataFrame")
         names = self._read_names(columns)
@@ -247,6 +323,27 @@ class SparkTable:
             alignment.batch(reader.get_batch(i).rename_columns(list(names))) for i in range(reader.num_record_batches)
         )
         return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file)
+
+
+def open_partition(split: PartitionSplit) -> tuple[pa.MemoryMappedFile, pa.RecordBatchFileReader]:
+    """The file of a partition, mapped into memory, with all the rows its task reported; ExecutionError otherwise."""
+    try:
+        n_bytes = os.stat(split.path).st_size
+        if n_bytes != split.n_bytes:
+            raise OSError(f"it has {n_bytes} bytes, and its task wrote {split.n_bytes}")
+        file = pa.memory_map(split.path)
+        reader = pa.ipc.open_file(file)
+        n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+        if n_rows != split.n_rows:
+            raise OSError(f"it has {n_rows} rows, and its task wrote {split.n_rows}")
+    except FileNotFoundError:
+        raise ExecutionError(
+            f"Spark wrote the partition {split.path}, and it is not there: set {DIRECTORY_CONF} to a folder that this "
+            "process and every executor share"
+        ) from None
+    except (OSError, pa.ArrowException) as error:
+        raise ExecutionError(f"cannot read the partition Spark wrote to {split.path}: {error}") from error
+    return file, reader
 
 
 def is_connect(df: Any) -> bool:

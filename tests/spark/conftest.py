@@ -17,11 +17,11 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A local session with two cores."""
+    """A local session with two cores; a task that fails is tried again, four times in all, as on a cluster."""
     from pyspark.sql import SparkSession
 
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[2,4]")
         .appName("qcore tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "3")

@@ -7,12 +7,13 @@ import os
 import pickle
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from reading import read_split, read_splits, read_table
+from reading import read_split, read_table
 
 from oracle import assert_same_rows
 from qcore.connectors.sources import table_from
@@ -126,16 +127,35 @@ def test_stopping_early_cancels_the_job(spark: Any, exchange_dir: Path) -> None:
     assert not folder.exists()
 
 
-def test_of_two_attempts_at_a_partition_one_is_read(spark: Any, exchange_dir: Path) -> None:
-    """Retries and speculation may leave two whole files of a partition."""
-    exchange = Exchange(spark.range(2), str(exchange_dir))
-    rows = pa.table({"id": [7]})
-    for attempt in ("aaa", "bbb"):
-        with pa.ipc.new_file(os.path.join(exchange.folder, f"part-000009-{attempt}.arrow"), rows.schema) as writer:
-            writer.write_table(rows)
-    table = SparkTable(spark.range(2), pa.schema([("id", pa.int64())]), "")
-    read = read_splits(table, PartitionSplits(exchange), ("id",))
-    assert sorted(read.column("id").to_pylist()) == [0, 1, 7]
+def test_a_file_without_the_rows_its_task_reported_is_refused(spark: Any, exchange_dir: Path) -> None:
+    """A shared folder may show a file before all of it, or not at all."""
+    table = table_from(spark.range(0, 1000, 1, 3).selectExpr("id + 0 as id"))
+    cut, other, gone = list(table.splits(("id",), None, 2))
+    rows = pa.table({"id": [1]})
+    os.truncate(cut.path, 100)  # type: ignore[attr-defined]
+    with pytest.raises(ExecutionError, match="has 100 bytes, and its task wrote"):
+        table.open(cut, ("id",), None, 100)
+    with pa.ipc.new_file(other.path, rows.schema) as writer:  # type: ignore[attr-defined]
+        writer.write_table(rows)
+    shorter = replace(other, n_bytes=os.path.getsize(other.path))  # type: ignore[attr-defined, type-var]
+    with pytest.raises(ExecutionError, match="has 1 rows, and its task wrote 33"):
+        table.open(shorter, ("id",), None, 100)
+    os.unlink(gone.path)  # type: ignore[attr-defined]
+    with pytest.raises(ExecutionError, match=r"not there: set spark\.qcore\.exchange\.dir"):
+        table.open(gone, ("id",), None, 100)
+
+
+def test_files_read_early_are_those_of_the_result(spark: Any, exchange_dir: Path) -> None:
+    """What Spark told while the job ran is checked by what its result tells."""
+    exchange = Exchange(spark.range(0, 4, 1, 2), str(exchange_dir))
+    splits = PartitionSplits(exchange)
+    assert exchange.wait(60)
+    written = {file.partition: file for file in exchange.reported()}
+    exchange.check(written)
+    for wrong in ({}, {**written, 1: written[1]._replace(name="part-000001-x.arrow")}):
+        with pytest.raises(ExecutionError, match="run the query again"):
+            exchange.check(wrong)
+    splits.close()
 
 
 def test_executors_elsewhere_need_a_shared_folder(spark: Any, conf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +194,7 @@ def test_types_without_an_arrow_type_are_named(spark: Any) -> None:
 
 
 def test_a_partition_split_stays_in_the_process(spark: Any, exchange_dir: Path) -> None:
-    split = PartitionSplit("/x", Exchange(spark.range(1), str(exchange_dir)))
+    split = PartitionSplit("/x", 0, 0, Exchange(spark.range(1), str(exchange_dir)))
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(split)
 

@@ -41,6 +41,23 @@ except ExecutionError as error:
     assert "too large" in str(error) and "stacktrace" not in str(error), error
 else:
     raise AssertionError("no error")
+
+
+def fails_first(batches):
+    from pyspark import TaskContext
+
+    for number, batch in enumerate(batches):
+        if number == 12 and TaskContext.get().attemptNumber() == 0:
+            if TaskContext.get().partitionId() == 0:
+                raise ValueError("the first attempt fails")
+            __import__("os")._exit(3)
+        yield batch
+
+
+if kind == "cluster":
+    retried = read_table(table_from(spark.range(0, 400_000, 1, 2).mapInArrow(fails_first, "id long")))
+    assert retried.num_rows == 400_000, retried.num_rows
+    assert sorted(retried["id"].to_pylist()) == list(range(400_000))
 slow = table_from(spark.range(0, 400, 1, 40).selectExpr("java_method('java.lang.Thread', 'sleep', 20L * id) as s"))
 splits = slow.splits(("s",), None, 2)
 next(splits)
