@@ -3,13 +3,16 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from qcore_ext.compute.exact_values cimport (
+    EXACT_NOTHING, EXACT_NUMBER, EXACT_REAL, EXACT_TIME, exact_kind, exact_rescaled, exact_tick, exact_whole,
+)
 from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, StringView, Vector, view_data
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_U8, PHYS_U16,
-    PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8, TYPE_NULL, TYPE_UINT64,
-    DataType, type_equal,
+    PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_INT8, TYPE_UINT64, DataType, type_equal,
 )
-from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.bitmap cimport bit_get, is_valid
+from qcore_ext.ground.wide cimport int128
 
 cdef extern from "native/mix.h" nogil:
     uint64_t qc_mix(uint64_t value)
@@ -135,14 +138,81 @@ cdef void hash_vector(const Vector* vector, int64_t n, bint combine, uint64_t* h
         combine_hashes(fresh, n, hashes)
 
 
-cdef bint hash_survives(const DataType* narrow, const DataType* wide) noexcept nogil:
-    if type_equal(narrow, wide) or narrow.id == TYPE_NULL or wide.id == TYPE_NULL:
+cdef bint hash_survives(const DataType* given, const DataType* declared) noexcept nogil:
+    if type_equal(given, declared):
         return True
-    if TYPE_INT8 <= narrow.id <= TYPE_UINT64:
-        if TYPE_INT8 <= wide.id <= TYPE_UINT64:
-            return True
-        # Unsigned values past 63 bits are negative as integers, and not as decimals.
-        return wide.id == TYPE_DECIMAL and wide.scale == 0 and narrow.id != TYPE_UINT64
-    if narrow.id == TYPE_DECIMAL:
-        return wide.id == TYPE_DECIMAL and wide.scale == narrow.scale
-    return narrow.id == TYPE_FLOAT32 and wide.id == TYPE_FLOAT64
+    if TYPE_INT8 <= given.id <= TYPE_UINT64:
+        return TYPE_INT8 <= declared.id <= TYPE_UINT64
+    if given.id == TYPE_DECIMAL:
+        return declared.id == TYPE_DECIMAL and declared.scale == given.scale
+    return exact_kind(given) == EXACT_REAL and exact_kind(declared) == EXACT_REAL
+
+
+cdef uint64_t hash_whole(int128 value) noexcept nogil:
+    """Of integers as hash_vector has it, those of uint64 past 63 bits among them."""
+    cdef uint64_t low = <uint64_t> value
+    if value >> 63 == 0 or value >> 63 == -1 or value >> 64 == 0:
+        return qc_mix(low)
+    return qc_combine(qc_mix(low), <uint64_t> (value >> 64))
+
+
+cdef uint64_t hash_number(int128 value, int scale, const DataType* declared) noexcept nogil:
+    """Of an integer over a power of ten."""
+    cdef int128 there
+    cdef uint64_t out
+    if declared.id == TYPE_DECIMAL and exact_rescaled(value, scale, declared.scale, &there):
+        hash_wide(<const int64_t*> &there, 1, &out)
+        return out
+    while scale > 0 and value % 10 == 0:
+        value = value / 10
+        scale -= 1
+    if exact_rescaled(value, scale, 0, &there):
+        return hash_whole(there)
+    return qc_combine(hash_whole(value), <uint64_t> <int64_t> scale)
+
+
+cdef uint64_t hash_real(double value) noexcept nogil:
+    """A whole one as the integer it equals."""
+    cdef uint64_t out
+    if -9223372036854775808.0 <= value < 9223372036854775808.0 and <double> <int64_t> value == value:
+        return qc_mix(<uint64_t> <int64_t> value)
+    hash_reals[double](&value, 1, &out)
+    return out
+
+
+cdef uint64_t hash_time(int128 nanos, const DataType* declared) noexcept nogil:
+    cdef int128 ticks
+    if exact_kind(declared) == EXACT_TIME:
+        ticks = nanos / exact_tick(declared)
+        if ticks * exact_tick(declared) == nanos:
+            return qc_mix(<uint64_t> ticks)
+    return hash_whole(nanos)
+
+
+cdef void hash_as_declared(
+    const Vector* vector, const DataType* given, const DataType* declared, int64_t n, bint combine, uint64_t* hashes,
+) noexcept nogil:
+    cdef int kind = exact_kind(given)
+    cdef bint as_real = exact_kind(declared) == EXACT_REAL
+    cdef int scale = given.scale if given.id == TYPE_DECIMAL else 0
+    cdef uint64_t out
+    cdef double value
+    cdef int64_t i
+    if kind == EXACT_NOTHING:
+        hash_vector(vector, n, combine, hashes)
+        return
+    for i in range(n):
+        out = QC_NULL_HASH
+        if is_valid(vector.validity, i):
+            if kind == EXACT_NUMBER and as_real:
+                value = <double> exact_whole(vector, i)
+                hash_reals[double](&value, 1, &out)
+            elif kind == EXACT_NUMBER:
+                out = hash_number(exact_whole(vector, i), scale, declared)
+            elif kind == EXACT_TIME:
+                out = hash_time(exact_whole(vector, i) * exact_tick(given), declared)
+            elif vector.phys == PHYS_F64:
+                out = hash_real((<const double*> vector.values)[i])
+            else:
+                out = hash_real((<const float*> vector.values)[i])
+        hashes[i] = qc_combine(hashes[i], out) if combine else out

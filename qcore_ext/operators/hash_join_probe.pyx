@@ -9,6 +9,7 @@ from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_new_flat, column_
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, TYPE_BOOL, CSchema, DataType, Schema, schema_index, type_name,
 )
+from qcore_ext.data.widening cimport type_widen
 from qcore_ext.ground.atomic cimport qc_load_pointer
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport (
@@ -30,7 +31,8 @@ from qcore_ext.structures.join_pairs cimport (
     unique_pairs,
 )
 from qcore_ext.structures.join_table cimport (
-    JoinLookup, JoinTable, join_lookup_close, join_lookup_open, join_table_find, join_table_groups,
+    JoinLookup, JoinTable, join_lookup_close, join_lookup_convert, join_lookup_open, join_table_find,
+    join_table_groups,
 )
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -73,6 +75,9 @@ cdef class HashProbe(Operator):
     cdef int32_t n_keys
     cdef int32_t* key_columns       # owned; positions in the input
     cdef Column** keys              # owned array; borrowed columns of the batch under way
+    cdef DataType* key_types        # owned; by key those of the probe, then those of the table
+    cdef bint has_key_types         # they are known
+    cdef bint lookup_is_aimed       # the lookup knows them
     cdef JoinTable* table           # owned
     cdef JoinLookup lookup
     cdef Batch* batch               # owned; under way, or NULL
@@ -104,11 +109,13 @@ cdef class HashProbe(Operator):
         memset(&self.pairs, 0, sizeof(Pairs))
         self.key_columns = <int32_t*> struct_new(self.n_keys * sizeof(int32_t) + 1)
         self.keys = <Column**> struct_new(self.n_keys * sizeof(Column*) + 1)
+        self.key_types = <DataType*> struct_new(2 * self.n_keys * sizeof(DataType) + 1)
 
     def __dealloc__(self):
         self.release()
         struct_free(self.key_columns)
         struct_free(self.keys)
+        struct_free(self.key_types)
 
     cdef int open(self) except -1 nogil:
         # Not in the constructor: the condition's registers are memory, and running out of it is this operator's error.
@@ -122,6 +129,7 @@ cdef class HashProbe(Operator):
         """Output columns, keys and condition for this input schema; None: it never came."""
         cdef Schema build = Schema.wrap(self.bridge.build_schema) if self.bridge.build_schema != NULL else None
         self.n_build_schemas = self.bridge.n_build_schemas
+        self.lookup_is_aimed = False
         if probe is not None:
             self.resolve_keys(probe, build)
         self.columns = join_output(self.output, self.kind, probe, build, self.account)
@@ -136,6 +144,8 @@ cdef class HashProbe(Operator):
         cdef int32_t k, at
         cdef DataType* here
         cdef DataType* there
+        cdef DataType both
+        self.has_key_types = False
         for k in range(self.n_keys):
             at = schema_index(probe.schema, self.key_names[k].encode())
             if at < 0:
@@ -146,23 +156,34 @@ cdef class HashProbe(Operator):
             self.key_columns[k] = at
             if build is None:
                 continue
-            here = &probe.schema.fields[at].type
-            there = &build.schema.fields[self.bridge.key_columns[k]].type
-            if here.phys != there.phys or here.scale != there.scale or here.unit != there.unit:
+            here = &self.key_types[k]
+            there = &self.key_types[self.n_keys + k]
+            here[0] = probe.schema.fields[at].type
+            there[0] = build.schema.fields[self.bridge.key_columns[k]].type
+            if here.phys == there.phys and here.scale == there.scale and here.unit == there.unit:
+                there[0] = here[0]
+                continue
+            if not self.keys_changed(k, here, there) or not type_widen(here, there, &both):
                 self.raise_keys_differ(k, here, there)
+        self.has_key_types = build is not None
         return 0
 
-    cdef int raise_keys_differ(self, int32_t k, const DataType* here, const DataType* there) except -1:
-        """An error of the plan, unless one of the keys is not what was declared."""
-        cdef bint changed = False
+    cdef bint keys_changed(self, int32_t k, const DataType* here, const DataType* there) except -1:
+        """Whether one of the keys is not of the type declared; else the plan is wrong."""
         cdef Schema declared
         build_names = Schema.wrap(self.bridge.build_schema).names
         for declared, given in (
             (self.bridge.declared_probe_schema, (self.key_names[k], type_name(here))),
             (self.bridge.declared_build_schema, (build_names[self.bridge.key_columns[k]], type_name(there))),
         ):
-            if declared is not None:
-                changed = changed or given not in zip(declared.names, declared.types)
+            if declared is not None and given not in zip(declared.names, declared.types):
+                return True
+        return False
+
+    cdef int raise_keys_differ(self, int32_t k, const DataType* here, const DataType* there) except -1:
+        """An error of the plan, unless one of the keys is not what was declared."""
+        changed = self.keys_changed(k, here, there)
+        build_names = Schema.wrap(self.bridge.build_schema).names
         raise (SchemaChangeError if changed else PlanError)(
             f"the keys of join {self.node_id} differ in type: {self.key_names[k]!r} is {type_name(here)} on "
             f"the probe side, {build_names[self.bridge.key_columns[k]]!r} is {type_name(there)} on the build side; "
@@ -182,6 +203,11 @@ cdef class HashProbe(Operator):
         cdef int32_t k
         if self.lookup.room == NULL:
             join_lookup_open(&self.lookup, self.n_keys, self.account)
+            self.lookup_is_aimed = False
+        if not self.lookup_is_aimed:
+            self.lookup_is_aimed = True
+            if self.has_key_types:
+                join_lookup_convert(&self.lookup, self.account, self.key_types, self.key_types + self.n_keys)
         if self.condition_compile is not None:
             self.row_matched = buffer_new_zeroed(self.account, batch.n_rows)
         for k in range(self.n_keys):

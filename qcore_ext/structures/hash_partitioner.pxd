@@ -1,10 +1,10 @@
 """Which partition a row is in: the hash of its keys, scaled to the number of partitions. Floor E3. SPEC V2, V11."""
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport VectorScratch
-from qcore_ext.data.schema cimport CSchema, Schema
+from qcore_ext.data.schema cimport CSchema, DataType, Schema
 
 cdef enum:
     PARTITIONS_MAX = 4096
@@ -18,12 +18,15 @@ cdef class HashPartitioner:
     cdef int64_t n_partitions
     cdef bint between_tasks
     cdef Schema declared            # its keys' types; None until bound
+    cdef DataType* declared_types   # owned; by key
+    cdef DataType* given_types      # owned; by key, of the schema last bound
+    cdef uint8_t* is_changed        # owned; by key: the given type hashes otherwise than the declared one
     cdef VectorScratch* scratch     # owned; while open
 
     cdef int open(self) except -1 nogil
-    # SchemaChangeError when a key is missing, or of a type that does not hash as the one declared
+    # SchemaChangeError when a key is missing, or its type does not widen with the one declared
     cdef int bind(self, CSchema* schema) except -1 nogil
-    cdef int check_hash(self, const CSchema* schema, int32_t key) except -1
+    cdef int choose_hash(self, const CSchema* schema, int32_t key) except -1
     # Partitions of n <= VECTOR_ROWS rows of those that count, from `start`, a multiple of 8, on.
     cdef int assign(self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions) except -1 nogil
     cdef void close(self) noexcept nogil

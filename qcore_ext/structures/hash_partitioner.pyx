@@ -1,12 +1,12 @@
 """Which partition a row is in: the hash of its keys, scaled to the number of partitions. Floor E3. SPEC V2, V11."""
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from qcore_ext.compute.row_hash cimport hash_survives, hash_vector
+from qcore_ext.compute.row_hash cimport hash_as_declared, hash_survives, hash_vector
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
 from qcore_ext.data.schema cimport CSchema, DataType, Schema, schema_index
-from qcore_ext.data.widening cimport raise_types_differ
+from qcore_ext.data.widening cimport raise_types_differ, type_widen
 from qcore_ext.ground.memory cimport struct_free, struct_new
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -73,7 +73,7 @@ cdef class HashPartitioner:
         the next, which use the hash as it is.
     schema : Schema, optional
         What all that partition these rows agreed on; left out: the first schema bound. Equal keys must meet, also those
-        of different types, so a key of a type that hashes otherwise is refused (SPEC D6).
+        of different types, so keys of wider types hash as the declared ones do (SPEC D6).
     """
 
     def __init__(self, list key_names, int64_t n_partitions, bint between_tasks=False, Schema schema=None):
@@ -84,6 +84,9 @@ cdef class HashPartitioner:
         self.key_names = [name.encode() for name in key_names]
         self.n_keys = <int32_t> len(self.key_names)
         self.keys = <int32_t*> struct_new(self.n_keys * sizeof(int32_t))
+        self.declared_types = <DataType*> struct_new(self.n_keys * sizeof(DataType))
+        self.given_types = <DataType*> struct_new(self.n_keys * sizeof(DataType))
+        self.is_changed = <uint8_t*> struct_new(self.n_keys)
         self.n_partitions = n_partitions
         self.between_tasks = between_tasks
         self.declared = schema
@@ -91,6 +94,9 @@ cdef class HashPartitioner:
     def __dealloc__(self):
         self.close()
         struct_free(self.keys)
+        struct_free(self.declared_types)
+        struct_free(self.given_types)
+        struct_free(self.is_changed)
 
     cdef int open(self) except -1 nogil:
         self.scratch = <VectorScratch*> struct_new(sizeof(VectorScratch))
@@ -105,16 +111,22 @@ cdef class HashPartitioner:
                 self.keys[i] = schema_index(schema, <bytes> self.key_names[i])
                 if self.keys[i] < 0:
                     raise SchemaChangeError(f"key column {self.key_names[i].decode()!r} is missing from the input")
-                self.check_hash(schema, i)
+                self.choose_hash(schema, i)
         return 0
 
-    cdef int check_hash(self, const CSchema* schema, int32_t key) except -1:
+    cdef int choose_hash(self, const CSchema* schema, int32_t key) except -1:
+        """The engine's hash as it is, or as of the type declared."""
         cdef int32_t before = schema_index(self.declared.schema, <bytes> self.key_names[key])
-        cdef const DataType* given = &schema.fields[self.keys[key]].type
-        if before >= 0 and not hash_survives(&self.declared.schema.fields[before].type, given):
+        cdef DataType* given = &self.given_types[key]
+        cdef DataType* declared = &self.declared_types[key]
+        cdef DataType both
+        given[0] = schema.fields[self.keys[key]].type
+        declared[0] = self.declared.schema.fields[before].type if before >= 0 else given[0]
+        self.is_changed[key] = not hash_survives(given, declared)
+        if self.is_changed[key] and not type_widen(given, declared, &both):
             raise_types_differ(
-                schema.fields[self.keys[key]].name, &self.declared.schema.fields[before].type, given,
-                b"rows are partitioned by its hash, which the other type has not; declare that type at the source",
+                schema.fields[self.keys[key]].name, declared, given,
+                b"rows are partitioned by its hash, and the types do not widen into one; cast it at the source",
             )
         return 0
 
@@ -127,7 +139,10 @@ cdef class HashPartitioner:
             rows = batch.selection + start
         for key in range(self.n_keys):
             column_load(batch.columns[self.keys[key]], start, rows, n, self.scratch, &vector)
-            hash_vector(&vector, n, key > 0, hashes)
+            if self.is_changed[key]:
+                hash_as_declared(&vector, &self.given_types[key], &self.declared_types[key], n, key > 0, hashes)
+            else:
+                hash_vector(&vector, n, key > 0, hashes)
         if self.between_tasks:
             mix_again(hashes, n)
         scale(hashes, n, self.n_partitions, partitions)

@@ -60,6 +60,7 @@ cdef class JoinBridge:
     ) except -1 nogil
     cdef int publish(self, const int32_t* key_columns, int32_t n_keys, Account memory) except -1 nogil
     cdef int note_bounds(self, const JoinTable* table) except -1 nogil
+    cdef bint keys_changed(self, const JoinTable* table) noexcept nogil
     cdef int widen_stores(self, Account memory) except -1 nogil
     cdef void drop_stores(self) noexcept nogil
     cdef void drop_table(self) noexcept nogil

@@ -5,7 +5,9 @@ G8.
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
-from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
+from qcore_ext.data.schema cimport (
+    TYPE_INT8, TYPE_UINT64, CSchema, DataType, Schema, schema_equal, schema_index,
+)
 from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_load_pointer, qc_swap, qc_swap_pointer
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
@@ -183,6 +185,8 @@ cdef class JoinBridge:
         self.published_index = table.index
         if table.index != INDEX_RANKS and table.index != INDEX_CODES:
             return 0
+        if self.keys_changed(table):
+            return 0
         for i in range(table.coder.n_parts):
             if table.coder.parts[i].is_real:
                 return 0
@@ -190,6 +194,26 @@ cdef class JoinBridge:
         memcpy(self.bounds, table.coder.parts, table.coder.n_parts * sizeof(KeyPart))
         self.n_bounds = table.coder.n_parts
         return 0
+
+    cdef bint keys_changed(self, const JoinTable* table) noexcept nogil:
+        """Whether the values of a key lie there otherwise than the plan knows them, as decimals of another scale."""
+        cdef const DataType* given
+        cdef const DataType* declared
+        cdef int32_t i, k, at
+        if self.declared_build_schema is None:
+            return False
+        for i in range(table.n_keys):
+            k = table.key_columns[i]
+            at = schema_index(self.declared_build_schema.schema, self.build_schema.fields[k].name)
+            if at < 0:
+                continue
+            given = &self.build_schema.fields[k].type
+            declared = &self.declared_build_schema.schema.fields[at].type
+            if given.id != declared.id and not TYPE_INT8 <= given.id <= TYPE_UINT64:
+                return True
+            if given.scale != declared.scale or given.unit != declared.unit:
+                return True
+        return False
 
     cdef void lose_build(self, Membership* member) noexcept nogil:
         cdef bint was_pending

@@ -10,7 +10,8 @@ not chains: 124 against 195 ms for four rows a key, a million keys.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from qcore_ext.data.column cimport Column, Vector, VectorScratch
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch
+from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner
 from qcore_ext.ground.probe cimport Group, RankWord, Slot
 from qcore_ext.structures.key_codes cimport KeyCoder
@@ -47,6 +48,21 @@ ctypedef struct JoinTable:
     uint8_t* matched            # by row: 1 when a probe has found it; NULL when nobody asks. Only ever set to 1.
 
 
+ctypedef struct KeyConversion:
+    bint is_needed
+    DataType given              # of the probe's key
+    DataType wanted             # of the table's
+
+
+ctypedef struct KeyConversions:
+    # Keys of other types than the table's are looked up as the table's (SPEC D6). A value that this type does not have
+    # equals none of the table's.
+    KeyConversion* keys
+    char* values                # VECTOR_ROWS * 16 bytes a key
+    uint8_t fits[VECTOR_ROWS + 16]      # 1: the table's types have every key of the row
+    uint8_t fits_key[VECTOR_ROWS + 16]
+
+
 ctypedef struct JoinLookup:
     # One prober's room for a vector of keys and what was found.
     Buffer* room                # owned
@@ -59,6 +75,8 @@ ctypedef struct JoinLookup:
     uint8_t* flags              # 1: the row's key occurs
     uint8_t* valid              # 1: the row has no null key
     bint some_null
+    KeyConversions* conversions # NULL: the keys are of the table's types
+    Buffer* conversion_room     # owned
     uint32_t* hits              # positions of the flagged rows within the vector
     uint32_t* starts            # by hit
     uint32_t* counts            # by hit; of a table whose keys are unique, only once misses are spread among them
@@ -67,6 +85,10 @@ ctypedef struct JoinLookup:
 
 cdef JoinTable* join_table_new(MemoryAccount* account) except NULL nogil      # empty, for join_table_build
 cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* account) except -1 nogil
+# Take keys of the types `given` for keys of the types `wanted`, by key; each two types widen into one.
+cdef int join_lookup_convert(
+    JoinLookup* lookup, MemoryAccount* account, const DataType* given, const DataType* wanted,
+) except -1 nogil
 cdef void join_lookup_close(JoinLookup* lookup) noexcept nogil
 # Canonical vectors of n <= VECTOR_ROWS rows of the key columns (terms of column_load), into lookup.keys.
 cdef int join_lookup_load(

@@ -3,8 +3,10 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from qcore_ext.compute.exact_values cimport exact_vector
 from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load, column_unref
+from qcore_ext.data.schema cimport DataType, type_equal
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -74,7 +76,53 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
 
 cdef void join_lookup_close(JoinLookup* lookup) noexcept nogil:
     buffer_unref(lookup.room)
+    buffer_unref(lookup.conversion_room)
     lookup.room = NULL
+    lookup.conversion_room = NULL
+    lookup.conversions = NULL
+
+
+cdef int join_lookup_convert(
+    JoinLookup* lookup, MemoryAccount* account, const DataType* given, const DataType* wanted,
+) except -1 nogil:
+    cdef bint is_any = False
+    cdef int32_t k
+    buffer_unref(lookup.conversion_room)
+    lookup.conversion_room = NULL
+    lookup.conversions = NULL
+    for k in range(lookup.n_keys):
+        is_any = is_any or not type_equal(&given[k], &wanted[k])
+    if not is_any:
+        return 0
+    lookup.conversion_room = buffer_new(
+        account, sizeof(KeyConversions) + lookup.n_keys * (sizeof(KeyConversion) + VECTOR_ROWS * 16)
+    )
+    lookup.conversions = <KeyConversions*> lookup.conversion_room.data
+    lookup.conversions.keys = <KeyConversion*> (lookup.conversions + 1)
+    lookup.conversions.values = <char*> (lookup.conversions.keys + lookup.n_keys)
+    for k in range(lookup.n_keys):
+        lookup.conversions.keys[k].is_needed = not type_equal(&given[k], &wanted[k])
+        lookup.conversions.keys[k].given = given[k]
+        lookup.conversions.keys[k].wanted = wanted[k]
+    return 0
+
+
+cdef void convert_keys(JoinLookup* lookup, int64_t n) noexcept nogil:
+    """The keys as the table's types have them; `fits` says which rows are there."""
+    cdef KeyConversions* conversions = lookup.conversions
+    cdef KeyConversion* key
+    cdef Vector converted
+    cdef int32_t k
+    memset(conversions.fits, 1, n)
+    for k in range(lookup.n_keys):
+        key = &conversions.keys[k]
+        if key.is_needed:
+            exact_vector(
+                &lookup.keys[k], &key.given, &key.wanted, n, conversions.values + k * VECTOR_ROWS * 16,
+                conversions.fits_key, &converted,
+            )
+            lookup.keys[k] = converted
+            simd_kernels().mask_and(conversions.fits, conversions.fits_key, conversions.fits, n)
 
 
 cdef void key_places(const uint64_t* keys, int64_t n, uint64_t mask, bint mixed, uint32_t* places) noexcept nogil:
@@ -167,6 +215,8 @@ cdef int join_lookup_load(
     cdef int32_t k
     for k in range(lookup.n_keys):
         column_load(keys[k], start, rows, n, &lookup.scratch[k], &lookup.keys[k])
+    if lookup.conversions != NULL:
+        convert_keys(lookup, n)
     return 0
 
 
@@ -193,6 +243,8 @@ cdef int join_table_find(
             probe_kernels().rank_test(table.words, lookup.codes, n, lookup.flags)
         else:
             find_slots(table, lookup, n, False)
+    if lookup.conversions != NULL:
+        simd_kernels().mask_and(lookup.flags, lookup.conversions.fits, lookup.flags, n)
     lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
     if table.index == INDEX_HASHES:
         verify_hits(table, lookup, n)

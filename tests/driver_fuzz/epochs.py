@@ -54,7 +54,9 @@ def kind_of(declared: pa.DataType, widest: pa.DataType) -> str:
     """What sort of change; of two, the greater one is refused by more."""
     if pa.types.is_integer(declared) and pa.types.is_integer(widest):
         return "integer"
-    return "from null" if pa.types.is_null(declared) else "wider"
+    if pa.types.is_null(declared):
+        return "from null"
+    return "real" if pa.types.is_floating(widest) else "wider"
 
 
 def is_text(type_: pa.DataType) -> bool:

@@ -47,7 +47,7 @@ class Refusals:
             for child in children(expr):
                 self.compute(child, changes, operator)
         else:
-            self.refuse(column_names(expr), changes, {operator}, {"wider"})
+            self.refuse(column_names(expr), changes, {operator}, {"real", "wider"})
 
     def changes(self, node: p.PlanNode) -> Changes:
         """By output column."""
@@ -85,28 +85,26 @@ class Refusals:
         for call in node.aggregates:
             used += [*call.arguments, *([] if call.filter is None else [call.filter])]
         names = set().union(*map(column_names, used)) if used else set()
-        self.refuse(names, changes, GROUPING, {"integer", "wider", "from null"})
+        self.refuse(names, changes, GROUPING, {"integer", "real", "wider", "from null"})
         return {}
 
     def of_Window(self, node: p.Window, changes: Changes) -> Changes:  # noqa: N802
         made = dict(changes)
-        self.refuse(node.partition_by, changes, {"LocalPartition"}, {"wider"})
         for call in node.calls:
             if call.argument is None:
                 continue
             if call.function in AGGREGATES:
-                self.refuse([call.argument], changes, {"Window"}, {"integer", "wider", "from null"})
+                self.refuse([call.argument], changes, {"Window"}, {"integer", "real", "wider", "from null"})
             elif call.argument in changes:
                 made[call.name] = changes[call.argument]
         return made
 
     def of_HashJoin(self, node: p.HashJoin, left: Changes, right: Changes) -> Changes:  # noqa: N802
         for a, b in zip(node.left_keys, node.right_keys, strict=True):
-            # Where one side's type is known, a null is of that type.
-            is_open = all(pa.types.is_null(of.schema.field(key).type) for of, key in ((node.left, a), (node.right, b)))
-            kinds = {"integer", "wider"} | ({"from null"} if is_open else set())
-            self.refuse([a], left, {"HashProbe", "HashBuild"}, kinds)
-            self.refuse([b], right, {"HashProbe", "HashBuild"}, kinds)
+            kinds = {left.get(a), right.get(b)} - {None}
+            # No type holds a decimal of one side and a float of the other.
+            if kinds == {"real", "wider"} or (a in left and b in right and "from null" in kinds):
+                self.found.add("HashProbe")
         return self.joined(node, left, right, "HashProbe")
 
     def of_NestedLoopJoin(self, node: p.NestedLoopJoin, left: Changes, right: Changes) -> Changes:  # noqa: N802
@@ -118,12 +116,7 @@ class Refusals:
             self.compute(node.condition, both, operator)
         return both
 
-    def of_LocalPartition(self, node: p.LocalPartition, changes: Changes) -> Changes:  # noqa: N802
-        self.refuse(node.keys, changes, {"LocalPartition"}, {"wider"})
-        return changes
-
     def of_PartitionedOutput(self, node: p.PartitionedOutput, changes: Changes) -> Changes:  # noqa: N802
-        self.refuse(node.keys, changes, {"PartitionedOutput"}, {"wider"})
         if node.path is not None:
             self.found |= self.of_files("PartitionedOutput")
         return {}

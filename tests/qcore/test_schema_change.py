@@ -294,7 +294,6 @@ OPERATORS: dict[str, tuple[Build, str]] = {
 
 V_CHANGES = {"widen an int", "widen a float", "int to decimal", "wider decimal", "null to int"}
 K_CHANGES = {"widen a key", "key to decimal", "null to a key"}
-HASHED = ("LocalPartition", {"key to decimal"})
 # Where the source declares the first schema only: by operator the changes it refuses, and its name in the error.
 REFUSED: dict[str, tuple[str, set[str]]] = {
     # What is computed from a value may depend on its type, once it is more than an integer.
@@ -305,11 +304,7 @@ REFUSED: dict[str, tuple[str, set[str]]] = {
     "distinct Aggregation": ("HashAggregation|Project", V_CHANGES | K_CHANGES),
     "GroupingSets": ("Project", K_CHANGES),
     "Window with a sum": ("Window", V_CHANGES),
-    # The other side's keys are of the type declared.
-    **{name: ("HashProbe", {"widen a key", "key to decimal"}) for name in OPERATORS if name.startswith("Hash")},
 }
-# With several drivers rows of both types would have to meet, and a decimal's hash is not the integer's.
-REFUSED_APART = {"LocalPartition, hash": HASHED, "Window": HASHED}
 
 
 def run(plan: PlanBuilder | p.PlanNode, drivers: int) -> pa.Table:
@@ -375,8 +370,6 @@ def test_what_goes_past_the_declared_schema(operator: str, change: str, drivers:
     first, second, widest = CHANGES[change]
     source = Changing(first, first, second, drivers)
     name, refused = REFUSED.get(operator, ("", set()))
-    if drivers > 1 and operator in REFUSED_APART:
-        name, refused = REFUSED_APART[operator]
     if change not in refused:
         check(operator, source, widest, drivers)
         return
