@@ -75,7 +75,7 @@ ctypedef struct JoinLookup:
     uint8_t* flags              # 1: the row's key occurs
     uint8_t* valid              # 1: the row has no null key
     bint some_null
-    KeyConversions* conversions # NULL: the keys are of the table's types
+    KeyConversions* conversions     # NULL: the keys are of the table's types
     Buffer* conversion_room     # owned
     uint32_t* hits              # positions of the flagged rows within the vector
     uint32_t* starts            # by hit
