@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from qcore.connectors.base import (
 from qcore.errors import ExecutionError, PlanError
 from qcore.language.expression import Expr
 from qcore_ext.execution.scheduler import WaitingForOthers
+from qcore_ext.ground.process import ProcessLock
 from qcore_ext.ground.thread_token import TokenLock
 
 # Rows of a split: a few batches, so that drivers finish together; each split costs about 12 µs to open.
@@ -160,7 +160,7 @@ class StreamTable:
     def __init__(self, source: Any) -> None:
         self._source = source
         self._once = hasattr(source, "__next__")
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._first: pa.RecordBatchReader | None = self._connect()
         self._held = self._first.schema
         self.schema = logical_schema(self._held, self._name())

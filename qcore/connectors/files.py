@@ -122,7 +122,11 @@ class FileTable:
         if len(self._files) <= FOOTERS_ONE_THREAD_MAX:
             return [self._read_schema(file) for file in self._files]
         with ThreadPoolExecutor(FOOTER_THREADS, "qcore-footer") as pool:
-            return list(pool.map(self._read_schema, self._files))
+            try:
+                schemas = pool.map(self._read_schema, self._files)
+            except RuntimeError:  # the interpreter is leaving: Python starts no thread of a pool any more
+                return [self._read_schema(file) for file in self._files]
+            return list(schemas)
 
     def _read_schema(self, file: FoundFile) -> pa.Schema:
         if isinstance(self._format, FileFormat):

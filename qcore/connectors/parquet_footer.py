@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from qcore.connectors.storage import Location
 from qcore.errors import PlanError
 from qcore.language.expression import Expr
 from qcore_ext.ground.fault import fault_site
+from qcore_ext.ground.process import ProcessLock
 
 # A string column is read as a dictionary when the dictionaries of its row groups take at most this much as stored, and
 # at most so many bytes a row: TPC-H's two flag columns at SF1 read in 13 ms instead of 99.
@@ -275,7 +275,7 @@ class FooterCache:
 
     def __init__(self, capacity: int = CACHED_FOOTERS_MAX) -> None:
         self._capacity = capacity
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._footers: OrderedDict[tuple[str, str], ParquetFooter] = OrderedDict()
 
     def get(self, location: Location) -> ParquetFooter:

@@ -5,7 +5,6 @@ SPEC V11.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError, QcoreError, SchemaChangeError
 from qcore_ext.execution.scheduler import WaitingForOthers
+from qcore_ext.ground.process import ProcessLock
 from qcore_ext.structures.output_buffer import OutputBuffer
 
 # What one fetch asks for, unless told: a few pages.
@@ -27,6 +27,8 @@ class _Running(Protocol):
     def wait(self, timeout: float | None = None) -> None: ...
 
     def ask_again(self) -> None: ...
+
+    def check_process(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ class OutputBuffers:
         ExecutionError
             The pages were acknowledged, or abandoned, or page `sequence - 1` has not come yet.
         """
+        self._task.check_process()
         with WaitingForOthers():
             found = self._buffer.fetch(partition, sequence, max_bytes, timeout)
         if found is None:
@@ -129,17 +132,20 @@ class OutputBuffers:
 
     def acknowledge(self, partition: int, sequence: int) -> None:
         """The pages before number `sequence` are no longer needed; they go. Saying it again is harmless."""
+        self._task.check_process()
         self._buffer.acknowledge(partition, sequence)
 
     def abandon(self, partition: int) -> None:
         """The partition's consumer wants no more: its pages go, and more are not kept. With the last one the task
         stops, as after a LIMIT.
         """
+        self._task.check_process()
         self._buffer.drop(partition)
         self._task.ask_again()  # a driver that waits for a split would not see that nobody wants it
 
     def close(self) -> None:
         """Abandon every partition."""
+        self._task.check_process()
         for partition in range(self.n_partitions):
             self._buffer.drop(partition)
         self._task.ask_again()
@@ -152,10 +158,12 @@ class OutputBuffers:
     @property
     def n_bytes(self) -> int:
         """Bytes held now."""
+        self._task.check_process()
         return self._buffer.n_bytes
 
     def stats(self) -> list[dict[str, Any]]:
         """Of each partition: pages, rows and bytes so far, pages held and acknowledged, and whether abandoned."""
+        self._task.check_process()
         return self._buffer.stats()
 
     def __enter__(self) -> OutputBuffers:
@@ -212,7 +220,7 @@ class OutputBufferManager:
     _instance: OutputBufferManager | None = None
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._tasks: weakref.WeakValueDictionary[str, OutputBuffers] = weakref.WeakValueDictionary()
 
     @classmethod

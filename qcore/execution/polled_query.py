@@ -25,6 +25,7 @@ from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.polled import Polled, PolledPartition
 from qcore_ext.ground.memory import Account
+from qcore_ext.ground.process import check_not_leaving, check_process, current_process
 from qcore_ext.structures.batch_queue import QueueReader
 
 
@@ -36,12 +37,19 @@ class _Embedded:
 
     def __init__(self, plan: p.PlanNode, settings: Settings) -> None:
         self.settings = settings
+        self.process = current_process()
         self.scans = Scans(plan, settings)
         self.queues: dict[str, Any] = {}
         self.reported: list[Exception] = []
         self.opened: list[PolledPartition] = []
 
+    def check_usable(self) -> None:
+        """QcoreError in a child of the process that made it, and once the interpreter is leaving."""
+        check_process(self.process)
+        check_not_leaving()
+
     def queue(self, node_id: str) -> Any:
+        self.check_usable()
         if node_id not in self.queues:
             known = ", ".join(map(repr, self.queues)) or "none"
             raise PlanError(f"no source node {node_id!r} takes splits; nodes that do: {known}")
@@ -114,6 +122,7 @@ class NativeOperator:
         PlanError
             It was made before. A second run takes a second polled().
         """
+        self._embedded.check_usable()
         shared, self._unmade = self._unmade, None
         if shared is None:
             raise PlanError(f"{self.name} (node {self.node_id}): the global state was made before; call polled() again")
@@ -125,6 +134,7 @@ class NativeOperator:
         """One partition's state; once a partition (`cx.partition`). It wakes `cx.waker()`."""
         if cx.partition is None:
             raise PlanError(f"{self.name} (node {self.node_id}): init_local_state needs the context of a partition")
+        self._embedded.check_usable()
         operator, global_state.operators[cx.partition] = global_state.operators[cx.partition], None
         if operator is None:
             raise PlanError(
@@ -224,7 +234,12 @@ class PolledQuery:
             yield pa.record_batch(batch)
 
     def close(self) -> None:
-        """Close every partition not closed yet, those never begun included. May be called again."""
+        """Close every partition not closed yet, those never begun included. May be called again.
+
+        In a child of the process that made it nothing is closed: that process does so.
+        """
+        if self._embedded.process != current_process():
+            return
         for pipeline in self.pipelines:
             for definition in pipeline:
                 unmade, definition._unmade = definition._unmade, None

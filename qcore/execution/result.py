@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from qcore.execution.profile import profile_text
 from qcore.execution.task import Task
 from qcore.language.plan import PlanNode
 from qcore_ext.data.schema import Schema
+from qcore_ext.ground.process import ProcessLock
 
 if TYPE_CHECKING:
     import pandas
@@ -48,7 +48,7 @@ class Result:
         names = output_names if output_names is not None else plan.schema.names
         fields = pa.schema(Schema(plan.schema))
         self.schema: pa.Schema = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=True)])
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._task: Task | None = None
         self._taken = False
 
@@ -63,7 +63,7 @@ class Result:
     def _fresh_task(self) -> Task:
         """A task whose batches nobody has read."""
         with self._lock:
-            if self._task is None or self._taken:
+            if self._task is None or self._taken or not self._task.is_of_this_process:
                 self._task = Task.of_plan(self.plan, self._settings)
             self._taken = True
             return self._task

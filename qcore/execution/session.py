@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -40,6 +39,7 @@ from qcore.language.dialect import Dialect
 from qcore.language.schema import unknown
 from qcore.optimizer import Estimator, optimize
 from qcore_ext.ground.memory_pool import MemoryPool
+from qcore_ext.ground.process import ProcessLock, check_not_leaving
 
 
 class Session:
@@ -87,7 +87,7 @@ class Session:
         self.change(session_memory_limit=session_memory_limit)
         self._tables: dict[str, Table] = {}
         self._views: dict[str, str] = {}
-        self._changing = threading.Lock()
+        self._changing = ProcessLock()
 
     def change(self, **settings: Any) -> None:
         """Run later queries with other settings, such as change(batch_rows=1000); those begun keep theirs.
@@ -138,6 +138,7 @@ class Session:
         PlanError
             The text has a syntax error, names an unknown table or column, or asks for what the engine cannot run.
         """
+        check_not_leaving()
         known = dict(self._tables)
         for name, source in (tables or {}).items():
             known[name] = table_from(source)
@@ -245,6 +246,7 @@ class Session:
 
     def substrait(self, plan_bytes: bytes) -> Result:
         """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
+        check_not_leaving()
         planned = read_substrait(plan_bytes, {name: table.schema for name, table in self._tables.items()})
         files = {name: table_from(paths) for name, paths in planned.files.items()}
         return self._run(planned.plan, planned.output_names, {**self._tables, **files})

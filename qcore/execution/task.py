@@ -27,13 +27,14 @@ from qcore_ext.data.widening import widened
 from qcore_ext.execution.scheduler import Scheduler, WaitingForOthers
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.ground.memory import Account
+from qcore_ext.ground.process import ProcessLock, check_not_leaving, current_process, is_leaving
 from qcore_ext.structures.batch_queue import QueueReader
 
 # Waiting for a batch is done in slices, so that Ctrl-C is seen.
 WAIT_SLICE_SECONDS = 0.05
 
 _schedulers: dict[int, Scheduler] = {}
-_schedulers_lock = threading.Lock()
+_schedulers_lock = ProcessLock()
 
 
 def scheduler_of(threads: int) -> Scheduler:
@@ -108,8 +109,7 @@ class Task:
         self._engine = EngineTask(
             [pipeline.chains(lowered.memory) for pipeline in lowered.pipelines],
             lowered.memory,
-            scheduler_of(settings.threads),
-            lowered.split_queues,
+            split_queues=lowered.split_queues,
         )
         self._output: OutputBuffers | None = None
         if lowered.output is not None:
@@ -131,6 +131,7 @@ class Task:
 
     def _feed(self) -> None:
         """Give the scans that have a source its splits."""
+        check_not_leaving()
         for scan in self._scans.nodes.values():
             if scan.source is None:
                 continue
@@ -165,9 +166,15 @@ class Task:
         while self._waiting_splits:
             self._waiting_splits.pop().close()
         for feeder in self._feeders:
-            feeder.join()
+            # Once the interpreter is leaving, a thread that still runs never ends.
+            feeder.join(0.0 if is_leaving() else None)
 
     # --- running ---
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether it was made here, and not in a process that this one was forked from."""
+        return self._engine.process == current_process()
 
     @property
     def state(self) -> str:
@@ -175,11 +182,18 @@ class Task:
         return str(self._engine.state)
 
     def start(self) -> None:
-        """Let the scheduler's threads run it; returns at once."""
+        """Let the scheduler's threads run it; returns at once.
+
+        Raises
+        ------
+        QcoreError
+            The task was made in the process that this one was forked from, or the interpreter is shutting down.
+        """
+        self._engine.check_process()
         if self._engine.state == "created":
             self._feed()
             if self._engine.state == "created":  # not cancelled meanwhile
-                self._engine.start()
+                self._engine.start(scheduler_of(self.settings.threads))
 
     def output_buffers(self) -> OutputBuffers:
         """The pages of a plan that ends in partitioned_output(); starts the task if need be (SPEC V11).
@@ -201,6 +215,7 @@ class Task:
     def run_on_caller(self) -> Iterator[pa.RecordBatch]:
         """The result's batches, computed on this thread alone as they are asked for (SPEC D3)."""
         self._expect_batches()
+        self._engine.check_process()
         try:
             self._feed()
             while not self._engine.run_on_caller(until=self._reader):
@@ -256,7 +271,9 @@ class Task:
             self._leave()
 
     def _leave(self) -> None:
-        """End what still runs, and free everything."""
+        """End what still runs, and free everything. In a forked child it runs on in the parent."""
+        if not self.is_of_this_process:
+            return
         if self._engine.state == "running":
             self._engine.cancel()
             with WaitingForOthers():
@@ -267,11 +284,14 @@ class Task:
 
     def _next_batch(self, deadline: float | None, timeout: float | None) -> Any:
         while True:
+            self._engine.check_process()
             if deadline is not None and time.monotonic() > deadline and self._engine.state == "running":
                 raise Timeout(f"the query ran longer than its timeout of {timeout} s")
             # Asked before the queue is: a task that was over by then puts nothing more into it. The other way round,
             # batches that came between would be lost.
             over = self._engine.state not in ("created", "running")
+            if not over:
+                check_not_leaving()
             left = WAIT_SLICE_SECONDS
             if deadline is not None and not over:
                 left = min(left, max(0.0, deadline - time.monotonic()))
@@ -297,7 +317,7 @@ class Task:
             with WaitingForOthers():
                 self._engine.wait(timeout)
         finally:
-            if self._engine.state != "running":
+            if self._engine.state != "running" and self.is_of_this_process:
                 self._stop_feeding()
 
     def cancel(self) -> None:

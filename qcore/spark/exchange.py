@@ -173,8 +173,9 @@ class Exchange:
         self._session = df.sparkSession
         self._tag = f"qcore-{uuid.uuid4().hex}"
         self.folder = os.path.join(parent, self._tag)
-        os.makedirs(self.folder)
-        self._remove = weakref.finalize(self, shutil.rmtree, self.folder, True)
+        os.makedirs(self.folder, mode=0o700)
+        self._process = os.getpid()
+        self._remove = weakref.finalize(self, remove_folder, self.folder, self._process)
         self._reports = None if is_connect(df) else TaskReports.of(self._session.sparkContext)
         self._done = threading.Event()
         self._stopping = False
@@ -232,7 +233,7 @@ class Exchange:
     def stop(self) -> None:
         """Cancel the job if it still runs, and wait until it is over."""
         self._stopping = True
-        if self._done.is_set() or not self._thread.is_alive():
+        if self._done.is_set() or not self._thread.is_alive() or os.getpid() != self._process:
             return
         deadline = time.monotonic() + CANCEL_SECONDS
         # A job that is only being submitted is not known to the scheduler yet, so the cancellation is repeated.
@@ -344,6 +345,12 @@ def open_partition(split: PartitionSplit) -> tuple[pa.MemoryMappedFile, pa.Recor
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(f"cannot read the partition Spark wrote to {split.path}: {error}") from error
     return file, reader
+
+
+def remove_folder(folder: str, process: int) -> None:
+    """Remove a folder of this process. A forked child leaves that of its parent."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_connect(df: Any) -> bool:

@@ -74,6 +74,7 @@ class StagingFolder:
         self.target = target
         folder, name = os.path.split(target)
         self.path = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.partial")
+        self._process = os.getpid()
 
     def file(self, name: str) -> str:
         """Path of a file in it."""
@@ -92,5 +93,6 @@ class StagingFolder:
             os.rename(self.path, self.target)
 
     def remove(self) -> None:
-        """Remove what was written and is not complete."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove what was written and is not complete. A forked child leaves it: its parent writes there."""
+        if os.getpid() == self._process:
+            shutil.rmtree(self.path, ignore_errors=True)

@@ -13,6 +13,7 @@ from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.execution.driver cimport DRIVER_FINISHED, Driver
 from qcore_ext.ground.memory cimport Account, Owner, owner_unref, struct_free, struct_new
+from qcore_ext.ground.process cimport check_not_leaving, check_process, fork_number
 from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER, WAIT_FOR_PRODUCER
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
@@ -163,8 +164,10 @@ cdef class PolledPartition:
     cdef readonly bint is_finished
     cdef readonly bint is_closed
     cdef bint finish_called
+    cdef int64_t process        # fork_number() of the process that made it
 
     def __cinit__(self, Operator operator, str role, waker):
+        self.process = fork_number()
         self.token = waker_token_new(waker)
         self.operator = operator
 
@@ -183,6 +186,11 @@ cdef class PolledPartition:
         self.driver.stop = &self.stop
 
     def __dealloc__(self):
+        if self.process != fork_number():
+            # A forked child's copy: another thread may have been at it. It is left as it is.
+            if self.driver is not None:
+                Py_INCREF(self.driver)
+            return
         if self.driver is not None:
             self.driver.shut()
         if self.token != NULL:
@@ -206,6 +214,8 @@ cdef class PolledPartition:
         return 0
 
     cdef int expect_open(self, str call) except -1:
+        check_process(self.process)
+        check_not_leaving()
         if self.is_closed:
             raise ExecutionError(
                 f"{self.operator.name} (node {self.operator.node_id}): {call} after close(), abandon() or an error",
@@ -279,6 +289,8 @@ cdef class PolledPartition:
     def close(self):
         """Abandon the operator unless it is finished, and release everything. May be called again."""
         self.is_closed = True
+        if self.process != fork_number():
+            return
         with nogil:
             self.driver.shut()
         waker_token_quiet(self.token)

@@ -70,6 +70,6 @@ cdef class Scheduler:
     cdef object __weakref__
     cdef RunQueue* queue        # owned
     cdef readonly int n_threads
-    cdef readonly int process   # id of the process whose threads these are
+    cdef readonly int64_t process   # fork_number() of the process whose threads these are
     cdef list threads
     cdef readonly set active    # what must live while its runnables do

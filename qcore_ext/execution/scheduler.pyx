@@ -3,12 +3,12 @@
 import atexit
 import os
 import threading
+import time
 import weakref
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc
-from posix.unistd cimport getpid
 
 from qcore_ext.ground.atomic cimport qc_cas, qc_load, qc_store, qc_swap
 from qcore_ext.ground.condition cimport (
@@ -17,15 +17,23 @@ from qcore_ext.ground.condition cimport (
 from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_turn
+from qcore_ext.ground.process cimport check_not_leaving, fork_number, is_leaving
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport WaitToken
+
+from qcore_ext.ground.process import ProcessLock, leave
+from qcore_ext.ground.status import QcoreError
 
 cdef enum:
     # A worker without work looks up this often; it is woken at once when work comes.
     NAP_NANOS = 1000000000
     # A substitute looks up more often, whether it is still wanted.
     SUBSTITUTE_NAP_NANOS = 20000000
+
+# How long leaving the interpreter takes at most: drivers stop within the batch they work on, but a user's operator that
+# sleeps cannot be stopped.
+LEAVE_SECONDS = 1.0
 
 
 cdef void run_queue_free(Owner* owner) noexcept nogil:
@@ -227,7 +235,8 @@ cdef class WaitingForOthers:
 
     def __enter__(self):
         cdef Worker worker = getattr(this_thread, "worker", None)
-        if worker is not None and not qc_load(&worker.queue.closed):
+        # While the interpreter is leaving, starting a thread would wait for ever.
+        if worker is not None and not qc_load(&worker.queue.closed) and not is_leaving():
             self.substitute = worker_of(worker.queue, SUBSTITUTE_NAP_NANOS)
             thread = threading.Thread(target=self.substitute, name="qcore-substitute", daemon=True)
             thread.start()
@@ -255,7 +264,8 @@ cdef class Scheduler:
         if n_threads < 1:
             raise ValueError(f"a scheduler needs at least one thread, not {n_threads}")
         self.n_threads = n_threads
-        self.process = os.getpid()
+        check_not_leaving()
+        self.process = fork_number()
         self.threads = []
         self.active = set()
         self.queue = run_queue_new()
@@ -265,20 +275,23 @@ cdef class Scheduler:
         for i in range(self.n_threads):
             worker = worker_of(self.queue, NAP_NANOS)
             thread = threading.Thread(target=worker, name=f"qcore-worker-{i}", daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise QcoreError(f"a worker thread cannot be started: {error}") from error
             self.threads.append(thread)
         running_schedulers.add(self)
 
     def __dealloc__(self):
         # In a forked child its threads do not exist, and its lock may be held for ever: it is left as it is.
-        if self.queue != NULL and self.process == getpid():
+        if self.queue != NULL and self.process == fork_number():
             run_queue_close(self.queue)
             owner_unref(<Owner*> self.queue)
 
     @property
     def usable(self):
         """Whether tasks can run: not shut down, and in the process that made it."""
-        return not qc_load(&self.queue.closed) and self.process == os.getpid()
+        return not qc_load(&self.queue.closed) and self.process == fork_number()
 
     @property
     def n_queued(self):
@@ -286,18 +299,19 @@ cdef class Scheduler:
         return qc_load(&self.queue.n_queued)
 
     def shutdown(self, timeout=5.0):
-        """Cancel what runs, wait for it, and end the threads."""
+        """Cancel what runs, wait for it `timeout` seconds at most, and end the threads."""
+        deadline = time.monotonic() + timeout
         if not self.usable:
             return
         for task in list(self.active):
             task.cancel("the scheduler was shut down")
         for task in list(self.active):
-            task.settle(timeout)
+            task.settle(max(0.0, deadline - time.monotonic()))
         with nogil:
             run_queue_close(self.queue)
         for thread in self.threads:
             if thread is not threading.current_thread():
-                thread.join(timeout)
+                thread.join(max(0.0, deadline - time.monotonic()))
         self.threads = []
 
 
@@ -305,7 +319,8 @@ this_thread = threading.local()
 running_schedulers = weakref.WeakSet()
 substitutes = weakref.WeakSet()
 shared_scheduler = None
-shared_lock = threading.Lock()
+shared_lock = ProcessLock()
+of_parent = []
 
 
 def default_scheduler():
@@ -319,17 +334,23 @@ def default_scheduler():
 
 def shut_down_schedulers():
     """End every scheduler of this process, while Python can still run what tasks have to close."""
+    leave()
+    deadline = time.monotonic() + LEAVE_SECONDS
     for scheduler in list(running_schedulers):
-        scheduler.shutdown()
+        for task in list(scheduler.active):
+            task.cancel("the interpreter is leaving")       # all of them before the first is waited for
+    for scheduler in list(running_schedulers):
+        scheduler.shutdown(max(0.0, deadline - time.monotonic()))
     for thread in list(substitutes):
-        thread.join(5.0)
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def forget_after_fork():
     """In a forked child no worker lives: begin anew."""
-    global shared_scheduler, shared_lock
+    global shared_scheduler
     shared_scheduler = None
-    shared_lock = threading.Lock()
+    # What a thread of the parent was at is never freed here: freeing it would take locks that the thread may have held.
+    of_parent.extend(running_schedulers)
     running_schedulers.clear()
     substitutes.clear()
 

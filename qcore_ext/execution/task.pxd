@@ -30,6 +30,7 @@ cdef class Task:
     cdef readonly dict split_queues
     cdef readonly object error      # the first one, or None
     cdef readonly str state         # created, running, finished, failed, cancelled
+    cdef readonly int64_t process   # fork_number() of the process that made it
     cdef list runs                  # DriverRun
     cdef Runnable** runnables       # each owned; an array of n_runnables
     cdef int64_t n_runnables

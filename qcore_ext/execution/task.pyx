@@ -15,6 +15,7 @@ from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store, qc_swap
 from qcore_ext.ground.lock cimport LOCK_TASK, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_enter, pool_held, pool_leave, pool_of, pool_of_turn
+from qcore_ext.ground.process cimport check_not_leaving, check_process, fork_number
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.thread_token cimport (
@@ -139,6 +140,7 @@ cdef class Task:
         self.split_queues = dict(split_queues or {})
         self.slice_nanos = max(<int64_t> 1, <int64_t> (slice_ms * 1e6))
         self.state = "created"
+        self.process = fork_number()
         self.pipelines = [Pipeline(chains) for chains in pipelines]
         self.runs = []
         for pipeline in self.pipelines:
@@ -155,7 +157,7 @@ cdef class Task:
     def __dealloc__(self):
         cdef Runnable* runnable
         cdef int64_t i
-        if self.on_caller:
+        if self.on_caller and self.process == fork_number():
             # Left half done: no driver runs again, whoever fires its token.
             for i in range(self.n_runnables):
                 qc_store(&self.runnables[i].token.state, RUN_DONE)
@@ -166,6 +168,8 @@ cdef class Task:
                 owner_unref(<Owner*> runnable)
             if self.memory is not None and not qc_load(&self.done) and pool_of(self.memory.account) != NULL:
                 pool_leave(pool_of(self.memory.account), self.memory.account.query)
+        if self.process != fork_number() and self.n_runnables > 0:
+            return      # a forked child's copy: what another thread was at is left as it is
         for i in range(self.n_runnables):
             owner_unref(<Owner*> self.runnables[i])
         struct_free(self.runnables)
@@ -175,12 +179,18 @@ cdef class Task:
 
     # --- running ---
 
-    def start(self):
-        """Let the scheduler's threads run it; returns at once."""
+    def check_process(self):
+        """QcoreError in a child of the process that made it."""
+        check_process(self.process)
+
+    def start(self, Scheduler scheduler=None):
+        """Let the threads of the scheduler, or of the one given to the constructor, run it; returns at once."""
+        check_process(self.process)
         if self.state != "created":
             raise QcoreError(f"the task was started before; it is {self.state}")
+        check_not_leaving()
         if self.scheduler is None:
-            self.scheduler = default_scheduler()
+            self.scheduler = default_scheduler() if scheduler is None else scheduler
         if not self.scheduler.usable:
             raise QcoreError("the scheduler was shut down, or belongs to the process this one was forked from")
         self.queue = <RunQueue*> owner_ref(<Owner*> self.scheduler.queue)
@@ -202,11 +212,13 @@ cdef class Task:
         bool
             Whether the task is over; its error, if any, is raised instead.
         """
+        check_process(self.process)
         cdef Runnable* runnable
         cdef int64_t longest = TURN_NAP_NANOS if in_turn() else CALLER_NAP_NANOS
         cdef int64_t nap = longest
         cdef int64_t deadline = -1 if timeout is None else wall_nanos() + <int64_t> (timeout * 1e9)
         if self.state == "created":
+            check_not_leaving()
             self.on_caller = True
             self.queue = run_queue_new()
             self.prepare()
@@ -345,6 +357,7 @@ cdef class Task:
 
     def fail(self, error):
         """Stop every driver; `error` is what the task failed with, unless it failed or finished before."""
+        check_process(self.process)
         if self.state not in ("created", "running") or qc_load(&self.answered):
             return
         if self.error is None:
@@ -371,6 +384,7 @@ cdef class Task:
 
     def ask_again(self):
         """Wake every driver: what it is for may be wanted no more. From any thread."""
+        check_process(self.process)
         if self.state == "running":
             with nogil:
                 self.notify_all()
@@ -383,6 +397,7 @@ cdef class Task:
         Timeout
             After `timeout` seconds (None: never). The task runs on.
         """
+        check_process(self.process)
         if self.state == "created":
             raise QcoreError("the task was not started")
         if self.on_caller:
@@ -399,6 +414,7 @@ cdef class Task:
 
     def settle(self, timeout=None):
         """Wait as `wait` does, but only say whether the task is over; whatever happens to the driver that waits."""
+        check_process(self.process)
         return self.sleep_until_done(timeout, True)
 
     cdef bint sleep_until_done(self, object timeout, bint for_cleanup) except -1:
@@ -450,6 +466,7 @@ cdef class Task:
 
     def splits_of(self, str node_id):
         """The SplitQueue of a source node; PlanError for an unknown one."""
+        check_process(self.process)
         queue = self.split_queues.get(node_id)
         if queue is None:
             known = ", ".join(map(repr, self.split_queues)) or "none"

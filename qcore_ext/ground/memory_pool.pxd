@@ -65,3 +65,7 @@ cdef CMemoryPool* pool_of_turn() noexcept nogil
 
 cdef class MemoryPool:
     cdef CMemoryPool* pool      # owned
+    cdef int64_t process        # fork_number() of the process whose queries are in it
+
+    cdef int begin(self, int64_t limit) except -1
+    cdef CMemoryPool* here(self) except NULL

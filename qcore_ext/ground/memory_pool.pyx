@@ -8,6 +8,7 @@ from qcore_ext.ground.atomic cimport (
 )
 from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, account_new, owner_unref, struct_free, struct_new
+from qcore_ext.ground.process cimport fork_number
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
@@ -130,54 +131,67 @@ cdef class MemoryPool:
     """
 
     def __cinit__(self, int64_t limit):
-        self.pool = <CMemoryPool*> struct_new(sizeof(CMemoryPool))
-        self.pool.account.owner.references = 1
-        self.pool.account.owner.release = pool_free
-        self.pool.account.limit = limit
-        mutex_init(&self.pool.mutex, LOCK_SCHEDULER)
+        self.begin(limit)
 
     def __dealloc__(self):
-        owner_unref(<Owner*> self.pool)
+        if self.process == fork_number():
+            owner_unref(<Owner*> self.pool)
+
+    cdef int begin(self, int64_t limit) except -1:
+        cdef CMemoryPool* pool = <CMemoryPool*> struct_new(sizeof(CMemoryPool))
+        pool.account.owner.references = 1
+        pool.account.owner.release = pool_free
+        pool.account.limit = limit
+        mutex_init(&pool.mutex, LOCK_SCHEDULER)
+        self.pool = pool
+        self.process = fork_number()
+        return 0
+
+    cdef CMemoryPool* here(self) except NULL:
+        """This process's. A forked child begins anew: its parent's queries never give memory back here."""
+        if self.process != fork_number():
+            self.begin(qc_load(&self.pool.account.limit))
+        return self.pool
 
     def account(self, int64_t limit=0):
         """An Account for a query, which may keep `limit` bytes of the pool's itself; 0: all."""
         cdef Account made = Account()
         owner_unref(<Owner*> made.account)
         made.account = NULL
-        made.account = account_new(&self.pool.account, limit)
+        made.account = account_new(&self.here().account, limit)
         return made
 
     @property
     def limit(self):
         """Bytes that the queries may keep together; may be changed at any time."""
-        return qc_load(&self.pool.account.limit)
+        return qc_load(&self.here().account.limit)
 
     @limit.setter
     def limit(self, int64_t limit):
-        qc_swap(&self.pool.account.limit, limit)
-        pool_wake(self.pool, NULL)
+        qc_swap(&self.here().account.limit, limit)
+        pool_wake(self.here(), NULL)
 
     @property
     def reserved_bytes(self):
         """Bytes reserved now."""
-        return qc_load(&self.pool.account.reserved)
+        return qc_load(&self.here().account.reserved)
 
     @property
     def held_bytes(self):
         """Bytes of them that no running query has: rows of queries that are over, not read yet or held by somebody."""
-        return pool_held(self.pool)
+        return pool_held(self.here())
 
     @property
     def peak_bytes(self):
         """Most bytes ever reserved at once."""
-        return qc_load(&self.pool.account.peak)
+        return qc_load(&self.here().account.peak)
 
     @property
     def n_waiting(self):
         """Drivers that wait for memory now."""
-        return qc_load(&self.pool.n_waiting)
+        return qc_load(&self.here().n_waiting)
 
     @property
     def n_going(self):
         """Drivers that go on now: queued, or on a thread and not asleep there."""
-        return qc_load(&self.pool.n_going)
+        return qc_load(&self.here().n_going)

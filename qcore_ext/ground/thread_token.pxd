@@ -22,7 +22,8 @@ cdef ThreadToken* thread_token_new() except NULL nogil
 # In a driver's turn, that driver does not go on meanwhile (memory_pool): the thread may be reading another query of
 # the pool, which then must not wait for this one. It goes on again from the moment the token fires, not only from when
 # the thread is awake: who fires it may be the last other driver that goes on.
-# Cancelled is raised when that driver's task is stopped (turn_check), unless the wait is `for_cleanup`.
+# Cancelled is raised when that driver's task is stopped (turn_check), unless the wait is `for_cleanup`. A wait without
+# bound ends when the interpreter is leaving: with a QcoreError, or for cleanup with 0.
 cdef int thread_token_wait(ThreadToken* self, int64_t nanos, bint for_cleanup) except -1
 
 
@@ -41,4 +42,5 @@ cdef int turn_check() except -1 nogil
 cdef class TokenLock:
     cdef Mutex mutex
     cdef bint held
+    cdef int64_t process        # fork_number() of the process that made it
     cdef WaitList waiting

@@ -8,6 +8,7 @@ from qcore_ext.ground.condition cimport condition_destroy, condition_init, condi
 from qcore_ext.ground.lock cimport LOCK_SLEEPER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_unref, raise_stopped, struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_of_turn
+from qcore_ext.ground.process cimport check_not_leaving, check_process, fork_number, is_leaving
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport (
@@ -135,6 +136,11 @@ cdef int thread_token_wait(ThreadToken* self, int64_t nanos, bint for_cleanup) e
                 turn_check()
             if nanos >= 0 and wall_nanos() >= until:
                 return 0
+            if nanos < 0 and is_leaving():
+                # Who would fire the token may be a thread that Python lets run no more.
+                if not for_cleanup:
+                    check_not_leaving()
+                return 0
     finally:
         if not fired:
             with nogil:
@@ -151,13 +157,15 @@ cdef class TokenLock:
 
     def __cinit__(self):
         mutex_init(&self.mutex, LOCK_SLEEPER)
+        self.process = fork_number()
 
     def __dealloc__(self):
         wait_list_clear(&self.waiting)
         mutex_destroy(&self.mutex)
 
     def try_acquire(self):
-        """Take it if nobody has it. Whether it was taken."""
+        """Take it if nobody has it. Whether it was taken. QcoreError in a child of the process that made it."""
+        check_process(self.process)
         cdef bint taken
         mutex_lock(&self.mutex)
         taken = not self.held

@@ -64,3 +64,4 @@ cdef class QueueReader:
     cdef readonly BatchQueue queue
     cdef ThreadToken* token     # owned
     cdef bint left
+    cdef int64_t process        # fork_number() of the process that made it

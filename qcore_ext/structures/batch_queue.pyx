@@ -7,6 +7,7 @@ from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.ground.atomic cimport qc_cas, qc_fetch_add, qc_load, qc_swap
 from qcore_ext.ground.memory cimport Owner, owner_unref, struct_free, struct_new
+from qcore_ext.ground.process cimport check_process, fork_number
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.thread_token cimport thread_token_new, thread_token_wait
 from qcore_ext.ground.wait_token cimport (
@@ -203,19 +204,22 @@ cdef class QueueReader:
 
     def __cinit__(self, BatchQueue queue):
         self.queue = queue
+        self.process = fork_number()
         self.token = thread_token_new()
 
     def __dealloc__(self):
         if self.token != NULL:
             self.close()
-            owner_unref(<Owner*> self.token)
+            if self.process == fork_number():
+                owner_unref(<Owner*> self.token)
 
     def next_batch(self, timeout=None):
         """The next batch, an object with __arrow_c_array__, or None at the end.
 
         Waits without the GIL; Ctrl-C is heard. Cancelled when a driver waits, whose task is stopped.
-        Timeout after `timeout` seconds (None: never).
+        Timeout after `timeout` seconds (None: never). QcoreError in a child of the process that made it.
         """
+        check_process(self.process)
         cdef Batch* batch = NULL
         cdef QueueAnswer answer
         cdef int64_t until = -1
@@ -245,8 +249,9 @@ cdef class QueueReader:
         return qc_load(&self.queue.n_queued) > 0 or barrier_is_empty(&self.queue.producers)
 
     def close(self):
-        """Take no more: producers stop."""
+        """Take no more: producers stop. In a forked child there are none."""
         if not self.left:
             self.left = True
-            with nogil:
-                self.queue.consumer_gone(NULL)
+            if self.process == fork_number():
+                with nogil:
+                    self.queue.consumer_gone(NULL)

@@ -61,9 +61,9 @@ def crowd(seed: int) -> Counter[str]:
     with mock.patch.object(qcore.execution.task, "scheduler_of", return_value=scheduler):
         made = [rng.choice(SHAPES) for _ in range(TASKS)]
         tasks = [qcore.Task(build().build(), DRIVERS, batch_rows=rng.choice((8, 16, 64))) for build, _ in made]
-    fates = [rng.choice(FATES) for _ in tasks]
-    for task in tasks:
-        task.start()
+        fates = [rng.choice(FATES) for _ in tasks]
+        for task in tasks:
+            task.start()
     doomed = [task for task, fate in zip(tasks, fates, strict=True) if fate.startswith("cancel")]
     rng.shuffle(doomed)
     canceller = threading.Thread(target=lambda: [task.cancel() for task in doomed])

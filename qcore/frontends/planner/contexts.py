@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from qcore.frontends.planner.errors import cleaned
 from qcore.frontends.planner.types import planner_schema
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.language.dialect import QCORE
+from qcore_ext.ground.process import ProcessLock
 from qcore_ext.ground.status import PlanError
 
 SETTINGS = {
@@ -29,7 +29,7 @@ USELESS_RULES = ("extract_leaf_expressions", "push_down_leaf_projections")
 CONTEXTS_MAX = 16
 
 _contexts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-_contexts_lock = threading.Lock()
+_contexts_lock = ProcessLock()
 
 
 class QueryTables(dict[str, pa.Schema]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -19,9 +18,10 @@ from qcore.language.dialect import QCORE, Dialect
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode
 from qcore.language.set_operations import typed
+from qcore_ext.ground.process import ProcessLock
 from qcore_ext.ground.status import PlanError
 
-_depth_lock = threading.Lock()
+_depth_lock = ProcessLock()
 
 
 @dataclass(frozen=True)
