@@ -27,6 +27,10 @@ SIMPLE = {
 }
 DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 LENGTH_LIMITED = re.compile(r"(char|varchar)\(\d+\)")
+COLLATED = re.compile(r"string\s+collate\s+(\w+)", re.IGNORECASE)
+# Where a field's JSON says which of the strings in it are of which collation; their types read "string" there.
+COLLATIONS = "__COLLATIONS"
+BINARY = "UTF8_BINARY"
 DAY_TIME_INTERVAL = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
 
 
@@ -42,18 +46,37 @@ def arrow_type(json: Any, where: str) -> pa.DataType:
             return pa.string()
         if DAY_TIME_INTERVAL.fullmatch(json):
             return pa.duration("us")
+        collated = COLLATED.fullmatch(json)
+        if collated:
+            refuse_collation(where, collated[1])
+            return pa.string()
     elif json.get("type") == "array":
         element = arrow_type(json["elementType"], where)
         return pa.list_(pa.field("element", element, json.get("containsNull", True)))
     elif json.get("type") == "struct":
-        return pa.struct(
-            [pa.field(f["name"], arrow_type(f["type"], where), f.get("nullable", True)) for f in json["fields"]]
-        )
+        return pa.struct([arrow_field(item, f"{where}.{item['name']}") for item in json["fields"]])
     elif json.get("type") == "map":
         value = pa.field("value", arrow_type(json["valueType"], where), json.get("valueContainsNull", True))
         return pa.map_(arrow_type(json["keyType"], where), value)
     shown = json if isinstance(json, str) else json.get("type", json)
     raise PlanError(f"column {where!r} has Spark's type {shown}, which has no Arrow type: cast or drop it in Spark")
+
+
+def arrow_field(json: dict[str, Any], where: str) -> pa.Field:
+    """The Arrow field of a Spark StructField in its JSON form. PlanError for a string that is not compared by bytes."""
+    for collation in (json.get("metadata") or {}).get(COLLATIONS, {}).values():
+        refuse_collation(where, collation.rpartition(".")[2])
+    return pa.field(json["name"], arrow_type(json["type"], where), json.get("nullable", True))
+
+
+def refuse_collation(where: str, collation: str) -> None:
+    """PlanError unless strings of the collation are equal, and in order, as their bytes are."""
+    if collation.upper() != BINARY:
+        raise PlanError(
+            f"column {where!r} has Spark's collation {collation}, by which other strings are equal than here, where they "
+            f"are compared by their bytes: select `{where} collate {BINARY}` in Spark, or lower({where}) for a comparison "
+            "without regard to case"
+        )
 
 
 def arrow_schema(json: dict[str, Any]) -> pa.Schema:
@@ -62,4 +85,4 @@ def arrow_schema(json: dict[str, Any]) -> pa.Schema:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise PlanError(f"the Spark DataFrame has two columns named {twice!r}: rename one with toDF() or alias()")
-    return pa.schema([pa.field(f["name"], arrow_type(f["type"], f["name"]), f["nullable"]) for f in json["fields"]])
+    return pa.schema([arrow_field(item, item["name"]) for item in json["fields"]])

@@ -19,6 +19,7 @@ from oracle import assert_same_rows
 from qcore.connectors.sources import table_from
 from qcore.errors import ExecutionError, PlanError
 from qcore.spark.exchange import DIRECTORY_CONF, Exchange, PartitionSplit, PartitionSplits, SparkTable, message_of
+from qcore.spark.types import arrow_type
 
 
 @pytest.fixture
@@ -191,6 +192,28 @@ def test_types_without_an_arrow_type_are_named(spark: Any) -> None:
         table_from(spark.sql("select interval '1-2' year to month as gap"))
     with pytest.raises(PlanError, match="two columns named 'id'"):
         table_from(spark.range(2).selectExpr("id", "id"))
+
+
+COLLATED = [
+    ("'A' collate utf8_lcase as s", "column 's' has Spark's collation UTF8_LCASE"),
+    ("array('a' collate unicode_ci) as l", "column 'l' has Spark's collation UNICODE_CI"),
+    ("map('k' collate unicode, 1) as m", "column 'm' has Spark's collation UNICODE,"),
+    ("map(1, 'v' collate unicode) as m", "column 'm' has Spark's collation UNICODE,"),
+    ("struct(1 as y, struct('a' collate utf8_lcase as x) as t) as st", "column 'st.t.x' has Spark's collation UTF8_LC"),
+    ("array(struct('a' collate utf8_lcase as x)) as las", "column 'las.x' has Spark's collation UTF8_LCASE"),
+]
+
+
+@pytest.mark.parametrize(("column", "message"), COLLATED)
+def test_strings_not_compared_by_bytes_are_refused(spark: Any, column: str, message: str) -> None:
+    with pytest.raises(PlanError, match=f"{message}.* collate UTF8_BINARY` in Spark"):
+        table_from(spark.sql(f"select 1 as one, {column}"))
+
+
+def test_a_type_of_another_collation_is_refused() -> None:
+    with pytest.raises(PlanError, match="'s' has Spark's collation UTF8_LCASE"):
+        arrow_type("string collate UTF8_LCASE", "s")
+    assert arrow_type("string collate UTF8_BINARY", "s") == pa.string()
 
 
 def test_a_partition_split_stays_in_the_process(spark: Any, exchange_dir: Path) -> None:

@@ -17,7 +17,8 @@ from reading import read_splits, read_table
 from oracle import assert_same_rows
 from qcore.connectors.sources import table_from
 from qcore.connectors.view import ViewTable
-from qcore.spark.exchange import SparkTable
+from qcore.errors import PlanError
+from qcore.spark.exchange import DIRECTORY_CONF, SparkTable
 from qcore.spark.scan_plan import file_path
 from qcore.spark.source import SparkFileTable, spark_table
 
@@ -209,6 +210,27 @@ def test_other_sources_are_left_to_spark(spark: Any, folder: Path, tmp_path: Pat
     nested = spark.range(3).selectExpr("struct(id) as s")
     nested.write.parquet(str(tmp_path / "n"))
     assert "struct" in spark_table(spark.read.parquet(str(tmp_path / "n"))).reason  # type: ignore[attr-defined]
+
+
+def test_collations_of_files(spark: Any, tmp_path: Path, conf: Any) -> None:
+    """Refused in a column; where only a condition has one, the condition is Spark's."""
+    conf(DIRECTORY_CONF, str(tmp_path))
+    rows = spark.sql("select w collate utf8_lcase as s, w as plain from values ('a'), ('A'), ('b') as t(w)")
+    rows.write.parquet(str(tmp_path / "t"))
+    read = spark.read.parquet(str(tmp_path / "t"))
+    for df in (read, read.select("s"), read.where("s = 'a'")):
+        with pytest.raises(PlanError, match="column 's' has Spark's collation UTF8_LCASE"):
+            spark_table(df)
+    assert isinstance(spark_table(read.select("plain")), SparkFileTable)
+    conditions = ("s = 'a'", "plain collate utf8_lcase = 'a'", "plain = 'A' collate utf8_lcase", "s like 'A%'",
+                  "s in ('A', 'c')", "startswith(plain, 'A' collate utf8_lcase)", "s < 'b'")  # fmt: skip
+    for condition in conditions:
+        df = read.where(condition).select("plain")
+        table = spark_table(df)
+        assert isinstance(table, SparkTable), condition
+        assert sorted(read_table(table)["plain"].to_pylist()) == ["A", "a"], condition
+    bytes_ = spark_table(read.selectExpr("s collate utf8_binary as s").where("s = 'a'"))
+    assert read_table(bytes_)["s"].to_pylist() == ["a"]
 
 
 def test_partition_columns_and_odd_names(spark: Any, tmp_path: Path) -> None:
