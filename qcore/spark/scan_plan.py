@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from qcore.connectors.base import FileSplit
 from qcore.errors import PlanError
 from qcore.language.expression import Expr, call
 from qcore.spark.predicates import Conditions, Untranslated, plain_value
+from qcore.spark.source_files import CORRECTED, Calendars, FileStamp, footers_of, legacy_column
 from qcore.spark.types import arrow_schema
 
 PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
@@ -37,13 +38,14 @@ class FileScan:
     """A DataFrame that is a projection and a filter over files.
 
     `schema` are the columns read, those of folder names included; `columns` the one behind each column of the
-    DataFrame; `splits` Spark's own sections, in the order of its partitions.
+    DataFrame; `splits` Spark's own sections, in the order of its partitions; `stamps` what Spark knew of their files.
     """
 
     schema: pa.Schema
     columns: tuple[str, ...]
     predicate: Expr | None
     splits: tuple[FileSplit, ...]
+    stamps: dict[str, FileStamp]
     ignore_case: bool
 
 
@@ -75,7 +77,28 @@ def file_scan(df: Any) -> FileScan:
     output = plan.output()
     held = tuple(_column(columns, output.apply(i)) for i in range(output.length()))
     ignore_case = conf.get("spark.sql.caseSensitive", "false") != "true"
-    return FileScan(schema, held, predicate, tuple(scan.splits(schema)), ignore_case)
+    stamps: dict[str, FileStamp] = {}
+    splits = tuple(scan.splits(schema, stamps))
+    _refuse_legacy_files(stamps, schema, _calendars(conf, scan), not ignore_case)
+    return FileScan(schema, held, predicate, splits, stamps, ignore_case)
+
+
+def _calendars(conf: Any, scan: _FileSource | _BatchSource) -> Calendars:
+    def mode(option: str) -> str:
+        configured = conf.get(f"spark.sql.parquet.{option}ModeInRead", CORRECTED)
+        return (scan.option(f"{option}Mode") or configured).upper()
+
+    return Calendars(mode("datetimeRebase"), mode("int96Rebase"))
+
+
+def _refuse_legacy_files(paths: Iterable[str], schema: pa.Schema, calendars: Calendars, same_case: bool) -> None:
+    """Untranslated when Spark moves dates or instants of a file to another calendar."""
+    if not any(pa.types.is_date(type_) or pa.types.is_timestamp(type_) for type_ in schema.types):
+        return
+    for footer in footers_of(paths):
+        name = legacy_column(footer, list(schema), calendars, same_case)
+        if name is not None:
+            raise Untranslated(f"the column {name} of {footer.location.path} is in Spark's legacy calendar")
 
 
 def _columns_by_id(leaf: Any, schema: pa.Schema) -> dict[int, str]:
@@ -149,17 +172,26 @@ class _FileSource:
             raise Untranslated(f"the files are listed by {index}")
         self._partition_schema = relation.partitionSchema()
 
+    def option(self, name: str) -> str | None:
+        """An option of the read, whatever the case of its name."""
+        for line in self._leaf.relation().options().mkString("\n").splitlines():
+            key, _, value = line.partition(" -> ")
+            if key.lower() == name.lower():
+                return str(value)
+        return None
+
     def schema(self) -> pa.Schema:
         """Columns read from the files, then those of folder names."""
         return _schema_of(self._leaf.requiredSchema(), self._partition_schema)
 
-    def splits(self, schema: pa.Schema) -> Iterator[FileSplit]:
+    def splits(self, schema: pa.Schema, stamps: dict[str, FileStamp]) -> Iterator[FileSplit]:
+        """Spark's sections; fills in what Spark knows of the files."""
         rdds = self._leaf.inputRDDs()
         if rdds.length() != 1 or rdds.head().getClass().getSimpleName() != "FileScanRDD":
             raise Untranslated("the files are not read by one FileScanRDD")
         partitions = rdds.head().filePartitions()
         listed = [partitions.apply(i) for i in range(partitions.length())]
-        return _splits(self._jvm, listed, self._partition_schema, schema)
+        return _splits(self._jvm, listed, self._partition_schema, schema, stamps)
 
 
 class _BatchSource:
@@ -178,23 +210,34 @@ class _BatchSource:
         if index not in FILE_INDEXES:
             raise Untranslated(f"the files are listed by {index}")
 
+    def option(self, name: str) -> str | None:
+        """An option of the read, whatever the case of its name."""
+        value = self._scan.options().get(name)
+        return None if value is None else str(value)
+
     def schema(self) -> pa.Schema:
         """Columns read from the files, then those of folder names."""
         return _schema_of(self._scan.readDataSchema(), self._scan.readPartitionSchema())
 
-    def splits(self, schema: pa.Schema) -> Iterator[FileSplit]:
+    def splits(self, schema: pa.Schema, stamps: dict[str, FileStamp]) -> Iterator[FileSplit]:
+        """Spark's sections; fills in what Spark knows of the files."""
         partitions = self._leaf.inputPartitions()
         listed = [partitions.apply(i) for i in range(partitions.length())]
-        return _splits(self._jvm, listed, self._scan.readPartitionSchema(), schema)
+        return _splits(self._jvm, listed, self._scan.readPartitionSchema(), schema, stamps)
 
 
-def _splits(jvm: Any, partitions: list[Any], partition_struct: Any, schema: pa.Schema) -> Iterator[FileSplit]:
+def _splits(
+    jvm: Any, partitions: list[Any], partition_struct: Any, schema: pa.Schema, stamps: dict[str, FileStamp]
+) -> Iterator[FileSplit]:
     fields = json.loads(partition_struct.json())["fields"]
     types = [schema.field(item["name"]).type for item in fields]
     for partition in partitions:
         files = partition.files()
         if not fields:
-            yield from _printed(jvm.scala.runtime.ScalaRunTime.stringOf(files), len(files))
+            for i, split in enumerate(_printed(jvm.scala.runtime.ScalaRunTime.stringOf(files), len(files))):
+                if split.path not in stamps:
+                    stamps[split.path] = _stamp(files[i])
+                yield split
             continue
         for file in files:
             row = file.partitionValues()
@@ -203,7 +246,14 @@ def _splits(jvm: Any, partitions: list[Any], partition_struct: Any, schema: pa.S
                 spark_type = partition_struct.apply(i).dataType()
                 value = None if row.isNullAt(i) else row.get(i, spark_type)
                 values.append((item["name"], plain_value(value, type)))
-            yield FileSplit(file_path(file.urlEncodedPath()), file.start(), file.length(), tuple(values))
+            path = file_path(file.urlEncodedPath())
+            if path not in stamps:
+                stamps[path] = _stamp(file)
+            yield FileSplit(path, file.start(), file.length(), tuple(values))
+
+
+def _stamp(file: Any) -> FileStamp:
+    return FileStamp(file.fileSize(), file.modificationTime())
 
 
 def _printed(text: str, count: int) -> Iterator[FileSplit]:

@@ -10,15 +10,16 @@ import pyarrow as pa
 from qcore.connectors.base import BatchStream, FileSplit, Split, Table, TableStatistics, select_fields
 from qcore.connectors.files import open_file
 from qcore.connectors.parquet import SPLIT_ROWS, check_section, constants_may_pass, split_file
-from qcore.connectors.parquet_footer import FOOTERS
+from qcore.connectors.parquet_footer import FOOTERS, ParquetFooter
 from qcore.connectors.parquet_statistics import FooterStatistics
 from qcore.connectors.storage import locate
 from qcore.connectors.view import ViewTable
-from qcore.errors import ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError, QcoreError
 from qcore.language.expression import Expr
 from qcore.spark.exchange import SparkTable, is_connect
 from qcore.spark.predicates import Untranslated
 from qcore.spark.scan_plan import FileScan, file_scan
+from qcore.spark.source_files import change_of
 from qcore.spark.types import arrow_schema
 
 
@@ -29,6 +30,7 @@ class SparkFileTable:
         self.schema = scan.schema
         #: Spark's file partitions, as sections of files.
         self.file_splits = scan.splits
+        self._stamps = scan.stamps
         self._ignore_case = scan.ignore_case
 
     def statistics(self) -> TableStatistics:
@@ -36,7 +38,7 @@ class SparkFileTable:
         rows = 0
         files = {}
         for split in self.file_splits:
-            footer = FOOTERS.get(locate(split.path))
+            footer = self._footer(split, PlanError)
             files[split.path, split.partition_values] = footer.location
             rows += sum(footer.group_rows[group] for group in footer.groups_in(split.start, split.length))
         listed = [(location, constants) for (_, constants), location in files.items()]
@@ -49,7 +51,7 @@ class SparkFileTable:
         for split in self.file_splits:
             if not constants_may_pass(dict(split.partition_values), self.schema, filter):
                 continue
-            footer = FOOTERS.get(locate(split.path))
+            footer = self._footer(split, ExecutionError)
             check_section(split, footer.size)
             groups = footer.groups_in(split.start, split.length)
             yield from split_file(footer, split.partition_values, split.path, filter, SPLIT_ROWS, groups)
@@ -59,9 +61,24 @@ class SparkFileTable:
         if not isinstance(split, FileSplit):
             raise ExecutionError(f"a {type(split).__name__} cannot be read by a Spark file scan: add FileSplits")
         wanted = select_fields(self.schema, columns, "the Spark DataFrame")
+        self._footer(split, ExecutionError)
         return open_file(
             split, locate(split.path), wanted, filter, batch_rows, absent_is_null=True, ignore_case=self._ignore_case
         )
+
+    def _footer(self, split: FileSplit, error: type[QcoreError]) -> ParquetFooter:
+        """The footer of a split's file; `error` when the file is another than the one that Spark planned to read."""
+        try:
+            footer = FOOTERS.get(locate(split.path))
+        except PlanError as lost:
+            raise error(str(lost)) from lost
+        change = change_of(footer, self._stamps.get(split.path))
+        if change is not None:
+            raise error(
+                f"{split.path} has changed since Spark planned to read it: {change}. Make the DataFrame again; for a "
+                "table of Spark's catalog, after spark.catalog.refreshTable()"
+            )
+        return footer
 
 
 def spark_table(df: Any) -> Table:

@@ -73,9 +73,9 @@ def refuse_collation(where: str, collation: str) -> None:
     """PlanError unless strings of the collation are equal, and in order, as their bytes are."""
     if collation.upper() != BINARY:
         raise PlanError(
-            f"column {where!r} has Spark's collation {collation}, by which other strings are equal than here, where they "
-            f"are compared by their bytes: select `{where} collate {BINARY}` in Spark, or lower({where}) for a comparison "
-            "without regard to case"
+            f"column {where!r} has Spark's collation {collation}, by which other strings are equal than here, where "
+            f"they are compared by their bytes: select `{where} collate {BINARY}` in Spark, or lower({where}) to "
+            "compare them without regard to case"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from reading import read_splits, read_table
 from oracle import assert_same_rows
 from qcore.connectors.sources import table_from
 from qcore.connectors.view import ViewTable
-from qcore.errors import PlanError
+from qcore.errors import ExecutionError, PlanError
 from qcore.spark.exchange import DIRECTORY_CONF, SparkTable
 from qcore.spark.scan_plan import file_path
 from qcore.spark.source import SparkFileTable, spark_table
@@ -288,6 +289,83 @@ def test_two_schemas_one_table(spark: Any, tmp_path: Path) -> None:
     table = spark_table(read)
     assert isinstance(table, SparkFileTable)
     assert_same_rows(rows_read(table), rows_of(read))
+
+
+ANCIENT = """
+select id, date_add(date '1500-01-01', cast(id * 20000 as int)) as day,
+       timestamp '1500-01-01 00:00:00' + make_interval(0, 0, 0, cast(id * 20000 as int)) as at
+from range(20)
+"""
+
+
+@pytest.mark.parametrize("stored", ["TIMESTAMP_MICROS", "INT96"])
+def test_files_in_the_legacy_calendar_are_left_to_spark(spark: Any, tmp_path: Path, conf: Any, stored: str) -> None:
+    conf(DIRECTORY_CONF, str(tmp_path))
+    conf("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    conf("spark.sql.parquet.int96RebaseModeInWrite", "LEGACY")
+    conf("spark.sql.parquet.outputTimestampType", stored)
+    spark.sql(ANCIENT).write.parquet(str(tmp_path / "t"))
+    read = spark.read.parquet(str(tmp_path / "t"))
+    for column in ("day", "at"):
+        table = spark_table(read.select("id", column))
+        assert isinstance(table, SparkTable), column
+        assert f"the column {column} of {tmp_path}" in table.reason and "legacy calendar" in table.reason
+        assert_same_rows(read_table(table), rows_of(read.select("id", column)))
+    assert isinstance(spark_table(read.select("id")), SparkFileTable)
+
+
+def test_which_files_are_in_the_legacy_calendar(spark: Any, tmp_path: Path) -> None:
+    """By the version of Spark that the footer names; without one by the mode that Spark reads with."""
+    rows = pa.table({
+        "day": pa.array([datetime.date(1500, 1, 1)]), "at": pa.array([0], pa.timestamp("us", "UTC")),
+        "local": pa.array([0], pa.timestamp("us")), "id": [1],
+    })  # fmt: skip
+
+    def tables(version: str | None, int96: bool = False, **options: str) -> dict[str, Any]:
+        said = {"org.apache.spark.version": version} if version else {}
+        path = tmp_path / f"{version}-{int96}.parquet"
+        pq.write_table(rows.replace_schema_metadata(said), path, use_deprecated_int96_timestamps=int96)
+        declared = "day date, AT timestamp, local timestamp_ntz, id long"
+        read = spark.read.schema(declared).options(**options).parquet(str(path))
+        return {name: isinstance(spark_table(read.select(name)), SparkTable) for name in ("day", "at", "local", "id")}
+
+    none = {"day": False, "at": False, "local": False, "id": False}
+    both = {**none, "day": True, "at": True}
+    assert tables("2.4.8") == both
+    assert tables("3.0.1") == none
+    assert tables("10.0.0") == none
+    assert {**tables("3.0.1", int96=True), "local": False} == {**none, "at": True}
+    assert tables(None) == none
+    assert tables(None, datetimeRebaseMode="legacy") == both
+    assert tables("3.2.0", datetimeRebaseMode="legacy") == none
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_files_that_changed_are_named(spark: Any, tmp_path: Path, conf: Any, version: int, partitioned: bool) -> None:
+    if version == 2:
+        conf("spark.sql.sources.useV1SourceList", "")
+    folder = tmp_path / "t" / "p=1" if partitioned else tmp_path / "t"
+    folder.mkdir(parents=True)
+    file = folder / "1.parquet"
+    pq.write_table(pa.table({"a": [1, 2, 3]}), file)
+    table = spark_table(spark.read.parquet(str(tmp_path / "t")))
+    assert read_table(table)["a"].to_pylist() == [1, 2, 3]
+    split = next(iter(table.splits(("a",), None, 1)))
+    before = file.stat()
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 2_000_000))
+    with pytest.raises(ExecutionError, match=r"1\.parquet has changed .* it was last changed 0\.00\d s later"):
+        table.open(split, ("a",), None, 100)
+    with pytest.raises(ExecutionError, match="has changed"):
+        list(table.splits(("a",), None, 1))
+    with pytest.raises(PlanError, match="has changed"):
+        table.statistics()
+    pq.write_table(pa.table({"a": range(1000)}), file)
+    with pytest.raises(ExecutionError, match=rf"it had {before.st_size} bytes and has {file.stat().st_size}"):
+        table.open(split, ("a",), None, 100)
+    file.unlink()
+    with pytest.raises(ExecutionError, match=r"no such file: .*1\.parquet"):
+        table.open(split, ("a",), None, 100)
 
 
 def test_case_sensitive_sessions(spark: Any, tmp_path: Path, conf: Any) -> None:
