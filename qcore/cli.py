@@ -18,6 +18,7 @@ from qcore.config import VERSION
 from qcore.errors import QcoreError
 from qcore.output import BINARY_FORMATS, FORMAT_OF_SUFFIX, FORMATS, WRITERS
 from qcore.text_table import render
+from qcore.writing.file_sets import StagingFolder, replace_file, replaced_file, status_of
 
 EXIT_OK = 0
 EXIT_ERROR = 1
@@ -159,15 +160,15 @@ def write_to(path: str | None, write: Callable[[IO[bytes]], None]) -> None:
         with open_named(path, path) as sink:
             write(sink)
         return
-    partial = f"{path}.{os.getpid()}.partial"
+    target = replaced_file(os.path.abspath(path), "--output")
+    staging = StagingFolder(target)
     try:
+        partial = staging.file(os.path.basename(target))
         with open_named(partial, path) as sink:
             write(sink)
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        raise
+        replace_file(partial, target)
+    finally:
+        staging.remove()
 
 
 def open_named(path: str, name: str) -> IO[bytes]:
@@ -179,11 +180,9 @@ def open_named(path: str, name: str) -> IO[bytes]:
 
 
 def is_special(path: str) -> bool:
-    """Whether the path is a device, a pipe or a link (/dev/stdout is one), which is written in place."""
-    try:
-        return not stat.S_ISREG(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return False
+    """Whether the path is, behind links, a device, a pipe or a socket, as is /dev/stdout: written in place."""
+    status = status_of(path)
+    return status is not None and not stat.S_ISREG(status.st_mode)
 
 
 def write_text(text: str, sink: IO[bytes]) -> None:

@@ -12,7 +12,7 @@ from qcore.builder.user_steps import user_factory
 from qcore.language.plan import CallbackSink, PartitionedOutput, TableWrite, UserSink
 from qcore.language.schema import check_column, unknown
 from qcore.protocols import SinkOperator
-from qcore.writing.file_sets import local_path
+from qcore.writing.file_sets import local_path, replaced_file
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 from qcore_ext.ground.status import PlanError
 
@@ -56,7 +56,8 @@ class SinkSteps(PlanSteps):
         Parameters
         ----------
         path : str or Path
-            A file, which is replaced if it is there; or a folder that is not there yet, for a file a driver.
+            A file, which is replaced if it is there, its mode kept; behind a symbolic link, which stays. A FIFO, a
+            device or a socket is refused. Or a folder that is not there yet, for a file a driver.
         single : bool, optional
             One file, in the order of the rows; by default when `path` ends in .parquet.
         compression : str
@@ -69,6 +70,8 @@ class SinkSteps(PlanSteps):
         check_options(compression, row_group_rows, where)
         target = local_path(path, where)
         single = target.endswith(".parquet") if single is None else single
+        if single:
+            replaced_file(target, where)
         made = TableWrite(id or self._new_id(), WRITTEN, node, target, single, compression, row_group_rows)
         return self._continued(made)
 

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from qcore.errors import PlanError
 from qcore.language.nested_functions import with_type
 from qcore.protocols import Operator
-from qcore.writing.file_sets import StagingFolder, as_declared, writing
+from qcore.writing.file_sets import StagingFolder, as_declared, replace_file, replaced_file, writing
 from qcore_ext.ground.fault import fault_site
 
 # What a write gives: a row a file.
@@ -114,7 +114,7 @@ class TableWriteState:
         self.single = single
         self.schema = schema
         self._options = (compression, row_group_rows)
-        self._staging = StagingFolder(path)
+        self._staging = StagingFolder(replaced_file(path, "a write of one file") if single else path)
         # For a query that is given up before all of its operators have begun.
         weakref.finalize(self, self._staging.remove)
         self.given_up = False
@@ -131,8 +131,7 @@ class TableWriteState:
             self._staging.become_target()
             return [os.path.join(self.path, name) for name in names]
         with writing(self.path):
-            fault_site("write_rename")
-            os.replace(os.path.join(self._staging.path, names[0]), self.path)
+            replace_file(self._staging.file(names[0]), self._staging.target)
         self._staging.remove()
         return [self.path]
 

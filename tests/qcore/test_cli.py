@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -138,3 +139,25 @@ def test_a_closed_pipe_is_no_error(numbers: str) -> None:
     command = f"{sys.executable} -m qcore sql 'select a, b from t' --table '{numbers}' --format csv | true"
     done = run(["bash", "-c", command])
     assert done.stderr == b""
+
+
+def test_output_replaces_regular_files_and_goes_through_others(numbers: str, tmp_path: Path) -> None:
+    """The mode is kept and links stay; devices and pipes are written to, and a folder is refused."""
+    query = ("sql", COUNT, "--table", numbers, "--format", "csv", "--output")
+    target = tmp_path / "there.csv"
+    target.write_text("old")
+    target.chmod(0o600)
+    link = tmp_path / "link.csv"
+    link.symlink_to(target)
+    rows = b'"n","total"\n10,45\n'
+    assert ran(*query, str(link)) == b""
+    assert (target.read_bytes(), link.is_symlink(), target.stat().st_mode & 0o777) == (rows, True, 0o600)
+    assert ran(*query, "/dev/stdout") == rows
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    assert ran(*query, str(fifo)) == b""
+    assert os.read(reader, 100) == rows
+    os.close(reader)
+    assert str(tmp_path) in failed(1, *query, str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "link.csv", "numbers.parquet", "there.csv"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         with pytest.raises(qcore.PlanError, match=message):
             PlanBuilder().values(TABLE).write_parquet(tmp_path / path)
     (tmp_path / "out.parquet").mkdir()
-    with pytest.raises(qcore.ExecutionError, match=r"TableCommit \(node 0\).*cannot write .*out\.parquet"):
+    with pytest.raises(qcore.PlanError, match=r"out\.parquet is a folder, and only regular files are replaced"):
         run(PlanBuilder().values(TABLE).write_parquet(tmp_path / "out.parquet"))
     assert sorted(os.listdir(tmp_path)) == ["file", "out.parquet"]
 
@@ -253,3 +254,122 @@ def test_explain(tmp_path: Path) -> None:
         .explain()
     )
     assert f"TableWrite file {tmp_path / 'x.parquet'}" in text
+
+
+def make_special(kind: str, path: Path) -> None:
+    """A thing at the path that is no regular file."""
+    if kind == "a FIFO":
+        os.mkfifo(path)
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+    elif kind == "a device":
+        path.symlink_to(os.devnull)  # a device node takes root; the link is followed
+    else:
+        path.mkdir()
+
+
+@pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a device", "a folder"])
+def test_only_regular_files_are_replaced(kind: str, tmp_path: Path) -> None:
+    """A rename would put a file in the place of whatever stands there."""
+    path = tmp_path / "x"
+    make_special(kind, path)
+    before = os.lstat(path)
+    with pytest.raises(qcore.PlanError, match=rf"x is {kind}, and only regular files are replaced"):
+        PlanBuilder().values(TABLE).write_parquet(path, single=True)
+    session = qcore.Session(threads=1)
+    session.register("t", TABLE)
+    with pytest.raises(qcore.PlanError, match=rf"COPY: .*x is {kind}, and only regular files are replaced"):
+        session.sql(f"copy t to '{path}' (format parquet)")
+    with pytest.raises(qcore.PlanError, match="x is there already"):
+        session.sql(f"copy t to '{path}' (format parquet, per_thread_output true)")
+    assert os.lstat(path) == before
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_what_came_to_the_path_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    for kind in ("a FIFO", "a folder"):
+        result = qcore.Session(threads=1).execute(PlanBuilder().values(TABLE).write_parquet(path).build())
+        batches = iter(result)
+        assert result.task.state == "created"
+        make_special(kind, path)
+        with pytest.raises(
+            qcore.ExecutionError, match=rf"TableCommit \(node 0\).*cannot write .*x\.parquet is {kind} by now"
+        ):
+            list(batches)
+        assert os.listdir(tmp_path) == ["x.parquet"]
+        path.unlink() if kind == "a FIFO" else path.rmdir()
+
+
+def test_the_mode_of_a_replaced_file_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "app.parquet"
+    for mode in (0o600, 0o640, 0o444, 0o755):
+        path.write_text("old")
+        path.chmod(mode)
+        run(PlanBuilder().values(TABLE).write_parquet(path))
+        assert (path.stat().st_mode & 0o7777, pq.read_metadata(path).num_rows) == (mode, TABLE.num_rows)
+        path.unlink()
+
+
+def test_a_new_file_has_the_mode_that_new_files_have(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    (tmp_path / "folder").mkdir()
+    run(PlanBuilder().values(TABLE).write_parquet(tmp_path / "x.parquet"))
+    run(PlanBuilder().values(TABLE).write_parquet(tmp_path / "x"))
+    assert (tmp_path / "x.parquet").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert (tmp_path / "x").stat().st_mode == (tmp_path / "folder").stat().st_mode
+
+
+def test_what_a_symbolic_link_leads_to_is_replaced(tmp_path: Path) -> None:
+    """Links stay, those to nothing and those to links as well; the new file is written beside the old one."""
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    here.mkdir()
+    (there / "a.parquet").write_text("old")
+    (here / "one.parquet").symlink_to(there / "a.parquet")
+    (here / "two.parquet").symlink_to("one.parquet")
+    (here / "new.parquet").symlink_to(there / "b.parquet")
+    for name, target in (("two", "a"), ("new", "b")):
+        path = here / f"{name}.parquet"
+        (file,) = run(PlanBuilder().values(TABLE).write_parquet(path))
+        assert file["path"] == str(path)
+        assert path.is_symlink()
+        assert not (there / f"{target}.parquet").is_symlink()
+        assert pq.read_metadata(there / f"{target}.parquet").num_rows == TABLE.num_rows
+    assert sorted(os.listdir(there)) == ["a.parquet", "b.parquet"]
+    (here / "lost.parquet").symlink_to(tmp_path / "nowhere" / "x.parquet")
+    (here / "round.parquet").symlink_to(here / "round.parquet")
+    with pytest.raises(qcore.PlanError, match=r"the folder '.*nowhere' is not there"):
+        PlanBuilder().values(TABLE).write_parquet(here / "lost.parquet")
+    with pytest.raises(qcore.PlanError, match=r"round.parquet cannot be written: Too many levels of symbolic links"):
+        PlanBuilder().values(TABLE).write_parquet(here / "round.parquet")
+
+
+def test_files_being_written_are_private(tmp_path: Path) -> None:
+    """Nobody else enters a staging folder, whatever the umask."""
+    seen: list[int] = []
+
+    class Looks(qcore.Operator):
+        held: Any = None
+
+        def needs_input(self) -> bool:
+            return self.held is None
+
+        def add_input(self, batch: pa.RecordBatch) -> None:
+            seen.extend(folder.stat().st_mode & 0o777 for folder in tmp_path.glob(".*.partial"))
+            self.held = batch
+
+        def get_output(self) -> Any:
+            held, self.held = self.held, None
+            return held
+
+    umask = os.umask(0)
+    try:
+        plan = PlanBuilder().values(TABLE).operator(Looks).write_parquet(tmp_path / "x", row_group_rows=10).build()
+        qcore.Session(threads=1, batch_rows=1000).execute(plan).to_arrow()
+    finally:
+        os.umask(umask)
+    assert seen
+    assert set(seen) == {0o700}
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o777

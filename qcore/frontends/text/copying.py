@@ -11,7 +11,7 @@ from qcore.language.expression import col
 from qcore.language.naming import NodeIds
 from qcore.language.plan import Project, TableWrite
 from qcore.language.schema import check_unique, project_schema
-from qcore.writing.file_sets import local_path
+from qcore.writing.file_sets import check_absent, local_path, replaced_file
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 from qcore_ext.ground.status import PlanError
 
@@ -79,6 +79,10 @@ def copy_plan(copy: Copy, planned: PlanResult, names: Sequence[str]) -> PlanResu
     """The plan that writes the query's rows, its columns called `names`. PlanError where files cannot be so written."""
     check_unique(names, "COPY; a file's columns have names of their own")
     target = local_path(copy.path, "COPY")
+    if copy.per_thread:
+        check_absent(target, "COPY")
+    else:
+        replaced_file(target, "COPY")
     rows = ROW_GROUP_ROWS if copy.row_group_rows is None else copy.row_group_rows
     check_options(copy.compression, rows, "COPY")
     ids = NodeIds.of_plan(planned.plan)
