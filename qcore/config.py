@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from qcore.access import ANY_FILE, FileAccess
 from qcore_ext.ground.memory_pool import MemoryPool
 
 VERSION = "0.1.0"
@@ -34,6 +35,8 @@ class Settings:
         Seconds after which a query stops with Timeout; None is never.
     memory_pool : MemoryPool or None
         What the operators of all queries of the session keep their memory in; None: each query by itself.
+    file_access : FileAccess
+        Which files the text of queries may name, and plans write.
     change : callable or None
         Changes settings of the session that runs the query, for its later ones; None where there is no session.
     """
@@ -44,6 +47,7 @@ class Settings:
     batch_rows: int = 65_536
     timeout: float | None = None
     memory_pool: MemoryPool | None = field(default=None, repr=False, compare=False)
+    file_access: FileAccess = ANY_FILE
     change: Callable[..., None] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod

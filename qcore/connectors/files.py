@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.access import FileAccess
 from qcore.connectors.alignment import logical_schema, require_same, unify_schemas
 from qcore.connectors.base import BatchStream, FileSplit, Split, TableStatistics, select_fields
 from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_schema
@@ -72,6 +73,8 @@ class FileTable:
     on_schema_change : {'evolve', 'error'}
         Files of different schemas: the union of their columns, by name, in the narrowest types that hold all values
         (qcore_ext.data.widening), null where a file lacks one; or a SchemaConflictError.
+    access : FileAccess, optional
+        Of the session in whose queries the source is named; without it every file may be read.
     """
 
     def __init__(
@@ -80,9 +83,12 @@ class FileTable:
         filesystem: Any = None,
         schema: pa.Schema | None = None,
         on_schema_change: str = "evolve",
+        access: FileAccess | None = None,
     ) -> None:
         given = isinstance(source, list) and bool(source) and isinstance(source[0], FoundFile)
-        self._files: list[FoundFile] = source if given else find_files(source, filesystem)
+        self._files: list[FoundFile] = source if given else find_files(source, filesystem, access)
+        #: What names the files as text; None: a program's own objects do.
+        self._named = None if given or filesystem is not None else source
         self._format = format_of(self._files[0].location)
         for file in self._files[1:]:
             if format_of(file.location) is not self._format and format_of(file.location) != self._format:
@@ -106,6 +112,12 @@ class FileTable:
         if on_schema_change == self._on_schema_change or self._declared is not None:
             return self
         return FileTable(self._files, on_schema_change=on_schema_change)
+
+    def under_access(self, access: FileAccess) -> FileTable:
+        """The same files, each checked when it is opened too. PlanError when one is not allowed."""
+        if self._named is None or not access.is_restricted:
+            return self
+        return FileTable(self._named, None, self._declared, self._on_schema_change, access)
 
     def _one_schema(self) -> pa.Schema:
         named = zip(self._paths(), self._read_schemas(), strict=True)

@@ -97,6 +97,7 @@ def _csv_parse_options(path: str) -> pacsv.ParseOptions:
 def _csv_reader(location: Location, convert: pacsv.ConvertOptions | None) -> pacsv.CSVStreamingReader:
     fault_site("file_open")
     read = pacsv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)
+    location.check()
     source = location.path if location.filesystem is None else location.filesystem.open_input_stream(location.path)
     return pacsv.open_csv(source, read, _csv_parse_options(location.path), convert)
 
@@ -121,6 +122,7 @@ def _csv_batches(
 def _ipc_open(location: Location) -> tuple[Any, Any, bool]:
     """(reader, file, whether it is the file format and not the stream format)."""
     fault_site("file_open")
+    location.check()
     if location.filesystem is None:
         file = pa.memory_map(location.path)
     else:
@@ -162,6 +164,7 @@ def _orc_open(location: Location) -> tuple[Any, Any]:
     import pyarrow.orc
 
     fault_site("file_open")
+    location.check()
     if location.filesystem is None:
         file = pa.OSFile(location.path)
     else:

@@ -8,12 +8,13 @@ import importlib
 import os
 import urllib.parse
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from qcore.access import FileAccess
 from qcore.errors import PlanError
 from qcore_ext.ground.fault import fault_site
 
@@ -26,24 +27,33 @@ _connections: dict[tuple[str, str, str], tuple[pafs.FileSystem, bool]] = {}
 
 @dataclass(frozen=True)
 class Location:
-    """One file. `filesystem` None is the local one, read by path."""
+    """One file. `filesystem` None is the local one, read by path; `access` is asked again whenever it is opened."""
 
     path: str
     filesystem: pafs.FileSystem | None = field(default=None, compare=False)
+    access: FileAccess | None = field(default=None, compare=False)
+
+    def check(self) -> None:
+        """PlanError when the file may not be reached: what a path leads to may have changed since it was found."""
+        if self.access is not None and self.filesystem is None:
+            self.access.check_path(self.path)
 
     def source(self) -> Any:
         """The file, opened for pyarrow's readers: given a path, they take longer to see what kind of path it is."""
         fault_site("file_open")
+        self.check()
         return pa.OSFile(self.path) if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def open(self) -> Any:
         """A binary file that can seek."""
         fault_site("file_open")
+        self.check()
         return open(self.path, "rb") if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def stamp(self) -> tuple[int, int]:
         """(size in bytes, modification time in ns): changes when the file does. OSError when there is no such file."""
         fault_site("file_status")
+        self.check()
         if self.filesystem is None:
             status = os.stat(self.path)
             return status.st_size, status.st_mtime_ns
@@ -91,18 +101,23 @@ def _from_url(url: str) -> tuple[pafs.FileSystem, str]:
     return filesystem, inner
 
 
-def find_files(source: Any, filesystem: Any = None) -> list[FoundFile]:
-    """All files of a path, URL, glob or directory, or of a sequence of them, in order. PlanError when there is none."""
+def find_files(source: Any, filesystem: Any = None, access: FileAccess | None = None) -> list[FoundFile]:
+    """All files of a path, URL, glob or directory, or of a sequence of them, in order.
+
+    PlanError when there is none, or when one is not allowed by `access`.
+    """
     if filesystem is not None and not isinstance(filesystem, pafs.FileSystem):
         filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
     if isinstance(source, (str, os.PathLike)):
-        return _find(os.fspath(source), filesystem)
+        return _find(os.fspath(source), filesystem, access)
     if not source:
         raise PlanError("the list of files is empty: give at least one path")
-    return [found for path in source for found in _find(os.fspath(path), filesystem)]
+    return [found for path in source for found in _find(os.fspath(path), filesystem, access)]
 
 
-def _find(path: str, filesystem: pafs.FileSystem | None) -> list[FoundFile]:
+def _find(path: str, filesystem: pafs.FileSystem | None, access: FileAccess | None) -> list[FoundFile]:
+    if access is not None:
+        access.check_name(path)
     location = locate(path, filesystem)
     try:
         fault_site("file_list")
@@ -114,6 +129,11 @@ def _find(path: str, filesystem: pafs.FileSystem | None) -> list[FoundFile]:
         raise PlanError(f"cannot list {path}: {error}") from error
     if not found:
         raise PlanError(f"no such file: {path}" + _glob_remedy(path))
+    if access is not None and access.is_restricted:
+        for file in found:
+            if file.location.filesystem is None:
+                access.check_path(file.location.path, path)
+        found = [replace(file, location=replace(file.location, access=access)) for file in found]
     return found
 
 

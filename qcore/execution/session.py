@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from qcore.access import ANY_FILE, FileAccess
 from qcore.config import Settings
 from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.base import Table, TableStatistics, under_policy
+from qcore.connectors.files import FileTable
 from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
 from qcore.errors import PlanError
@@ -62,6 +64,9 @@ class Session:
     session_memory_limit : int, optional
         Bytes the operators of all queries may keep together; by default no limit. Past an eighth of it one query at a
         time goes on, and the others wait without a thread until it is over or gives memory back.
+    file_access : {"any", "none"} or list of folders and URL prefixes, optional
+        Which files the text of queries, Substrait plans and the paths in PlanBuilder's plans may name, to read and to
+        write; by default any. What the program registers, or gives to sql() as tables, is not restricted (docs/SQL.md).
 
     Examples
     --------
@@ -81,10 +86,11 @@ class Session:
         timeout: float | None = None,
         dialect: Dialect | str | None = None,
         session_memory_limit: int | None = None,
+        file_access: str | Sequence[str] = "any",
     ) -> None:
         self.dialect = Dialect.named(dialect)
         self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
-        self.change(session_memory_limit=session_memory_limit)
+        self.change(session_memory_limit=session_memory_limit, file_access=file_access)
         self._tables: dict[str, Table] = {}
         self._views: dict[str, str] = {}
         self._changing = ProcessLock()
@@ -103,8 +109,9 @@ class Session:
         """
         names = ("threads", "memory_limit", "spill_dir", "batch_rows", "timeout")
         for name in settings:
-            if name not in (*names, "session_memory_limit"):
-                raise PlanError(f"a session has no setting {name!r}; it has {', '.join(names)}, session_memory_limit")
+            if name not in (*names, "session_memory_limit", "file_access"):
+                known = ", ".join((*names, "session_memory_limit", "file_access"))
+                raise PlanError(f"a session has no setting {name!r}; it has {known}")
         made = Settings.make(**{name: settings.get(name, getattr(self.settings, name)) for name in names})
         session = weakref.ref(self)
 
@@ -115,7 +122,8 @@ class Session:
         pool = self.settings.memory_pool
         if "session_memory_limit" in settings:
             pool = pool_under(settings["session_memory_limit"], pool)
-        self.settings = replace(made, change=change_session, memory_pool=pool)
+        access = FileAccess.of(settings.get("file_access", self.settings.file_access))
+        self.settings = replace(made, change=change_session, memory_pool=pool, file_access=access)
 
     def register(self, name: str, source: Any, on_schema_change: str | None = None) -> None:
         """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session.
@@ -165,12 +173,11 @@ class Session:
                     views[name], of_view = with_named_files(query)
                     files |= of_view
                     texts.append(query)
-        opened = {
-            name: table_from(paths[0] if len(paths) == 1 else paths)
-            for name, paths in files.items()
-            if name not in known
-        }
-        return text, views, opened
+        return text, views, {name: self._named_files(paths) for name, paths in files.items() if name not in known}
+
+    def _named_files(self, paths: Sequence[str]) -> Table:
+        """The table of files that a query names."""
+        return FileTable(paths[0] if len(paths) == 1 else list(paths), access=self.settings.file_access)
 
     def _carry_out(self, statement: Statement, known: Mapping[str, Table]) -> Result:
         if isinstance(statement, Explain):
@@ -248,7 +255,7 @@ class Session:
         """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
         check_not_leaving()
         planned = read_substrait(plan_bytes, {name: table.schema for name, table in self._tables.items()})
-        files = {name: table_from(paths) for name, paths in planned.files.items()}
+        files = {name: self._named_files(paths) for name, paths in planned.files.items()}
         return self._run(planned.plan, planned.output_names, {**self._tables, **files})
 
     def execute(self, plan: p.PlanNode) -> Result:
@@ -256,7 +263,9 @@ class Session:
         return self._run(plan, None, self._tables)
 
     def _run(self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table]) -> Result:
-        bound = bind_sources(plan, tables)
+        bound = bind_sources(plan, tables, self.settings.file_access)
+        if isinstance(bound, p.TableWrite):
+            self.settings.file_access.check_path(bound.path)
         statistics: dict[int, TableStatistics] = {}
 
         def of_scan(scan: p.Scan) -> TableStatistics:
@@ -281,28 +290,32 @@ def pool_under(limit: int | None, pool: MemoryPool | None) -> MemoryPool | None:
 
 
 def bind_sources(
-    plan: p.PlanNode, tables: Mapping[str, Table], shared: dict[p.PlanNode, p.PlanNode] | None = None
+    plan: p.PlanNode,
+    tables: Mapping[str, Table],
+    access: FileAccess = ANY_FILE,
+    shared: dict[p.PlanNode, p.PlanNode] | None = None,
 ) -> p.PlanNode:
     """The plan with every scan's source filled in; `shared` are the shared subplans that have theirs already.
-    PlanError for a table nobody registered.
+    PlanError for a table nobody registered, and for files that the plan names and `access` does not allow.
     """
     shared = {} if shared is None else shared
     if plan in shared:
         return shared[plan]
     if isinstance(plan, p.Scan):
         if plan.source is not None:
-            return expand_view(plan)
+            own = plan.source
+            return expand_view(replace(plan, source=own.under_access(access)) if isinstance(own, FileTable) else plan)
         if plan.table not in tables:
             known = ", ".join(sorted(tables)) or "none"
             raise PlanError(f"table {plan.table!r} is not registered (node {plan.id}); registered: {known}")
         table = under_policy(tables[plan.table], plan.on_schema_change)
         return expand_view(replace(plan, source=table))
-    children = tuple(bind_sources(child, tables, shared) for child in plan.children)
+    children = tuple(bind_sources(child, tables, access, shared) for child in plan.children)
     made = plan.with_children(*children) if children else plan
     if isinstance(made, p.Shared):
         shared[plan] = made
     if isinstance(made, p.SharedRead):
-        made = replace(made, like=bind_sources(made.like, tables, shared))
+        made = replace(made, like=bind_sources(made.like, tables, access, shared))
     return made
 
 

@@ -474,6 +474,7 @@ class Lowering:
         return pipeline
 
     def table_write(self, node: p.TableWrite) -> Pipeline:
+        self.settings.file_access.check_path(node.path)
         if not node.single:
             check_absent(node.path, f"write_parquet (node {node.id})")
         pipeline = self.lower(node.child)
@@ -510,6 +511,7 @@ class Lowering:
         if node.path is None:
             target = self.output = OutputBuffer(node.kind, node.partitions, pipeline.drivers, node.buffer_bytes)
         else:
+            self.settings.file_access.check_path(node.path)
             check_absent(node.path, f"partitioned_output (node {node.id})")
             schema = pa.schema(Schema(node.schema))
             target = PartitionFiles(node.path, schema, node.keys, node.partitions, pipeline.drivers)

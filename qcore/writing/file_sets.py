@@ -83,6 +83,8 @@ def replace_file(staged: str, target: str) -> None:
     another kind of thing stands there by now.
     """
     fault_site("write_rename")
+    if os.path.realpath(target) != target:
+        raise FileExistsError(f"{target} leads elsewhere by now, through a symbolic link")
     try:
         status = os.lstat(target)
     except FileNotFoundError:

@@ -1,0 +1,125 @@
+"""Which files the text of queries reaches: the setting file_access of a session. Floor P0."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qcore.errors import PlanError
+
+_FORMS = 'file_access is "any", "none", or a list of folders and URL prefixes'
+
+
+@dataclass(frozen=True)
+class FileAccess:
+    """What paths and URLs may stand in what comes in as text: SQL, Substrait plans, paths in PlanBuilder's plans.
+
+    What a program registers as a table is its own choice, and not asked about here.
+
+    Attributes
+    ----------
+    folders : tuple of str, or None
+        Real paths of the folders whose files may be read and written; None: all.
+    urls : tuple of str
+        Prefixes of URLs that may be read; where `folders` is None, those which may have a query string.
+    """
+
+    folders: tuple[str, ...] | None = None
+    urls: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, setting: Any) -> FileAccess:
+        """Of a session's setting. ValueError where it makes no sense."""
+        if isinstance(setting, FileAccess):
+            return setting
+        if setting == "any":
+            return cls()
+        if setting == "none":
+            return cls(())
+        if isinstance(setting, (str, bytes)) or not isinstance(setting, Sequence):
+            raise ValueError(f"{_FORMS}, not {setting!r}")
+        places = [os.fspath(place) if isinstance(place, os.PathLike) else place for place in setting]
+        if not all(isinstance(place, str) and place for place in places):
+            raise ValueError(f"{_FORMS}, not {setting!r}")
+        urls = tuple(place for place in places if "://" in place and not place.startswith("file://"))
+        paths = [urllib.parse.unquote(place.removeprefix("file://")) for place in places if place not in urls]
+        return cls(tuple(os.path.realpath(os.path.expanduser(path)) for path in paths), urls)
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether some files may not be reached."""
+        return self.folders is not None
+
+    def check_name(self, name: str) -> None:
+        """PlanError for a path, URL or glob that may not stand in a query, whatever is or is not there."""
+        if "://" not in name:
+            self.check_path(before_wildcards(os.path.abspath(os.path.expanduser(name))), name)
+            return
+        parts = _split(name)
+        if parts.scheme == "file":
+            self._check_query(parts, name)
+            path = urllib.parse.unquote(parts.path)
+            if self.is_restricted and ".." in path.split("/"):
+                raise self.refusal(name)  # behind a wildcard they would lead out of what was checked
+            self.check_path(before_wildcards(path), name)
+        elif self.is_restricted and not self._url_allowed(parts):
+            raise self.refusal(name)
+        else:
+            self._check_query(parts, name)
+
+    def check_path(self, path: str, name: str | None = None) -> None:
+        """PlanError for a path of this machine, whose real path, links resolved, is in none of the folders."""
+        if self.folders is None:
+            return
+        real = os.path.realpath(path)
+        if not any(real == folder or real.startswith(folder.rstrip("/") + "/") for folder in self.folders):
+            raise self.refusal(name or path)
+
+    def refusal(self, name: str) -> PlanError:
+        """The error for what may not be reached. It does not say whether there is such a file."""
+        return PlanError(
+            f"{name}: the session's setting file_access does not allow this file; a program makes it a table by "
+            "Session.register(), or names its folder or URL prefix in file_access"
+        )
+
+    def _check_query(self, parts: urllib.parse.SplitResult, name: str) -> None:
+        if "?" in name and not self._url_allowed(parts):
+            raise PlanError(
+                f"{parts.scheme}://{parts.netloc}{parts.path}: the URL has a query string, which may name another "
+                "server or credentials; Session.register() takes such URLs, or a prefix with this very query string "
+                "in the session's setting file_access"
+            )
+
+    def _url_allowed(self, parts: urllib.parse.SplitResult) -> bool:
+        """Whether a prefix has the URL's scheme, host and query string, and begins its path."""
+        steps = urllib.parse.unquote(parts.path).split("/")
+        # fsspec opens the URL behind "::" and the file in it.
+        if "::" in parts.geturl() or ".." in steps or "." in steps:
+            return False
+        for url in self.urls:
+            prefix = _split(url)
+            place = (prefix.scheme, prefix.netloc, prefix.query, prefix.fragment)
+            folder = prefix.path.rstrip("/")
+            inside = parts.path in (folder, prefix.path) or parts.path.startswith(folder + "/")
+            if inside and place == (parts.scheme, parts.netloc, parts.query, parts.fragment):
+                return True
+        return False
+
+
+def before_wildcards(path: str) -> str:
+    """The folder that a glob begins in; of another path, the path."""
+    at = min((path.index(sign) for sign in "*?[" if sign in path), default=-1)
+    return path if at < 0 else path[:at].rpartition("/")[0] or "/"
+
+
+def _split(url: str) -> urllib.parse.SplitResult:
+    try:
+        return urllib.parse.urlsplit(url)
+    except ValueError as error:
+        raise PlanError(f"{url} is no URL: {error}") from error
+
+
+ANY_FILE = FileAccess()
