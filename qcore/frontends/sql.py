@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from qcore.frontends.cut_planner import CutPlanner, with_known_clauses, with_known_syntax
 from qcore.frontends.names import GivenNames, shown_names, with_names
-from qcore.frontends.planner.constants import SIMPLIFY, made_constants
 from qcore.frontends.planner.contexts import QueryTables, context_of, read_only
 from qcore.frontends.planner.correlated_names import confused_columns, misjudged, repeated_condition
 from qcore.frontends.planner.errors import plan_error, refuse_misread
@@ -29,7 +28,14 @@ from qcore.frontends.planner.marks import (
     mark_single_grouping_sets,
 )
 from qcore.frontends.planner.planned_text import planner_text
-from qcore.frontends.planner.rules import SHARE, repeats_a_key, rules_to_leave_out, shares_uint64
+from qcore.frontends.planner.rules import (
+    SHARE,
+    SIMPLIFY,
+    needs_planner,
+    repeats_a_key,
+    rules_to_leave_out,
+    shares_uint64,
+)
 from qcore.frontends.planner.syntax_errors import SyntaxFault
 from qcore.frontends.planner.types import asked_decimals
 from qcore.frontends.substrait.cut_limits import COUNT_PART, SHARE_PART
@@ -412,8 +418,6 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
             return _rewritten_message(text, tables, dialect)
         else:
             comes_from_in = True
-            context, frame, logical = _optimized(text, tables, dialect, (SIMPLIFY,))
-            shown = logical.display_indent()
     message = _substrait_message(logical, context, tables)
     if comes_from_in:
         mark_marks(message)
@@ -424,13 +428,11 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
     return message
 
 
-def _optimized(
-    text: str, tables: Mapping[str, pa.Schema], dialect: Dialect, without: tuple[str, ...] = ()
-) -> tuple[Any, Any, Any]:
+def _optimized(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect) -> tuple[Any, Any, Any]:
     """The context that knows the query's names, the query in it, and its optimized plan, made without the rules of
     DataFusion's that would go wrong: they only save work, and most of that qcore's optimizer does too.
     """
-    context, frame = _resolved(text, tables, dialect, without)
+    context, frame = _resolved(text, tables, dialect)
     written = _written(frame, text)
     confused = confused_columns(written)
     if confused is not None:
@@ -445,9 +447,8 @@ def _optimized(
     misread = misjudged(written)
     if misread is not None:
         raise PlanError(f"a correlated subquery {misread} is not supported here; use a join")
-    faulty = tuple(rule for rule in rules_to_leave_out(written) if rule not in without)
-    if faulty:
-        without = (*without, *faulty)
+    without = (*(() if needs_planner(written) else (SIMPLIFY,)), *rules_to_leave_out(written))
+    if without != (SIMPLIFY,):
         context, frame = _resolved(text, tables, dialect, without)
     while True:
         try:
@@ -455,8 +456,6 @@ def _optimized(
             shown = logical.display_indent()
             if SHARE not in without and shares_uint64(shown):
                 without = (*without, SHARE)
-            elif SIMPLIFY not in without and made_constants(written, shown):
-                without = (*without, SIMPLIFY)
             else:
                 return context, frame, logical
         except Exception as error:
@@ -485,7 +484,7 @@ def plan_fragment(text: str, tables: Mapping[str, pa.Schema]) -> PlanNode:
 
 
 def _resolved(
-    written: str, tables: Mapping[str, pa.Schema], dialect: Dialect, without: tuple[str, ...] = ()
+    written: str, tables: Mapping[str, pa.Schema], dialect: Dialect, without: tuple[str, ...] = (SIMPLIFY,)
 ) -> tuple[Any, Any]:
     """The context that knows the query's names, and the query in it.
 

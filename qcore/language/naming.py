@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -10,9 +11,12 @@ from qcore_ext.ground.status import PlanError
 
 
 class NodeIds:
-    """Hands out "0", "1", … leaving out ids that are taken."""
+    """Hands out "0", "1", … leaving out ids that are taken. The parts of one plan share it, and with it the moment at
+    which the plan was begun: `began_nanos` since 1970.
+    """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
+        self.began_nanos = time.time_ns()
         self._taken = set(taken)
         self._next = 0
 

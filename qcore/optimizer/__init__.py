@@ -13,6 +13,7 @@ from qcore.optimizer.anti_joins import make_anti_joins
 from qcore.optimizer.build_sides import choose_build_sides
 from qcore.optimizer.cardinality import Estimator, StatisticsOf
 from qcore.optimizer.columns import prune_columns
+from qcore.optimizer.common_conditions import factor_conditions
 from qcore.optimizer.filters import push_filters
 from qcore.optimizer.grouping_sets import roll_up_grouping_sets
 from qcore.optimizer.join_order import order_joins
@@ -40,6 +41,7 @@ class _Context:
 
 
 _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...] = (
+    ("common_conditions", lambda node, context: factor_conditions(node)),
     ("simplify", lambda node, context: simplify_plan(node)),
     ("filters", lambda node, context: push_filters(node, context.ids)),
     ("anti_joins", lambda node, context: make_anti_joins(node, context.ids)),

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from qcore.frontends.planner.constants import SIMPLIFY, computes_constants
-from qcore.frontends.substrait.functions import STAND_IN
+from qcore.frontends.substrait.functions import STAND_IN, is_known_aggregate, is_known_scalar
 from qcore.frontends.text.limits import CUT_LIMITS
+from qcore.language.window_plan import is_window_function
 
 _ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[(?:\]|ROLLUP|CUBE|GROUPING SETS)")
 _CONDITION = re.compile(r"Filter: |\w+ Join: ")
 _TEXT = re.compile(r'Utf8(?:View)?\("(?:[^"\\]|\\.)*"\)')
-_LIST_OF_COLUMN = re.compile(r"IN \(\[[^\]]*(?:\"|\w)\.[A-Za-z_\"]")
-_LIST_WITH_NULL = re.compile(r"IN \(\[[^\]]*NULL")
-_ASKED_OF_LIST = re.compile(r"(\S+) (?:NOT )?IN \(\[")
-# What tells unknown from false: a word, or a function.
-_TELLS = re.compile(r"\b(?:NOT|IS|CASE)\b|\b[a-z_]\w*\(")
 _SORT_BY_SEVERAL = re.compile(r"Sort: [^\n]*, ")
 # A column by its own name, and where a condition holds it equal to another one or computes with it.
 _COLUMN = r"(?:(?:\"[^\"]+\"|[\w$]+)\.)+(\"[^\"]+\"|[\w$]+)"
@@ -30,9 +26,17 @@ _OUTER_COLUMN = re.compile(r"outer_ref\(([^()]*)\)")
 _CUT_LIMIT = f"fetch={str(CUT_LIMITS)[:10]}"
 _LAMBDA = re.compile(r"\b(?:array|list)_(?:transform|filter)\(")
 SHARE = "common_sub_expression_eliminate"
+SIMPLIFY = "simplify_expressions"
 _SHARED_UINT64 = re.compile(r"AS Decimal128\(20, 0\)\) AS __common_expr")
-# Functions of constant lists that the planner would compute otherwise than the engine does.
-_OF_LISTS = re.compile(r"\b(?:array_intersect|array_any_value|arrays_zip|list_zip|map_entries)\(")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+# Not of what stands for a subquery or a column of a query around it, whose names begin with a $.
+_CALL = re.compile(r"(?<![\w$])([a-z_]\w*)\(")
+# These make lists and structs of their arguments, or are no functions.
+_MAKERS = frozenset(
+    {"make_array", "struct", "named_struct", "map", "range", "generate_series", "unnest", "grouping", "outer_ref"}
+)
+# What the rule that simplifies gets wrong.
+_SIMPLIFIED_WRONGLY = re.compile(r"\bCAST\(|<subquery>|IN \(\[|TableScan: ")
 _KEYS = re.compile(r"groupBy=\[\[(.*?)\]\]")
 
 
@@ -54,18 +58,9 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
         # The one makes it a key of a join whose nulls are equal, to which other rules then add the keys of =; the other
         # puts such a join under a cross join anew, by =.
         rules += ["extract_equijoin_predicate", "eliminate_cross_join"]
-    if bare.count("IN ([") > 1 and (_LIST_OF_COLUMN.search(bare) or _LIST_WITH_NULL.search(bare)):
-        # It takes x IN (x, y) AND x IN (1, 2) for what the lists have in common as written: nothing. Nor does it mind
-        # that a null in a list of NOT IN makes the rest unknown.
-        rules.append(SIMPLIFY)
     if written.count(f'"{STAND_IN} ') > 1:
         # It computes what marks an aggregate apart from it where two are marked the same.
         rules.append(SHARE)
-    if SIMPLIFY not in rules and any(map(_asks_twice, bare.splitlines())):
-        # It takes x NOT IN (1) OR x NOT IN (2) for what the lists have in common: true, of a null too.
-        rules.append(SIMPLIFY)
-    if SIMPLIFY not in rules and (_LAMBDA.search(bare) or _OF_LISTS.search(bare) or computes_constants(written)):
-        rules.append(SIMPLIFY)
     if _LAMBDA.search(bare):
         # What lambdas compute is shared among them by the engine, or not at all.
         rules.append(SHARE)
@@ -75,6 +70,26 @@ def rules_to_leave_out(written: str) -> tuple[str, ...]:
         # of a join for one that does. Repeated keys of groups have to be dropped, though.
         rules.append("eliminate_duplicated_expr")
     return tuple(rules)
+
+
+def needs_planner(written: str) -> bool:
+    """Whether the query reads no table and calls functions that the engine has not, which the planner can compute.
+
+    All others are planned without the rule that simplifies expressions, which knows other types and values than the
+    engine: it moves a cast that rounds, or may fail, to the constant beside it (cast(d as int) = 2 becomes d = 2.00),
+    takes a scalar subquery for never null where its column is, has 1.0 / 3 as 0.33333, lets integers overflow silently,
+    knows no dialect, and takes lists of IN for what they have in common as written, nulls among them too. What it would
+    save, qcore's optimizer saves.
+    """
+    if _SIMPLIFIED_WRONGLY.search(written):
+        return False
+    called = set(_CALL.findall(_QUOTED.sub('""', written))) - _MAKERS
+    return not all(_is_aggregate(name) or is_known_scalar(name) for name in called)
+
+
+@lru_cache(maxsize=512)
+def _is_aggregate(name: str) -> bool:
+    return is_known_aggregate(name) or is_window_function(name)
 
 
 def shares_uint64(shown: str) -> bool:
@@ -102,14 +117,6 @@ def _may_fail_on_another_side(written: str) -> bool:
     while more := {one for names in renamed for one in names if computed & set(names)} - computed:
         computed |= more
     return any(name in computed for line in conditions for pair in _EQUAL.findall(line) for name in pair)
-
-
-def _asks_twice(line: str) -> bool:
-    """Whether two lists of IN are asked of the same, where unknown is not as good as false."""
-    if line.count("IN ([") < 2:
-        return False
-    asked = _ASKED_OF_LIST.findall(line)
-    return len(set(asked)) < len(asked) and (_CONDITION.match(line.lstrip()) is None or _TELLS.search(line) is not None)
 
 
 def repeats_a_key(written: str) -> bool:

@@ -43,9 +43,10 @@ def sql_name(type_: pa.DataType) -> str | None:
 
 def planner_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with lists of every layout as lists, bytes of every layout as binary, which alone it has functions of,
-    and times of day in nanoseconds, as its literals of them are.
+    and times of day in nanoseconds, as its literals of them are. Every column may be null: a subquery without rows
+    gives null, whatever its column is declared as.
     """
-    return pa.schema([field.with_type(planner_type(field.type)) for field in schema])
+    return pa.schema([field.with_type(planner_type(field.type)).with_nullable(True) for field in schema])
 
 
 _BYTES = (pa.types.is_binary_view, pa.types.is_large_binary, pa.types.is_fixed_size_binary)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.current_moment import MOMENTS, current_moment
 from qcore.frontends.substrait.dialect_calls import rounded_to_even
 from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.frontends.substrait.functions import scalar_call
@@ -207,6 +208,8 @@ class ExpressionReader:
             refuse_in_lambda(name, scope)
             scope.node, column = with_random_column(scope.node, self.ids, name)
             return Column(column)
+        if name in MOMENTS and not arguments:
+            return current_moment(name, self.ids.began_nanos)
         if name.startswith(OWN) and self._read_own_call is not None:
             return self._read_own_call(name, arguments, scope)
         made = None

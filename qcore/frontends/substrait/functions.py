@@ -6,10 +6,12 @@ qcore.language.functions infers types itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.current_moment import MOMENTS
 from qcore.frontends.substrait.dialect_calls import in_dialect
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
 from qcore.frontends.substrait.time_patterns import strftime_pattern
@@ -138,7 +140,9 @@ def _plain_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
 def is_known_scalar(name: str) -> bool:
     """Whether the engine has a scalar function for one that Substrait, or DataFusion's SQL, calls so."""
     own = _SAME_MEANING.get(name, name)
-    return own in _SPECIAL or is_known(own) or any(known == name.partition("/")[0] for known, _ in DIALECT_FUNCTIONS)
+    if own in _SPECIAL or name in MOMENTS or is_known(own):
+        return True
+    return any(known == name.partition("/")[0] for known, _ in DIALECT_FUNCTIONS)
 
 
 def is_known_aggregate(name: str) -> bool:
@@ -268,6 +272,17 @@ def _not_number(name: str, arguments: tuple[Expr, ...]) -> Expr:
     return Case(((Call("is_nan", (value,)), instead),), value)
 
 
+def _pi(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    () = arguments
+    return Literal(math.pi, pa.float64())
+
+
+def _if_present(name: str, arguments: tuple[Expr, ...]) -> Expr:
+    """nvl2(x, y, z): y where x is not null, otherwise z."""
+    value, present, absent = arguments
+    return Case(((Call("is_not_null", (value,)), present),), absent)
+
+
 def _overlay(name: str, arguments: tuple[Expr, ...]) -> Expr:
     text, new, start, *length = arguments
     replaced = length[0] if length else Call("length", (new,))
@@ -336,7 +351,9 @@ _SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
     "empty": _is_empty,
     "regexp_match": _pending_list,
     "nanvl": _not_number,
+    "nvl2": _if_present,
     "overlay": _overlay,
+    "pi": _pi,
     "to_date": _to_date,
     "to_timestamp": _to_timestamp,
     "to_timestamp_nanos": _to_timestamp,

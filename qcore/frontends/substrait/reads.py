@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from qcore.frontends.substrait.computed_values import computed_values
 from qcore.frontends.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
+from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type, top_level_names
 from qcore.language.data_types import common_type
-from qcore.language.expression import Literal
+from qcore.language.expression import Expr, Literal
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, Scan, Values
 from qcore.language.schema import unknown
@@ -20,6 +22,12 @@ from qcore_ext.ground.status import PlanError
 
 # The one column of rows without columns (`select 1`): a batch counts its rows by its columns elsewhere.
 _ROW = "$row"
+
+ReadExpression = Callable[[Any, Scope], Expr]
+
+
+class _NotConstant(PlanError):
+    """A value of VALUES is to be computed."""
 
 
 @dataclass
@@ -38,11 +46,19 @@ def read_table(
     names: ColumnNames,
     files: dict[str, list[str]],
     asked: Collection[pa.DataType] | None = None,
+    read_expression: ReadExpression | None = None,
 ) -> TableRead:
-    """The node of a ReadRel. Files the plan names are added to `files`; `asked` as for ExpressionReader."""
+    """The node of a ReadRel. Files the plan names are added to `files`; `asked` as for ExpressionReader, whose read()
+    is `read_expression`.
+    """
     kind = message.WhichOneof("read_type")
     if kind == "virtual_table":
-        return _virtual_table(message, ids, names, asked)
+        try:
+            return _virtual_table(message, ids, names, asked)
+        except _NotConstant:
+            if read_expression is None:
+                raise
+            return _computed_table(message, ids, names, read_expression)
     if kind == "named_table":
         table = _table_name(list(message.named_table.names), schemas)
         known = schemas[table] if schemas is not None else None
@@ -135,6 +151,20 @@ def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames, asked: Collec
     return TableRead(Values(ids.new(), schema, data), own, [own[i] for i in positions])
 
 
+def _computed_table(message: Any, ids: NodeIds, names: ColumnNames, read_expression: ReadExpression) -> TableRead:
+    """Rows of expressions over no columns."""
+    types = [read_type(part) for part in message.base_schema.struct.types]
+    own = [names.new(name) for name in top_level_names(message.base_schema.names, types)]
+    nothing = pa.table({_ROW: pa.nulls(1, pa.bool_())})
+    beside = Values("", nothing.schema, nothing)
+    scope = Scope(beside, [])
+    rows = [[read_expression(field, scope) for field in row.fields] for row in message.virtual_table.expressions]
+    if scope.node is not beside:
+        raise PlanError("VALUES takes neither subqueries nor random values; use SELECT … UNION ALL SELECT …")
+    node = computed_values(rows, own, types, ids, names)
+    return TableRead(node, own, [own[i] for i in read_positions(message, len(own))])
+
+
 def _dropped_rows(message: Any) -> list[Any]:
     from substrait.algebra_pb2 import Expression
 
@@ -150,7 +180,7 @@ def _constant(message: Any, asked: Collection[pa.DataType] | None) -> Literal:
         try:
             return Literal(pa.scalar(given.value, given.type).cast(to).as_py(), to)
         except pa.ArrowException as error:
-            raise PlanError(f"VALUES: {given!r} cannot be cast to {to}: {error}") from None
+            raise _NotConstant(f"VALUES: {given!r} cannot be cast to {to}: {error}") from None
     if message.WhichOneof("rex_type") != "literal":
-        raise PlanError("VALUES takes constants only")
+        raise _NotConstant("VALUES: this value is no literal")
     return read_literal(message.literal)

@@ -178,8 +178,8 @@ class RelationReader(JoinRelations):
     # --- relations ---
 
     def _read(self, message: Any) -> Relation:
-        asked = self.expressions.asked
-        table = self._part(message) or read_table(message, self.schemas, self.ids, self.names, self.files, asked)
+        asked, read = self.expressions.asked, self.expressions.read
+        table = self._part(message) or read_table(message, self.schemas, self.ids, self.names, self.files, asked, read)
         node = table.node
         # A best-effort filter only prunes; the plan filters again above.
         if message.HasField("filter"):

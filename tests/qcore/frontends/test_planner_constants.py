@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import math
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 import qcore
-from qcore.frontends.planner.constants import computes_constants, made_constants
+from qcore.frontends.planner.rules import needs_planner
 
 MOMENT = datetime.datetime(2020, 1, 1, 0, 0, 0, 1000)
 T = pa.table(
@@ -86,18 +87,64 @@ def test_settings_of_a_session_reach_constants(dialect, text, wanted):
     assert answer(text, dialect) == [{"x": wanted}]
 
 
-def test_what_is_exact_stays_with_the_planner():
-    """So that scans see constants, and row groups are pruned by them."""
+def test_scans_see_constants():
+    """So that row groups are pruned by them."""
     text = "select a from t where ms < date '1999-02-22' + interval '30' day and a between 1200 and 1200 + 11"
     assert "(a <= 1211)" in qcore.sql(text, {"t": T}).explain()
-    moved = 'Filter: t.d < CAST(Utf8("1999-02-22") AS Date32) + IntervalMonthDayNano("… { days: 30 }")'
-    assert not computes_constants(moved)
-    assert not made_constants(moved, 'Filter: t.d < Date32("1999-03-24")')
-    assert not computes_constants("Filter: t.d > Decimal128(0.06,2,2) - Decimal128(0.01,2,2)")
-    assert not computes_constants("Filter: t.a * Int64(2) / t.b > t.a")
-    assert computes_constants("Projection: Int64(1) / Int64(3) AS x")
-    assert computes_constants("Projection: t.a + round(Decimal128(2.5,2,1)) AS x")
-    assert not computes_constants("Aggregate: groupBy=[[]], aggr=[[count(Int64(1)), now()]]")
+
+
+def test_the_planner_computes_only_what_the_engine_has_not():
+    """P4: and only where nothing of the query can be told wrongly by it."""
+    assert needs_planner("Projection: array_except(make_array(Int64(1), Int64(2)), make_array(Int64(1)))")
+    assert not needs_planner("Projection: array_except(make_array(Int64(1)), make_array(CAST(Int64(1) AS Int32)))")
+    assert not needs_planner("Projection: array_except(t.l, make_array(Int64(1)))\n  TableScan: t")
+    assert not needs_planner("Projection: Int64(1) / Int64(3) AS x")
+    assert not needs_planner("Aggregate: groupBy=[[]], aggr=[[count(Int64(1)), now()]]")
+
+
+def test_one_moment_for_all_parts_of_a_query():
+    """Q1: whatever is planned by itself: a part of a set operation, a subquery, a row of VALUES."""
+    text = "select now() as n from t except select current_timestamp from t"
+    assert answer(text) == []
+    text = "select count(distinct x) as n from (select now() as x union all values (now()), (now())) p"
+    assert answer(text) == [{"n": 1}]
+    (row,) = answer("select now() as n, current_date as d, today() as e, current_time as c, cast(now() as date) as f")
+    assert row["d"] == row["e"] == row["f"] == row["n"].date()
+    before = datetime.datetime.now(datetime.UTC)
+    (row,) = answer("select now() as n, pi() as p, nvl2(null, 1, 2) as z")
+    assert before - row["n"] < datetime.timedelta(seconds=60) and (row["p"], row["z"]) == (math.pi, 2)
+
+
+VALUES = [
+    "values (1 + 1), (cast(2.7 as int)), (3)",
+    "values ([1, 2], 'a'), ([3], upper('b')), (null, null)",
+    "values (1.0 / 3)",
+    "values (cast('2020-01-02' as date), -5, true and false)",
+    "select x + 1 as x from (values (cast(1.5 as int)), (2 * 3), (null)) v(x)",
+    "select * from (values ({'a': 1}), ({'a': 2})) v(x)",
+    "values (cast(2.5 as decimal(10, 1)) + 1), (1e300)",
+]
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_values_are_computed_by_the_engine(text):
+    """Q1: constants of any kind may stand in VALUES."""
+    found, wanted = ([list(row.values()) for row in rows] for rows in (answer(text), expected(text)))
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+
+def test_values_are_one_input_where_they_are_computed_alike():
+    """P4: not one a row."""
+    rows = ", ".join(f"([{n}, {n + 1}], {n} + 1)" for n in range(500))
+    result = qcore.sql(f"select sum(y) as s, count(*) as n from (values {rows}) v(x, y)")
+    assert result.explain().count("Values") == 1
+    assert result.to_arrow().to_pylist() == [{"s": sum(range(1, 501)), "n": 500}]
+
+
+def test_values_that_are_no_constants():
+    """Q1."""
+    with pytest.raises(qcore.PlanError, match="VALUES takes neither subqueries nor random values"):
+        qcore.sql("values ((select 1))")
 
 
 def test_names_that_read_like_functions() -> None:

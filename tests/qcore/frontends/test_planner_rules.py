@@ -48,3 +48,37 @@ def test_other_conditions_are_pushed(condition: str) -> None:
     """Q1: neither bare keys, nor other columns, nor what is asked of two sides."""
     written = f"Projection: a.id\n  Filter: {condition}\n    Inner Join:  Filter: a.id = b.id\n      TableScan: a\n"
     assert "push_down_filter" not in rules_to_leave_out(written)
+
+
+NEVER_NULL = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64(), nullable=False)])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select coalesce((select 8 where false), 4) as x",
+        "select (select 8 where false) is null as x",
+        "select k, coalesce((select v from t u where u.k = t.k + 1), -1) as x from t",
+        "select k from t where (select v from t u where u.k = t.k + 1) is null",
+        "select k from t where (select v from t where k = 99) is not null or k = 1",
+        "select coalesce((select max(v) from t where false), 4) as x, (select count(*) from t where false) as c",
+        "select k, (select v from t u where u.k = t.k + 1) is not distinct from null as x from t",
+        "select nullif((select v from t where k = 99), 1) is null as x",
+        "select case when (select v from t where k = 99) = 1 then 1 else 2 end as x from t",
+        "select t.k from t left join t u on t.k = u.k + 1 where u.k is null",
+        "select t.k, coalesce(u.k, -1) as x from t left join t u on t.k = u.k + 1",
+        "select t.k, u.v is null as x from t full join (select k + 2 as k, v from t) u on t.k = u.k",
+        "select k from t where k not in (select v from t where k = 99)",
+        "select k from t where k <> all (select v from t where k = 99)",
+        "select sum(v) is null as x, coalesce(min(k), 0) as y from t where k > 99",
+        "select lag(v) over (order by k) is null as x, coalesce(lag(v) over (order by k), 0) as y from t",
+        "select k, grouping(k) as g, k is null as x from t group by rollup (k)",
+    ],
+)
+def test_what_is_never_null_may_be_missing(query: str) -> None:
+    """Q3: a subquery without rows, the other side of an outer join and an aggregate of no rows give null."""
+    table = pa.table({"k": [1, 2, 3], "v": [10, 20, 30]}, schema=NEVER_NULL)
+    database, session = duckdb.connect(), qcore.Session(threads=1)
+    database.register("t", table)
+    session.register("t", table)
+    assert_same_rows(session.sql(query).to_arrow(), database.sql(query).to_arrow_table())
