@@ -24,6 +24,7 @@ from qcore.optimizer.outer_joins import lift_outer_joins
 from qcore.optimizer.projections import merge_projections
 from qcore.optimizer.scan_filters import give_filters_to_scans
 from qcore.optimizer.semi_joins import push_semi_joins
+from qcore.optimizer.series import scan_series
 from qcore.optimizer.shared_plans import share_subplans
 from qcore.optimizer.similar_plans import join_similar_plans
 from qcore.optimizer.simplify import simplify_plan
@@ -43,6 +44,7 @@ class _Context:
 _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...] = (
     ("common_conditions", lambda node, context: factor_conditions(node)),
     ("simplify", lambda node, context: simplify_plan(node)),
+    ("series", lambda node, context: scan_series(node)),
     ("filters", lambda node, context: push_filters(node, context.ids)),
     ("anti_joins", lambda node, context: make_anti_joins(node, context.ids)),
     ("limits", lambda node, context: push_limits(node, context.ids)),

@@ -147,7 +147,9 @@ def _among_tables(
     named = ", ".join(f"{quoted(of)} AS {quoted(name)}" for of, name in zip(made, columns, strict=True))
     before, outer = _joined_before(sql, tables[0] + 1, call)
     start = core[0]
-    if before == tables[0] + 1:
+    if before == tables[0] + 1 or _is_constant(sql, call + 2, close):
+        # A table by itself: beside another one its list would be made anew for each row of that.
+        call -= sql.is_word(call - 1, "LATERAL")
         query = f"SELECT {argument} AS {quoted(element)}"
         part = _part(sql, start, number, query, made, False)
         rows = f"(SELECT {named} FROM {quoted(part.table)}) AS {quoted(alias or 'unnest')}"
@@ -174,6 +176,16 @@ def _among_tables(
             pieces += [sql.slice(at, i), quoted(name)]
             at = i + 1
     return sql.replaced(*core, " ".join([*pieces, sql.slice(at, core[1])])), part
+
+
+def _is_constant(sql: SqlText, begin: int, end: int) -> bool:
+    """Whether tokens begin to end are a value that reads no column: calls of constants."""
+    return not any(
+        sql.tokens[i].kind == "quoted"
+        or (sql.tokens[i].kind == "word" and not sql.is_word(i, "NULL", "TRUE", "FALSE") and not sql.is_sign(i + 1, "("))
+        or sql.is_word(i, "UNNEST")
+        for i in range(begin, end)
+    )
 
 
 def _qualifies(sql: SqlText, i: int, table: str) -> bool:
