@@ -45,6 +45,7 @@ from qcore.frontends.substrait.plan import (
     parse_plan,
     read_plan_message,
 )
+from qcore.frontends.substrait.shared_parts import COPIES_MAX, SharedPart
 from qcore.frontends.text.aliases import with_aliases_written_out
 from qcore.frontends.text.asof import without_asof
 from qcore.frontends.text.chains import TOO_DEEP
@@ -53,6 +54,7 @@ from qcore.frontends.text.limits import cut_limit
 from qcore.frontends.text.order import without_order_by_all
 from qcore.frontends.text.parts import Recursion, SetOperation, cut_part
 from qcore.frontends.text.pivot import without_pivot
+from qcore.frontends.text.repeated import cut_repeated
 from qcore.frontends.text.spelling import Spelling, has_capitals, shown_spelling, with_known_spelling
 from qcore.frontends.text.stars import with_stars_written_out
 from qcore.frontends.text.subqueries import with_counts_for_exists, with_rows_as_exists, without_in_subqueries
@@ -222,13 +224,13 @@ class _Planner(CutPlanner):
             except PlanError as error:
                 self.broken_views[name] = PlanError(f"the view {name!r}: {error}")
 
-    def _add_query(self, table: str, message: Any) -> None:
-        """Make a table of a query."""
+    def _add_query(self, table: str, message: Any, copies: int = COPIES_MAX) -> None:
+        """Make a table of a query, which is in a plan that often at most, and then read from the last place."""
 
         def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
             return self._read(message, (ids, names)).plan
 
-        self.parts[table] = make
+        self.parts[table] = SharedPart(make, copies)
         read = self._read(message, (NodeIds(), ColumnNames()))
         self._add_table(table, read.output_names, read.plan.schema.types)
 
@@ -261,6 +263,10 @@ class _Planner(CutPlanner):
         raise refused
 
     def _message(self, text: str) -> Any:
+        while (repeated := cut_repeated(text, self.count)) is not None:
+            self.count += 1
+            text, repetition = repeated
+            self._add_query(repetition.table, self.message(repetition.query), 1)
         text = with_counts_for_exists(with_rows_as_exists(with_known_clauses(text)))
         while (found := cut_part(text, self.count)) is not None:
             self.count += 1

@@ -27,6 +27,7 @@ from qcore.frontends.substrait.join_relations import JoinRelations
 from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.reads import TableRead, read_positions, read_table
 from qcore.frontends.substrait.relation import Relation
+from qcore.frontends.substrait.shared_parts import COPIES_MAX, SharedPart
 from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader, window_functions
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.expression import Call, Cast, Column, Expr, Literal, col, conjuncts, lit, same
@@ -120,6 +121,7 @@ class RelationReader(JoinRelations):
         self._path: list[str] = []
         # Relations that others refer to by position.
         self.subtrees: Sequence[Any] = ()
+        self._references: dict[int, SharedPart] = {}
 
     def read(self, message: Any) -> Relation:
         """The relation of a Rel message. PlanError says where in the plan it is about."""
@@ -448,7 +450,7 @@ class RelationReader(JoinRelations):
         return Relation(node, ordered.columns)
 
     def _reference(self, message: Any) -> Relation:
-        """A relation written once and used in several places; each gets columns of its own."""
+        """A relation written once and used in several places; each gets columns of its own. Many read one of them."""
         ordinal = message.subtree_ordinal
         if not 0 <= ordinal < len(self.subtrees) or self.subtrees[ordinal] is None:
             raise PlanError(f"relation {ordinal} is referred to, but the plan has {len(self.subtrees)}")
@@ -457,7 +459,9 @@ class RelationReader(JoinRelations):
             raise PlanError(f"relation {ordinal} refers to itself")
         self._path.append(name)
         try:
-            return self.read(self.subtrees[ordinal])
+            made = SharedPart(lambda ids, names: self.exact(self.read(self.subtrees[ordinal])), COPIES_MAX)
+            node = self._references.setdefault(ordinal, made)(self.ids, self.names)
+            return Relation(node, node.schema.names)
         finally:
             self._path.pop()
 

@@ -253,3 +253,14 @@ def test_broken_bytes(seed: int, session: qcore.Session) -> None:
         except qcore.QcoreError:
             outcomes["refused"] += 1
     assert min(outcomes.values()) > 100
+
+
+def test_relations_that_refer_to_one_another(session: qcore.Session) -> None:
+    """P4: each of 14 subtrees is the one before it twice; they are read once from some number of copies on."""
+    subtrees: list[dict[str, Any]] = [A_ONLY]
+    for number in range(1, 14):
+        before = {"reference": {"subtree_ordinal": number - 1}}
+        subtrees.append({"set": {"inputs": [before, before], "op": 6}})
+    found = session.substrait(plan({"reference": {"subtree_ordinal": 13}}, 1, tuple(subtrees))).to_arrow()
+    assert found.num_rows == T.num_rows << 13
+    assert found.column(0).null_count == T.column("a").null_count << 13
