@@ -1,4 +1,4 @@
-"""range() and generate_series() as tables: read as they are made, within the limits of memory and time. SPEC V13, P4."""
+"""range() and generate_series() as tables: read as they are made, within limits of memory and time. SPEC V13, P4."""
 
 from __future__ import annotations
 

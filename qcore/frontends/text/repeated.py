@@ -25,7 +25,7 @@ class Repetition:
 
 
 def cut_repeated(text: str, number: int) -> tuple[str, Repetition] | None:
-    """The text with one such common table's query replaced by a table, named after `number`; None where there is none."""
+    """The text with one such common table's query replaced by a table named after `number`, or None."""
     sql = SqlText.read(text)
     region = next(iter(sql.regions), None)
     if region is None or region.start != 0 or region.is_recursive or not region.common:

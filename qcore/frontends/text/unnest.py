@@ -180,12 +180,12 @@ def _among_tables(
 
 def _is_constant(sql: SqlText, begin: int, end: int) -> bool:
     """Whether tokens begin to end are a value that reads no column: calls of constants."""
-    return not any(
-        sql.tokens[i].kind == "quoted"
-        or (sql.tokens[i].kind == "word" and not sql.is_word(i, "NULL", "TRUE", "FALSE") and not sql.is_sign(i + 1, "("))
-        or sql.is_word(i, "UNNEST")
-        for i in range(begin, end)
-    )
+    for i in range(begin, end):
+        is_value = sql.is_word(i, "NULL", "TRUE", "FALSE")
+        is_call = sql.tokens[i].kind == "word" and sql.is_sign(i + 1, "(") and not sql.is_word(i, "UNNEST")
+        if sql.tokens[i].kind in ("word", "quoted") and not is_value and not is_call:
+            return False
+    return True
 
 
 def _qualifies(sql: SqlText, i: int, table: str) -> bool:

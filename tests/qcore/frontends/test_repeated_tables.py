@@ -107,7 +107,8 @@ def test_a_part_that_a_condition_drops() -> None:
 def test_names_of_columns_and_quotes() -> None:
     """Q1: lists of columns, capitals and words after names."""
     tables = ['"A1"(x, "Y") as (select a, b from t)']
-    tables += [f'"A{n}" as materialized (select * from "A{n - 1}" union all (select * from "A{n - 1}"))' for n in range(2, 8)]
+    for n in range(2, 8):
+        tables.append(f'"A{n}" as materialized (select * from "A{n - 1}" union all (select * from "A{n - 1}"))')
     query = f'with {", ".join(tables)} select sum("Y") as s, count(x) as n from "A7"'
     assert qcore.sql(query, {"t": T}).to_arrow().to_pylist() == [{"s": 100 << 6, "n": 3 << 6}]
 
