@@ -14,6 +14,7 @@ from qcore.execution.explain import explain_plan, pipelines_of
 from qcore.execution.profile import profile_text
 from qcore.execution.task import Task
 from qcore.language.plan import PlanNode
+from qcore.language.planning_time import planned_within
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.process import ProcessLock
 
@@ -64,7 +65,8 @@ class Result:
         """A task whose batches nobody has read."""
         with self._lock:
             if self._task is None or self._taken or not self._task.is_of_this_process:
-                self._task = Task.of_plan(self.plan, self._settings)
+                with planned_within(self._settings.timeout):
+                    self._task = Task.of_plan(self.plan, self._settings)
             self._taken = True
             return self._task
 

@@ -19,6 +19,7 @@ from qcore.connectors.view import expand_view
 from qcore.errors import PlanError
 from qcore.execution import statements
 from qcore.execution.result import Result
+from qcore.frontends.planner.contexts import import_datafusion
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.substrait import read_substrait
 from qcore.frontends.text.clauses import quoted
@@ -38,6 +39,7 @@ from qcore.frontends.text.statements import (
 from qcore.frontends.text.tokens import SqlText
 from qcore.language import plan as p
 from qcore.language.dialect import Dialect
+from qcore.language.planning_time import planned_within
 from qcore.language.schema import unknown
 from qcore.optimizer import Estimator, optimize
 from qcore_ext.ground.memory_pool import MemoryPool
@@ -58,7 +60,7 @@ class Session:
     batch_rows : int, optional
         Rows of a batch that sources aim at.
     timeout : float, optional
-        Seconds after which a query stops with Timeout.
+        Seconds after which a query stops with Timeout: while it is planned, and again while it runs.
     dialect : Dialect or {'qcore', 'duckdb', 'postgresql', 'spark'}, optional
         What SQL text means where engines differ, such as 7 / 2 or where nulls sort (docs/SQL.md).
     session_memory_limit : int, optional
@@ -158,8 +160,10 @@ class Session:
     def _query(self, text: str, known: Mapping[str, Table]) -> Result:
         text, views, files = self._with_files(text, known)
         known = {**known, **files}
-        planned = plan_sql(text, {name: table.schema for name, table in known.items()}, self.dialect, views)
-        return self._run(planned.plan, planned.output_names, known)
+        import_datafusion()  # the first time takes longer than most queries may
+        with planned_within(self.settings.timeout):
+            planned = plan_sql(text, {name: table.schema for name, table in known.items()}, self.dialect, views)
+            return self._run(planned.plan, planned.output_names, known)
 
     def _with_files(self, text: str, known: Mapping[str, Table]) -> tuple[str, dict[str, str], dict[str, Table]]:
         """The text and the views it may name, with names for the files they read, and these as tables."""
@@ -254,13 +258,15 @@ class Session:
     def substrait(self, plan_bytes: bytes) -> Result:
         """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
         check_not_leaving()
-        planned = read_substrait(plan_bytes, {name: table.schema for name, table in self._tables.items()})
-        files = {name: self._named_files(paths) for name, paths in planned.files.items()}
-        return self._run(planned.plan, planned.output_names, {**self._tables, **files})
+        with planned_within(self.settings.timeout):
+            planned = read_substrait(plan_bytes, {name: table.schema for name, table in self._tables.items()})
+            files = {name: self._named_files(paths) for name, paths in planned.files.items()}
+            return self._run(planned.plan, planned.output_names, {**self._tables, **files})
 
     def execute(self, plan: p.PlanNode) -> Result:
         """Run a plan of PlanBuilder's; its scans name tables of this session or bring their own source."""
-        return self._run(plan, None, self._tables)
+        with planned_within(self.settings.timeout):
+            return self._run(plan, None, self._tables)
 
     def _run(self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table]) -> Result:
         bound = bind_sources(plan, tables, self.settings.file_access)

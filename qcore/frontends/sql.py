@@ -67,6 +67,7 @@ from qcore.language.data_types import common_type, plain
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, RecursiveUnion, Unnest, WorkingTable
+from qcore.language.planning_time import check_planning
 from qcore.language.schema import same_type, unnest_schema
 from qcore.language.set_operations import make_set_operation, typed
 from qcore_ext.ground.status import PlanError
@@ -409,6 +410,7 @@ def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialec
     """The Substrait plan of a query, with what Substrait has no place for put into it. PlanError where it would mean
     something else.
     """
+    check_planning()
     refuse_misread(text)
     context, frame, logical = _optimized(text, tables, dialect)
     shown = logical.display_indent()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from qcore.language.plan import PlanNode, Scan
+from qcore.language.planning_time import check_planning
 from qcore_ext.ground.status import PlanError
 
 
@@ -40,7 +41,8 @@ class NodeIds:
         return f"{word}{number}"
 
     def new(self) -> str:
-        """A fresh id."""
+        """A fresh id. Timeout where planning takes too long: what makes many nodes asks for many ids."""
+        check_planning()
         while not self.take(str(self._next)):
             self._next += 1
         return str(self._next)

@@ -18,6 +18,7 @@ from qcore.config import Settings
 from qcore.language import plan as p
 from qcore.language.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.language.expression import Expr, col, column_names
+from qcore.language.planning_time import check_planning
 from qcore.language.window_plan import operator_call
 from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
 from qcore.lowering.grouping_sets import GroupingSets, expanded
@@ -151,6 +152,7 @@ class Lowering:
 
     def lower(self, node: p.PlanNode) -> Pipeline:
         """The open pipeline whose last step is the node."""
+        check_planning()
         node = without_nested_keys(node) or node
         method = _METHODS.get(type(node))
         if method is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from qcore.language.expression import bounded_depth
 from qcore.language.naming import NodeIds
 from qcore.language.plan import PlanNode, Scan
+from qcore.language.planning_time import check_planning
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
 from qcore.optimizer.anti_joins import make_anti_joins
 from qcore.optimizer.build_sides import choose_build_sides
@@ -84,6 +85,7 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
     context = _Context(NodeIds.of_plan(plan), plan.schema.names, Estimator(statistics or source_statistics))
     with bounded_depth():
         for name, rule in _ORDERED_RULES:
+            check_planning()
             if name not in without:
                 plan = rule(plan, context)
             if name in _DROPPING:

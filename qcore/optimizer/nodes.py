@@ -27,6 +27,7 @@ from qcore.language.plan import (
     UserOperator,
     Window,
 )
+from qcore.language.planning_time import check_planning
 from qcore.language.schema import MARK_KINDS, join_schema, project_schema, unnest_schema
 
 
@@ -85,6 +86,7 @@ def picked(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> PlanNod
 
 def transformed(node: PlanNode, rule: Callable[[PlanNode], PlanNode], ids: NodeIds | None = None) -> PlanNode:
     """Apply a rule to every node, inputs first."""
+    check_planning()
     old = node.children
     if not old:
         return rule(node)

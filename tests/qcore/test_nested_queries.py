@@ -132,7 +132,7 @@ def test_v7_cancel_ends_a_wait_for_another_query(threads: int, kind: str) -> Non
 
 @pytest.mark.parametrize("kind", READERS)
 def test_v7_a_timeout_ends_a_wait_for_another_query(kind: str) -> None:
-    session = session_of(2, timeout=0.3)
+    session = session_of(2, timeout=1)
     with endless(session) as inner:
         with pytest.raises(qcore.Timeout):
             reading(session, kind).to_arrow()

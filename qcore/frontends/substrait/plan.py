@@ -19,7 +19,7 @@ from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode
 from qcore.language.set_operations import typed
 from qcore_ext.ground.process import ProcessLock
-from qcore_ext.ground.status import PlanError
+from qcore_ext.ground.status import PlanError, Timeout
 
 _depth_lock = ProcessLock()
 
@@ -61,7 +61,7 @@ def read_substrait(plan_bytes: bytes, schemas: Mapping[str, pa.Schema] | None = 
     message = parse_plan(plan_bytes)
     try:
         return read_plan_message(message, schemas)
-    except PlanError:
+    except (PlanError, Timeout):
         raise
     except RecursionError:
         raise PlanError("the Substrait plan is nested too deeply") from None

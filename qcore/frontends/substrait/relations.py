@@ -48,6 +48,7 @@ from qcore.language.plan import (
     SortKey,
     TopN,
 )
+from qcore.language.planning_time import check_planning
 from qcore.language.schema import aggregate_schema, join_schema, project_schema
 from qcore.language.set_operations import distinct, make_set_operation, union_all, with_common_types
 from qcore_ext.ground.status import PlanError
@@ -125,6 +126,7 @@ class RelationReader(JoinRelations):
 
     def read(self, message: Any) -> Relation:
         """The relation of a Rel message. PlanError says where in the plan it is about."""
+        check_planning()
         kind = message.WhichOneof("rel_type") or "relation without a kind"
         self._path.append(kind)
         try:
