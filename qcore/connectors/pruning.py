@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.language.data_types import is_instant
 from qcore.language.expression import Call, Cast, Column, Expr, In, Literal
 
 
@@ -208,6 +209,9 @@ def _cast_bounds(expr: Cast, bounds_of: BoundsOf) -> Bounds | None:
         if inner.empty:
             return inner
         try:
+            if is_instant(expr.to) and not is_instant(inner.type):
+                # What a clock shows as an instant: pyarrow takes every clock for one of UTC.
+                return None
             # pyarrow's cast of a decimal of many digits does not give the nearest float.
             near = float(inner.low) if pa.types.is_decimal(inner.type) and pa.types.is_floating(expr.to) else None
             value = pa.scalar(inner.low, inner.type).cast(expr.to).as_py() if near is None else near
@@ -267,6 +271,8 @@ def is_bounded(type: pa.DataType) -> bool:
 def _comparable(a: Bounds, b: Bounds) -> tuple[Bounds, Bounds] | None:
     """Both operands so that Python compares them as the engine does, or None."""
     kinds = {_kind(a.type), _kind(b.type)}
+    if is_instant(a.type) != is_instant(b.type):
+        return None
     if kinds == {"date32", "timestamp"}:
         return _as_timestamp(a), _as_timestamp(b)
     if not kinds <= {"exact", "float"}:

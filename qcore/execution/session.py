@@ -16,6 +16,7 @@ from qcore.connectors.base import Table, TableStatistics, under_policy
 from qcore.connectors.files import FileTable
 from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
+from qcore.connectors.zoned import table_in_zone, zone_of
 from qcore.errors import PlanError
 from qcore.execution import statements
 from qcore.execution.result import Result
@@ -41,6 +42,7 @@ from qcore.language import plan as p
 from qcore.language.dialect import Dialect
 from qcore.language.planning_time import planned_within
 from qcore.language.schema import unknown
+from qcore.language.time_zones import known_zone, plan_in_zone
 from qcore.optimizer import Estimator, optimize
 from qcore_ext.ground.memory_pool import MemoryPool
 from qcore_ext.ground.process import ProcessLock, check_not_leaving
@@ -69,6 +71,10 @@ class Session:
     file_access : {"any", "none"} or list of folders and URL prefixes, optional
         Which files the text of queries, Substrait plans and the paths in PlanBuilder's plans may name, to read and to
         write; by default any. What the program registers, or gives to sql() as tables, is not restricted (docs/SQL.md).
+    time_zone : str, optional
+        The zone whose clocks timestamps with a time zone are read by, such as 'Europe/Paris', whatever zone their
+        columns name (docs/SQL.md). By default each column's own, and UTC for those that SQL makes; in Spark's dialect
+        that of the Spark session of the first DataFrame.
 
     Examples
     --------
@@ -89,8 +95,10 @@ class Session:
         dialect: Dialect | str | None = None,
         session_memory_limit: int | None = None,
         file_access: str | Sequence[str] = "any",
+        time_zone: str | None = None,
     ) -> None:
         self.dialect = Dialect.named(dialect)
+        self.time_zone = known_zone(time_zone)
         self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
         self.change(session_memory_limit=session_memory_limit, file_access=file_access)
         self._tables: dict[str, Table] = {}
@@ -159,11 +167,24 @@ class Session:
 
     def _query(self, text: str, known: Mapping[str, Table]) -> Result:
         text, views, files = self._with_files(text, known)
-        known = {**known, **files}
+        known, zone = self._in_zone({**known, **files})
+        dialect = self.dialect
+        if zone is not None and dialect.syntax == "spark":
+            dialect = replace(dialect, timestamp="instant")
         import_datafusion()  # the first time takes longer than most queries may
         with planned_within(self.settings.timeout):
-            planned = plan_sql(text, {name: table.schema for name, table in known.items()}, self.dialect, views)
-            return self._run(planned.plan, planned.output_names, known)
+            planned = plan_sql(text, {name: table.schema for name, table in known.items()}, dialect, views)
+            plan = planned.plan if zone is None else plan_in_zone(planned.plan, zone)
+            return self._run(plan, planned.output_names, known)
+
+    def _in_zone(self, tables: Mapping[str, Table]) -> tuple[Mapping[str, Table], str | None]:
+        """The tables with timestamps of the session's time zone, and this, if it has one."""
+        zone = self.time_zone
+        if zone is None and self.dialect.syntax == "spark":
+            zone = known_zone(next(filter(None, map(zone_of, tables.values())), None))
+        if zone is None:
+            return tables, None
+        return {name: table_in_zone(table, zone) for name, table in tables.items()}, zone
 
     def _with_files(self, text: str, known: Mapping[str, Table]) -> tuple[str, dict[str, str], dict[str, Table]]:
         """The text and the views it may name, with names for the files they read, and these as tables."""
@@ -258,10 +279,14 @@ class Session:
     def substrait(self, plan_bytes: bytes) -> Result:
         """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
         check_not_leaving()
+        tables, zone = self._in_zone(self._tables)
         with planned_within(self.settings.timeout):
-            planned = read_substrait(plan_bytes, {name: table.schema for name, table in self._tables.items()})
+            planned = read_substrait(plan_bytes, {name: table.schema for name, table in tables.items()})
             files = {name: self._named_files(paths) for name, paths in planned.files.items()}
-            return self._run(planned.plan, planned.output_names, {**self._tables, **files})
+            if zone is None:
+                return self._run(planned.plan, planned.output_names, {**tables, **files})
+            files = {name: table_in_zone(table, zone) for name, table in files.items()}
+            return self._run(plan_in_zone(planned.plan, zone), planned.output_names, {**tables, **files})
 
     def execute(self, plan: p.PlanNode) -> Result:
         """Run a plan of PlanBuilder's; its scans name tables of this session or bring their own source."""
@@ -333,6 +358,7 @@ def sql(
     memory_limit: int | None = None,
     timeout: float | None = None,
     dialect: Dialect | str | None = None,
+    time_zone: str | None = None,
 ) -> Result:
     """Run SQL over `tables` (name → source), without a session of one's own.
 
@@ -342,7 +368,7 @@ def sql(
         One SELECT statement. Planning needs the `sql` extra.
     tables : mapping of str to source
         A source is a path, a glob or a list of files, Arrow data, a frame, or a Spark DataFrame.
-    threads, memory_limit, timeout, dialect
+    threads, memory_limit, timeout, dialect, time_zone
         As Session's.
 
     Returns
@@ -356,4 +382,5 @@ def sql(
     >>> qcore.sql("select a + 1 as b from t", {"t": pa.table({"a": [1]})}).to_arrow().to_pylist()
     [{'b': 2}]
     """
-    return Session(threads, memory_limit, None, None, timeout, dialect).sql(text, tables)
+    session = Session(threads, memory_limit, timeout=timeout, dialect=dialect, time_zone=time_zone)
+    return session.sql(text, tables)

@@ -19,6 +19,7 @@ from qcore.frontends.text.chains import with_short_chains
 from qcore.frontends.text.clauses import with_select_lists
 from qcore.frontends.text.correlated import Cutting, Described
 from qcore.frontends.text.functions import with_known_functions
+from qcore.frontends.text.instants import with_instants
 from qcore.frontends.text.lambdas import with_known_lambdas
 from qcore.frontends.text.named_windows import without_base_windows
 from qcore.frontends.text.operators import with_known_operators
@@ -41,6 +42,8 @@ def with_known_syntax(query: str, dialect: Dialect) -> str:
     """The text with lambdas, and words and signs of other dialects, written as the planner's parser knows them."""
     if dialect.syntax == "spark":
         query = with_shared_words(query)
+    if dialect.timestamp == "instant":
+        query = with_instants(query)
     return with_short_chains(
         with_known_arithmetic(
             without_base_windows(with_known_words(with_known_lambdas(without_samples(query)))), dialect

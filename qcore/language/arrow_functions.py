@@ -500,6 +500,20 @@ def assume_zone(zone: str) -> Kernel:
     return kernel
 
 
+def instants_of_text(zone: str) -> Kernel:
+    """A kernel that takes texts, and their times as a clock shows them, or in UTC where a text says how far it is
+    ahead of that: their instants, those without such words by the clocks of the zone.
+    """
+    of_clocks = assume_zone(zone)
+
+    def kernel(text: pa.Array, when: pa.Array) -> pa.Array:
+        says = pc.match_substring_regex(text.cast(STRING), r"\d[T ]\S*[-+Z]")
+        local = of_clocks(pc.if_else(says, pa.scalar(None, when.type), when))
+        return pc.if_else(says, pc.assume_timezone(when, "UTC").cast(local.type), local)
+
+    return kernel
+
+
 def zone_offset(when: pa.Array) -> pa.Array:
     """What local time is ahead of UTC, as PostgreSQL writes it: +01, -03:30."""
     written = pc.strftime(when.cast(pa.timestamp("s", when.type.tz), safe=False), format="%z")

@@ -51,6 +51,11 @@ def is_temporal(type_: pa.DataType) -> bool:
     return pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_time(type_)
 
 
+def is_instant(type_: pa.DataType) -> bool:
+    """Timestamp with a time zone."""
+    return bool(pa.types.is_timestamp(type_) and type_.tz is not None)
+
+
 def is_zoned(type_: pa.DataType) -> bool:
     """Timestamp of a time zone other than UTC, where a clock shows something else than the stored instant."""
     return bool(pa.types.is_timestamp(type_) and type_.tz not in (None, "UTC", "Etc/UTC", "+00:00"))

@@ -21,6 +21,7 @@ _CHOICES = {
     "time_pattern": ("postgresql", "java"),
     "name_case": ("any", "lower"),
     "similar_to": ("standard", "regexp"),
+    "timestamp": ("local", "instant"),
     "syntax": ("standard", "spark"),
 }
 
@@ -68,6 +69,9 @@ class Dialect:
         Total or total.
     similar_to : {'standard', 'regexp'}
         The pattern of SIMILAR TO: the standard's, with % and _ as in LIKE, or a regular expression of the whole text.
+    timestamp : {'local', 'instant'}
+        What the type TIMESTAMP is: what a clock shows, without a zone, or an instant, TIMESTAMP WITH TIME ZONE. In
+        Spark's dialect a session with a time zone has it an instant.
     """
 
     division: str = "integer"
@@ -86,6 +90,7 @@ class Dialect:
     time_pattern: str = "postgresql"
     name_case: str = "any"
     similar_to: str = "standard"
+    timestamp: str = "local"
     syntax: str = "standard"
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from qcore.language.arrow_functions import (
     by_value,
     bytes_as_text,
     bytes_as_text_or_null,
+    instants_of_text,
     zone_offset,
 )
 from qcore.language.data_types import STRING, is_text, is_zoned, plain
@@ -168,6 +169,8 @@ class Steps:
                 return self.convert_zoned(step, wanted, safe)
             if is_zoned(wanted):
                 local = self.convert(step, pa.timestamp(wanted.unit), safe)
+                if given == STRING:
+                    return self.arrow(name, [step, local], wanted, instants_of_text(wanted.tz))
                 return self.arrow("assume_zone", [local], wanted, assume_zone(wanted.tz))
         return self.add("cast", [step], wanted, **{"try": not safe})
 

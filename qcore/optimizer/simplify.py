@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.data_types import common_type, is_numeric, is_temporal, is_text, plain
+from qcore.language.data_types import common_type, is_instant, is_numeric, is_temporal, is_text, is_zoned, plain
 from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, children, conjuncts, rebuild, same
 from qcore.language.functions import expr_type
 from qcore.language.joins import conjunction
@@ -270,6 +270,9 @@ def _reads_otherwise(literal: Literal, to: pa.DataType) -> bool:
     """Whether pyarrow may make another value of the constant than the engine makes of a column's."""
     of = literal.type
     if pa.types.is_nested(to) or pa.types.is_interval(to):
+        return True
+    if (is_zoned(of) or is_zoned(to)) and not (is_instant(of) and is_instant(to)):
+        # It takes every clock for one of UTC.
         return True
     if is_text(of):
         # It takes 0x1F for an integer.

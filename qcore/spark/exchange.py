@@ -291,6 +291,8 @@ class SparkTable:
         self.schema = schema
         #: Why the DataFrame is not read from its files directly.
         self.reason = reason
+        #: The zone of Spark's session, which a session of ours in Spark's dialect takes over.
+        self.time_zone = session_zone(df)
         self._df = df
 
     def statistics(self) -> TableStatistics:
@@ -356,6 +358,12 @@ def remove_folder(folder: str, process: int) -> None:
 def is_connect(df: Any) -> bool:
     """Whether a DataFrame is one of Spark Connect."""
     return ".connect." in type(df).__module__
+
+
+def session_zone(df: Any) -> str | None:
+    """The time zone of a DataFrame's session."""
+    zone = df.sparkSession.conf.get("spark.sql.session.timeZone", None)
+    return str(zone) if zone else None
 
 
 def exchange_folder(df: Any) -> str:

@@ -16,7 +16,7 @@ from qcore.connectors.storage import locate
 from qcore.connectors.view import ViewTable
 from qcore.errors import ExecutionError, PlanError, QcoreError
 from qcore.language.expression import Expr
-from qcore.spark.exchange import SparkTable, is_connect
+from qcore.spark.exchange import SparkTable, is_connect, session_zone
 from qcore.spark.predicates import Untranslated
 from qcore.spark.scan_plan import FileScan, file_scan
 from qcore.spark.source_files import change_of
@@ -26,8 +26,10 @@ from qcore.spark.types import arrow_schema
 class SparkFileTable:
     """Spark's own file sections, read by our Parquet reader with Spark's rules for columns and row groups."""
 
-    def __init__(self, scan: FileScan) -> None:
+    def __init__(self, scan: FileScan, time_zone: str | None = None) -> None:
         self.schema = scan.schema
+        #: The zone of Spark's session, which a session of ours in Spark's dialect takes over.
+        self.time_zone = time_zone
         #: Spark's file partitions, as sections of files.
         self.file_splits = scan.splits
         self._stamps = scan.stamps
@@ -108,7 +110,7 @@ def spark_table(df: Any) -> Table:
         scan = file_scan(df)
     except (Untranslated, OverflowError) as reason:
         return SparkTable(df, schema, str(reason))
-    return _view(SparkFileTable(scan), scan, schema)
+    return _view(SparkFileTable(scan, session_zone(df)), scan, schema)
 
 
 def _view(table: SparkFileTable, scan: FileScan, schema: pa.Schema) -> Table:

@@ -86,6 +86,43 @@ def test_text_has_the_offset() -> None:
 
 
 @pytest.mark.parametrize("zone", ZONES[:4])
+def test_text_as_an_instant(zone: str) -> None:
+    """By the clocks of the zone, or as far ahead of UTC as the text says; constants and columns alike."""
+    texts = ["2024-07-01 03:30", "2024-07-01T03:30:00.5+02", "2024-07-01 03:30:00-0530", "2024-07-01 03:30Z",
+             "2024-07-01", None]  # fmt: skip
+    here = ZoneInfo(zone)
+    expected = [
+        dt.datetime(2024, 7, 1, 3, 30, tzinfo=here),
+        dt.datetime(2024, 7, 1, 1, 30, 0, 500_000, tzinfo=UTC),
+        dt.datetime(2024, 7, 1, 9, 0, tzinfo=UTC),
+        dt.datetime(2024, 7, 1, 3, 30, tzinfo=UTC),
+        dt.datetime(2024, 7, 1, tzinfo=here),
+        None,
+    ]
+    there = pa.timestamp("us", zone)
+    for type_ in (pa.string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())):
+        batch = pa.record_batch({"s": pa.array(texts, pa.string()).cast(type_)})
+        assert evaluate(batch, col("s").cast(there)).column(0).to_pylist() == expected
+    for text, when in zip(texts, expected, strict=True):
+        assert evaluate(batch, lit(text, pa.string()).cast(there)).column(0).to_pylist() == [when] * len(texts)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Paris", "Asia/Kolkata"])
+def test_constants_of_local_time_beside_instants(zone: str) -> None:
+    """As columns of them are compared: by the clocks of the zone."""
+    local = dt.datetime(2024, 7, 1, 3, 30)
+    when = local.replace(tzinfo=ZoneInfo(zone))
+    table = pa.table({"w": pa.array([when, when - HOUR], pa.timestamp("us", zone))})
+    for text in ("w = timestamp '2024-07-01 03:30'", "w >= '2024-07-01 03:30'", "w > timestamp '2024-07-01 03:29:59'"):
+        found = qcore.sql(f"select w from t where {text}", {"t": table}, time_zone=zone).to_arrow()
+        assert found["w"].to_pylist() == [when], text
+    from qcore.optimizer.simplify import simplify
+
+    constant = lit(local, pa.timestamp("us")).cast(pa.timestamp("us", zone))
+    assert simplify(constant, pa.schema([])) is constant
+
+
+@pytest.mark.parametrize("zone", ZONES[:4])
 def test_local_time_as_an_instant(zone: str) -> None:
     """One that a clock shows twice is the later; one that it skips is moved on by as much as it skips."""
     local = [when and when.replace(tzinfo=None) for when in instants()]
@@ -240,15 +277,17 @@ def test_at_time_zone() -> None:
         "date_diff('microsecond', n::date, n) as a, date_diff('millisecond', n, timestamp '2024-01-01') as b",
     ],
 )
-def test_sql_as_duckdb(listed: str) -> None:
-    """Instants beside constants, and AT TIME ZONE both ways."""
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
+def test_sql_as_duckdb(listed: str, zone: str) -> None:
+    """Instants beside constants, and AT TIME ZONE both ways, in sessions of several zones."""
     text = f"select {listed} from t"
     moments = [when and when.replace(tzinfo=None) for when in instants()]
     table = pa.table({"w": pa.array(instants(), pa.timestamp("us", "UTC")), "n": pa.array(moments, pa.timestamp("us"))})
     connection = duckdb.connect()
-    connection.execute("set timezone = 'UTC'")
+    connection.execute(f"set timezone = '{zone}'")
     connection.register("t", table)
-    assert_same_rows(qcore.sql(text, {"t": table}).to_arrow(), connection.sql(text).to_arrow_table())
+    found = qcore.sql(text, {"t": table}, time_zone=zone).to_arrow()
+    assert_same_rows(found, connection.sql(text).to_arrow_table())
 
 
 def test_differences_finer_than_the_values() -> None:

@@ -88,3 +88,29 @@ def test_a_failing_spark_job_fails_the_query(spark: Any, tmp_path: Path, conf: A
         qcore.sql("select count(x) as c, sum(id) as i from f", {"f": frame}, threads=2).to_arrow()
     counted = qcore.sql("select count(*) as c from f", {"f": spark.range(5)}, threads=2).to_arrow()
     assert counted.to_pylist() == [{"c": 5}]
+
+
+CLOCKS = """
+select hour(at) as h, cast(at as date) as day, cast(at as string) like '2024-03-10 %' as same_day,
+       date_trunc('day', at) as midnight, at = timestamp '2024-03-10 01:59:00' as now, cast(local as timestamp) as l,
+       unix_timestamp(at) as u, unix_timestamp(timestamp '2024-03-10 04:00:00') as lit, hour(local) as lh
+from f order by id
+"""
+
+
+def test_spark_s_dialect_has_the_zone_of_its_session(spark: Any, tmp_path: Path, conf: Any) -> None:
+    """S1: also where a scan of files is filtered, and where Spark computes the rows."""
+    conf(DIRECTORY_CONF, str(tmp_path))
+    made = """select id, timestamp '2024-03-10 01:59:00' + make_interval(0, 0, 0, 0, id) as at,
+              timestamp_ntz '2024-03-10 00:30:00' + make_interval(0, 0, 0, 0, id) as local from range(0, 8, 1, 1)"""
+    spark.sql(made).write.parquet(str(tmp_path / "t"))
+    files = spark.read.parquet(str(tmp_path / "t"))
+    for zone in ("America/New_York", "Asia/Kolkata"):
+        conf("spark.sql.session.timeZone", zone)
+        for frame in (files, files.where("id >= 1"), files.selectExpr("id + 0 as id", "at", "local")):
+            frame.createOrReplaceTempView("f")
+            found = qcore.sql(CLOCKS, {"f": frame}, threads=2, dialect="spark").to_arrow()
+            assert_same_rows(found, spark.sql(CLOCKS).toArrow())
+            assert found.schema.field("midnight").type.tz == zone
+    plain = qcore.sql("select hour(at) as h from f where id = 0", {"f": files}, threads=2).to_arrow()
+    assert plain.to_pylist() == [{"h": 6}], "in other dialects clocks are of UTC"

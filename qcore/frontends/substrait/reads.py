@@ -13,7 +13,7 @@ from qcore.frontends.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dr
 from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type, top_level_names
-from qcore.language.data_types import common_type
+from qcore.language.data_types import common_type, is_instant
 from qcore.language.expression import Expr, Literal
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, Scan, Values
@@ -177,6 +177,8 @@ def _constant(message: Any, asked: Collection[pa.DataType] | None) -> Literal:
         if asked is not None and to not in asked and pa.types.is_floating(given.type) and pa.types.is_decimal(to):
             # The planner's, not the query's.
             return given
+        if is_instant(to) and not is_instant(given.type):
+            raise _NotConstant(f"VALUES: {given!r} is read by the clocks of the session's time zone")
         try:
             return Literal(pa.scalar(given.value, given.type).cast(to).as_py(), to)
         except pa.ArrowException as error:

@@ -192,6 +192,18 @@ def test_zoned_against_plain_timestamps_stay() -> None:
     assert may_pass(col("a") > datetime.datetime(2030, 1, 1), bounds_of(pa.timestamp("us", "UTC"), zoned, zoned))
 
 
+def test_clocks_of_zones_are_not_taken_for_utc() -> None:
+    """A constant local time beside instants of a zone means a clock there; only the engine reads it."""
+    when = datetime.datetime(2024, 7, 1, 3, 30, tzinfo=datetime.UTC)
+    bounds = bounds_of(pa.timestamp("us", "Asia/Kolkata"), when, when)
+    there = pa.timestamp("us", "Asia/Kolkata")
+    local = lit(datetime.datetime(2024, 7, 1, 9, 0), pa.timestamp("us"))
+    assert may_pass(call("equal", col("a"), Cast(local, there)), bounds)
+    assert may_pass(call("equal", col("a"), lit(datetime.date(2024, 7, 1), pa.date32())), bounds)
+    utc = pa.timestamp("us", "UTC")
+    assert not may_pass(call("equal", col("a"), Cast(lit(when + datetime.timedelta(hours=1), utc), there)), bounds)
+
+
 def test_truncated_string_statistics(tmp_path: Path) -> None:
     """Writers may cut long bounds: the least is a prefix, the greatest a raised prefix. Both still bound."""
     words = ["m" * 200 + "a", "m" * 200 + "z"]

@@ -1,0 +1,80 @@
+"""Tables as a session of a time zone sees them: every timestamp that has a zone is of that one. Floor P2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.connectors.base import BatchStream, ReaderStream, Split, Table, TableStatistics, under_policy
+from qcore.connectors.view import ViewTable
+from qcore.language.expression import Expr
+from qcore.language.time_zones import expr_in_zone, schema_in_zone
+
+
+def table_in_zone(table: Table, zone: str) -> Table:
+    """The same rows with timestamps that have a time zone in this one; the table itself when none is of another."""
+    schema = schema_in_zone(table.schema, zone)
+    if schema is table.schema:
+        return table
+    if isinstance(table, ViewTable):
+        predicate = None if table.predicate is None else expr_in_zone(table.predicate, table.table.schema, zone)
+        return ViewTable(schema, table_in_zone(table.table, zone), table.columns, predicate)
+    return ZonedTable(schema, table, zone)
+
+
+def zone_of(table: Table) -> str | None:
+    """The time zone of the session that a table comes from, such as Spark's."""
+    zone: str | None = getattr(table.table if isinstance(table, ViewTable) else table, "time_zone", None)
+    return zone
+
+
+@dataclass(frozen=True)
+class ZonedTable:
+    """A table's rows under a schema that differs in the zones of timestamps: their instants stay as they are."""
+
+    schema: pa.Schema
+    table: Table
+    zone: str
+
+    @property
+    def splits_wait(self) -> bool:
+        """Whether taking the next split may wait."""
+        return bool(getattr(self.table, "splits_wait", False))
+
+    def under_policy(self, on_schema_change: str) -> Table:
+        """The table as a scan with this on_schema_change reads it."""
+        return table_in_zone(under_policy(self.table, on_schema_change), self.zone)
+
+    def statistics(self) -> TableStatistics:
+        """Bounds of instants are the same in every zone."""
+        return self.table.statistics()
+
+    def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
+        """The table's."""
+        return self.table.splits(columns, filter, target)
+
+    def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
+        """The table's stream; columns of instants get their new type, the values are not touched."""
+        stream = self.table.open(split, columns, filter, batch_rows)
+        held = schema_in_zone(pa.schema([self.table.schema.field(name) for name in columns]), self.zone)
+        if all(self.table.schema.field(field.name).type.equals(field.type) for field in held):
+            return stream
+        try:
+            reader = pa.RecordBatchReader.from_stream(stream)
+        except BaseException:
+            stream.close()
+            raise
+        schema = schema_in_zone(reader.schema, self.zone)
+        return ReaderStream(pa.RecordBatchReader.from_batches(schema, _retyped(reader, schema)), stream)
+
+
+def _retyped(reader: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in reader:
+        columns = [
+            column if column.type.equals(field.type) else column.cast(field.type)
+            for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
