@@ -45,6 +45,7 @@ ctypedef struct RunQueue:
     int64_t n_runnables
     int64_t n_sleeping          # threads in run_queue_pop
     int64_t closed              # threads leave
+    int64_t process             # fork_number() of the process whose threads serve it
 
 ctypedef struct Runnable:
     WaitToken token             # first: a Runnable* is a WaitToken*; token.state is its RunState

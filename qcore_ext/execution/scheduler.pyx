@@ -52,6 +52,7 @@ cdef RunQueue* run_queue_new() except NULL nogil:
         return NULL
     queue.owner.references = 1
     queue.owner.release = run_queue_free
+    queue.process = fork_number()
     mutex_init(&queue.mutex, LOCK_SCHEDULER)
     condition_init(&queue.ready)
     return queue
@@ -121,6 +122,8 @@ cdef void run_queue_close(RunQueue* queue) noexcept nogil:
 cdef void runnable_notify(WaitToken* token) noexcept nogil:
     cdef int64_t state
     cdef CMemoryPool* pool = (<Runnable*> token).pool
+    if (<Runnable*> token).queue.process != fork_number():
+        return      # a forked child's copy: nobody serves that queue, whose sleepers are not here
     while True:
         state = qc_load(&token.state)
         if state == RUN_IDLE:

@@ -20,7 +20,7 @@ cdef enum:
 
 cdef extern from "native/lock.h" nogil:
     ctypedef struct Mutex "QcMutex":
-        int64_t site
+        int64_t site        # LockSite, and above it what mutex_lock keeps
 
     void mutex_init "qc_mutex_init"(Mutex* mutex, int64_t site)
     void mutex_destroy "qc_mutex_destroy"(Mutex* mutex)

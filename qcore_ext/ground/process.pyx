@@ -13,6 +13,7 @@ from libc.stdint cimport int64_t
 
 from qcore_ext.ground.atomic cimport qc_load, qc_store
 
+from qcore_ext.ground.lock import renew_locks
 from qcore_ext.ground.status import QcoreError
 
 cdef int64_t n_forks = 0        # atomic; forks between the first process and this one, since the module was loaded
@@ -77,6 +78,7 @@ class ProcessLock:
 def begin_child():
     """In a forked child, before anything else of it runs."""
     qc_store(&n_forks, n_forks + 1)
+    renew_locks()
     for lock in list(process_locks):
         lock._lock = threading.Lock()
 

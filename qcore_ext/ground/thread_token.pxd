@@ -13,6 +13,7 @@ ctypedef struct ThreadToken:
     Mutex mutex
     Condition condition
     bint fired
+    int64_t process             # fork_number() of the process whose thread sleeps
     CMemoryPool* asleep         # borrowed; of the driver that sleeps here and so does not count as going on; or NULL
 
 

@@ -62,6 +62,8 @@ cdef void count_awake(ThreadToken* self) noexcept nogil:
 
 cdef void thread_token_notify(WaitToken* token) noexcept nogil:
     cdef ThreadToken* self = <ThreadToken*> token
+    if self.process != fork_number():
+        return      # in a forked child nobody sleeps here
     mutex_lock(&self.mutex)
     self.fired = True
     count_awake(self)
@@ -81,6 +83,7 @@ cdef ThreadToken* thread_token_new() except NULL nogil:
     self.token.owner.references = 1
     self.token.owner.release = thread_token_free
     self.token.notify = thread_token_notify
+    self.process = fork_number()
     mutex_init(&self.mutex, LOCK_SLEEPER)
     condition_init(&self.condition)
     return self

@@ -164,6 +164,41 @@ batches.close()
     assert done.stdout == "{0}\n" * 5, done.stderr
 
 
+def test_wake_ups_of_a_parents_drivers_do_not_hang_a_child() -> None:
+    """Whatever lock a thread of the parent held at the fork. Without renewed locks 10 of 40 children hung."""
+    done = run_script(
+        """
+from qcore_ext.execution.scheduler import Scheduler
+from qcore_ext.execution.task import Task
+from qcore_ext.testing import FakeOperator, Resource, Sleeper
+resource = Resource()
+task = Task([[[Sleeper(resource, 1 << 40), FakeOperator("sink")] for _ in range(4)]], None, Scheduler(3))
+task.start()
+over = []
+firing = threading.Thread(target=resource.fire_until, args=(over,))
+firing.start()
+time.sleep(0.1)
+hung = 0
+for _ in range(40):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        enough = []
+        threading.Timer(0.01, enough.append, [1]).start()
+        resource.fire_until(enough)
+        os._exit(0)
+    hung += os.waitpid(pid, 0)[1] != 0
+    if hung == 3:
+        break
+over.append(1)
+firing.join()
+task.cancel()
+print("hung:", hung)
+"""
+    )
+    assert done.stdout == "hung: 0\n", done.stderr
+
+
 def test_a_child_that_ends_leaves_the_files_its_parent_writes() -> None:
     done = run_script(
         """
