@@ -102,7 +102,10 @@ def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return _widen_nested(a, b)
     try:
         schemas = [Schema(pa.schema([("", type)])) for type in (a, b)]
-        return pa.schema(widened(*schemas)).field(0).type
+        wide = pa.schema(widened(*schemas)).field(0).type
+        # Whether a decimal is a float exactly, pyarrow's casts do not look.
+        rounds = pa.types.is_floating(wide) and (pa.types.is_decimal(a) or pa.types.is_decimal(b))
+        return None if rounds else wide
     except (PlanError, SchemaChangeError):
         return None
 

@@ -35,7 +35,9 @@ class AggregateSteps:
 
     `inputs` are the expressions the partial (or single) step reads, of `input_schema`: keys, then arguments, then
     filters. `calls` are the operator's aggregates, as AggregateCalls takes them. `post` turns the operator's output, of
-    `final_schema`, into the node's; nothing is left to do when `is_final`.
+    `final_schema`, into the node's; nothing is left to do when `is_final`. `integer_sums` are inputs that are cast so
+    that their sum does not overflow, by position: what of. `cast` are names in `post` whose last step is a cast to the
+    node's type.
     """
 
     key_names: list[str]
@@ -46,6 +48,8 @@ class AggregateSteps:
     final_schema: pa.Schema
     post: Named
     is_final: bool
+    integer_sums: dict[int, Expr]
+    cast: frozenset[str]
 
     @property
     def needs_all_rows(self) -> bool:
@@ -60,6 +64,7 @@ class _Builder:
         self.inputs: Named = list(node.keys)
         self.calls: list[OperatorCall] = []
         self.types: list[pa.DataType] = []
+        self.integer_sums: dict[int, Expr] = {}
 
     def input(self, expr: Expr | None) -> int:
         """Position of an argument or filter among the inputs, added once."""
@@ -109,7 +114,8 @@ class _Builder:
     def average(self, argument: Expr, filter: Expr | None) -> Expr:
         if pa.types.is_integer(expr_type(argument, self.input_schema)):
             # The sum of an average must not overflow where the average does not.
-            argument = Cast(argument, pa.decimal128(20, 0))
+            of, argument = argument, Cast(argument, pa.decimal128(20, 0))
+            self.integer_sums[self.input(argument)] = of
         total = self.call("sum", (argument,), filter, False)
         count = Cast(self.count(argument, filter), pa.float64())
         # 0 / 0 is NaN, but an average of nothing is null: so is the sum, which decides.
@@ -207,10 +213,12 @@ def aggregate_steps(node: Aggregate) -> AggregateSteps:
     if not _needs_all_rows(builder.calls):
         partial = pa.schema(partial_schema(Schema(input_schema), len(key_names), builder.calls, Schema(final_schema)))
     post: Named = [(name, col(name)) for name in key_names]
+    cast = set()
     for aggregate, output in zip(node.aggregates, outputs, strict=True):
         wanted = node.schema.field(aggregate.name).type
         if expr_type(output, final_schema) != wanted:
             output = Cast(output, wanted)
+            cast.add(aggregate.name)
         post.append((aggregate.name, output))
     is_final = [field.type for field in final_schema] == [field.type for field in node.schema] and all(
         isinstance(output, Column) and output.name == name
@@ -218,4 +226,15 @@ def aggregate_steps(node: Aggregate) -> AggregateSteps:
     )
     if is_final:
         final_schema = node.schema
-    return AggregateSteps(key_names, builder.inputs, builder.calls, input_schema, partial, final_schema, post, is_final)
+    return AggregateSteps(
+        key_names,
+        builder.inputs,
+        builder.calls,
+        input_schema,
+        partial,
+        final_schema,
+        post,
+        is_final,
+        builder.integer_sums,
+        frozenset(cast),
+    )

@@ -20,6 +20,7 @@ from qcore.language.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.language.expression import Expr, col, column_names
 from qcore.language.planning_time import check_planning
 from qcore.language.window_plan import operator_call
+from qcore.lowering.aggregate_retyping import compile_inputs, compile_post
 from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
 from qcore.lowering.grouping_sets import GroupingSets, expanded
 from qcore.lowering.nested_keys import without_nested_keys
@@ -241,10 +242,9 @@ class Lowering:
         node_id: str,
         expressions: Sequence[tuple[str, Expr]],
         declared: pa.Schema,
-        pinned: bool = False,
     ) -> None:
-        """Append a projection of rows that the plan knows as `declared`; `pinned`: its types must not change."""
-        compile = _projection(expressions, declared, pinned)
+        """Append a projection of rows that the plan knows as `declared`."""
+        compile = _projection(expressions, declared)
         pipeline.add(node_id, lambda driver, memory: Project(node_id, memory, compile))
 
     # --- exchanges ---
@@ -327,8 +327,7 @@ class Lowering:
         assert isinstance(node.child, p.Project)
         pipeline = self.lower(node.child.child)
         named = list(zip(node.child.schema.names, node.child.expressions, strict=True))
-        # What the aggregation above groups by; here the columns still have their names.
-        self._project(pipeline, node.child.id, named, node.child.child.schema, pinned=True)
+        self._project(pipeline, node.child.id, named, node.child.child.schema)
         sets, numbers, schema = list(map(list, node.sets)), list(node.numbers), Schema(node.schema)
         pipeline.add(
             node.id,
@@ -344,18 +343,20 @@ class Lowering:
         drivers = self.settings.threads if steps.key_names else 1
         kind = "hash" if steps.key_names else "gather"
         if pipeline.drivers == 1:
-            self._aggregation(pipeline, node, steps, "single", steps.inputs)
+            self._aggregation(pipeline, node, steps, "single", compile_inputs(steps, node.child.schema))
         elif steps.needs_all_rows:
             # The rows of a group must meet before repeats can be told from firsts.
-            self._project(pipeline, node.id, steps.inputs, node.child.schema, pinned=True)
+            inputs = compile_inputs(steps, node.child.schema)
+            pipeline.add(node.id, lambda driver, memory: Project(node.id, memory, inputs))
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema)
             self._aggregation(pipeline, node, steps, "single", None)
         else:
-            self._aggregation(pipeline, node, steps, "partial", steps.inputs)
+            self._aggregation(pipeline, node, steps, "partial", compile_inputs(steps, node.child.schema))
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
             self._aggregation(pipeline, node, steps, "final", None)
         if not steps.is_final:
-            self._project(pipeline, node.id, steps.post, steps.final_schema)
+            post = compile_post(steps)
+            pipeline.add(node.id, lambda driver, memory: Project(node.id, memory, post))
         return pipeline
 
     def _aggregation(
@@ -364,11 +365,9 @@ class Lowering:
         node: p.Aggregate,
         steps: AggregateSteps,
         step: str,
-        expressions: Sequence[tuple[str, Expr]] | None,
+        compile: Callable[[Any], Any] | None,
     ) -> None:
-        """Append one step of an aggregation; it reads `expressions`, or the input's columns as they are."""
-        # Groups and states are of the types that the plan knows.
-        compile = None if expressions is None else _projection(expressions, node.child.schema, pinned=True)
+        """Append one step of an aggregation; it reads what `compile` gives, or the input's columns as they are."""
         schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
         inputs = Schema(steps.partial_schema if step == "final" else steps.input_schema)
         pipeline.add(
@@ -579,11 +578,9 @@ _METHODS: dict[type[p.PlanNode], Callable[[Lowering, Any], Pipeline]] = {
 }
 
 
-def _projection(
-    expressions: Sequence[tuple[str, Expr]], declared: pa.Schema, pinned: bool = False
-) -> Callable[[Any], Any]:
+def _projection(expressions: Sequence[tuple[str, Expr]], declared: pa.Schema) -> Callable[[Any], Any]:
     return once_per_schema(
-        lambda schema: compile_projection(expressions, schema), [expr for _, expr in expressions], declared, pinned
+        lambda schema: compile_projection(expressions, schema), [expr for _, expr in expressions], declared
     )
 
 

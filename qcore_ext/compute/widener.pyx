@@ -1,42 +1,74 @@
 """Batches of a narrower schema made into batches of a wider one. Floor E2. SPEC D6."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from qcore_ext.compute.evaluator cimport Evaluator
+from qcore_ext.compute.exact_values cimport EXACT_NUMBER, exact_kind, exact_vector, exact_whole
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_compact, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport (
     VECTOR_ROWS, Vector, VectorScratch, column_constant_null, column_load, column_ref,
 )
 from qcore_ext.data.schema cimport (
-    PHYS_I64, PHYS_U64, TYPE_FLOAT64, TYPE_NULL, CSchema, DataType, Schema, schema_copy_field, schema_equal, schema_new,
-    type_equal, type_name,
+    PHYS_U64, TYPE_DECIMAL, TYPE_FLOAT64, TYPE_NULL, CSchema, DataType, Schema, phys_width, schema_copy_field,
+    schema_equal, schema_new, type_equal, type_name,
 )
 from qcore_ext.data.widening cimport schema_counterpart
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
+from qcore_ext.ground.wide cimport int128, wide_to_text
 
 from qcore_ext.ground.status import SchemaChangeError
 
 cdef int64_t EXACT_MAX = 1 << 53    # float64 holds every integer up to here
 
 
-cdef int64_t first_inexact(const Vector* vector, int64_t n) noexcept nogil:
-    """The first of n 64-bit integers that float64 does not hold exactly, or -1."""
-    cdef const int64_t* values = <const int64_t*> vector.values
-    cdef const uint64_t* unsigned = <const uint64_t*> vector.values
+ctypedef struct CheckRoom:
+    VectorScratch scratch
+    char values[VECTOR_ROWS * 16]
+    uint8_t fits[VECTOR_ROWS]
+
+
+cdef int64_t first_inexact(
+    const Vector* vector, const DataType* given, const DataType* wanted, int64_t n, CheckRoom* room,
+) noexcept nogil:
+    """The first of n values that `wanted` does not hold exactly, or -1."""
+    cdef Vector converted
+    cdef int128 value
     cdef int64_t i
     cdef bint exact
+    if wanted.id == TYPE_DECIMAL:
+        exact_vector(vector, given, wanted, n, room.values, room.fits, &converted)
     for i in range(n):
-        if vector.phys == PHYS_U64:
-            exact = unsigned[i] <= <uint64_t> EXACT_MAX
+        if not is_valid(vector.validity, i):
+            continue
+        if wanted.id == TYPE_DECIMAL:
+            exact = room.fits[i]
         else:
-            exact = -EXACT_MAX <= values[i] <= EXACT_MAX
-        if not exact and is_valid(vector.validity, i):
+            value = exact_whole(vector, i)
+            exact = -EXACT_MAX <= value <= EXACT_MAX
+        if not exact:
             return i
     return -1
+
+
+cdef int whole_digits(const DataType* type) noexcept nogil:
+    """Digits before the point of an integer's or a decimal's largest value, at most."""
+    cdef int width = phys_width(type.phys)
+    if type.id == TYPE_DECIMAL:
+        return type.precision - type.scale
+    return 20 if type.phys == PHYS_U64 else 19 if width == 8 else 10 if width == 4 else 5 if width == 2 else 3
+
+
+cdef bint may_be_inexact(const DataType* given, const DataType* wanted) noexcept nogil:
+    """Whether the lattice leaves it to the values if they go in."""
+    if exact_kind(given) != EXACT_NUMBER:
+        return False
+    if wanted.id == TYPE_FLOAT64:
+        return given.id == TYPE_DECIMAL or phys_width(given.phys) == 8
+    return wanted.id == TYPE_DECIMAL and whole_digits(given) > whole_digits(wanted)
 
 
 cdef class Widener:
@@ -97,7 +129,7 @@ cdef class Widener:
             elif not type_equal(given, wanted):
                 self.converted[i] = self.n_converted
                 self.n_converted += 1
-                self.checked[i] = wanted.id == TYPE_FLOAT64 and given.phys in (PHYS_I64, PHYS_U64)
+                self.checked[i] = may_be_inexact(given, wanted)
         self.source = <CSchema*> owner_ref(<Owner*> source)
         self.target = <CSchema*> owner_ref(<Owner*> target)
         if self.n_converted > 0:
@@ -172,24 +204,26 @@ cdef class Widener:
         return out
 
     cdef int check_exact(self, Batch* batch, int32_t i) except -1 nogil:
-        """SchemaChangeError for a value of 64 bits that the float64 it is to become would round."""
-        cdef Buffer* room = buffer_new(self.account.account, sizeof(VectorScratch))
+        """SchemaChangeError for a value that the type it is to become would round or cannot hold."""
+        cdef Buffer* buffer = buffer_new(self.account.account, sizeof(CheckRoom))
+        cdef CheckRoom* room = <CheckRoom*> buffer.data
+        cdef const DataType* given = &self.source.fields[self.columns[i]].type
         cdef Vector vector
         cdef int64_t start = 0
         cdef int64_t n, found
+        cdef char text[64]
         try:
             while start < batch.n_rows:
                 n = min(<int64_t> VECTOR_ROWS, batch.n_rows - start)
-                column_load(batch.columns[self.columns[i]], start, NULL, n, <VectorScratch*> room.data, &vector)
-                found = first_inexact(&vector, n)
+                column_load(batch.columns[self.columns[i]], start, NULL, n, &room.scratch, &vector)
+                found = first_inexact(&vector, given, &self.target.fields[i].type, n, room)
                 if found >= 0:
+                    wide_to_text(exact_whole(&vector, found), given.scale, text)
                     with gil:
-                        if vector.phys == PHYS_U64:
-                            self.raise_inexact(i, (<const uint64_t*> vector.values)[found])
-                        self.raise_inexact(i, (<const int64_t*> vector.values)[found])
+                        self.raise_inexact(i, text.decode())
                 start += n
         finally:
-            buffer_unref(room)
+            buffer_unref(buffer)
         return 0
 
     cdef int raise_inexact(self, int32_t i, object value) except -1:

@@ -60,9 +60,8 @@ cdef bint set_signed(DataType* out, int log) noexcept nogil:
 
 
 cdef bint set_decimal(DataType* out, int whole_digits, int scale) noexcept nogil:
-    """A decimal of `whole_digits` before the point; False when that is too many digits."""
-    if whole_digits + scale > DECIMAL_DIGITS_MAX:
-        return False
+    """A decimal of `whole_digits` before the point, or of as many as there are."""
+    whole_digits = min(whole_digits, DECIMAL_DIGITS_MAX - scale)
     set_simple(out, TYPE_DECIMAL, PHYS_I64 if whole_digits + scale <= 18 else PHYS_I128)
     out.precision = <uint8_t> (whole_digits + scale)
     out.scale = scale
@@ -89,9 +88,13 @@ cdef bint widen_decimals(const DataType* a, const DataType* b, DataType* out) no
     return set_decimal(out, max(a_whole, b_whole), max(a_scale, b_scale))
 
 
+cdef inline bint is_whole(const DataType* type) noexcept nogil:
+    return is_integer(type) or (type.id == TYPE_DECIMAL and type.scale == 0)
+
+
 cdef bint widen_floats(const DataType* a, const DataType* b, DataType* out) noexcept nogil:
-    """Floats, and integers as floats."""
-    cdef bint wide = a.id == TYPE_FLOAT64 or b.id == TYPE_FLOAT64
+    """Floats, and whole numbers as floats."""
+    cdef bint wide = a.id == TYPE_DECIMAL or b.id == TYPE_DECIMAL or a.id == TYPE_FLOAT64 or b.id == TYPE_FLOAT64
     wide = wide or (is_integer(a) and log_bytes(a) >= 2) or (is_integer(b) and log_bytes(b) >= 2)
     return set_simple(out, TYPE_FLOAT64, PHYS_F64) if wide else set_simple(out, TYPE_FLOAT32, PHYS_F32)
 
@@ -119,7 +122,7 @@ cdef bint type_widen(const DataType* a, const DataType* b, DataType* out) noexce
         found = widen_integers(a, b, out)
     elif (is_integer(a) or a.id == TYPE_DECIMAL) and (is_integer(b) or b.id == TYPE_DECIMAL):
         found = widen_decimals(a, b, out)
-    elif (is_integer(a) or is_float(a)) and (is_integer(b) or is_float(b)):
+    elif (is_whole(a) or is_float(a)) and (is_whole(b) or is_float(b)):
         found = widen_floats(a, b, out)
     elif TYPE_DATE32 <= a.id <= TYPE_DURATION and TYPE_DATE32 <= b.id <= TYPE_DURATION:
         found = widen_times(a, b, out)

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport AggregateCalls, CallResult
+from qcore_ext.compute.aggregate_calls cimport AggregateCalls
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
@@ -19,6 +19,7 @@ from qcore_ext.structures.stored_keys cimport StoredKeys
 cdef class HashAggregation(Operator):
     cdef object compile
     cdef Schema declared            # of the vectors, or None
+    cdef Schema declared_output     # made for these
     cdef Evaluator evaluator
     cdef bint evaluating            # evaluator is set and open
     cdef AggregateCalls calls
@@ -53,7 +54,11 @@ cdef class HashAggregation(Operator):
     cdef StoredKeys* passed         # owned; keys of rows passed through, NULL when the table is in use
 
     cdef int bind_program(self, Schema schema) except -1
-    cdef int check_inputs(self, CSchema* loaded) except -1
+    cdef bint types_differ(self, CSchema* loaded) noexcept nogil
+    cdef int take_types(self, CSchema* loaded) except -1
+    cdef int widen_output(self) except -1
+    cdef int widen_groups(self, CSchema* loaded) except -1
+    cdef void free_room(self) noexcept nogil
     cdef int prepare(self) except -1
     cdef int load(self, int64_t n) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil
@@ -70,6 +75,4 @@ cdef class HashAggregation(Operator):
     cdef Batch* emit(self) except NULL nogil
     cdef int append_part(self, RowStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil
     cdef Batch* emit_parts(self) except NULL nogil
-    cdef bint counts(self, const CallResult* result) noexcept nogil
-    cdef Batch* emit_nothing_read(self) except NULL nogil
     cdef void release(self) noexcept nogil

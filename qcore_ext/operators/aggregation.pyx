@@ -6,19 +6,14 @@ states and it starts anew; where rows hardly ever share their keys, it passes th
 a while. Partial output: keys, then state columns (compute.aggregate_calls).
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport (
-    RESULT_COLLECTED, RESULT_COMOMENT, RESULT_STATE, AggregateCalls, CallResult, result_column,
-)
-from qcore_ext.compute.aggregate_comoments cimport REGR_COUNT
-from qcore_ext.compute.aggregate_state cimport STATE_COUNT, state_column, state_n_columns
+from qcore_ext.compute.aggregate_calls cimport AggregateCalls
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_load_narrow, column_new_flat,
-    column_unref,
+    VECTOR_ROWS, Column, Vector, VectorScratch, column_load_narrow, column_unref,
 )
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
@@ -27,19 +22,23 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.structures.aggregate_input cimport AggregateInput, aggregate_input_free, aggregate_input_init
-from qcore_ext.structures.collected_values cimport collected_column
+from qcore_ext.structures.aggregate_input cimport AggregateInput, aggregate_input_init, aggregate_inputs_free
+from qcore_ext.structures.group_output cimport (
+    group_results, group_states, output_for_types, results_of_nothing, state_arguments,
+)
 from qcore_ext.structures.group_set cimport (
     GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_update,
 )
-from qcore_ext.structures.group_table cimport group_table_column
 from qcore_ext.structures.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.structures.radix_groups cimport (
     RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
 )
 from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_column, row_store_new
 from qcore_ext.structures.stored_keys cimport (
-    stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_reserve,
+    stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve,
+)
+from qcore_ext.structures.widened_groups cimport (
+    HeldGroups, first_change, held_groups_free, held_groups_move,
 )
 
 from qcore_ext.compute.aggregate_calls import partial_schema  # no-cython-lint: for users
@@ -86,8 +85,8 @@ cdef class HashAggregation(Operator):
     radix_groups_min : int
         Groups from which on the other steps partition rows before grouping them.
     input_schema : Schema, optional
-        What the output schema was made for: keys and arguments. Groups and states are of these types, so that another
-        one is refused (SPEC D6). Left out: the first input's.
+        What the output schema was made for: keys and arguments. The output is of wider types as soon as they are
+        (SPEC D6). Left out: the first input's.
 
     Raises
     ------
@@ -123,6 +122,7 @@ cdef class HashAggregation(Operator):
         wanted = n_keys + (self.calls.n_state_columns if self.step == PARTIAL else self.calls.n_results)
         if len(output_schema) != wanted:
             raise PlanError(f"the aggregation of node {node_id} gives {wanted} columns, not {len(output_schema)}")
+        self.declared_output = output_schema
         self.set_output_schema(output_schema.schema)
 
     def __dealloc__(self):
@@ -137,10 +137,11 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef int bind_program(self, Schema schema) except -1:
-        """Compile for an input schema; the vectors' types must stay what they were."""
+        """Compile for an input schema. Groups there are move to one of wider types (SPEC D6)."""
         cdef Program program
         cdef CSchema* loaded = schema.schema
-        cdef int32_t i
+        cdef int32_t changed
+        cdef bytes why
         if self.compile is not None:
             program = self.compile(schema)
             loaded = program.output_schema
@@ -149,35 +150,86 @@ cdef class HashAggregation(Operator):
             self.evaluator = Evaluator(program, self.memory)
             self.evaluator.count_in(&self.stats)
             self.evaluating = True
-        self.check_inputs(loaded)
-        if self.groups != NULL:
+        if self.declared is None:
+            self.declared = Schema.wrap(loaded)
+        if loaded.n_fields < self.declared.schema.n_fields:
+            raise SchemaChangeError(f"reads {self.declared.schema.n_fields} columns, not {loaded.n_fields}")
+        changed = first_change(self.declared.schema, loaded)
+        if self.groups != NULL and not self.types_differ(loaded):
             return 0
+        try:
+            if self.groups == NULL:
+                self.take_types(loaded)
+                self.prepare()
+            else:
+                self.widen_groups(loaded)
+            if changed >= 0:
+                self.widen_output()
+        except PlanError as error:
+            if changed < 0:
+                raise
+            why = str(error).encode()
+            raise_types_differ(
+                loaded.fields[changed].name, &self.declared.schema.fields[changed].type,
+                &loaded.fields[changed].type, why,
+            )
+        return 0
+
+    cdef bint types_differ(self, CSchema* loaded) noexcept nogil:
+        """Whether the groups are made for other types."""
+        cdef int32_t i
+        for i in range(self.n_loaded):
+            if not type_equal(&loaded.fields[i].type, &self.types[i]):
+                return True
+        return False
+
+    cdef int take_types(self, CSchema* loaded) except -1:
+        cdef int32_t i
         self.n_loaded = loaded.n_fields
         self.types = <DataType*> struct_new((self.n_loaded + self.n_states + 1) * sizeof(DataType))
         for i in range(self.n_loaded):
             self.types[i] = loaded.fields[i].type
-        return self.prepare()
+        return 0
 
-    cdef int check_inputs(self, CSchema* loaded) except -1:
-        """SchemaChangeError unless keys and arguments are of the types that groups and states are made for."""
-        cdef const DataType* type
-        cdef int32_t i
-        if self.declared is None:
-            self.declared = Schema.wrap(loaded)
-        for i in range(min(loaded.n_fields, self.declared.schema.n_fields)):
-            type = &self.declared.schema.fields[i].type
-            if not type_equal(&loaded.fields[i].type, type):
-                raise_types_differ(
-                    loaded.fields[i].name, type, &loaded.fields[i].type,
-                    b"the groups are made for the first type; declare the wider one at the source, or cast to it",
-                )
-        if loaded.n_fields < self.declared.schema.n_fields:
-            raise SchemaChangeError(f"reads {self.declared.schema.n_fields} columns, not {loaded.n_fields}")
+    cdef int widen_output(self) except -1:
+        cdef CSchema* output = output_for_types(
+            self.calls, self.declared_output.schema, self.declared.schema, self.types, self.n_keys,
+            self.step == FINAL, self.step == PARTIAL,
+        )
+        self.set_output_schema(output)
+        owner_unref(<Owner*> output)
+        return 0
+
+    cdef int widen_groups(self, CSchema* loaded) except -1:
+        """Make everything anew for wider types and take in what there is."""
+        cdef HeldGroups held
+        cdef int32_t n_loaded = self.n_loaded
+        if self.radix != NULL:
+            radix_groups_finish(self.radix)
+        held.types = self.types
+        held.inputs = self.inputs
+        held.n_inputs = self.n_inputs
+        held.groups = self.groups
+        held.radix = self.radix
+        held.passed = self.passed
+        self.types = NULL
+        self.inputs = NULL
+        self.groups = NULL
+        self.radix = NULL
+        self.passed = NULL
+        try:
+            self.take_types(loaded)
+            self.n_loaded = n_loaded
+            self.prepare()
+            held_groups_move(&held, held.types + n_loaded, self.groups, loaded, self.memory)
+        finally:
+            held_groups_free(&held)
+        self.n_last = 0
+        self.rows_to_pass = 0
         return 0
 
     cdef int prepare(self) except -1:
         cdef int32_t i
-        cdef int32_t argument
         cdef DataType* types = self.types
         cdef DataType* state_types = types + self.n_loaded
         if self.n_keys > self.n_loaded:
@@ -194,6 +246,7 @@ cdef class HashAggregation(Operator):
                 )
         else:
             self.calls.check_types(types, self.n_loaded)
+        self.free_room()
         self.vectors = <Vector*> struct_new(max(self.n_loaded, 1) * sizeof(Vector))
         self.numbers = buffer_new(self.account, VECTOR_ROWS * sizeof(uint32_t))
         if self.compile is None:
@@ -202,12 +255,7 @@ cdef class HashAggregation(Operator):
         for i in range(self.n_inputs):
             if self.step != FINAL:
                 aggregate_input_init(&self.inputs[i], self.account, &self.calls.inputs[i], types)
-        for i in range(self.n_states):
-            argument = self.calls.inputs[self.calls.states[i].input].argument
-            if self.step == FINAL:
-                state_types[i] = types[self.n_keys + self.calls.states[i].column]
-            elif argument >= 0:
-                state_types[i] = types[argument]
+        state_arguments(self.calls, types, self.n_keys, self.step == FINAL, state_types)
         self.plan.account = self.account
         self.plan.n_vectors = self.n_loaded
         self.plan.n_keys = self.n_keys
@@ -409,32 +457,9 @@ cdef class HashAggregation(Operator):
     cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil:
         """Columns of n groups of the set being given out, each owned by the caller (also on error, where not NULL)."""
         cdef GroupSet* groups = self.radix.sets[self.part] if self.radix != NULL else self.groups
-        cdef Column** into
-        cdef int32_t i, j
-        for i in range(self.n_keys):
-            if self.passed != NULL:
-                columns[i] = stored_keys_column(self.passed, i, start, n, self.account)
-            else:
-                columns[i] = group_table_column(groups.table, i, start, n, self.account)
-        columns += self.n_keys
         if self.step == PARTIAL:
-            for i in range(self.n_states):
-                into = columns + self.calls.states[i].column
-                for j in range(state_n_columns(self.calls.states[i].kind)):
-                    into[j] = state_column(&groups.states[i], j, start, n, self.account)
-        else:
-            for i in range(self.calls.n_results):
-                if self.calls.results[i].how == RESULT_COLLECTED:
-                    columns[i] = collected_column(
-                        &groups.collected[self.calls.results[i].states[0]], self.output_schema, self.n_keys + i, start,
-                        n, self.account,
-                    )
-                    continue
-                columns[i] = result_column(
-                    &self.calls.results[i], groups.states, &self.output_schema.fields[self.n_keys + i].type, start, n,
-                    self.account,
-                )
-        return 0
+            return group_states(groups, self.passed, start, n, columns, self.account)
+        return group_results(groups, self.calls, self.output_schema, start, n, columns, self.account)
 
     cdef Batch* emit(self) except NULL nogil:
         """The next groups as a batch."""
@@ -503,39 +528,11 @@ cdef class HashAggregation(Operator):
                 batch_unref(out)
         return out
 
-    cdef bint counts(self, const CallResult* result) noexcept nogil:
-        """Whether of no rows it is 0, not null."""
-        if result.how == RESULT_STATE:
-            return self.calls.states[result.states[0]].kind == STATE_COUNT
-        return result.how == RESULT_COMOMENT + REGR_COUNT
-
-    cdef Batch* emit_nothing_read(self) except NULL nogil:
-        """The one row of an aggregation without keys that never saw a batch: counts are 0, all else is null."""
-        cdef Batch* out = batch_new(self.output_schema, 1)
-        cdef Buffer* values
-        cdef uint8_t* validity
-        cdef DataType* type
-        cdef int32_t i
-        cdef bint done = False
-        try:
-            for i in range(self.calls.n_results):
-                type = &self.output_schema.fields[i].type
-                if self.counts(&self.calls.results[i]):
-                    out.columns[i] = column_new_flat(type, 1, False, self.account, &values, &validity)
-                    (<int64_t*> values.data)[0] = 0
-                else:
-                    out.columns[i] = column_constant_null(type, 1)
-            done = True
-        finally:
-            if not done:
-                batch_unref(out)
-        return out
-
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         while not self.done:
             if self.emitting:
                 if self.groups == NULL:
-                    out[0] = self.emit_nothing_read()
+                    out[0] = results_of_nothing(self.calls, self.output_schema, self.memory)
                     self.done = True
                     return OUTPUT
                 if self.emitted < self.n_groups():
@@ -567,7 +564,6 @@ cdef class HashAggregation(Operator):
         self.release()
 
     cdef void release(self) noexcept nogil:
-        cdef int32_t i
         if self.evaluating:
             self.evaluating = False
             self.evaluator.close()
@@ -579,15 +575,15 @@ cdef class HashAggregation(Operator):
         self.groups = NULL
         self.radix = NULL
         self.passed = NULL
-        if self.inputs != NULL:
-            for i in range(self.n_inputs):
-                aggregate_input_free(&self.inputs[i])
-        struct_free(self.inputs)
-        struct_free(self.vectors)
-        struct_free(self.types)
+        aggregate_inputs_free(self.inputs, self.n_inputs)
         self.inputs = NULL
-        self.vectors = NULL
+        struct_free(self.types)
         self.types = NULL
+        self.free_room()
+
+    cdef void free_room(self) noexcept nogil:
+        struct_free(self.vectors)
+        self.vectors = NULL
         buffer_unref(self.scratch)
         buffer_unref(self.numbers)
         self.scratch = NULL

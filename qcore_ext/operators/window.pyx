@@ -19,7 +19,7 @@ from qcore_ext.data.schema cimport (
     PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_NESTED, CSchema, DataType, Schema, schema_copy_field, schema_index,
     schema_new, type_equal,
 )
-from qcore_ext.data.widening cimport raise_types_differ
+from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free,
     struct_new,
@@ -29,6 +29,7 @@ from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPU
 from qcore_ext.structures.frame_aggregates cimport aggregate_over_frames
 from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_free, frame_rows_init, frame_rows_share
 from qcore_ext.structures.frame_values cimport frame_values
+from qcore_ext.structures.group_output cimport output_for_types
 from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_column, row_store_new
 from qcore_ext.structures.sort_order cimport SortOrder
 from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
@@ -125,10 +126,11 @@ cdef class Window(Operator):
     cdef SortOrder order
     cdef int32_t n_partition
     cdef list descriptions
-    cdef list aggregates        # AggregateCalls: keeps what calls point at
+    cdef dict aggregates        # AggregateCalls by call: keeps what calls point at
     cdef WindowCall* calls      # owned
     cdef int32_t n_calls
-    cdef CSchema* result_schema     # owned
+    cdef CSchema* result_schema     # owned; of the output, for the input last bound
+    cdef CSchema* declared          # owned; the same in the plan
     cdef RowStore* rows         # owned; until all are there
     cdef Buffer* scratch        # owned; one VectorScratch
     cdef WindowRows window
@@ -156,16 +158,18 @@ cdef class Window(Operator):
             set_bound(&self.calls[i].frame.start, start)
             set_bound(&self.calls[i].frame.end, end)
         self.result_schema = <CSchema*> owner_ref(<Owner*> schema.schema)
+        self.declared = <CSchema*> owner_ref(<Owner*> schema.schema)
 
     def __dealloc__(self):
         self.release()
         struct_free(self.calls)
         owner_unref(<Owner*> self.result_schema)
+        owner_unref(<Owner*> self.declared)
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
         cdef RowStore* wider
         with gil:
-            self.resolve(schema)
+            self.resolve_for(schema)
         if self.rows != NULL:
             wider = row_store_widened(self.rows, self.input_schema, schema, self.memory)
             owner_unref(<Owner*> self.rows)
@@ -176,35 +180,68 @@ cdef class Window(Operator):
         return self.prepare(schema)
 
     cdef int widen_result(self, CSchema* schema) except -1 nogil:
-        """The result is this input's columns and one a call. A column that is only looked up may have any type; what an
-        aggregate gives is declared for the type that the plan knows (SPEC D6).
-        """
+        """The result is this input's columns and one a call, of the type that this input's give (SPEC D6)."""
         cdef CSchema* result = schema_new(schema.n_fields + self.n_calls)
-        cdef int32_t first = self.result_schema.n_fields - self.n_calls
-        cdef int32_t i, argument, declared
+        cdef int32_t first = self.declared.n_fields - self.n_calls
+        cdef int32_t i
         try:
             for i in range(schema.n_fields):
                 schema_copy_field(result, i, &schema.fields[i], NULL)
             for i in range(self.n_calls):
-                schema_copy_field(result, schema.n_fields + i, &self.result_schema.fields[first + i], NULL)
-                argument = self.calls[i].argument
-                if argument < 0:
-                    continue
-                declared = schema_index(self.result_schema, schema.fields[argument].name)
-                if self.calls[i].kind != AGGREGATE:
-                    result.fields[schema.n_fields + i].type = schema.fields[argument].type
-                elif declared >= 0 and not type_equal(
-                    &self.result_schema.fields[declared].type, &schema.fields[argument].type
-                ):
-                    raise_types_differ(
-                        schema.fields[argument].name, &self.result_schema.fields[declared].type,
-                        &schema.fields[argument].type,
-                        b"an aggregate over it would have another type; declare the wider type at the source",
-                    )
+                schema_copy_field(result, schema.n_fields + i, &self.declared.fields[first + i], NULL)
+                if self.calls[i].kind == AGGREGATE:
+                    with gil:
+                        self.set_aggregate_type(i, schema, &result.fields[schema.n_fields + i].type)
+                elif self.calls[i].argument >= 0:
+                    result.fields[schema.n_fields + i].type = schema.fields[self.calls[i].argument].type
             owner_unref(<Owner*> self.result_schema)
             self.result_schema = <CSchema*> owner_ref(<Owner*> result)
         finally:
             owner_unref(<Owner*> result)
+        return 0
+
+    cdef int set_aggregate_type(self, int32_t number, CSchema* schema, DataType* type) except -1:
+        """Of an aggregate's result, when its argument is of another type than declared."""
+        cdef CSchema* before = schema_new(schema.n_fields)
+        cdef CSchema* output = NULL
+        cdef CSchema* wide = NULL
+        cdef DataType* types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
+        cdef int32_t first = self.declared.n_fields - self.n_calls
+        cdef int32_t i, at
+        cdef bint known
+        try:
+            for i in range(schema.n_fields):
+                types[i] = schema.fields[i].type
+                at = schema_counterpart(self.declared, schema, i)
+                known = 0 <= at < first
+                schema_copy_field(before, i, &self.declared.fields[at] if known else &schema.fields[i], NULL)
+            output = schema_new(1)
+            schema_copy_field(output, 0, &self.declared.fields[first + number], NULL)
+            wide = output_for_types(self.aggregates[number], output, before, types, 0, False, False)
+            type[0] = wide.fields[0].type
+        finally:
+            struct_free(types)
+            owner_unref(<Owner*> before)
+            owner_unref(<Owner*> output)
+            owner_unref(<Owner*> wide)
+        return 0
+
+    cdef int resolve_for(self, CSchema* schema) except -1:
+        """As resolve; what a later schema does not allow is not the plan's fault."""
+        cdef const DataType* before
+        cdef int32_t i
+        cdef bytes why
+        try:
+            self.resolve(schema)
+        except PlanError as error:
+            if self.input_schema == NULL:
+                raise
+            why = str(error).encode()
+            for i in range(self.input_schema.n_fields):
+                before = &self.input_schema.fields[i].type
+                if not type_equal(before, &schema.fields[i].type):
+                    raise_types_differ(schema.fields[i].name, before, &schema.fields[i].type, why)
+            raise
         return 0
 
     cdef int resolve(self, CSchema* schema) except -1:
@@ -217,7 +254,7 @@ cdef class Window(Operator):
                 raise PlanError(
                     f"Window of node {self.node_id} cannot carry the nested column {schema.fields[i].name.decode()!r}"
                 )
-        self.aggregates = []
+        self.aggregates = {}
         types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
         try:
             for i in range(schema.n_fields):
@@ -232,7 +269,7 @@ cdef class Window(Operator):
                     described = (function, taken, self.position(schema, filter), distinct)
                     calls = AggregateCalls([described if collected is None else (*described, collected)])
                     calls.check_types(types, schema.n_fields)
-                    self.aggregates.append(calls)
+                    self.aggregates[i] = calls
                     self.calls[i].input = calls.inputs
                     self.calls[i].states = calls.states
                     self.calls[i].n_states = calls.n_states

@@ -25,6 +25,7 @@ cdef int aggregate_input_init(
     AggregateInput* input, MemoryAccount* account, const CallInput* call, const DataType* types,
 ) except -1 nogil
 cdef void aggregate_input_free(AggregateInput* input) noexcept nogil
+cdef void aggregate_inputs_free(AggregateInput* inputs, int32_t n_inputs) noexcept nogil      # and their array
 # `loaded`: the vectors of all inputs; `groups` NULL: all rows are of group 0.
 cdef int aggregate_input_load(
     AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,

@@ -8,7 +8,7 @@ from qcore_ext.compute.aggregate_state cimport state_widen
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set
-from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref, struct_free
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.structures.group_table cimport group_table_assign, group_table_free, group_table_new
 
@@ -63,6 +63,14 @@ cdef void aggregate_input_free(AggregateInput* input) noexcept nogil:
     buffer_unref(input.room)
     group_table_free(input.pairs)
     memset(input, 0, sizeof(AggregateInput))
+
+
+cdef void aggregate_inputs_free(AggregateInput* inputs, int32_t n_inputs) noexcept nogil:
+    cdef int32_t i
+    if inputs != NULL:
+        for i in range(n_inputs):
+            aggregate_input_free(&inputs[i])
+    struct_free(inputs)
 
 
 cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:

@@ -11,14 +11,20 @@ from driver_fuzz.epochs import ADDED
 from qcore.language import plan as p
 from qcore.language.expression import Alias, Call, Cast, Column, Expr, In, children, column_names
 
-AGGREGATES = frozenset({"sum", "avg", "min", "max", "count"})
+# Aggregates whose result is of their argument's type, or follows it.
+FOLLOWING = frozenset({"sum", "min", "max", "first", "last", "any_value", "mode", "quantile_disc"})
+# Those that are not computed of any type that holds the argument's values.
+TYPED = frozenset({"bit_and", "bit_or", "bit_xor", "array_agg", "string_agg"})
 # Calls that mean the same for a value of any type that holds it.
 EXACT_CALLS = frozenset({
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from",
     "is_null", "is_not_null", "and", "or", "not",
 })  # fmt: skip
+# Calls that are exact for integers and decimals.
+ARITHMETIC = frozenset({"add", "subtract", "multiply", "negate", "abs"})
 # Aggregation's keys and arguments may be computed by a projection of its own.
 GROUPING = {"HashAggregation", "GroupingSets", "Project"}
+KINDS = {"integer", "real", "wider", "from null"}
 Changes = dict[str, str]
 
 
@@ -43,9 +49,14 @@ class Refusals:
         """What an expression over changed columns comes to: wider types may mean something else, but to comparisons."""
         if isinstance(expr, Column):
             return
-        if isinstance(expr, (Alias, In)) or (isinstance(expr, Call) and expr.function in EXACT_CALLS):
+        numeric = isinstance(expr, Cast) and (pa.types.is_primitive(expr.to) or pa.types.is_decimal(expr.to))
+        if numeric or isinstance(expr, (Alias, In)) or (isinstance(expr, Call) and expr.function in EXACT_CALLS):
             for child in children(expr):
                 self.compute(child, changes, operator)
+        elif isinstance(expr, Call) and expr.function in ARITHMETIC:
+            for child in children(expr):
+                self.compute(child, changes, operator)
+            self.refuse(column_names(expr), changes, {operator}, {"real", "from null"})
         else:
             self.refuse(column_names(expr), changes, {operator}, {"real", "wider"})
 
@@ -81,22 +92,33 @@ class Refusals:
         return made
 
     def of_Aggregate(self, node: p.Aggregate, changes: Changes) -> Changes:  # noqa: N802
-        used = [expr for _, expr in node.keys]
+        made = {}
+        for name, expr in node.keys:
+            made[name] = self.taken(expr, changes)
         for call in node.aggregates:
-            used += [*call.arguments, *([] if call.filter is None else [call.filter])]
-        names = set().union(*map(column_names, used)) if used else set()
-        self.refuse(names, changes, GROUPING, {"integer", "real", "wider", "from null"})
-        return {}
+            kinds = [self.taken(expr, changes) for expr in call.arguments]
+            if call.filter is not None:
+                self.taken(call.filter, changes)
+            if call.function in TYPED:
+                self.refuse(set().union(*map(column_names, call.arguments)), changes, GROUPING, KINDS)
+            if call.function in FOLLOWING:
+                made[call.name] = max(kinds)
+        return {name: kind for name, kind in made.items() if kind}
+
+    def taken(self, expr: Expr, changes: Changes) -> str:
+        """How an aggregation's key or argument changes; '': it does not."""
+        for operator in GROUPING:
+            self.compute(expr, changes, operator)
+        return max((changes.get(name, "") for name in column_names(expr)), default="")
 
     def of_Window(self, node: p.Window, changes: Changes) -> Changes:  # noqa: N802
         made = dict(changes)
         for call in node.calls:
-            if call.argument is None:
+            if call.argument is None or call.argument not in changes:
                 continue
-            if call.function in AGGREGATES:
-                self.refuse([call.argument], changes, {"Window"}, {"integer", "real", "wider", "from null"})
-            elif call.argument in changes:
-                made[call.name] = changes[call.argument]
+            if call.function in TYPED:
+                self.refuse([call.argument], changes, {"Window"}, KINDS)
+            made[call.name] = changes[call.argument]
         return made
 
     def of_HashJoin(self, node: p.HashJoin, left: Changes, right: Changes) -> Changes:  # noqa: N802

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -470,11 +472,40 @@ def test_aggregates_that_a_type_has_not_are_plan_errors() -> None:
             run_chain([HashAggregation("agg", Account(), None, 1, [call], "single", schema)], table)
 
 
-def test_a_changed_schema_is_refused_by_name() -> None:
-    batches = [pa.record_batch({"k": pa.array([1], pa.int32())}), pa.record_batch({"k": pa.array([1], pa.int64())})]
+def test_a_schema_in_conflict_is_refused_by_name() -> None:
     schema = Schema(pa.schema([("k", pa.int32())]))
-    with pytest.raises(SchemaChangeError, match="'k' changed from int32 to int64"):
-        run_chain([HashAggregation("agg", Account(), None, 1, [], "single", schema)], batches)
+    for first, second in ((pa.int32(), pa.string()), (pa.decimal128(9, 2), pa.float64())):
+        batches = [pa.record_batch({"k": pa.nulls(1, type_)}) for type_ in (first, second)]
+        with pytest.raises(SchemaChangeError, match=rf"'k' changed from {re.escape(str(first))} to {second}"):
+            run_chain([HashAggregation("agg", Account(), None, 1, [], "single", schema)], batches)
+
+
+@pytest.mark.parametrize("step", ["single", "partial"])
+def test_out_of_memory_while_groups_widen_leaves_nothing_behind(step: str) -> None:
+    """D6, V7: the failure may come anywhere between the groups of both types; with more memory the answer is right."""
+    n_groups = 100_000
+    calls = [("sum", 1, -1, False), ("min", 1, -1, False)]
+    batches = [
+        pa.record_batch({"k": pa.array(range(n_groups), type_), "v": pa.array([i % 7 for i in range(n_groups)], type_)})
+        for type_ in (pa.int32(), pa.int64(), pa.decimal128(24, 0))
+    ]
+    given = batches[0].schema
+    schema = Schema(output_schema(given, 1, calls))
+    if step == "partial":
+        schema = partial_schema(Schema(given), 1, calls, schema)
+    failed = 0
+    limits = [*range(1, 60, 3), 1000]
+    for mib in limits:
+        memory = Account(None, mib << 20)
+        operator = HashAggregation("agg", memory, None, 1, calls, step, schema, radix_groups_min=50_000)
+        try:
+            rows = run_chain([operator], batches)
+        except MemoryLimitError:
+            failed += 1
+            continue
+        if step == "single":
+            assert pa.table(rows).num_rows == n_groups
+    assert 0 < failed < len(limits)
 
 
 @pytest.mark.parametrize("kib", [32, 200, 700, 1500, 4000])

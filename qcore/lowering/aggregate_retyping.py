@@ -1,0 +1,54 @@
+"""What an aggregation computes of columns of wider types than its plan declares. Floor P3. SPEC D6."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.language.aggregate_plan import AggregateSteps, Named
+from qcore.language.expression import Cast, Expr
+from qcore.language.functions import expr_type
+from qcore.lowering.compile import compile_projection
+from qcore.lowering.retyping import once_per_schema
+
+
+def compile_inputs(steps: AggregateSteps, declared: pa.Schema) -> Callable[[Any], Any]:
+    """From an engine schema to the Program of an aggregation's keys, arguments and filters.
+
+    Parameters
+    ----------
+    steps : AggregateSteps
+        Made for `declared`.
+    declared : pyarrow.Schema
+        The input's schema in the plan.
+    """
+
+    def inputs(schema: pa.Schema) -> Named:
+        made = list(steps.inputs)
+        for position, of in steps.integer_sums.items():
+            if not pa.types.is_integer(expr_type(of, schema)):
+                made[position] = (made[position][0], of)
+        return made
+
+    # The casts of integers ahead of their sums follow the type.
+    asked = [steps.integer_sums.get(position, expr) for position, (_, expr) in enumerate(steps.inputs)]
+    return once_per_schema(lambda schema: compile_projection(inputs(schema), schema), asked, declared)
+
+
+def compile_post(steps: AggregateSteps) -> Callable[[Any], Any]:
+    """From the schema of an aggregation's results to the Program of what is left to compute.
+
+    All of that follows the types: a result wider than declared is not cast to what the plan says.
+    """
+
+    def outputs(schema: pa.Schema) -> Named:
+        return [(name, _uncast(expr, schema) if name in steps.cast else expr) for name, expr in steps.post]
+
+    def _uncast(expr: Expr, schema: pa.Schema) -> Expr:
+        assert isinstance(expr, Cast)
+        argument = expr.argument
+        return expr if expr_type(argument, schema) == expr_type(argument, steps.final_schema) else argument
+
+    return once_per_schema(lambda schema: compile_projection(outputs(schema), schema), [], steps.final_schema)

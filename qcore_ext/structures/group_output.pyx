@@ -1,0 +1,171 @@
+"""Groups as columns: keys, and their aggregates' states or results. Floor E3."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
+
+from qcore_ext.compute.aggregate_calls cimport (
+    COLLECT_BETWEEN, COLLECT_LIST, COLLECT_TEXT, RESULT_COLLECTED, RESULT_COMOMENT, RESULT_STATE, RESULT_SUM,
+    CallResult, result_column,
+)
+from qcore_ext.compute.aggregate_comoments cimport REGR_COUNT
+from qcore_ext.compute.aggregate_state cimport STATE_COUNT, state_column, state_column_type, state_n_columns
+from qcore_ext.data.batch cimport batch_new, batch_unref
+from qcore_ext.data.column cimport column_constant_null, column_new_flat
+from qcore_ext.data.schema cimport schema_copy_field, schema_new, type_equal
+from qcore_ext.data.widening cimport raise_types_differ
+from qcore_ext.ground.memory cimport Buffer, Owner, owner_unref, struct_free, struct_new
+from qcore_ext.structures.collected_values cimport collected_column
+from qcore_ext.structures.group_table cimport group_table_column
+from qcore_ext.structures.stored_keys cimport stored_keys_column
+
+
+cdef int group_states(
+    GroupSet* groups, StoredKeys* passed, int64_t start, int64_t n, Column** columns, MemoryAccount* account,
+) except -1 nogil:
+    cdef int32_t n_keys = groups.plan.n_keys
+    cdef Column** into
+    cdef int32_t i, j
+    for i in range(n_keys):
+        if passed != NULL:
+            columns[i] = stored_keys_column(passed, i, start, n, account)
+        else:
+            columns[i] = group_table_column(groups.table, i, start, n, account)
+    for i in range(groups.plan.n_states):
+        into = columns + n_keys + groups.plan.states[i].column
+        for j in range(state_n_columns(groups.plan.states[i].kind)):
+            into[j] = state_column(&groups.states[i], j, start, n, account)
+    return 0
+
+
+cdef int group_results(
+    GroupSet* groups, AggregateCalls calls, CSchema* schema, int64_t start, int64_t n, Column** columns,
+    MemoryAccount* account,
+) except -1 nogil:
+    cdef int32_t n_keys = groups.plan.n_keys
+    cdef int32_t i
+    for i in range(n_keys):
+        columns[i] = group_table_column(groups.table, i, start, n, account)
+    columns += n_keys
+    for i in range(calls.n_results):
+        if calls.results[i].how == RESULT_COLLECTED:
+            columns[i] = collected_column(
+                &groups.collected[calls.results[i].states[0]], schema, n_keys + i, start, n, account
+            )
+            continue
+        columns[i] = result_column(
+            &calls.results[i], groups.states, &schema.fields[n_keys + i].type, start, n, account
+        )
+    return 0
+
+
+cdef bint is_count(AggregateCalls calls, const CallResult* result) noexcept nogil:
+    """Whether of no rows it is 0, not null."""
+    if result.how == RESULT_STATE:
+        return calls.states[result.states[0]].kind == STATE_COUNT
+    return result.how == RESULT_COMOMENT + REGR_COUNT
+
+
+cdef Batch* results_of_nothing(AggregateCalls calls, CSchema* schema, Account account) except NULL nogil:
+    cdef Batch* out = batch_new(schema, 1)
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef DataType* type
+    cdef int32_t i
+    cdef bint done = False
+    try:
+        for i in range(calls.n_results):
+            type = &schema.fields[i].type
+            if is_count(calls, &calls.results[i]):
+                out.columns[i] = column_new_flat(type, 1, False, account.account, &values, &validity)
+                (<int64_t*> values.data)[0] = 0
+            else:
+                out.columns[i] = column_constant_null(type, 1)
+        done = True
+    finally:
+        if not done:
+            batch_unref(out)
+    return out
+
+
+cdef void state_arguments(
+    AggregateCalls calls, const DataType* types, int32_t n_keys, bint merging, DataType* out,
+) noexcept nogil:
+    cdef int32_t i, argument
+    for i in range(calls.n_states):
+        argument = calls.inputs[calls.states[i].input].argument
+        memset(&out[i], 0, sizeof(DataType))
+        if merging:
+            out[i] = types[n_keys + calls.states[i].column]
+        elif argument >= 0:
+            out[i] = types[argument]
+
+
+cdef int result_type(
+    AggregateCalls calls, const CallResult* result, CSchema* declared, const DataType* types, const DataType* before,
+    const DataType* after, DataType* type,
+) except -1:
+    """Change the type of a result as its argument's has changed; `before` and `after` are by state."""
+    cdef int32_t state = result.states[0]
+    cdef int32_t argument
+    cdef DataType old, new
+    if result.how == RESULT_COLLECTED:
+        argument = calls.inputs[calls.collections[state].input].argument
+        if type_equal(&types[argument], &declared.fields[argument].type):
+            return 0
+        if calls.collections[state].kind == COLLECT_LIST:
+            raise_types_differ(
+                declared.fields[argument].name, &declared.fields[argument].type, &types[argument],
+                b"array_agg gives lists of the first type, and lists are not widened; declare the wider type at the "
+                b"source, or cast to it",
+            )
+        if calls.collections[state].kind not in (COLLECT_TEXT, COLLECT_BETWEEN):
+            type[0] = types[argument]
+        return 0
+    if result.how != RESULT_STATE and result.how != RESULT_SUM:
+        return 0
+    state_column_type(calls.states[state].kind, &before[state], 0, &old)
+    state_column_type(calls.states[state].kind, &after[state], 0, &new)
+    # A sum of integers is as wide as it was declared, whichever integers it is of.
+    if not type_equal(&old, &new):
+        type[0] = new
+    return 0
+
+
+cdef CSchema* output_for_types(
+    AggregateCalls calls, CSchema* output, CSchema* declared, const DataType* types, int32_t n_keys, bint merging,
+    bint as_states,
+) except NULL:
+    cdef DataType* before = <DataType*> struct_new((2 * calls.n_states + declared.n_fields + 1) * sizeof(DataType))
+    cdef DataType* after = before + calls.n_states
+    cdef DataType* given = after + calls.n_states
+    cdef CSchema* made = NULL
+    cdef bint done = False
+    cdef int32_t i, j
+    try:
+        for i in range(declared.n_fields):
+            given[i] = declared.fields[i].type
+        state_arguments(calls, given, n_keys, merging, before)
+        state_arguments(calls, types, n_keys, merging, after)
+        made = schema_new(output.n_fields)
+        for i in range(output.n_fields):
+            schema_copy_field(made, i, &output.fields[i], NULL)
+        for i in range(n_keys):
+            if not type_equal(&types[i], &given[i]):
+                made.fields[i].type = types[i]
+        if as_states:
+            for i in range(calls.n_states):
+                for j in range(state_n_columns(calls.states[i].kind)):
+                    state_column_type(
+                        calls.states[i].kind, &after[i], j, &made.fields[n_keys + calls.states[i].column + j].type
+                    )
+        else:
+            for i in range(calls.n_results):
+                result_type(
+                    calls, &calls.results[i], declared, types, before, after, &made.fields[n_keys + i].type
+                )
+        done = True
+    finally:
+        struct_free(before)
+        if not done:
+            owner_unref(<Owner*> made)
+    return made

@@ -1,0 +1,319 @@
+"""Groups and what is kept of them under wider types than they were made for. Floor E3. SPEC D6."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from qcore_ext.compute.aggregate_calls cimport CallState
+from qcore_ext.compute.aggregate_state cimport state_column_type, state_extend, state_n_columns
+from qcore_ext.compute.widener cimport Widener
+from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load_narrow
+from qcore_ext.data.schema cimport schema_new, schema_set_field, type_equal
+from qcore_ext.data.widening cimport raise_types_differ, type_widen
+from qcore_ext.ground.memory cimport Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free
+from qcore_ext.structures.aggregate_input cimport aggregate_inputs_free
+from qcore_ext.structures.group_output cimport group_states
+from qcore_ext.structures.group_set cimport GroupPlan, group_set_free, group_set_merge
+from qcore_ext.structures.group_table cimport GroupTable, group_table_assign, group_table_column
+from qcore_ext.structures.radix_groups cimport RADIX_PARTS, radix_groups_free
+from qcore_ext.structures.stored_keys cimport (
+    stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_reserve,
+)
+
+cdef enum:
+    CHUNK_ROWS = 65536          # widened at a time
+
+
+cdef CSchema* states_schema(
+    const CSchema* names, const DataType* keys, int32_t n_keys, const CallState* states, int32_t n_states,
+    const DataType* state_types,
+) except NULL nogil:
+    cdef CSchema* schema
+    cdef DataType type
+    cdef int32_t n_columns = n_keys
+    cdef int32_t i, column
+    cdef bint done = False
+    for i in range(n_states):
+        n_columns += state_n_columns(states[i].kind)
+    schema = schema_new(n_columns)
+    try:
+        for i in range(n_keys):
+            schema_set_field(schema, i, names.fields[i].name, &keys[i])
+        for i in range(n_states):
+            for column in range(state_n_columns(states[i].kind)):
+                state_column_type(states[i].kind, &state_types[i], column, &type)
+                schema_set_field(schema, n_keys + states[i].column + column, b"an aggregate's state", &type)
+        done = True
+    finally:
+        if not done:
+            owner_unref(<Owner*> schema)
+    return schema
+
+
+cdef CSchema* types_schema(const DataType* types, int32_t n_columns) except NULL nogil:
+    cdef CSchema* schema = schema_new(n_columns)
+    cdef bint done = False
+    cdef int32_t i
+    try:
+        for i in range(n_columns):
+            schema_set_field(schema, i, b"an aggregate's value", &types[i])
+        done = True
+    finally:
+        if not done:
+            owner_unref(<Owner*> schema)
+    return schema
+
+
+cdef Widener widener_of(CSchema* held, CSchema* wide, Account account):
+    cdef Widener widener = Widener(account)
+    widener.aim(held, wide)
+    return widener
+
+
+ctypedef struct Room:
+    # Vectors of one batch, a column each.
+    Vector* vectors
+    VectorScratch* scratch
+    uint32_t numbers[VECTOR_ROWS]
+
+
+cdef Buffer* room_new(int32_t n_columns, Account account) except NULL nogil:
+    cdef Buffer* buffer = buffer_new(
+        account.account, sizeof(Room) + (n_columns + 1) * (sizeof(Vector) + sizeof(VectorScratch)) + 64
+    )
+    cdef Room* room = <Room*> buffer.data
+    room.scratch = <VectorScratch*> (room + 1)
+    room.vectors = <Vector*> (room.scratch + n_columns + 1)
+    return buffer
+
+
+cdef int load(Batch* batch, int64_t start, int64_t n, Room* room) except -1 nogil:
+    cdef int32_t i
+    for i in range(batch.n_columns):
+        column_load_narrow(batch.columns[i], start, NULL, n, &room.scratch[i], &room.vectors[i])
+    return 0
+
+
+cdef Batch* set_batch(
+    GroupSet* source, StoredKeys* passed, CSchema* held, int64_t start, int64_t n, Account account,
+) except NULL nogil:
+    """Keys and states of n groups as columns."""
+    cdef Batch* batch = batch_new(held, n)
+    cdef bint done = False
+    try:
+        group_states(source, passed, start, n, batch.columns, account.account)
+        done = True
+    finally:
+        if not done:
+            batch_unref(batch)
+    return batch
+
+
+cdef int merge_chunk(Batch* batch, Widener widener, GroupSet* target, Room* room) except -1 nogil:
+    cdef Batch* widened = widener.widened(batch)
+    cdef int64_t start = 0
+    cdef int64_t n
+    try:
+        while start < widened.n_rows:
+            account_check(target.plan.account)
+            n = min(widened.n_rows - start, <int64_t> VECTOR_ROWS)
+            load(widened, start, n, room)
+            group_set_merge(target, room.vectors, n, room.numbers)
+            start += n
+    finally:
+        batch_unref(widened)
+    return 0
+
+
+cdef int group_set_widened(
+    GroupSet* source, int64_t n_groups, StoredKeys* passed, CSchema* held, GroupSet* target, CSchema* wide,
+    Account account,
+) except -1:
+    """The groups of a set merged into another; their keys are in `passed`, unless that is NULL."""
+    cdef Widener widener = widener_of(held, wide, account)
+    with nogil:
+        merge_set(source, n_groups, passed, held, target, widener, account)
+    return 0
+
+
+cdef int merge_set(
+    GroupSet* source, int64_t n_groups, StoredKeys* passed, CSchema* held, GroupSet* target, Widener widener,
+    Account account,
+) except -1 nogil:
+    cdef Buffer* buffer
+    cdef Batch* batch
+    cdef int64_t start = 0
+    cdef int64_t n
+    cdef int32_t i
+    for i in range(source.plan.n_states):
+        state_extend(&source.states[i], n_groups)
+    buffer = room_new(held.n_fields, account)
+    try:
+        while start < n_groups:
+            n = min(n_groups - start, <int64_t> CHUNK_ROWS)
+            batch = set_batch(source, passed, held, start, n, account)
+            try:
+                merge_chunk(batch, widener, target, <Room*> buffer.data)
+            finally:
+                batch_unref(batch)
+            start += n
+    finally:
+        buffer_unref(buffer)
+    return 0
+
+
+cdef int take_chunk(
+    Batch* batch, Widener widener, GroupTable* table, StoredKeys* rows, Room* room,
+) except -1 nogil:
+    cdef Batch* widened = widener.widened(batch)
+    cdef int64_t start = 0
+    cdef int64_t n
+    try:
+        while start < widened.n_rows:
+            n = min(widened.n_rows - start, <int64_t> VECTOR_ROWS)
+            load(widened, start, n, room)
+            if table != NULL:
+                account_check(table.account)
+                group_table_assign(table, room.vectors, n, room.numbers)
+            else:
+                account_check(rows.account)
+                stored_keys_append(rows, room.vectors, NULL, n)
+            start += n
+    finally:
+        batch_unref(widened)
+    return 0
+
+
+cdef int columns_widened(
+    GroupTable* table, GroupTable* wide_table, StoredKeys* rows, StoredKeys* wide_rows, CSchema* held, CSchema* wide,
+    Account account,
+) except -1:
+    """All groups of a table in another one, or all rows stored."""
+    cdef Widener widener = widener_of(held, wide, account)
+    with nogil:
+        take_columns(table, wide_table, rows, wide_rows, held, widener, account)
+    return 0
+
+
+cdef int take_columns(
+    GroupTable* table, GroupTable* wide_table, StoredKeys* rows, StoredKeys* wide_rows, CSchema* held,
+    Widener widener, Account account,
+) except -1 nogil:
+    cdef Buffer* buffer
+    cdef Batch* batch
+    cdef int64_t total = table.n_groups if table != NULL else rows.n_rows
+    cdef int64_t start = 0
+    cdef int64_t n
+    cdef int32_t i
+    buffer = room_new(held.n_fields, account)
+    try:
+        while start < total:
+            n = min(total - start, <int64_t> CHUNK_ROWS)
+            batch = batch_new(held, n)
+            try:
+                for i in range(held.n_fields):
+                    if table != NULL:
+                        batch.columns[i] = group_table_column(table, i, start, n, account.account)
+                    else:
+                        batch.columns[i] = stored_keys_column(rows, i, start, n, account.account)
+                take_chunk(batch, widener, wide_table, wide_rows, <Room*> buffer.data)
+            finally:
+                batch_unref(batch)
+            start += n
+    finally:
+        buffer_unref(buffer)
+    return 0
+
+
+cdef int group_table_widened(GroupTable* source, GroupTable* target, Account account) except -1:
+    cdef CSchema* held = types_schema(source.types, source.n_columns)
+    cdef CSchema* wide = NULL
+    try:
+        wide = types_schema(target.types, target.n_columns)
+        columns_widened(source, target, NULL, NULL, held, wide, account)
+    finally:
+        owner_unref(<Owner*> held)
+        owner_unref(<Owner*> wide)
+    return 0
+
+
+cdef CSchema* stored_schema(const StoredKeys* rows) except NULL nogil:
+    cdef CSchema* schema = schema_new(rows.n_columns)
+    cdef bint done = False
+    cdef int32_t i
+    try:
+        for i in range(rows.n_columns):
+            schema_set_field(schema, i, b"an aggregate's value", &rows.columns[i].type)
+        done = True
+    finally:
+        if not done:
+            owner_unref(<Owner*> schema)
+    return schema
+
+
+cdef int stored_keys_widened(StoredKeys* source, StoredKeys* target, Account account) except -1:
+    cdef CSchema* held = stored_schema(source)
+    cdef CSchema* wide = NULL
+    try:
+        wide = stored_schema(target)
+        stored_keys_reserve(target, source.n_rows)
+        columns_widened(NULL, NULL, source, target, held, wide, account)
+    finally:
+        owner_unref(<Owner*> held)
+        owner_unref(<Owner*> wide)
+    return 0
+
+
+cdef int32_t first_change(CSchema* declared, CSchema* loaded) except -2:
+    cdef const DataType* type
+    cdef DataType both
+    cdef int32_t found = -1
+    cdef int32_t i
+    for i in range(declared.n_fields):
+        type = &declared.fields[i].type
+        if type_equal(&loaded.fields[i].type, type):
+            continue
+        if found < 0:
+            found = i
+        if not type_widen(type, &loaded.fields[i].type, &both):
+            raise_types_differ(
+                loaded.fields[i].name, type, &loaded.fields[i].type,
+                b"no groups can be made for both; cast it to one type at its source",
+            )
+    return found
+
+
+cdef int held_groups_move(
+    HeldGroups* held, const DataType* state_types, GroupSet* target, CSchema* loaded, Account account,
+) except -1:
+    cdef const GroupPlan* plan = target.plan
+    cdef CSchema* narrow = states_schema(loaded, held.types, plan.n_keys, plan.states, plan.n_states, state_types)
+    cdef CSchema* wide = NULL
+    cdef int64_t n_groups
+    cdef int32_t i
+    try:
+        wide = states_schema(loaded, plan.types, plan.n_keys, plan.states, plan.n_states, plan.state_types)
+        if held.radix != NULL:
+            for i in range(RADIX_PARTS):
+                if held.radix.sets[i] != NULL:
+                    n_groups = held.radix.sets[i].table.n_groups
+                    group_set_widened(held.radix.sets[i], n_groups, NULL, narrow, target, wide, account)
+            return 0
+        n_groups = held.passed.n_rows if held.passed != NULL else held.groups.table.n_groups
+        group_set_widened(held.groups, n_groups, held.passed, narrow, target, wide, account)
+        for i in range(plan.n_inputs):
+            if held.inputs[i].pairs != NULL:
+                group_table_widened(held.inputs[i].pairs, plan.inputs[i].pairs, account)
+        for i in range(plan.n_collections):
+            stored_keys_widened(held.groups.collected[i].rows, target.collected[i].rows, account)
+    finally:
+        owner_unref(<Owner*> narrow)
+        owner_unref(<Owner*> wide)
+    return 0
+
+
+cdef void held_groups_free(HeldGroups* held) noexcept nogil:
+    radix_groups_free(held.radix)
+    group_set_free(held.groups)
+    stored_keys_free(held.passed)
+    aggregate_inputs_free(held.inputs, held.n_inputs)
+    struct_free(held.types)
