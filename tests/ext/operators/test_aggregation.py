@@ -504,7 +504,7 @@ def test_out_of_memory_while_groups_widen_leaves_nothing_behind(step: str) -> No
             failed += 1
             continue
         if step == "single":
-            assert pa.table(rows).num_rows == n_groups
+            assert sum(len(batch) for batch in rows) == n_groups
     assert 0 < failed < len(limits)
 
 
