@@ -144,16 +144,24 @@ class PlanBuilder(AggregateSteps, WindowSteps, SetSteps, UserSteps, SinkSteps):
         scan = Scan(node_id, own, table, source, tuple(names), on_schema_change=on_schema_change)
         return self._with(scan, free)
 
-    def values(self, data: Any, id: str | None = None) -> PlanBuilder:
-        """Rows held in memory: a pyarrow Table or RecordBatch, or anything with `__arrow_c_stream__`."""
+    def values(self, data: Any, id: str | None = None, trusted: bool = False) -> PlanBuilder:
+        """Rows held in memory: a pyarrow Table or RecordBatch, or anything with `__arrow_c_stream__`.
+
+        They are checked, so that a wrong offset in them is an ExecutionError; `trusted=True` leaves that out.
+        """
+        from qcore.connectors.soundness import SoundColumns
+        from qcore.connectors.sources import table_of_stream
+
         self._expect_no_input("values")
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         elif not isinstance(data, pa.Table):
             if not hasattr(data, "__arrow_c_stream__"):
                 raise PlanError(f"values() takes Arrow data, not a {type(data).__name__}")
-            data = pa.table(data)
+            data = table_of_stream(data, trusted)
         check_unique(data.column_names, "values()")
+        if not trusted:
+            SoundColumns.of(data).require(data, data.column_names, 0, data.num_rows)
         schema = without_metadata(data.schema)
         if not data.schema.equals(schema, check_metadata=True):
             data = data.cast(schema)

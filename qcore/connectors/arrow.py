@@ -20,8 +20,10 @@ from qcore.connectors.base import (
     TableStream,
     select_fields,
 )
+from qcore.connectors.soundness import TRUST_EVERYTHING, SoundColumns, is_trusted, require_sound
 from qcore.errors import ExecutionError, PlanError
 from qcore.language.expression import Expr
+from qcore_ext.data.checked_stream import CheckedStream
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.process import ProcessLock
 from qcore_ext.ground.thread_token import TokenLock
@@ -40,15 +42,21 @@ class ArrowSplit(Split):
 
 
 class ArrowTable:
-    """A pyarrow Table, never copied. Safe to use from any thread."""
+    """A pyarrow Table, never copied. Safe to use from any thread.
 
-    def __init__(self, data: pa.Table) -> None:
+    Unless `trusted`, its rows are checked when they are first read.
+    """
+
+    def __init__(self, data: pa.Table, trusted: bool = False) -> None:
+        self._sound = None if trusted else SoundColumns.of(data)
         self._data = data.replace_schema_metadata()
         self.schema = logical_schema(data.schema, "the Arrow table")
         self._alignments: dict[tuple[str, ...], Alignment | None] = {}
 
     def rows(self) -> pa.Table:
         """The data, in the schema that queries see."""
+        if self._sound is not None:
+            self._sound.require(self._data, self._data.column_names, 0, self._data.num_rows)
         return self._data.cast(self.schema)
 
     def statistics(self) -> TableStatistics:
@@ -86,9 +94,11 @@ class ArrowTable:
                 f"split of rows {split.start} to {split.start + split.length}, but the Arrow table has "
                 f"{self._data.num_rows} rows"
             )
+        if self._sound is not None:
+            self._sound.require(self._data, columns, split.start, split.length)
         alignment = self._alignment(columns)
         rows = self._data.select(columns).slice(split.start, split.length)
-        return TableStream(rows if alignment is None else alignment.table(rows), batch_rows)
+        return TableStream(rows if alignment is None else alignment.table(rows), batch_rows, TRUST_EVERYTHING)
 
     def _alignment(self, columns: tuple[str, ...]) -> Alignment | None:
         """What makes the columns into declared types; None when they pass as they are."""
@@ -103,7 +113,8 @@ class ArrowTable:
 class _Run:
     """One reading of a stream, shared by the drivers: each takes the next batch under a lock, so that all can work."""
 
-    def __init__(self, reader: pa.RecordBatchReader) -> None:
+    def __init__(self, reader: pa.RecordBatchReader, unchecked: str | None) -> None:
+        self._unchecked = unchecked  # what to call batches that are still to be checked
         self._reader: pa.RecordBatchReader | None = reader
         self._slices: deque[pa.RecordBatch] = deque()
         self._lock = TokenLock()
@@ -139,6 +150,8 @@ class _Run:
                     # Behind this pyarrow gives the stack trace of whatever Python code feeds the stream.
                     cause = str(error).partition(". Detail: Python exception")[0]
                     raise ExecutionError(f"the Arrow stream failed: {cause}") from error
+                if self._unchecked is not None:
+                    require_sound(batch, self._unchecked)
                 self._slices.extend(batch.slice(at, batch_rows) for at in range(0, batch.num_rows, batch_rows))
             return self._slices.popleft()
 
@@ -155,10 +168,15 @@ class StreamSplit(Split):
 
 
 class StreamTable:
-    """Anything with __arrow_c_stream__. Iterators are read once; other objects give a new stream each time."""
+    """Anything with __arrow_c_stream__. Iterators are read once; other objects give a new stream each time.
 
-    def __init__(self, source: Any) -> None:
+    Its batches are checked, unless `trusted` or the source says so itself (see soundness): before pyarrow sees them, or
+    after where pyarrow made them, since it knows the sizes of their buffers.
+    """
+
+    def __init__(self, source: Any, trusted: bool = False) -> None:
         self._source = source
+        self._trusted = trusted or is_trusted(source)
         self._once = hasattr(source, "__next__")
         self._lock = ProcessLock()
         self._first: pa.RecordBatchReader | None = self._connect()
@@ -173,7 +191,9 @@ class StreamTable:
 
     def _connect(self) -> pa.RecordBatchReader:
         try:
-            return pa.RecordBatchReader.from_stream(self._source)
+            if self._trusted or isinstance(self._source, pa.RecordBatchReader):
+                return pa.RecordBatchReader.from_stream(self._source)
+            return pa.RecordBatchReader.from_stream(CheckedStream(self._source))
         except (pa.ArrowException, OSError, ValueError) as error:
             raise PlanError(f"{self._name()} gives no Arrow stream: {error}") from error
 
@@ -194,7 +214,8 @@ class StreamTable:
                 )
         else:
             reader = self._connect()
-        run = _Run(reader)
+        known = self._trusted or not isinstance(self._source, pa.RecordBatchReader)
+        run = _Run(reader, None if known else self._name())
         return iter([StreamSplit(number, run) for number in range(max(1, target))])
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
@@ -203,7 +224,7 @@ class StreamTable:
             raise ExecutionError(f"a {type(split).__name__} cannot be read by {self._name()}")
         alignment = Alignment(self._held, select_fields(self.schema, columns, self._name()), self._name())
         batches = split.run.batches(alignment, batch_rows)
-        return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches))
+        return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), None, TRUST_EVERYTHING)
 
 
 @dataclass(frozen=True)
@@ -250,5 +271,5 @@ class DatasetTable:
         reader = scanner.to_reader()
         wanted = select_fields(self.schema, columns, "the dataset")
         alignment = Alignment(reader.schema, wanted, "the dataset")
-        batches = (alignment.batch(batch) for batch in reader)
-        return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), reader)
+        batches = (alignment.batch(require_sound(batch, "the dataset")) for batch in reader)
+        return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), reader, TRUST_EVERYTHING)

@@ -88,6 +88,10 @@ class BatchStream(Protocol):
     """An opened split: batches of exactly the wanted columns, in order, of the declared types.
 
     String columns may come as string, large_string, string_view or a dictionary of one of them, decimals in any width.
+
+    An attribute `trust` may say what is known of the batches: "everything" of those made by this process or checked
+    before, "layout" of those that pyarrow decoded, whose text it did not look at, "nothing" of others, and so without
+    it. The engine checks what is not known.
     """
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -126,9 +130,10 @@ class Table(Protocol):
 class TableStream:
     """A pyarrow Table as a BatchStream: its batches are handed out by C++, without the GIL."""
 
-    __slots__ = ("_table", "_batch_rows")
+    __slots__ = ("_table", "_batch_rows", "trust")
 
-    def __init__(self, table: pa.Table, batch_rows: int) -> None:
+    def __init__(self, table: pa.Table, batch_rows: int, trust: str = "nothing") -> None:
+        self.trust = trust
         self._table: pa.Table | None = table
         self._batch_rows = batch_rows
 
@@ -147,9 +152,10 @@ class TableStream:
 class ReaderStream:
     """A pyarrow RecordBatchReader as a BatchStream, with something to close after it."""
 
-    __slots__ = ("_reader", "_closing")
+    __slots__ = ("_reader", "_closing", "trust")
 
-    def __init__(self, reader: pa.RecordBatchReader, closing: Any = None) -> None:
+    def __init__(self, reader: pa.RecordBatchReader, closing: Any = None, trust: str = "nothing") -> None:
+        self.trust = trust
         self._reader: pa.RecordBatchReader | None = reader
         self._closing = closing
 

@@ -11,6 +11,7 @@ import pyarrow.csv as pacsv
 
 from qcore.connectors.alignment import Alignment, logical_schema
 from qcore.connectors.base import BatchStream, FileSplit, ReaderStream
+from qcore.connectors.soundness import TRUST_EVERYTHING, TRUST_LAYOUT, require_sound
 from qcore.connectors.storage import Location
 from qcore.errors import ExecutionError, PlanError
 from qcore_ext.ground.fault import fault_site
@@ -30,6 +31,8 @@ class FileFormat:
     rows_of: Callable[[Location], int | None]
     # (batches of some columns, what to close): may give more columns than asked for.
     batches_of: Callable[[Location, list[str], pa.Schema | None, int], tuple[pa.Schema, Iterator[pa.RecordBatch], Any]]
+    # What is known of the batches (soundness).
+    trust: str
 
 
 def open_whole(
@@ -62,7 +65,7 @@ def open_whole(
         schema, wanted, location.path, constants, None, absent_is_null, on_schema_change=on_schema_change
     )
     rows = _aligned(batches, alignment, batch_rows, f"{location.path} as {format.name}")
-    return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, rows), closing)
+    return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, rows), closing, format.trust)
 
 
 def _aligned(
@@ -119,21 +122,26 @@ def _csv_batches(
     return reader.schema, iter(reader), reader
 
 
-def _ipc_open(location: Location) -> tuple[Any, Any, bool]:
-    """(reader, file, whether it is the file format and not the stream format)."""
+def _ipc_options(fields: list[int] | None) -> pa.ipc.IpcReadOptions:
+    return pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields)
+
+
+def _ipc_open(location: Location, fields: list[int] | None = None) -> tuple[Any, Any, bool]:
+    """(reader of some fields, file, whether it is the file format and not the stream format)."""
     fault_site("file_open")
     location.check()
+    # Read, not mapped into memory: whoever reads mapped bytes of a file that was cut meanwhile is killed (SIGBUS).
     if location.filesystem is None:
-        file = pa.memory_map(location.path)
+        file = pa.OSFile(location.path)
     else:
         file = location.filesystem.open_input_file(location.path)
     try:
         fault_site("file_footer")
         try:
-            return pa.ipc.open_file(file), file, True
+            return pa.ipc.open_file(file, options=_ipc_options(fields)), file, True
         except pa.ArrowInvalid:
             file.seek(0)
-            return pa.ipc.open_stream(file), file, False
+            return pa.ipc.open_stream(file, options=_ipc_options(fields)), file, False
     except BaseException:
         file.close()
         raise
@@ -146,18 +154,31 @@ def _ipc_schema(location: Location) -> pa.Schema:
 
 
 def _ipc_rows(location: Location) -> int | None:
-    reader, file, indexed = _ipc_open(location)
+    schema = _ipc_schema(location)
+    if not len(schema):
+        return None
+    # Of the column that takes the least reading.
+    reader, file, indexed = _ipc_open(location, [min(range(len(schema)), key=lambda i: _bits(schema.field(i).type))])
     with file:
         return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches)) if indexed else None
+
+
+def _bits(type: pa.DataType) -> int:
+    try:
+        return int(type.bit_width)
+    except ValueError:
+        return 1 << 30
 
 
 def _ipc_batches(
     location: Location, names: list[str], declared: pa.Schema | None, batch_rows: int
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch], Any]:
-    reader, file, indexed = _ipc_open(location)
-    if not indexed:
-        return reader.schema, iter(reader), file
-    return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches)), file
+    schema = _ipc_schema(location)
+    wanted = [i for i, name in enumerate(schema.names) if name in names] or list(range(len(schema)))[:1]
+    reader, file, indexed = _ipc_open(location, wanted or None)
+    found = (reader.get_batch(i) for i in range(reader.num_record_batches)) if indexed else iter(reader)
+    what = f"cannot read {location.path} as Arrow IPC"
+    return reader.schema, (require_sound(batch, what) for batch in found), file
 
 
 def _orc_open(location: Location) -> tuple[Any, Any]:
@@ -199,6 +220,6 @@ def _orc_batches(
     return schema, stripes, file
 
 
-CSV = FileFormat("CSV", _csv_schema, lambda location: None, _csv_batches)
-IPC = FileFormat("Arrow IPC", _ipc_schema, _ipc_rows, _ipc_batches)
-ORC = FileFormat("ORC", _orc_schema, _orc_rows, _orc_batches)
+CSV = FileFormat("CSV", _csv_schema, lambda location: None, _csv_batches, TRUST_EVERYTHING)
+IPC = FileFormat("Arrow IPC", _ipc_schema, _ipc_rows, _ipc_batches, TRUST_EVERYTHING)
+ORC = FileFormat("ORC", _orc_schema, _orc_rows, _orc_batches, TRUST_LAYOUT)

@@ -12,6 +12,7 @@ from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, FileSplit, ReaderStream, TableStream
 from qcore.connectors.parquet_footer import FOOTERS, INT96_UNIT, ParquetFooter
 from qcore.connectors.pruning import Bounds, is_bounded, may_pass
+from qcore.connectors.soundness import TRUST_LAYOUT
 from qcore.connectors.storage import Location
 from qcore.errors import ExecutionError
 from qcore.language.expression import Expr
@@ -101,8 +102,9 @@ def open_parquet(
         alignment = _alignment(file, wanted, split.partition_values, absent_is_null, ignore_case, on_schema_change)
         if sum(footer.group_rows[group] for group in groups) > WHOLE_GROUP_ROWS_MAX:
             batches = file.batches(groups, alignment, batch_rows)
-            return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file)
-        stream = TableStream(alignment.table(file.read(groups)) if groups else alignment.no_rows(), batch_rows)
+            return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file, TRUST_LAYOUT)
+        rows = alignment.table(file.read(groups)) if groups else alignment.no_rows()
+        stream = TableStream(rows, batch_rows, TRUST_LAYOUT)
     except BaseException:
         file.close()
         raise

@@ -17,6 +17,7 @@ from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
 from qcore.errors import PlanError
 from qcore.language.expression import Expr
+from qcore_ext.data.parquet_footer_check import footer_fault
 from qcore_ext.ground.fault import fault_site
 from qcore_ext.ground.process import ProcessLock
 
@@ -38,6 +39,9 @@ class ParquetFooter:
         self.location = location
         self.stamp = stamp
         self.size = stamp[0]
+        fault = footer_fault(raw, self.size)
+        if fault is not None:
+            raise PlanError(f"{location.path} is damaged or no Parquet file: of its footer, {fault}")
         self.metadata = _parse(raw, location.path)
         # For reading: pyarrow gives decimals stored in 4 or 8 bytes as the integers they are, which spares it the
         # widening to 16 bytes and the engine the narrowing (Q6's columns: 109 -> 89 ms).

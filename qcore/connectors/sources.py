@@ -13,8 +13,10 @@ from qcore.connectors.alignment import Alignment, logical_schema, require_same, 
 from qcore.connectors.arrow import ArrowTable, DatasetTable, StreamTable
 from qcore.connectors.base import Table, check_policy, under_policy
 from qcore.connectors.files import FileTable
+from qcore.connectors.soundness import SoundColumns, is_trusted
 from qcore.connectors.storage import FoundFile, Location
 from qcore.errors import PlanError
+from qcore_ext.data.checked_stream import CheckedBatch, CheckedStream
 
 # Packages whose frames are made into tables by a module of ours, imported only then: package -> (module, function).
 FOREIGN_FRAMES = {"pyspark": ("qcore.spark.source", "spark_table")}
@@ -23,7 +25,7 @@ MEMORY_FRAMES = frozenset({"pandas", "polars", "pyarrow", "modin", "cudf", "arro
 TAKEN = "a path, glob or list of files, Arrow data, a pandas or polars frame, a pyarrow Dataset, or a Spark DataFrame"
 
 
-def table_from(source: Any, on_schema_change: str | None = None) -> Table:
+def table_from(source: Any, on_schema_change: str | None = None, trusted: bool = False) -> Table:
     """A Table of any source.
 
     Parameters
@@ -36,6 +38,8 @@ def table_from(source: Any, on_schema_change: str | None = None) -> Table:
         When files, or batches of a list, have different schemas: by default and with 'evolve', columns are matched by
         name, types widened (qcore_ext.data.widening), and a column that some lack is null there; with 'error' any
         difference is refused.
+    trusted : bool
+        Arrow data in memory, or of a stream, is well-formed: it is read without being checked.
 
     Raises
     ------
@@ -53,45 +57,57 @@ def table_from(source: Any, on_schema_change: str | None = None) -> Table:
     if isinstance(source, (str, os.PathLike)):
         return FileTable(source, on_schema_change=on_schema_change or "evolve")
     if isinstance(source, pa.Table):
-        return ArrowTable(source)
+        return ArrowTable(source, trusted)
     if isinstance(source, pa.RecordBatch):
-        return ArrowTable(pa.Table.from_batches([source]))
+        return ArrowTable(pa.Table.from_batches([source]), trusted)
     if isinstance(source, pads.Dataset):
         return _dataset_table(source)
     if isinstance(source, (list, tuple)):
-        return _sequence_table(source, on_schema_change or "evolve")
+        return _sequence_table(source, on_schema_change or "evolve", trusted)
     packages = [kind.__module__.partition(".")[0] for kind in type(source).__mro__]
     for package, (module, function) in FOREIGN_FRAMES.items():
         if package in packages:
             return getattr(importlib.import_module(module), function)(source)
     if hasattr(source, "__arrow_c_stream__"):
-        if packages[0] in MEMORY_FRAMES and not hasattr(source, "__next__"):
-            return ArrowTable(pa.table(source))
-        return StreamTable(source)
+        if packages[0] not in MEMORY_FRAMES or hasattr(source, "__next__"):
+            return StreamTable(source, trusted)
+        return ArrowTable(table_of_stream(source, trusted), trusted)
     if hasattr(source, "__arrow_c_array__"):
-        return ArrowTable(pa.Table.from_batches([pa.record_batch(source)]))
+        batch = pa.record_batch(source if trusted else CheckedBatch(source))
+        return ArrowTable(pa.Table.from_batches([batch]), trusted)
     if isinstance(source, Table):
         return under_policy(source, on_schema_change)
     raise PlanError(f"a {type(source).__module__}.{type(source).__qualname__} is no table source: give {TAKEN}")
 
 
-def _sequence_table(source: list[Any] | tuple[Any, ...], on_schema_change: str) -> Table:
+def table_of_stream(source: Any, trusted: bool = False) -> pa.Table:
+    """All rows of anything with `__arrow_c_stream__`, checked before pyarrow sees them.
+
+    Of pyarrow's own objects the sizes of buffers are known, so ArrowTable checks them; pandas' are made by pyarrow.
+    """
+    made_by_pyarrow = any(kind.__module__.partition(".")[0] in ("pyarrow", "pandas") for kind in type(source).__mro__)
+    return pa.table(source if trusted or made_by_pyarrow or is_trusted(source) else CheckedStream(source))
+
+
+def _sequence_table(source: list[Any] | tuple[Any, ...], on_schema_change: str, trusted: bool) -> Table:
     if not source:
         raise PlanError(f"an empty {type(source).__name__} is no table source: give {TAKEN}")
     if all(isinstance(part, (str, os.PathLike)) for part in source):
         return FileTable(source, on_schema_change=on_schema_change)
     if all(isinstance(part, (pa.RecordBatch, pa.Table)) for part in source):
-        return ArrowTable(_one_table(source, on_schema_change))
+        return ArrowTable(_one_table(source, on_schema_change, trusted), trusted)
     if len(source) == 2 and isinstance(source[0], (str, os.PathLike, list, tuple)):
         return FileTable(source[0], source[1], on_schema_change=on_schema_change)
     kinds = ", ".join(sorted({type(part).__name__ for part in source}))
     raise PlanError(f"a {type(source).__name__} of {kinds} is no table source: give {TAKEN}")
 
 
-def _one_table(parts: list[Any] | tuple[Any, ...], on_schema_change: str) -> pa.Table:
+def _one_table(parts: list[Any] | tuple[Any, ...], on_schema_change: str, trusted: bool) -> pa.Table:
     """RecordBatches and Tables one behind the other, under the schema that holds all their rows."""
     tables = [part if isinstance(part, pa.Table) else pa.Table.from_batches([part]) for part in parts]
     if any(not table.schema.equals(tables[0].schema) for table in tables[1:]):
+        for table in () if trusted else tables:
+            SoundColumns.of(table).require(table, table.column_names, 0, table.num_rows)
         named = [(f"batch {i}", logical_schema(table.schema, f"batch {i}")) for i, table in enumerate(tables)]
         schema = require_same(named) if on_schema_change == "error" else unify_schemas(named)
         tables = [

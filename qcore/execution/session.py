@@ -135,13 +135,18 @@ class Session:
         access = FileAccess.of(settings.get("file_access", self.settings.file_access))
         self.settings = replace(made, change=change_session, memory_pool=pool, file_access=access)
 
-    def register(self, name: str, source: Any, on_schema_change: str | None = None) -> None:
+    def register(
+        self, name: str, source: Any, on_schema_change: str | None = None, trusted: bool = False
+    ) -> None:
         """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session.
 
         Files of different schemas are one table of the union of their columns: by name, types widened, null where a
         file lacks one; with on_schema_change="error" they are refused with a SchemaChangeError.
+
+        Arrow data in memory, or of a stream, is checked when it is first read: a wrong offset in it is an error, not a
+        crash. `trusted=True` leaves that out, for data known to be well-formed; files are checked all the same.
         """
-        self._tables[name] = table_from(source, on_schema_change)
+        self._tables[name] = table_from(source, on_schema_change, trusted)
         self._views.pop(name, None)
 
     def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:

@@ -33,6 +33,8 @@ class RecursiveRows:
         What a round failed with, as it was: the stream itself has but a text to say it.
     """
 
+    trust = "everything"
+
     def __init__(self, node: RecursiveUnion, run: RunPlan, memory_limit: int | None, reader: Account) -> None:
         self._node = node
         self._run = run

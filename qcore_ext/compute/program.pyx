@@ -188,7 +188,7 @@ cdef class Program:
         if not places:
             return 0
         memset(zeros, 0, sizeof(zeros))
-        self.constants_batch = PyBatch.from_arrow(constants)
+        self.constants_batch = PyBatch.from_arrow(constants, trusted=True)
         self.constants = buffer_new((<Account> Account()).account, len(places) * stride)
         heaps = owner_list_new()
         self.constants_heap = <Owner*> heaps

@@ -31,6 +31,7 @@ cdef class Stream:
     cdef readonly object schema_object      # data.schema.Schema
     cdef ArrowSchema layout
     cdef CSchema* schema                    # owned
+    cdef int trust
     # 1: *out is a batch, 0: the end. ExecutionError with the producer's message when it failed.
     cdef str last_error(self)
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil

@@ -1,10 +1,11 @@
 """Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). Floor E1. SPEC H2."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport atoi, free, malloc
 from libc.string cimport memset, strchr, strcmp
 
+from qcore_ext.data.array_check cimport batch_fault, explain_fault
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
 from qcore_ext.data.column cimport (
     CONSTANT, DICTIONARY, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64,
@@ -25,10 +26,20 @@ from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.status import ExecutionError
 
 
+# One less than the index that stands for no row (data/column).
+cdef int64_t INDEX_MAX = 0xFFFFFFFE
+
 ctypedef struct ForeignArray:
     # Keeps an imported Arrow array alive for the columns that point into it.
     Owner owner
     ArrowArray array
+
+
+cdef enum:
+    # What is known of a stream's batches.
+    TRUST_NOTHING = 1
+    TRUST_LAYOUT = 2            # pyarrow decoded them; only text is as it was found
+    TRUST_EVERYTHING = 3        # made by this process, or checked before
 
 
 cdef void foreign_free(Owner* self) noexcept nogil:
@@ -143,8 +154,9 @@ cdef Column* import_plain(
             column.values = array.buffers[1]
             if storage == STORE_UTF8 or storage == STORE_LARGE_UTF8:
                 column.bytes = <const char*> array.buffers[2]
-                if column.values == NULL:
+                if array.length == 0:
                     column.values = EMPTY_OFFSETS   # an empty array may leave its offsets out
+                    column.offset = 0
             elif storage == STORE_ARROW_VIEW:
                 column.view_buffers = array.buffers + 2
         done = True
@@ -156,15 +168,19 @@ cdef Column* import_plain(
 cdef int64_t[1] EMPTY_OFFSETS
 EMPTY_OFFSETS[0] = 0
 
-ctypedef fused IndexInteger:
+ctypedef fused Index:
     int8_t
+    uint8_t
     int16_t
+    uint16_t
     int32_t
+    uint32_t
     int64_t
+    uint64_t
 
 
 cdef bint widen_indices(
-    const IndexInteger* indices, int64_t n, const uint8_t* validity, int64_t n_values, uint32_t* out,
+    const Index* indices, int64_t n, const uint8_t* validity, int64_t n_values, uint32_t* out,
 ) noexcept nogil:
     """Indices as uint32, 0 for null rows. False when one is out of range."""
     cdef int64_t i
@@ -174,8 +190,46 @@ cdef bint widen_indices(
             out[i] = 0
         else:
             out[i] = <uint32_t> indices[i]
-            good = good and <int64_t> indices[i] >= 0 and <int64_t> indices[i] < n_values
+            good = good and <uint64_t> indices[i] < <uint64_t> n_values     # a negative one is larger than any
     return good
+
+
+cdef int import_indices(
+    const ArrowArray* array, const char* format, const uint8_t* validity, uint32_t* out,
+) except -1 nogil:
+    cdef const void* given = array.buffers[1]
+    cdef int64_t at = array.offset
+    cdef int64_t n = array.length
+    cdef int64_t n_values = array.dictionary.length
+    cdef char kind = format[0] if format[1] == 0 else 0
+    cdef bint good = False
+    if n == 0:
+        return 0
+    if given == NULL:
+        return raise_execution(b"a dictionary-encoded Arrow array has no indices; its producer is broken")
+    if n_values > INDEX_MAX:
+        return raise_execution(b"a dictionary has more than 4294967294 values; cast the column to its value type first")
+    if kind == c"c":
+        good = widen_indices(<const int8_t*> given + at, n, validity, n_values, out)
+    elif kind == c"C":
+        good = widen_indices(<const uint8_t*> given + at, n, validity, n_values, out)
+    elif kind == c"s":
+        good = widen_indices(<const int16_t*> given + at, n, validity, n_values, out)
+    elif kind == c"S":
+        good = widen_indices(<const uint16_t*> given + at, n, validity, n_values, out)
+    elif kind == c"i":
+        good = widen_indices(<const int32_t*> given + at, n, validity, n_values, out)
+    elif kind == c"I":
+        good = widen_indices(<const uint32_t*> given + at, n, validity, n_values, out)
+    elif kind == c"l":
+        good = widen_indices(<const int64_t*> given + at, n, validity, n_values, out)
+    elif kind == c"L":
+        good = widen_indices(<const uint64_t*> given + at, n, validity, n_values, out)
+    else:
+        return raise_execution(b"a dictionary-encoded Arrow array has indices that are no integers")
+    if not good:
+        return raise_execution(b"a dictionary-encoded Arrow array has an index outside its dictionary")
+    return 0
 
 
 cdef Column* import_dictionary(
@@ -183,10 +237,7 @@ cdef Column* import_dictionary(
 ) except NULL nogil:
     cdef Column* column = column_new(type, array.length)
     cdef Buffer* widened
-    cdef uint32_t* out
     cdef bint done = False
-    cdef bint good
-    cdef char kind = layout.format[0]
     try:
         if array.n_buffers < 2 or array.dictionary == NULL:
             raise_execution(b"a dictionary-encoded Arrow array has no indices or no dictionary; its producer is broken")
@@ -195,33 +246,8 @@ cdef Column* import_dictionary(
         import_validity(column, array, owner, account)
         widened = buffer_new(account, array.length * 4)
         column.indices_owner = <Owner*> widened
-        out = <uint32_t*> widened.data
-        column.indices = out
-        if kind == c"c" or kind == c"C":
-            if kind == c"C":
-                good = widen_unsigned(<const uint8_t*> array.buffers[1], array, column.validity, out)
-            else:
-                good = widen_indices[int8_t](
-                    (<const int8_t*> array.buffers[1]) + array.offset, array.length, column.validity,
-                    array.dictionary.length, out,
-                )
-        elif kind == c"s" or kind == c"S":
-            good = widen_indices[int16_t](
-                (<const int16_t*> array.buffers[1]) + array.offset, array.length, column.validity,
-                array.dictionary.length, out,
-            )
-        elif kind == c"i" or kind == c"I":
-            good = widen_indices[int32_t](
-                (<const int32_t*> array.buffers[1]) + array.offset, array.length, column.validity,
-                array.dictionary.length, out,
-            )
-        else:
-            good = widen_indices[int64_t](
-                (<const int64_t*> array.buffers[1]) + array.offset, array.length, column.validity,
-                array.dictionary.length, out,
-            )
-        if not good:
-            raise_execution(b"a dictionary-encoded Arrow array has an index outside its dictionary")
+        column.indices = <uint32_t*> widened.data
+        import_indices(array, layout.format, column.validity, <uint32_t*> widened.data)
         if array.dictionary.length == 0:
             # Only nulls: no value to point at.
             column_unref(column.base)
@@ -234,20 +260,6 @@ cdef Column* import_dictionary(
         if not done:
             column_unref(column)
     return column
-
-
-cdef bint widen_unsigned(
-    const uint8_t* indices, const ArrowArray* array, const uint8_t* validity, uint32_t* out,
-) noexcept nogil:
-    cdef int64_t i
-    cdef bint good = True
-    for i in range(array.length):
-        out[i] = indices[array.offset + i]
-        if validity != NULL and not bit_get(validity, i):
-            out[i] = 0
-        elif out[i] >= array.dictionary.length:
-            good = False
-    return good
 
 
 cdef Column* column_import(
@@ -316,16 +328,40 @@ cdef int batch_export(Batch* batch, ArrowArray* out) except -1 nogil:
     return array_from_batch(batch, out)
 
 
+cdef int trust_of(object name) except -1:
+    for known, trust in (("nothing", TRUST_NOTHING), ("layout", TRUST_LAYOUT), ("everything", TRUST_EVERYTHING)):
+        if name == known:
+            return trust
+    raise ExecutionError(f"a stream's trust is 'nothing', 'layout' or 'everything', not {name!r}")
+
+
+cdef int check_foreign(ArrowArray* array, const ArrowSchema* layout, int trust) except -1 nogil:
+    """What `trust` leaves to be checked. Releases the array when it is malformed."""
+    cdef const char* name
+    cdef const char* fault
+    if trust == TRUST_EVERYTHING:
+        return 0
+    fault = batch_fault(array, layout, trust == TRUST_LAYOUT, &name)
+    if fault != NULL:
+        with gil:
+            message = explain_fault(fault, name)
+            array.release(array)    # not while an error is under way: the producer's may be written in Python
+            raise ExecutionError(message)
+    return 0
+
+
 cdef class Stream:
     """An open ArrowArrayStream, read without the GIL by one thread at a time.
 
     Parameters
     ----------
     source : object with __arrow_c_stream__
-        Anything that gives batches; its batches are taken one at a time.
+        Anything that gives batches; its batches are taken one at a time. Its attribute `trust` says what is known of
+        them: "nothing" (and so without it), "layout" or "everything"; what is not known is checked.
     """
 
     def __init__(self, source):
+        self.trust = trust_of(getattr(source, "trust", "nothing"))
         capsule = source.__arrow_c_stream__()
         cdef ArrowArrayStream* given = <ArrowArrayStream*> PyCapsule_GetPointer(capsule, "arrow_array_stream")
         if given.release == NULL:
@@ -358,6 +394,7 @@ cdef class Stream:
                 raise ExecutionError(f"an Arrow stream failed while being read: {self.last_error()}")
         if array.release == NULL:
             return 0
+        check_foreign(&array, &self.layout, self.trust)
         out[0] = batch_import(&array, &self.layout, self.schema, account)
         return 1
 
@@ -390,14 +427,18 @@ cdef class PyBatch:
         return self
 
     @staticmethod
-    def from_arrow(source):
-        """Import one record batch: an object with __arrow_c_array__, such as a pyarrow.RecordBatch."""
+    def from_arrow(source, bint trusted=False):
+        """Import one record batch: an object with __arrow_c_array__, such as a pyarrow.RecordBatch.
+
+        Unless `trusted`, made by this process itself, it is checked first.
+        """
         schema_capsule, array_capsule = source.__arrow_c_array__()
         cdef ArrowSchema* layout = <ArrowSchema*> PyCapsule_GetPointer(schema_capsule, "arrow_schema")
         cdef ArrowArray* array = <ArrowArray*> PyCapsule_GetPointer(array_capsule, "arrow_array")
         cdef PyBatch self = PyBatch.__new__(PyBatch)
         cdef CSchema* schema = schema_from_arrow(layout)
         try:
+            check_foreign(array, layout, TRUST_EVERYTHING if trusted else TRUST_NOTHING)
             self.batch = batch_import(array, layout, schema, NULL)
         finally:
             owner_unref(<Owner*> schema)

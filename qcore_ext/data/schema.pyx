@@ -3,9 +3,10 @@
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport atoi, free, malloc
+from libc.stdlib cimport atoi, free, malloc, strtol
 from libc.string cimport memcpy, memset, strchr, strcmp, strlen, strncpy
 
+from qcore_ext.data.layout_check cimport layout_fault
 from qcore_ext.ground.arrow_abi cimport ARROW_FLAG_NULLABLE, ArrowSchema
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
 
@@ -98,7 +99,7 @@ cdef void arrow_init(
     cdef int64_t i
     memset(out, 0, sizeof(ArrowSchema))
     out.format = text_copy(format)
-    out.name = text_copy(name)
+    out.name = text_copy(name if name != NULL else NO_NAME)     # a producer may leave it out
     out.flags = flags
     out.n_children = n_children
     if n_children > 0:
@@ -179,6 +180,8 @@ cdef bint type_from_format(const char* format, DataType* out) noexcept nogil:
         out.id = TYPE_NESTED
         out.phys = PHYS_NESTED
     elif format[0] == c"w" and format[1] == c":":
+        if not (c"0" <= format[2] <= c"9") or strlen(format) > 11 or strtol(format + 2, NULL, 10) > 0x7FFFFFFF:
+            return False
         out.id = TYPE_BINARY
         out.phys = PHYS_VIEW
     elif format[0] == c"d" and format[1] == c":":
@@ -188,19 +191,26 @@ cdef bint type_from_format(const char* format, DataType* out) noexcept nogil:
         out.id = TYPE_DECIMAL
         out.precision = <uint8_t> atoi(format + 2)
         out.scale = <int8_t> atoi(comma + 1)
-        if atoi(format + 2) > 38:
+        if not 1 <= atoi(format + 2) <= 38 or not -128 <= atoi(comma + 1) <= 127:
+            return False
+        comma = strchr(comma + 1, c",")
+        if comma != NULL and atoi(comma + 1) not in (32, 64, 128):
             return False
         out.phys = PHYS_I64 if out.precision <= 18 else PHYS_I128
-    elif format[0] == c"t" and format[1] == c"t":
+    elif format[0] != c"t" or format[1] == 0 or format[2] == 0 or strchr(b"smun", format[2]) == NULL:
+        return False
+    elif format[1] == c"t":
         out.unit = unit_of(format[2])
         out.id = TYPE_TIME32 if out.unit <= UNIT_MILLI else TYPE_TIME64
         out.phys = PHYS_I32 if out.unit <= UNIT_MILLI else PHYS_I64
-    elif format[0] == c"t" and format[1] == c"s":
+    elif format[1] == c"s":
+        if format[3] != c":" or strlen(format + 4) >= sizeof(out.timezone):
+            return False
         out.id = TYPE_TIMESTAMP
         out.phys = PHYS_I64
         out.unit = unit_of(format[2])
         strncpy(out.timezone, format + 4, sizeof(out.timezone) - 1)
-    elif format[0] == c"t" and format[1] == c"D":
+    elif format[1] == c"D":
         out.id = TYPE_DURATION
         out.phys = PHYS_I64
         out.unit = unit_of(format[2])
@@ -234,7 +244,10 @@ cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL:
     cdef const ArrowSchema* values
     cdef DataType type
     cdef int32_t i
-    if arrow.format == NULL or strcmp(arrow.format, b"+s") != 0:
+    cdef const char* fault = layout_fault(arrow)
+    if fault != NULL:
+        raise PlanError(f"an Arrow type is malformed: {fault.decode()}; its producer is broken")
+    if strcmp(arrow.format, b"+s") != 0:
         raise PlanError("the schema of a table must be a struct with one field a column")
     schema = schema_new(<int32_t> arrow.n_children)
     try:
@@ -243,9 +256,10 @@ cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL:
             values = child.dictionary if child.dictionary != NULL else child
             if not type_from_format(values.format, &type):
                 name = child.name.decode("utf-8", "replace") if child.name != NULL else ""
+                format = values.format.decode("utf-8", "replace")
                 raise PlanError(
-                    f"column {name!r} has the Arrow type of format {values.format.decode()!r}, which the engine "
-                    "does not know; cast it to a supported type first"
+                    f"column {name!r} has the Arrow type of format {format!r}, which the engine does not know; "
+                    "cast it to a supported type first"
                 )
             type.nullable = (child.flags & ARROW_FLAG_NULLABLE) != 0
             schema_set_field(schema, i, child.name if child.name != NULL else NO_NAME, &type)

@@ -226,6 +226,7 @@ cdef class PythonOperator(Operator):
             raise ExecutionError(f"get_output() gave a {type(given).__name__}, not a pyarrow.RecordBatch or None")
         if self.role == "sink":
             raise ExecutionError("gave a batch, but it is the sink: nobody is there to take it")
+        self.check_sizes(given)
         batch = PyBatch.from_arrow(given)
         if self.role == "source" and not schema_equal(batch.batch.schema, self.output_schema):
             return self.meet_schema(batch.batch)
@@ -239,6 +240,14 @@ cdef class PythonOperator(Operator):
             )
         # One schema object for all batches, so that nobody downstream has to compare values.
         return batch_with_schema(batch.batch, self.output_schema)
+
+    cdef int check_sizes(self, object given) except -1:
+        """pyarrow knows how large buffers are; what else there is to check is checked at import."""
+        try:
+            given.validate()
+        except ValueError as error:         # pyarrow.ArrowInvalid
+            raise ExecutionError(f"get_output() gave a malformed batch: {error}") from error
+        return 0
 
     cdef Batch* meet_schema(self, Batch* batch) except NULL:
         """A source's batch of another schema than the last: the schema widens, or the batch does, or both."""

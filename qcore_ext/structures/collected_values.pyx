@@ -470,5 +470,5 @@ cdef Column* made_list(
         pyarrow.py_buffer((<const char*> ends)[:(n + 1) * sizeof(int32_t)]),
     ]
     made = pyarrow.Array.from_buffers(list_type, n, buffers, children=[taken])
-    lists = PyBatch.from_arrow(pyarrow.RecordBatch.from_arrays([made], names=["value"]))
+    lists = PyBatch.from_arrow(pyarrow.RecordBatch.from_arrays([made], names=["value"]), trusted=True)
     return column_ref(lists.batch.columns[0])

@@ -60,5 +60,5 @@ cdef Batch* concat_with_gil(const OwnerList* parts, int64_t* n_bytes) except NUL
     columns = [column.chunk(0) if column.num_chunks else column.combine_chunks() for column in rows.columns]
     if n_bytes != NULL:
         n_bytes[0] = rows.nbytes
-    whole = PyBatch.from_arrow(pyarrow.record_batch(columns, schema=rows.schema))
+    whole = PyBatch.from_arrow(pyarrow.record_batch(columns, schema=rows.schema), trusted=True)
     return batch_ref(whole.batch)

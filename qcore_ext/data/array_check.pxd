@@ -1,0 +1,18 @@
+"""What an Arrow array from outside says of itself, checked before anything follows its pointers. Floor E1.
+
+The C Data interface tells no sizes of buffers. What can be checked without them is: counts of buffers and children,
+buffers that are NULL, lengths that do not fit each other or overflow, offsets that descend or leave the array below,
+views that leave their buffers, indices outside their dictionary, run ends, type codes, and text. Where pyarrow knows
+the sizes, its `validate()` has to come first.
+"""
+
+from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
+
+# What is wrong with a record batch, a struct with one child a column, or NULL; `name` is then the column's, or NULL.
+# One pass over offsets, views, indices and text; the values of other types are not read. Dictionaries and the elements
+# of lists are checked whole. `text_only`: the layout is known to be good, and only UTF-8 is looked for.
+cdef const char* batch_fault(
+    const ArrowArray* batch, const ArrowSchema* layout, bint text_only, const char** name,
+) noexcept nogil
+# What an error says of it.
+cdef str explain_fault(const char* fault, const char* name)

@@ -1,0 +1,471 @@
+"""What an Arrow array from outside says of itself, checked before anything follows its pointers. Floor E1."""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport atoi
+from libc.string cimport memcmp, strchr, strcmp, strncmp
+
+from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView
+from qcore_ext.data.layout_check cimport LEVELS_MAX
+from qcore_ext.data.text_check cimport are_utf8, is_ascii, is_utf8
+from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
+from qcore_ext.ground.bitmap cimport is_valid
+
+# Of rows, and of elements: sums of such numbers, and their bytes, stay within 64 bits. All ones, so that numbers or-ed
+# together are above it only where one of them is.
+cdef int64_t LENGTH_MAX = 0xFFFFFFFFFFFFFF
+# Of rows that lie in buffers: more would fill 4 TiB of offsets, which no memory holds.
+cdef int64_t BUFFERED_ROWS_MAX = 0xFFFFFFFFFF
+
+cdef enum:
+    STRING_BYTES_MAX = 2147483647
+    TYPE_CODES = 128
+    # Buffers before those that views point into, and behind them the one with their lengths.
+    VIEW_BUFFERS = 2
+
+cdef const char* NO_NAME = b""
+
+ctypedef fused Index:
+    int8_t
+    uint8_t
+    int16_t
+    uint16_t
+    int32_t
+    uint32_t
+    int64_t
+    uint64_t
+
+ctypedef fused Signed:
+    int16_t
+    int32_t
+    int64_t
+
+
+cdef struct Rows:
+    # Of one array, those to be checked.
+    const ArrowArray* array
+    const ArrowSchema* layout
+    int64_t first               # position among the buffers' values: the array's offset counts in
+    int64_t n
+    int level
+    bint text_only
+
+
+cdef inline const uint8_t* validity_of(const Rows* rows) noexcept nogil:
+    return <const uint8_t*> rows.array.buffers[0] if rows.array.null_count != 0 else NULL
+
+
+# --- lists and strings ---
+
+cdef const char* offsets_fault(const int32_t* offsets, int64_t n, int64_t limit) noexcept nogil:
+    """Offsets ascend from 0 or more to `limit` at most."""
+    cdef int32_t seen = offsets[n]
+    cdef int64_t i
+    # Both are above zero where nothing is wrong, so one look at the sign of all of them is enough.
+    for i in range(n):
+        seen |= offsets[i] | <int32_t> (<uint32_t> offsets[i + 1] - <uint32_t> offsets[i])
+    if seen < 0:
+        return b"its offsets descend or are negative"
+    if offsets[n] > limit:
+        return b"its offsets leave the array they point into"
+    return NULL
+
+
+cdef const char* large_offsets_fault(
+    const int64_t* offsets, int64_t n, int64_t limit, uint64_t length_max,
+) noexcept nogil:
+    cdef int64_t seen = offsets[n]
+    cdef uint64_t lengths = 0
+    cdef int64_t i
+    for i in range(n):
+        seen |= offsets[i]
+        lengths |= <uint64_t> offsets[i + 1] - <uint64_t> offsets[i]
+    if seen < 0 or <int64_t> lengths < 0:
+        return b"its offsets descend or are negative"
+    if lengths > length_max:
+        return b"a value of it is longer than 2 GiB"
+    if offsets[n] > limit:
+        return b"its offsets leave the array they point into"
+    return NULL
+
+
+cdef const char* strings_fault(const Rows* rows, bint large, bint text) noexcept nogil:
+    cdef const int32_t* offsets = <const int32_t*> rows.array.buffers[1] + rows.first
+    cdef const int64_t* large_offsets = <const int64_t*> rows.array.buffers[1] + rows.first
+    cdef const uint8_t* data = <const uint8_t*> rows.array.buffers[2]
+    cdef const char* fault = NULL
+    if not rows.text_only:
+        if large:
+            fault = large_offsets_fault(large_offsets, rows.n, LENGTH_MAX, STRING_BYTES_MAX)
+        else:
+            fault = offsets_fault(offsets, rows.n, STRING_BYTES_MAX)
+        if fault != NULL:
+            return fault
+        if data == NULL and (large_offsets[rows.n] > 0 if large else offsets[rows.n] > 0):
+            return b"it has no bytes where its offsets say that there are some"
+    if not text or data == NULL:
+        return NULL
+    if large:
+        if are_utf8(large_offsets, data, rows.n, validity_of(rows), rows.first):
+            return NULL
+    elif are_utf8(offsets, data, rows.n, validity_of(rows), rows.first):
+        return NULL
+    return b"it holds text that is not UTF-8"
+
+
+cdef const char* views_fault(const Rows* rows, bint text) noexcept nogil:
+    cdef const StringView* views = <const StringView*> rows.array.buffers[1] + rows.first
+    cdef const uint8_t* validity = validity_of(rows)
+    cdef int64_t n_buffers = rows.array.n_buffers - VIEW_BUFFERS - 1
+    cdef const void** buffers = rows.array.buffers + VIEW_BUFFERS
+    cdef const int64_t* sizes = <const int64_t*> rows.array.buffers[rows.array.n_buffers - 1]
+    cdef const int32_t* place
+    cdef const uint8_t* bytes_
+    cdef const uint8_t* rest
+    cdef int64_t i, j, length
+    if n_buffers > 0 and sizes == NULL:
+        return b"it has no lengths of the buffers that its views point into"
+    for i in range(rows.n):
+        if not is_valid(validity, rows.first + i):
+            continue
+        length = <int32_t> views[i].length
+        if length < 0:
+            return b"a view of it has a negative length"
+        if length <= VIEW_INLINE_BYTES:
+            bytes_ = <const uint8_t*> &views[i] + 4
+            # Short views are compared as they stand, with what fills them up.
+            rest = bytes_ + length
+            for j in range(VIEW_INLINE_BYTES - length):
+                if rest[j] != 0:
+                    return b"a short view of it is not filled up with zeros"
+        else:
+            place = <const int32_t*> &views[i].pointer
+            if place[0] < 0 or place[0] >= n_buffers:
+                return b"a view of it points into a buffer that there is not"
+            if place[1] < 0 or place[1] + length > sizes[place[0]] or buffers[place[0]] == NULL:
+                return b"a view of it points behind the end of its buffer"
+            bytes_ = <const uint8_t*> buffers[place[0]] + place[1]
+            if memcmp(bytes_, views[i].prefix, 4) != 0:
+                return b"a view of it begins with other bytes than the text that it points at"
+        if text and not is_ascii(bytes_, length) and not is_utf8(bytes_, length):
+            return b"it holds text that is not UTF-8"
+    return NULL
+
+
+cdef const char* list_views_fault(const Rows* rows, bint large) noexcept nogil:
+    cdef int64_t n_elements = rows.array.children[0].length
+    cdef int64_t i, at, start, length
+    if rows.n > 0 and rows.array.buffers[2] == NULL:
+        return b"it has no sizes of its lists"
+    for i in range(rows.n):
+        at = rows.first + i
+        if large:
+            start = (<const int64_t*> rows.array.buffers[1])[at]
+            length = (<const int64_t*> rows.array.buffers[2])[at]
+        else:
+            start = (<const int32_t*> rows.array.buffers[1])[at]
+            length = (<const int32_t*> rows.array.buffers[2])[at]
+        if start < 0 or length < 0 or start > n_elements - length:
+            return b"a list of it leaves the array of its elements"
+    return NULL
+
+
+cdef const char* list_fault(const Rows* rows, const char* format) noexcept nogil:
+    """Offsets of a list or map, sizes of a fixed list; the elements are looked at by who calls."""
+    cdef int64_t n_elements = rows.array.children[0].length
+    cdef const char* fault = NULL
+    cdef int64_t width
+    if rows.text_only or rows.n == 0:
+        return NULL
+    if format[1] == c"w":
+        width = atoi(format + 3)
+        if width < 0 or (width > 0 and n_elements // width < rows.first + rows.n):
+            return b"it has fewer elements than its lists"
+    elif format[1] == c"v":
+        fault = list_views_fault(rows, format[2] == c"L")
+    elif format[1] == c"L":
+        fault = large_offsets_fault(
+            <const int64_t*> rows.array.buffers[1] + rows.first, rows.n, n_elements, LENGTH_MAX
+        )
+    else:
+        fault = offsets_fault(
+            <const int32_t*> rows.array.buffers[1] + rows.first, rows.n,
+            n_elements if n_elements < STRING_BYTES_MAX else STRING_BYTES_MAX,
+        )
+    return fault
+
+
+# --- unions, runs, dictionaries ---
+
+cdef const char* union_fault(const Rows* rows, const char* format) noexcept nogil:
+    cdef int64_t[TYPE_CODES] lengths
+    cdef const int8_t* codes
+    cdef const int32_t* offsets
+    cdef const char* at = strchr(format, c":")
+    cdef bint dense = format[2] == c"d"
+    cdef int64_t i, n_types = 0
+    cdef int code
+    # Of older Arrow unions have a validity bitmap, which is empty.
+    cdef int64_t begin = rows.array.n_buffers - (2 if dense else 1)
+    if begin < 0 or begin > 1 or at == NULL:
+        return b"it has another number of buffers than its type needs"
+    for i in range(TYPE_CODES):
+        lengths[i] = -1
+    while at != NULL and at[1] != 0 and n_types < rows.array.n_children:
+        code = atoi(at + 1)
+        if code < 0 or code >= TYPE_CODES:
+            return b"its type has a code outside 0 to 127"
+        lengths[code] = rows.array.children[n_types].length
+        n_types += 1
+        at = strchr(at + 1, c",")
+    if rows.n > 0 and (rows.array.buffers[begin] == NULL or (dense and rows.array.buffers[begin + 1] == NULL)):
+        return b"it has no values where its length says that there are some"
+    codes = <const int8_t*> rows.array.buffers[begin] + rows.first
+    offsets = <const int32_t*> rows.array.buffers[begin + 1] + rows.first if dense else NULL
+    for i in range(rows.n):
+        if codes[i] < 0 or lengths[codes[i]] < 0:
+            return b"a row of it is of a type that there is not"
+        if dense:
+            if offsets[i] < 0 or offsets[i] >= lengths[codes[i]]:
+                return b"its offsets leave the array they point into"
+        elif lengths[codes[i]] < rows.first + rows.n:
+            return b"a child of it is shorter than it is"
+    return NULL
+
+
+cdef const char* ascending_fault(const Signed* ends, int64_t n, int64_t last) noexcept nogil:
+    cdef int64_t i, before = 0
+    for i in range(n):
+        if ends[i] <= before:
+            return b"its run ends do not ascend from 1"
+        before = ends[i]
+    if before < last:
+        return b"its runs end before its rows"
+    return NULL
+
+
+cdef const char* runs_fault(const Rows* rows) noexcept nogil:
+    cdef const ArrowArray* ends = rows.array.children[0]
+    cdef const char* format = rows.layout.children[0].format
+    if ends.length > rows.array.children[1].length:
+        return b"it has more runs than values"
+    if rows.n == 0:
+        return NULL
+    if ends.n_buffers != 2 or ends.buffers == NULL or ends.buffers[1] == NULL or ends.null_count > 0:
+        return b"it has no run ends"
+    if strcmp(format, b"s") == 0:
+        return ascending_fault(<const int16_t*> ends.buffers[1] + ends.offset, ends.length, rows.first + rows.n)
+    if strcmp(format, b"i") == 0:
+        return ascending_fault(<const int32_t*> ends.buffers[1] + ends.offset, ends.length, rows.first + rows.n)
+    if strcmp(format, b"l") == 0:
+        return ascending_fault(<const int64_t*> ends.buffers[1] + ends.offset, ends.length, rows.first + rows.n)
+    return b"its run ends are no integers of 16, 32 or 64 bits"
+
+
+cdef bint indices_good(const Index* indices, const Rows* rows) noexcept nogil:
+    cdef const uint8_t* validity = validity_of(rows)
+    cdef uint64_t n_values = rows.array.dictionary.length
+    cdef uint64_t largest = 0
+    cdef int64_t i
+    indices += rows.first
+    # Negative ones are the largest of all.
+    for i in range(rows.n):
+        largest = <uint64_t> indices[i] if <uint64_t> indices[i] > largest else largest
+    if largest < n_values:
+        return True
+    for i in range(rows.n):
+        if <uint64_t> indices[i] >= n_values and is_valid(validity, rows.first + i):
+            return False
+    return True
+
+
+cdef const char* indices_fault(const Rows* rows) noexcept nogil:
+    cdef const void* indices = rows.array.buffers[1]
+    cdef char kind = rows.layout.format[0]
+    cdef bint good = False
+    if rows.layout.format[1] != 0:
+        return b"its type of index is no integer"
+    if kind == c"c":
+        good = indices_good(<const int8_t*> indices, rows)
+    elif kind == c"C":
+        good = indices_good(<const uint8_t*> indices, rows)
+    elif kind == c"s":
+        good = indices_good(<const int16_t*> indices, rows)
+    elif kind == c"S":
+        good = indices_good(<const uint16_t*> indices, rows)
+    elif kind == c"i":
+        good = indices_good(<const int32_t*> indices, rows)
+    elif kind == c"I":
+        good = indices_good(<const uint32_t*> indices, rows)
+    elif kind == c"l":
+        good = indices_good(<const int64_t*> indices, rows)
+    elif kind == c"L":
+        good = indices_good(<const uint64_t*> indices, rows)
+    else:
+        return b"its type of index is no integer"
+    if good:
+        return NULL
+    return b"it has an index outside its dictionary"
+
+
+# --- any array ---
+
+cdef int64_t buffers_expected(const Rows* rows) noexcept nogil:
+    """How many buffers the type has; -1: see who checks it."""
+    cdef const char* format = rows.layout.format
+    if rows.layout.dictionary != NULL:
+        return 2
+    if format[0] == c"n" or format[0] == c"v" or strncmp(format, b"+u", 2) == 0 or strncmp(format, b"+r", 2) == 0:
+        return -1
+    if strchr(b"uUzZ", format[0]) != NULL:
+        return 3
+    if format[0] == c"+":
+        if format[1] == c"v":
+            return 3
+        return 1 if format[1] == c"s" or format[1] == c"w" else 2
+    return 2
+
+
+cdef const char* counts_fault(const Rows* rows) noexcept nogil:
+    """Numbers that must fit each other, and buffers that must be there."""
+    cdef const ArrowArray* array = rows.array
+    cdef const char* format = rows.layout.format
+    cdef int64_t expected = buffers_expected(rows)
+    cdef int64_t i
+    if array.length < 0 or array.offset < 0 or array.length > LENGTH_MAX or array.offset > LENGTH_MAX:
+        return b"its length or offset is negative or too large"
+    if rows.n < 0 or rows.first > array.offset + array.length - rows.n:
+        return b"it is shorter than what it is part of"
+    if array.null_count < -1 or array.null_count > array.length:
+        return b"its count of nulls is not one of its length"
+    if (expected >= 0 and array.n_buffers != expected) or array.n_buffers < 0:
+        return b"it has another number of buffers than its type needs"
+    if format[0] == c"v" and expected < 0 and array.n_buffers < VIEW_BUFFERS + 1:
+        return b"it has another number of buffers than its type needs"
+    if array.n_buffers > 0 and array.buffers == NULL:
+        return b"it has no buffers"
+    if (array.dictionary == NULL) != (rows.layout.dictionary == NULL):
+        return b"it and its type differ in whether it has a dictionary"
+    if array.n_children != rows.layout.n_children or (array.n_children > 0 and array.children == NULL):
+        return b"it has another number of children than its type"
+    for i in range(array.n_children):
+        if array.children[i] == NULL:
+            return b"it has another number of children than its type"
+    if expected > 0:
+        if array.null_count > 0 and array.buffers[0] == NULL:
+            return b"it counts nulls but does not say which rows they are"
+    elif format[0] == c"v" and array.null_count > 0 and array.buffers[0] == NULL:
+        return b"it counts nulls but does not say which rows they are"
+    if (expected >= 2 or format[0] == c"v") and array.offset + array.length > BUFFERED_ROWS_MAX:
+        return b"its length or offset is negative or too large"
+    if rows.n > 0 and (expected >= 2 or format[0] == c"v") and array.buffers[1] == NULL:
+        return b"it has no values where its length says that there are some"
+    return NULL
+
+
+cdef const char* part_fault(const Rows* rows, const ArrowArray* part, const ArrowSchema* layout) noexcept nogil:
+    """Of an array that another one is made of: all of it."""
+    cdef Rows inner
+    inner.array = part
+    inner.layout = layout
+    inner.first = part.offset
+    inner.n = part.length
+    inner.level = rows.level + 1
+    inner.text_only = rows.text_only
+    return rows_fault(&inner)
+
+
+cdef const char* children_fault(const Rows* rows) noexcept nogil:
+    cdef const char* format = rows.layout.format
+    cdef const char* fault = NULL
+    cdef Rows inner
+    cdef int64_t i
+    for i in range(rows.array.n_children):
+        if format[1] == c"s" or (format[1] == c"u" and format[2] == c"s"):
+            inner.array = rows.array.children[i]
+            inner.layout = rows.layout.children[i]
+            # The array's own offset counts on top of each child's.
+            inner.first = inner.array.offset + rows.first
+            inner.n = rows.n
+            inner.level = rows.level + 1
+            inner.text_only = rows.text_only
+            fault = rows_fault(&inner)
+        else:
+            fault = part_fault(rows, rows.array.children[i], rows.layout.children[i])
+        if fault != NULL:
+            return fault
+    if rows.text_only or format[1] == c"s":
+        return NULL
+    if format[1] == c"u":
+        return union_fault(rows, format)
+    if format[1] == c"r":
+        if rows.array.n_children != 2:
+            return b"it has another number of children than its type"
+        return runs_fault(rows)
+    if rows.array.n_children != 1:
+        return b"it has another number of children than its type"
+    return list_fault(rows, format)
+
+
+cdef const char* rows_fault(const Rows* rows) noexcept nogil:
+    cdef const char* format = rows.layout.format
+    cdef const char* fault = NULL
+    if not rows.text_only:
+        if rows.level > LEVELS_MAX:
+            return b"it is nested too deeply"
+        fault = counts_fault(rows)
+        if fault != NULL:
+            return fault
+    if rows.layout.dictionary != NULL:
+        fault = part_fault(rows, rows.array.dictionary, rows.layout.dictionary)
+        if fault == NULL and rows.n > 0 and not rows.text_only:
+            fault = indices_fault(rows)
+        return fault
+    if format[0] == c"+":
+        return children_fault(rows)
+    if rows.n == 0:
+        return NULL
+    if format[0] == c"v":
+        return views_fault(rows, format[1] == c"u")
+    if format[0] == c"u" or format[0] == c"z":
+        return strings_fault(rows, False, format[0] == c"u")
+    if format[0] == c"U" or format[0] == c"Z":
+        return strings_fault(rows, True, format[0] == c"U")
+    return NULL
+
+
+cdef const char* batch_fault(
+    const ArrowArray* batch, const ArrowSchema* layout, bint text_only, const char** name,
+) noexcept nogil:
+    cdef Rows rows
+    cdef const char* fault
+    cdef int64_t i
+    name[0] = NULL
+    rows.array = batch
+    rows.layout = layout
+    rows.first = batch.offset
+    rows.n = batch.length
+    rows.level = 0
+    rows.text_only = text_only
+    if not text_only:
+        fault = counts_fault(&rows)
+        if fault != NULL:
+            return fault
+        if batch.null_count > 0:
+            return b"a row of a table cannot be null"
+    rows.level = 1
+    for i in range(batch.n_children):
+        rows.array = batch.children[i]
+        rows.layout = layout.children[i]
+        rows.first = rows.array.offset + batch.offset
+        fault = rows_fault(&rows)
+        if fault != NULL:
+            name[0] = rows.layout.name
+            if name[0] == NULL:
+                name[0] = NO_NAME
+            return fault
+    return NULL
+
+
+cdef str explain_fault(const char* fault, const char* name):
+    what = "an Arrow batch" if name == NULL else f"column {name.decode('utf-8', 'replace')!r} of an Arrow batch"
+    return f"{what} is malformed: {fault.decode()}; its file is damaged or its producer is broken"
