@@ -42,7 +42,7 @@ MADE := $(VENV)/.made
 WHEEL := $(DIST)/.built
 INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: help build install develop demo test debug tsan tsan-tests tpc bench speed kernels fuzz fuzz-sql coverage tidy java clean
+.PHONY: help build install develop demo test debug tsan tsan-tests tpc bench speed kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -121,6 +121,9 @@ fuzz: $(INSTALLED)  ## Disturbed drivers, seed by seed (ARGS='--seconds 600', or
 
 fuzz-sql: $(INSTALLED)  ## Random SQL against DuckDB (ARGS='--seconds 600 --seed 7')
 	cd tests && QCORE_DEBUG=1 $(abspath $(BIN))/python -m sql_fuzz $(ARGS)
+
+fuzz-bytes: $(INSTALLED)  ## Damaged files, plans and C streams (ARGS='--seconds 600', or '--kinds parquet --seed 7 --mutations 1')
+	cd tests && QCORE_TEST_INSTALLED=1 $(abspath $(BIN))/python -m bytes_fuzz $(ARGS)
 
 coverage:  ## Write docs/SPEC_COVERAGE.md: which tests show which row of the specification
 	$(or $(PYTHON),python3) tests/spec_coverage.py

@@ -80,7 +80,11 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
         return [
             None if value is None else float(str(value)) for chunk in column.chunks for value in _narrow_floats(chunk)
         ]
-    return column.to_pylist()
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        # Dates and timestamps outside the years 1 to 9999, which Arrow has and Python has not.
+        return column.cast(pa.string()).to_pylist() if not pa.types.is_nested(type) else ["?"] * len(column)
 
 
 def _narrow_floats(chunk: pa.Array) -> list[Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-# Bytes allocated behind each buffer: a length that is a little too large reads zeros, as nothing can tell that it is so.
+# Bytes allocated behind each buffer: a length that is a little too large reads zeros, as nothing can tell.
 SLACK = 1 << 16
 
 
@@ -68,8 +69,10 @@ class Part:
         The fields of ArrowSchema, and of ArrowArray.
     buffers : list of bytearray or None
         None is NULL.
-    children : list of Part or None
+    children : list of Part
     dictionary : Part or None
+    lost : set of int
+        Children whose pointer is NULL in ArrowArray; -1: the dictionary's.
     """
 
     def __init__(self, schema: Schema, array: Array, sizes: dict[int, int]) -> None:
@@ -82,9 +85,10 @@ class Part:
             lengths_of_views = self.schema["format"][:1] == b"v" and i == array.n_buffers - 1
             size = 8 * (array.n_buffers - 3) if lengths_of_views else sizes.get(address or 0, 0)
             self.buffers.append(None if not address else bytearray(ctypes.string_at(address, size)))
-        self.children: list[Part | None] = [
+        self.children: list[Part] = [
             Part(schema.children[i].contents, array.children[i].contents, sizes) for i in range(array.n_children)
         ]
+        self.lost: set[int] = set()
         self.dictionary = (
             Part(schema.dictionary.contents, array.dictionary.contents, sizes) if array.dictionary else None
         )
@@ -99,11 +103,8 @@ class Part:
     def c_schema(self, kept: list[Any]) -> Schema:
         """The type as ArrowSchema; `kept` holds what it points at."""
         made = Schema(release=ctypes.cast(_release_schema, ctypes.c_void_p), **self.schema)
-        children = [child.c_schema(kept) if child is not None else None for child in self.children]
-        pointers = (ctypes.POINTER(Schema) * max(1, len(children)))()
-        for i, child in enumerate(children):
-            if child is not None:
-                pointers[i] = ctypes.pointer(child)
+        children = [child.c_schema(kept) for child in self.children]
+        pointers = (ctypes.POINTER(Schema) * max(1, len(children)))(*map(ctypes.pointer, children))
         made.children = pointers
         if self.dictionary is not None:
             made.dictionary = ctypes.pointer(self.dictionary.c_schema(kept))
@@ -120,13 +121,13 @@ class Part:
                 buffers[i] = ctypes.addressof(room)
                 kept.append(room)
         made.buffers = buffers
-        children = [child.c_array(kept) if child is not None else None for child in self.children]
+        children = [child.c_array(kept) for child in self.children]
         pointers = (ctypes.POINTER(Array) * max(1, len(children)))()
         for i, child in enumerate(children):
-            if child is not None:
+            if i not in self.lost:
                 pointers[i] = ctypes.pointer(child)
         made.children = pointers
-        if self.dictionary is not None:
+        if self.dictionary is not None and -1 not in self.lost:
             made.dictionary = ctypes.pointer(self.dictionary.c_array(kept))
         kept += [made, buffers, pointers, children]
         return made
@@ -160,12 +161,18 @@ def part_of(batch: pa.RecordBatch) -> Part:
     return made
 
 
+#: What C structs given away point at: Python's callbacks are called when the last of them is released, which may be after
+#: the producer has gone.
+_ALIVE: deque[list[Any]] = deque(maxlen=200)
+
+
 class Producer:
     """Gives the tree once by `__arrow_c_stream__`, each time it is asked."""
 
     def __init__(self, part: Part) -> None:
         self._part = part
         self._kept: list[Any] = []
+        _ALIVE.append(self._kept)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         part, kept = self._part, self._kept

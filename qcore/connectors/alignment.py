@@ -31,7 +31,10 @@ def logical_type(type: pa.DataType) -> pa.DataType:
 
 def logical_schema(schema: pa.Schema, where: str) -> pa.Schema:
     """Names, types and nullability only. PlanError when two columns share a name."""
-    names = schema.names
+    try:
+        names = schema.names
+    except UnicodeDecodeError as error:
+        raise PlanError(f"{where} is damaged: it has a column whose name is not UTF-8 ({error})") from error
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise PlanError(f"{where} has two columns named {twice!r}; rename one, since columns are found by name")

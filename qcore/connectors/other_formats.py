@@ -59,7 +59,7 @@ def open_whole(
         schema, batches, closing = format.batches_of(location, names, declared, batch_rows)
     except FileNotFoundError as error:
         raise ExecutionError(f"no such file: {location.path}") from error
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise ExecutionError(f"cannot read {location.path} as {format.name}: {error}") from error
     alignment = Alignment(
         schema, wanted, location.path, constants, None, absent_is_null, on_schema_change=on_schema_change
@@ -77,7 +77,7 @@ def _aligned(
             aligned = alignment.batch(batch)
             for start in range(0, aligned.num_rows, batch_rows):
                 yield aligned.slice(start, batch_rows)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise ExecutionError(f"cannot read {what}: {error}") from error
 
 
@@ -87,7 +87,7 @@ def read_schema(format: FileFormat, location: Location) -> pa.Schema:
         return logical_schema(format.schema_of(location), location.path)
     except FileNotFoundError as error:
         raise PlanError(f"no such file: {location.path}") from error
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise PlanError(f"{location.path} is damaged or no {format.name} file: {error}") from error
 
 

@@ -1,9 +1,9 @@
 """Arrow data that this process did not make, checked before anything follows its pointers. Floor P2.
 
 Data from outside may lie: offsets that leave their buffer, indices outside their dictionary, text that is not UTF-8.
-pyarrow knows the sizes of buffers and compares lengths with them (`validate()`, a few microseconds an array); what needs
-a pass over the rows is done by `qcore_ext.data.checked_stream`: 3 ms for 4 million strings of 8 bytes, where pyarrow's
-`validate(full=True)` takes 22.
+pyarrow knows the sizes of buffers and compares lengths with them (`validate()`, a few microseconds an array); what
+needs a pass over the rows is done by `qcore_ext.data.checked_stream`: 3 ms for 4 million strings of 8 bytes, where
+pyarrow's `validate(full=True)` takes 22.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from qcore.errors import ExecutionError
 from qcore_ext.data.checked_stream import check_batch
-from qcore_ext.execution.scheduler import WaitingForOthers
-from qcore_ext.ground.thread_token import TokenLock
 
 # What a BatchStream's `trust` says of its batches; what is not known is checked where the engine takes them over.
 TRUST_NOTHING = "nothing"
@@ -62,7 +60,8 @@ def _needs_a_pass(type: pa.DataType) -> bool:
 class SoundColumns:
     """Which chunks of a Table's columns were found sound. Any thread.
 
-    Chunks are checked when they are first read, each once as long as the Table lives, however often it is queried.
+    Chunks are checked when they are first read, and then not again as long as the Table lives, however often it is
+    queried.
     """
 
     _known: dict[int, tuple[weakref.ref[pa.Table], SoundColumns]] = {}
@@ -70,7 +69,6 @@ class SoundColumns:
     def __init__(self, data: pa.Table) -> None:
         self._starts: dict[str, list[int]] = {}
         self._good: set[tuple[str, int]] = set()
-        self._lock = TokenLock()
         try:
             data.validate()
         except pa.ArrowException:
@@ -102,15 +100,6 @@ class SoundColumns:
             first = max(0, bisect.bisect_right(starts, start) - 1)
             for number in range(first, min(bisect.bisect_left(starts, start + length), values.num_chunks)):
                 if (name, number) not in self._good:
-                    self._check(name, number, values.chunk(number))
-
-    def _check(self, name: str, number: int, chunk: pa.Array) -> None:
-        if not self._lock.try_acquire():
-            with WaitingForOthers():  # another driver checks a chunk, most likely this one
-                self._lock.acquire()
-        try:
-            if (name, number) not in self._good:
-                require_sound(pa.RecordBatch.from_arrays([chunk], [name]), "the Arrow table")
-                self._good.add((name, number))
-        finally:
-            self._lock.release()
+                    # Drivers that come at once check it all: cheaper than to wait, and polls take no lock.
+                    require_sound(pa.RecordBatch.from_arrays([values.chunk(number)], [name]), "the Arrow table")
+                    self._good.add((name, number))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from qcore.config import Settings
-from qcore.errors import SchemaChangeError
+from qcore.errors import ExecutionError, SchemaChangeError
 from qcore.execution.explain import explain_plan, pipelines_of
 from qcore.execution.profile import profile_text
 from qcore.execution.task import Task
@@ -96,8 +96,24 @@ class Result:
         return pa.Table.from_batches(list(self), schema=self.schema)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """All rows as a pandas.DataFrame."""
-        return self.to_arrow().to_pandas()
+        """All rows as a pandas.DataFrame. ExecutionError naming a column with dates that Python cannot hold."""
+        rows = self.to_arrow()
+        try:
+            return rows.to_pandas()
+        except (OverflowError, ValueError) as error:
+            raise self._not_python(rows, error) from error
+
+    @staticmethod
+    def _not_python(rows: pa.Table, error: Exception) -> ExecutionError:
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            try:
+                column.to_pandas()
+            except (OverflowError, ValueError) as found:
+                return ExecutionError(
+                    f"column {name!r} ({column.type}) has values that pandas cannot hold: {found}; cast it to text, or "
+                    "read the result with to_arrow()"
+                )
+        return ExecutionError(f"pandas cannot hold the result: {error}; read it with to_arrow()")
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))

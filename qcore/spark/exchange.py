@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, ReaderStream, Split, TableStatistics, select_fields
+from qcore.connectors.soundness import TRUST_EVERYTHING, require_sound
 from qcore.errors import Cancelled, ExecutionError, PlanError
 from qcore.language.expression import Expr
 
@@ -313,7 +314,10 @@ class SparkTable:
         return columns or tuple(self.schema.names[:1])
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
-        """Map the file of a partition into memory; the file's name goes at once, its blocks when they are read."""
+        """Map the file of a partition into memory; the file's name goes at once, its blocks when they are read.
+
+        So nobody is left who could cut the file while it is mapped.
+        """
         if not isinstance(split, PartitionSplit):
             raise ExecutionError(f"a {type(split).__name__} cannot be read by a Spark DataFrame")
         file, reader = open_partition(split)
@@ -322,10 +326,12 @@ class SparkTable:
         names = self._read_names(columns)
         held = pa.schema([field.with_name(name) for field, name in zip(reader.schema, names, strict=True)])
         alignment = Alignment(held, wanted, "the Spark DataFrame")
+        where = f"the partition Spark wrote to {split.path}"
         batches = (
-            alignment.batch(reader.get_batch(i).rename_columns(list(names))) for i in range(reader.num_record_batches)
+            alignment.batch(require_sound(reader.get_batch(i), where).rename_columns(list(names)))
+            for i in range(reader.num_record_batches)
         )
-        return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file)
+        return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file, TRUST_EVERYTHING)
 
 
 def open_partition(split: PartitionSplit) -> tuple[pa.MemoryMappedFile, pa.RecordBatchFileReader]:

@@ -1,0 +1,140 @@
+"""Damaged files are errors that name the file and the column; they never end the process (SPEC H2)."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import qcore
+from qcore.connectors.soundness import SoundColumns
+from qcore_ext.data.parquet_footer_check import footer_fault
+
+WORDS = pa.table({"s": [f"text number {i}" for i in range(1000)], "i": list(range(1000))})
+
+
+def changed(path: Path, old: bytes, new: bytes) -> str:
+    raw = path.read_bytes()
+    assert old in raw
+    path.write_bytes(raw.replace(old, new, 1))
+    return str(path)
+
+
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream], ids=["file", "stream"])
+@pytest.mark.parametrize("offset", [2_000_000_000, -7, 0])
+def test_a_wrong_offset_in_an_ipc_file(make: object, offset: int, tmp_path: Path) -> None:
+    with make(tmp_path / "x.arrow", WORDS.schema) as writer:
+        writer.write_table(WORDS)
+    path = changed(tmp_path / "x.arrow", struct.pack("<4i", 0, 13, 26, 39), struct.pack("<4i", 0, 13, offset, 39))
+    with pytest.raises(qcore.ExecutionError, match=r"x\.arrow.*column 's' .*offsets descend"):
+        qcore.sql("select s, count(*) n from t group by s", {"t": path}).to_arrow()
+    with pa.memory_map(path) as file:
+        mapped = (pa.ipc.open_file if make is pa.ipc.new_file else pa.ipc.open_stream)(file).read_all()
+        with pytest.raises(qcore.ExecutionError, match="column 's' .*offsets descend"):
+            qcore.sql("select s, count(*) n from t group by s", {"t": mapped}).to_arrow()
+
+
+def test_an_ipc_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.arrow"
+    rows = pa.table({"i": pa.array(range(2_000_000), pa.int64())})
+    with pa.ipc.new_file(path, rows.schema) as writer:
+        writer.write_table(rows, 65536)
+    batches = iter(qcore.sql("select i from t", {"t": str(path)}, threads=1))
+    next(batches)
+    os.truncate(path, 500_000)
+    with pytest.raises(qcore.ExecutionError, match=r"x\.arrow"):
+        sum(batch.num_rows for batch in batches)
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_text_in_a_parquet_file_that_is_not_utf8(dictionary: bool, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(WORDS, path, compression="none", use_dictionary=dictionary, write_statistics=False)
+    changed(path, b"text number 7", b"text\xff\xfe\xfdmber 7")
+    with pytest.raises(qcore.ExecutionError, match=r"x\.parquet.*column 's' .*UTF-8"):
+        qcore.sql("select max(s) m from t", {"t": str(path)}).to_arrow()
+    assert qcore.sql("select sum(i) n from t", {"t": str(path)}).to_arrow()["n"].to_pylist() == [499500]
+
+
+def test_a_column_name_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "x.arrow"
+    with pa.ipc.new_file(path, pa.schema([("strange", pa.int64())])):
+        pass
+    raw = path.read_bytes().replace(b"strange", b"str\xffnge")
+    path.write_bytes(raw)
+    with pytest.raises(qcore.PlanError, match=r"x\.arrow.*UTF-8"):
+        qcore.sql("select * from t", {"t": str(path)})
+
+
+FLIP_EVERY_BIT = """
+import sys
+import pyarrow as pa, pyarrow.parquet as pq
+from qcore_ext.data.parquet_footer_check import footer_fault
+raw = open(sys.argv[1], "rb").read()
+n = int.from_bytes(raw[-8:-4], "little")
+footer = raw[-8 - n : -8]
+refused = 0
+for bit in range(8 * n):
+    flipped = bytearray(footer)
+    flipped[bit // 8] ^= 1 << bit % 8
+    if footer_fault(bytes(flipped), len(raw)) is not None:
+        refused += 1
+        continue
+    try:
+        read = pq.read_metadata(pa.BufferReader(b"PAR1" + flipped + raw[-8:]))
+        for group in range(read.num_row_groups):
+            for column in range(read.row_group(group).num_columns):
+                read.row_group(group).column(column).total_compressed_size
+    except (pa.ArrowException, OSError, ValueError, OverflowError):
+        pass
+print(refused, 8 * n)
+"""
+
+
+def test_no_flipped_bit_of_a_parquet_footer_ends_the_process(tmp_path: Path) -> None:
+    """pyarrow ends it where a histogram has another number of levels than its column."""
+    path = tmp_path / "x.parquet"
+    nested = pa.array([[1, None], None, [], [2]] * 250)
+    pq.write_table(WORDS.append_column("l", nested), path, row_group_size=500, store_schema=False)
+    run = subprocess.run([sys.executable, "-c", FLIP_EVERY_BIT, str(path)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    refused, n = map(int, run.stdout.split())
+    assert 0 < refused < n
+
+
+def test_sound_footers_pass(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    deep = pa.array([[[{"a": 1, "m": [("k", [1.0])]}]], None], pa.list_(pa.list_(pa.struct([
+        ("a", pa.int8()), ("m", pa.map_(pa.string(), pa.list_(pa.float64())))
+    ]))))
+    for table in (WORDS, pa.table({"deep": deep}), WORDS.slice(0, 0), pa.table({"a": pa.nulls(3)})):
+        pq.write_table(table, path)
+        raw = path.read_bytes()
+        assert footer_fault(raw[-8 - int.from_bytes(raw[-8:-4], "little") : -8], len(raw)) is None
+
+
+def test_a_table_is_checked_once() -> None:
+    """Its chunks are known to be sound as long as it lives, in any session."""
+    rows = pa.table({"s": pa.chunked_array([["a", "b"], ["c"]]), "n": [1, 2, 3]})
+    for _ in range(2):
+        qcore.sql("select s, n from t", {"t": rows}).to_arrow()
+    assert SoundColumns.of(rows)._good == {("s", 0), ("s", 1)}
+    known = len(SoundColumns._known)
+    del rows
+    assert len(SoundColumns._known) == known - 1
+
+
+def test_dates_that_python_cannot_hold() -> None:
+    """Q5: Arrow has years that Python has not."""
+    rows = pa.table({"fine": [1], "d": pa.array([2**31 - 1], pa.int32()).view(pa.date32())})
+    result = qcore.sql("select fine, d from t", {"t": rows})
+    assert pc.cast(result.to_arrow()["d"], pa.int32()).to_pylist() == [2**31 - 1]
+    with pytest.raises(qcore.ExecutionError, match="column 'd' .*pandas cannot hold"):
+        result.to_pandas()
