@@ -161,7 +161,7 @@ def part_of(batch: pa.RecordBatch) -> Part:
     return made
 
 
-#: What C structs given away point at: Python's callbacks are called when the last of them is released, which may be after
+#: What C structs given away point at: callbacks are called when the last of them is released, which may be after
 #: the producer has gone.
 _ALIVE: deque[list[Any]] = deque(maxlen=200)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
 from bytes_fuzz.sources import KINDS
 from bytes_fuzz.worker import run
 
-N_MUTATIONS = 250
+N_MUTATIONS = 150
 
 
 @pytest.mark.timeout(300)

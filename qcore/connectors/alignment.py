@@ -32,13 +32,22 @@ def logical_type(type: pa.DataType) -> pa.DataType:
 def logical_schema(schema: pa.Schema, where: str) -> pa.Schema:
     """Names, types and nullability only. PlanError when two columns share a name."""
     try:
-        names = schema.names
+        _read_names(schema)
     except UnicodeDecodeError as error:
         raise PlanError(f"{where} is damaged: it has a column whose name is not UTF-8 ({error})") from error
+    names = schema.names
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise PlanError(f"{where} has two columns named {twice!r}; rename one, since columns are found by name")
     return pa.schema([pa.field(field.name, logical_type(field.type), field.nullable) for field in schema])
+
+
+def _read_names(fields: Iterable[pa.Field]) -> None:
+    """Read every name once, at all depths: UnicodeDecodeError when it is not UTF-8."""
+    for field in fields:
+        field.name  # noqa: B018
+        if pa.types.is_nested(field.type):
+            _read_names(field.type.field(i) for i in range(field.type.num_fields))
 
 
 def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:

@@ -48,9 +48,9 @@ class ArrowTable:
     """
 
     def __init__(self, data: pa.Table, trusted: bool = False) -> None:
+        self.schema = logical_schema(data.schema, "the Arrow table")
         self._sound = None if trusted else SoundColumns.of(data)
         self._data = data.replace_schema_metadata()
-        self.schema = logical_schema(data.schema, "the Arrow table")
         self._alignments: dict[tuple[str, ...], Alignment | None] = {}
 
     def rows(self) -> pa.Table:
@@ -191,7 +191,9 @@ class StreamTable:
 
     def _connect(self) -> pa.RecordBatchReader:
         try:
-            if self._trusted or isinstance(self._source, pa.RecordBatchReader):
+            if isinstance(self._source, pa.RecordBatchReader):
+                return self._source  # as it is: handed through the C interface it would lose the sizes of buffers
+            if self._trusted:
                 return pa.RecordBatchReader.from_stream(self._source)
             return pa.RecordBatchReader.from_stream(CheckedStream(self._source))
         except (pa.ArrowException, OSError, ValueError) as error:

@@ -12,6 +12,7 @@ import bisect
 import itertools
 import weakref
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -45,9 +46,12 @@ def explain(batch: pa.RecordBatch, error: Exception) -> str:
     """What is wrong with a batch, with the column's name, which pyarrow gives the number of."""
     if isinstance(error, ExecutionError):
         return str(error)
-    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+    for i, values in enumerate(batch.columns):
         try:
+            name = batch.schema.field(i).name
             values.validate()
+        except UnicodeDecodeError:
+            continue
         except pa.ArrowException as found:
             return f"column {name!r} of an Arrow batch is malformed: {found}; {REMEDY}"
     return f"an Arrow batch is malformed: {error}; {REMEDY}"
@@ -64,7 +68,7 @@ class SoundColumns:
     queried.
     """
 
-    _known: dict[int, tuple[weakref.ref[pa.Table], SoundColumns]] = {}
+    _known: ClassVar[dict[int, tuple[weakref.ref[pa.Table], SoundColumns]]] = {}
 
     def __init__(self, data: pa.Table) -> None:
         self._starts: dict[str, list[int]] = {}

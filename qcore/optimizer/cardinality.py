@@ -302,7 +302,7 @@ class Estimator:
 
     def _bound(self, part: Expr, child: PlanNode) -> tuple[str, str, float] | None:
         """(column, end, value) of x < constant, where the column's own range is known."""
-        if not isinstance(part, Call) or part.function not in _RANGES:
+        if not isinstance(part, Call) or part.function not in _RANGES or len(part.arguments) != 2:
             return None
         function, (a, b) = part.function, part.arguments
         if isinstance(a, Literal):

@@ -1,4 +1,4 @@
-"""Bytes with something wrong: flipped bits, odd numbers, parts cut out, cut off or repeated. A seed gives one mutation."""
+"""Bytes with something wrong: flipped bits, odd numbers, parts cut out, cut off or repeated. A seed is a mutation."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.orc as paorc
 import pyarrow.parquet as pq
+from c_arrays import part_of
 
 import qcore
 from bytes_fuzz.producers import mutated_producer
-from c_arrays import part_of
 from qcore.connectors.base import TableStatistics
 from qcore_ext.data.schema import Schema
 

@@ -37,7 +37,7 @@ def test_a_wrong_offset_in_an_ipc_file(make: object, offset: int, tmp_path: Path
         qcore.sql("select s, count(*) n from t group by s", {"t": path}).to_arrow()
     with pa.memory_map(path) as file:
         mapped = (pa.ipc.open_file if make is pa.ipc.new_file else pa.ipc.open_stream)(file).read_all()
-        with pytest.raises(qcore.ExecutionError, match="column 's' .*offsets descend"):
+        with pytest.raises(qcore.ExecutionError, match=r"column 's' .*offsets descend"):
             qcore.sql("select s, count(*) n from t group by s", {"t": mapped}).to_arrow()
 
 
@@ -136,5 +136,5 @@ def test_dates_that_python_cannot_hold() -> None:
     rows = pa.table({"fine": [1], "d": pa.array([2**31 - 1], pa.int32()).view(pa.date32())})
     result = qcore.sql("select fine, d from t", {"t": rows})
     assert pc.cast(result.to_arrow()["d"], pa.int32()).to_pylist() == [2**31 - 1]
-    with pytest.raises(qcore.ExecutionError, match="column 'd' .*pandas cannot hold"):
+    with pytest.raises(qcore.ExecutionError, match=r"column 'd' .*pandas cannot hold"):
         result.to_pandas()
