@@ -95,12 +95,19 @@ def _map(keys: Sequence[Any], values: Sequence[Any]) -> list[tuple[Any, Any]]:
     return list(zip(keys, values, strict=True))
 
 
+# Elements of a list that range() makes: each is a Python integer first, of 32 bytes.
+SERIES_MAX = 1 << 24
+
+
 def _series(*bounds: int, inclusive: bool) -> list[int]:
     start, stop, *step = bounds if len(bounds) > 1 else (0, *bounds)
     by = step[0] if step else 1
     if by == 0:
         raise ValueError("the step of a range is not 0")
-    return list(range(start, stop + (0 if not inclusive else 1 if by > 0 else -1), by))
+    values = range(start, stop + (0 if not inclusive else 1 if by > 0 else -1), by)
+    if (stop - start) // by > SERIES_MAX:
+        raise ValueError(f"a list of more than {SERIES_MAX} elements; among the tables, FROM range(…) streams")
+    return list(values)
 
 
 # --- taking apart ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,6 +14,18 @@ from qcore.lowering.compile_temporal import TemporalSteps
 from qcore_ext.ground.status import PlanError
 
 _COMPARED = frozenset({*COMPARISONS, "is_distinct_from", "is_not_distinct_from"})
+
+
+class ConstantCall:
+    """Gives a constant of a type that no register holds: once, whatever the number of rows."""
+
+    gives_one_row = True
+
+    def __init__(self, value: pa.Scalar) -> None:
+        self.value = value
+
+    def __call__(self, batch: Any) -> pa.RecordBatch:
+        return pa.record_batch([pa.repeat(self.value, 1)], names=["value"])
 
 
 class NestedSteps(TemporalSteps):
@@ -28,11 +41,9 @@ class NestedSteps(TemporalSteps):
         key = ("made", step)
         if key not in self.known:
             row = self.constant(pa.scalar(True))
-
-            def repeated(rows: pa.Array) -> pa.Array:
-                return pa.repeat(value, len(rows))
-
-            self.known[key] = self.called("literal", repeated, [row], [None], value.type)
+            arguments = self.program(pa.schema([("0", self.types[row])]), [row])
+            options = {"arguments": arguments, "function": ConstantCall(value), "label": "literal"}
+            self.known[key] = self.append("arrow", (), value.type, options)
         return self.known[key]
 
     def as_column(self, step: int) -> int:

@@ -9,23 +9,27 @@ from qcore_ext.compute.kernel cimport (
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_take, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport (
-    Column, Vector, column_heap, column_load, column_load_narrow, column_ref, column_unref,
+    Column, Vector, column_heap, column_load, column_load_narrow, column_ref, column_take, column_unref,
 )
-from qcore_ext.data.schema cimport phys_width, type_equal, type_name
+from qcore_ext.data.schema cimport PHYS_NESTED, phys_width, type_equal, type_name
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
 from qcore_ext.ground.figure cimport figure_add
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_unref, owner_list_add, owner_list_new,
+    Buffer, MemoryAccount, Owner, account_check, account_release, account_reserve, buffer_new, buffer_new_zeroed,
+    buffer_unref, owner_list_add, owner_list_new,
 )
 from qcore_ext.ground.stats cimport wall_nanos
 
-from qcore_ext.ground.status import ExecutionError
+from qcore_ext.ground.status import ExecutionError, MemoryLimitError
 
 cdef enum:
     # Below one row in so many that count, only those are computed.
     SPARSE_FACTOR = 6
     # Bytes of arguments that a function gets at once: at most 50 ms, at the 80 MB/s of a regular expression.
     ARGUMENT_BYTES = 4194304
+    # Bytes of lists that a function gives at once, and how many rows tell how long its lists are.
+    RESULT_BYTES = 4194304
+    FIRST_ROWS = 16
 
 
 cdef void arrow_call_drop(ArrowCall* call) noexcept nogil:
@@ -42,13 +46,41 @@ cdef int keep_bytes(Frame* frame, const Column* column) except -1 nogil:
     return owner_list_add(frame.heaps, column_heap(column))
 
 
-cdef object values_of(object function, object arguments, const MemoryAccount* account):
+cdef int reserve_for_now(MemoryAccount* account, int64_t n_bytes) except -1 nogil:
+    """Raises where what functions have made goes past the limit: pyarrow's memory is in nobody's account."""
+    account_reserve(account, n_bytes)
+    account_release(account, n_bytes)
+    return 0
+
+
+cdef object lists_of(object function, object batch, int64_t rows_max, MemoryAccount* account):
+    """What a function that gives lists gives for all rows, as a record batch. The lists may be longer than any argument
+    tells, so it gets as many rows at once as the lists so far allow.
+    """
+    import pyarrow
+
+    pieces = []
+    n_bytes, rows, start = 0, FIRST_ROWS, 0
+    while start < batch.num_rows:
+        account_check(account)
+        piece = pyarrow.record_batch(function(batch.slice(start, rows)))
+        pieces.append(piece)
+        start += rows
+        n_bytes += piece.nbytes
+        reserve_for_now(account, n_bytes)
+        rows = max(1, min(rows_max, start * RESULT_BYTES // max(n_bytes, 1)))
+    return pyarrow.concat_batches(pieces)
+
+
+cdef object values_of(object function, object arguments, MemoryAccount* account, bint gives_lists):
     """What the function gives for all rows of the arguments, as a record batch. Long arguments it gets piece by piece:
     nobody can stop a call half-way.
     """
     import pyarrow
 
     batch = pyarrow.record_batch(arguments)
+    if gives_lists and batch.num_rows > FIRST_ROWS:
+        return lists_of(function, batch, max(1, batch.num_rows * ARGUMENT_BYTES // max(batch.nbytes, 1)), account)
     if batch.nbytes <= ARGUMENT_BYTES or batch.num_rows <= 1:
         return function(batch)
     rows = max(1, batch.num_rows * ARGUMENT_BYTES // batch.nbytes)
@@ -59,13 +91,29 @@ cdef object values_of(object function, object arguments, const MemoryAccount* ac
     return pyarrow.concat_batches(pieces)
 
 
+cdef Column* repeated(Column* one, int64_t n, MemoryAccount* account) except NULL nogil:
+    """The one value of a column n times, which is not copied: a list may be long."""
+    cdef Buffer* indices = buffer_new_zeroed(account, max(n, <int64_t> 1) * sizeof(uint32_t))
+    try:
+        return column_take(one, <const uint32_t*> indices.data, n, <Owner*> indices, account)
+    finally:
+        buffer_unref(indices)
+
+
 cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL with gil:
     """The step's values for all rows of a batch without selection. Raises when the function does."""
     cdef ArrowCall* call = &frame.calls[step.p0]
     cdef int64_t began = wall_nanos()
     cdef PyBatch made
     arguments = (<object> call.arguments).project_batch(PyBatch.wrap(batch))
-    made = PyBatch.from_arrow(values_of(<object> call.function, arguments, frame.account), trusted=True)
+    if getattr(<object> call.function, "gives_one_row", False):
+        # A constant.
+        made = PyBatch.from_arrow((<object> call.function)(None), trusted=True)
+        keep_bytes(frame, made.batch.columns[0])
+        return repeated(made.batch.columns[0], batch.n_rows, frame.account)
+    gives_lists = step.type.phys == PHYS_NESTED
+    given = values_of(<object> call.function, arguments, frame.account, gives_lists)
+    made = PyBatch.from_arrow(given, trusted=True)
     if made.batch.n_rows != batch.n_rows or made.batch.n_columns != 1:
         raise ExecutionError(
             f"{step.name.decode()} gave {made.batch.n_columns} columns of {made.batch.n_rows} rows for {batch.n_rows}"
@@ -82,10 +130,12 @@ cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL 
 
 
 cdef bint try_computed(const Step* step, Frame* frame, Batch* batch, Column** out) except -1 nogil:
-    """False, and nothing in `out`, when the function fails for some row."""
+    """False, and nothing in `out`, when the function fails for some row; raises where it is memory that fails."""
     with gil:
         try:
             out[0] = computed(step, frame, batch)
+        except MemoryLimitError:
+            raise
         except ExecutionError:
             return False
     return True

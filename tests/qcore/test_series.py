@@ -118,3 +118,25 @@ def test_the_memory_limit_holds(query: str) -> None:
     with pytest.raises(qcore.MemoryLimitError, match="goes past the memory limit"):
         for _ in qcore.sql(query, threads=2, memory_limit=MEMORY, timeout=60):
             pass
+
+
+def test_lists_as_long_as_a_column_says() -> None:
+    """G6, V13: the rows that a function gets at once are as many as its lists allow; the limits hold between them."""
+    lists = "(select v * 0 + 100000 as n from range(100000) a(v)) t, unnest(range(t.n)) u(w)"
+    with pytest.raises(qcore.Timeout, match="longer than its timeout"):
+        qcore.sql(f"select count(*) from {lists}", threads=2, timeout=0.5).to_arrow()
+    with pytest.raises(qcore.MemoryLimitError, match="goes past the memory limit"):
+        qcore.sql(f"select count(*) from {lists}", threads=2, memory_limit=MEMORY, timeout=60).to_arrow()
+    with pytest.raises(qcore.ExecutionError, match="a list of more than 16777216 elements; among the tables"):
+        qcore.sql("select length(range(n)) from (values (1000000000)) t(n)").to_arrow()
+    few = "select count(*) as c, sum(w) as s from (select v from range(3000) a(v)) t, unnest(range(t.v % 5)) u(w)"
+    assert_same_rows(qcore.sql(few, threads=2).to_arrow(), duckdb.sql(few).to_arrow_table())
+
+
+def test_a_constant_list_is_not_repeated() -> None:
+    """V13: a hundred thousand rows read one list of a hundred thousand numbers, which would be 80 GB."""
+    query = "select count(l) as n, count(*) as m from (select range(100000) as l, v from range(100000) a(v)) t"
+    found = qcore.sql(query, threads=2, memory_limit=MEMORY).to_arrow()
+    assert found.to_pylist() == [{"n": 100_000, "m": 100_000}]
+    rows = qcore.sql("select [1, null, 3] as l, {'a': [1]} as s, v from range(3000) a(v) where v % 2 = 1").to_arrow()
+    assert rows["l"].to_pylist() == [[1, None, 3]] * 1500 and rows["s"].to_pylist() == [{"a": [1]}] * 1500
