@@ -22,6 +22,7 @@ from qcore.protocols import (
     StatelessOperator,
     Waker,
 )
+from qcore_ext.ground.error_text import class_name
 from qcore_ext.ground.status import ExecutionError
 
 MakeOperator = Callable[[int], Operator]
@@ -30,8 +31,10 @@ MakeOperator = Callable[[int], Operator]
 def operator_name(factory: Any) -> str:
     """How messages and plans call what a factory makes."""
     if isinstance(factory, (PolledOperator, StatelessOperator)):
-        return type(factory).__name__
-    return str(getattr(factory, "__name__", type(factory).__name__))
+        return class_name(type(factory))
+    if isinstance(factory, type):
+        return class_name(factory)
+    return str(getattr(factory, "__name__", None) or class_name(type(factory)))
 
 
 def operator_maker(factory: Any, settings: Settings, partitions: int, has_input: bool) -> MakeOperator:
@@ -51,7 +54,7 @@ def operator_maker(factory: Any, settings: Settings, partitions: int, has_input:
         if isinstance(made, BatchIterator):
             return _IteratorBridge(made, has_input)
         if not isinstance(made, Operator):
-            raise TypeError(f"it gave a {type(made).__name__}, not a qcore.Operator or qcore.BatchIterator")
+            raise TypeError(f"it gave a {class_name(type(made))}, not a qcore.Operator or qcore.BatchIterator")
         return made
 
     return make
@@ -59,7 +62,7 @@ def operator_maker(factory: Any, settings: Settings, partitions: int, has_input:
 
 def _shown(answer: Any) -> str:
     """An answer that makes no sense, in a message: whole batches would fill it."""
-    return repr(answer) if answer is None or isinstance(answer, (bool, int, str)) else f"a {type(answer).__name__}"
+    return repr(answer) if answer is None or type(answer) in (bool, int, str) else f"a {class_name(type(answer))}"
 
 
 class _States:
@@ -103,7 +106,7 @@ class _PolledBridge(Operator):
 
     def __init__(self, states: _States, partition: int) -> None:
         self.user: Any = states.operator
-        self.operator_name = type(self.user).__name__
+        self.operator_name = class_name(type(self.user))
         self.partition = partition
         self.cx = Context(states.settings, partition, states.partitions)
         self.shared = states.shared()
@@ -202,7 +205,7 @@ class _StatelessBridge(Operator):
 
     def __init__(self, user: StatelessOperator, cx: Context) -> None:
         self.user = user
-        self.operator_name = type(user).__name__
+        self.operator_name = class_name(type(user))
         self.cx = cx
         self.given: pa.RecordBatch | None = None
 
@@ -245,7 +248,7 @@ class _IteratorBridge(Operator):
 
     def __init__(self, user: BatchIterator, has_input: bool) -> None:
         self.user = user
-        self.operator_name = type(user).__name__
+        self.operator_name = class_name(type(user))
         self.child = _Child()
         if has_input:
             user.child = self.child
@@ -275,7 +278,9 @@ class _IteratorBridge(Operator):
         elif not isinstance(outcome, IterOutcome):
             raise ExecutionError(f"next() gave {_shown(outcome)} instead of a qcore.IterOutcome or a qcore.Blocked")
         elif outcome is IterOutcome.STOP:
-            raise self.user.error or ExecutionError("next() answered STOP and left no error")
+            if self.user.error is None:
+                raise ExecutionError("next() answered STOP and left no error")
+            raise self.user.error
         elif outcome is IterOutcome.NONE:
             self.over = True
         elif outcome is not IterOutcome.NOT_YET:

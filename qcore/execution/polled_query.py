@@ -40,7 +40,6 @@ class _Embedded:
         self.process = current_process()
         self.scans = Scans(plan, settings)
         self.queues: dict[str, Any] = {}
-        self.reported: list[Exception] = []
         self.opened: list[PolledPartition] = []
 
     def check_usable(self) -> None:
@@ -61,10 +60,6 @@ class _Embedded:
             for split in self.scans.splits(scan):
                 self.queue(node_id).add(split)
             self.queue(node_id).no_more()
-
-    def raise_reported(self) -> None:
-        if self.reported:
-            raise self.reported.pop()
 
 
 class NativeState:
@@ -175,7 +170,6 @@ class NativeOperator:
     def close(self, cx: Context, local: PolledPartition, global_state: NativeState, partition: int) -> None:
         """Release what the partition holds. Raises what a user's operator raised in its own close."""
         local.close()
-        self._embedded.raise_reported()
 
     def stats(self, local: PolledPartition) -> dict[str, Any]:
         """One partition's figures so far (SPEC V14)."""
@@ -202,9 +196,7 @@ class PolledQuery:
         self.settings = settings
         self.schema: pa.Schema = pa.schema(Schema(plan.schema))
         self._embedded = embedded = _Embedded(plan, settings)
-        lowered: Lowered = Lowering(
-            settings, embedded.scans.open, embedded.reported.append, recursion_opener(settings)
-        ).finish(plan)
+        lowered: Lowered = Lowering(settings, embedded.scans.open, recursion_opener(settings)).finish(plan)
         if lowered.output is not None:
             raise PlanError("polled() over partitioned_output() needs a path: pages in memory are fetched from a Task")
         embedded.queues = lowered.split_queues
@@ -236,21 +228,30 @@ class PolledQuery:
     def close(self) -> None:
         """Close every partition not closed yet, those never begun included. May be called again.
 
-        In a child of the process that made it nothing is closed: that process does so.
+        Raises, once all are closed, the first of what users' operators raised in their own close. In a child of the
+        process that made it nothing is closed: that process does so.
         """
         if self._embedded.process != current_process():
             return
+        partitions: list[PolledPartition] = []
         for pipeline in self.pipelines:
             for definition in pipeline:
                 unmade, definition._unmade = definition._unmade, None
                 for operator in [] if unmade is None else filter(None, unmade.operators):
-                    PolledPartition(operator, definition.role, threading.Event()).close()
+                    partitions.append(PolledPartition(operator, definition.role, threading.Event()))
         opened = self._embedded.opened
         while opened:
-            opened.pop().close()
+            partitions.append(opened.pop())
+        raised: list[BaseException] = []
+        for partition in partitions:
+            try:
+                partition.close()
+            except BaseException as error:
+                raised.append(error)
         if self._reader is not None:
             self._reader.close()
-        self._embedded.raise_reported()
+        if raised:
+            raise raised[0]
 
     def __enter__(self) -> PolledQuery:
         return self

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -26,6 +25,7 @@ from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
 from qcore_ext.execution.scheduler import Scheduler, WaitingForOthers
 from qcore_ext.execution.task import Task as EngineTask
+from qcore_ext.ground.error_text import is_interrupt
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import ProcessLock, check_not_leaving, current_process, is_leaving
 from qcore_ext.structures.batch_queue import QueueReader
@@ -97,13 +97,7 @@ class Task:
         self.schema: pa.Schema = pa.schema(Schema(plan.schema))
         self._scans = Scans(plan, settings)
         self._told = self.schema
-        task = weakref.ref(self)  # the engine's task, held by this one, holds the operators
-
-        def report(error: Exception) -> None:
-            if (alive := task()) is not None:
-                alive._engine.fail(error)
-
-        lowering = Lowering(settings, self._scans.open, report, recursion_opener(settings), reader)
+        lowering = Lowering(settings, self._scans.open, recursion_opener(settings), reader)
         lowered = lowering.finish(plan)
         self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
         self._engine = EngineTask(
@@ -143,6 +137,7 @@ class Task:
                 self._feed_scan(scan)
 
     def _feed_scan(self, scan: p.Scan) -> None:
+        """Give a scan its source's splits. Whatever the source raises ends the query: else its scan would wait for ever."""
         try:
             splits = self._scans.splits(scan)
             if getattr(scan.source, "splits_wait", False):
@@ -155,11 +150,14 @@ class Task:
             if close is not None:
                 close()
             self._engine.no_more_splits(scan.id)
-        except Exception as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                self._engine.cancel("Ctrl-C")
+                raise
             if self._engine.state in ("created", "running"):
-                self._engine.fail(error)
+                self._engine.fail_as(error, "TableScan", scan.id, "listing its splits")
                 if threading.current_thread() not in self._feeders:
-                    raise
+                    self._engine.wait()
 
     def _stop_feeding(self) -> None:
         """End the sources that still wait for splits nobody wants any more."""
@@ -278,9 +276,11 @@ class Task:
             self._engine.cancel()
             with WaitingForOthers():
                 self._engine.settle()
-        self._stop_feeding()
-        if self._reader is not None:
-            self._reader.close()
+        try:
+            self._stop_feeding()
+        finally:
+            if self._reader is not None:
+                self._reader.close()
 
     def _next_batch(self, deadline: float | None, timeout: float | None) -> Any:
         while True:
@@ -360,26 +360,35 @@ class TaskIterator:
         #: The schema of the last rows; the declared one before the first.
         self.schema: pa.Schema = task.schema
         #: What STOP is about.
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def next(self) -> IterOutcome:
-        """Go on to the next batch. After NONE or STOP it stays so."""
+        """Go on to the next batch. After NONE or STOP it stays so.
+
+        STOP is about an ExecutionError that names the operator, whatever the operator raised: SystemExit, GeneratorExit
+        and CancelledError too, which would otherwise end the program, generator or coroutine that reads the query. What
+        is raised in the thread that calls next(), Ctrl-C above all, is raised here, and next() is STOP from then on.
+        """
         self.batch = None
         if self._outcome in (IterOutcome.NONE, IterOutcome.STOP):
             return self._outcome
         first = self._outcome is None
+        # Until it has come to another end: a generator that raised would say that there is no more, and so NONE.
+        self._outcome = IterOutcome.STOP
         try:
-            batch = next(self._batches)
-        except StopIteration:
+            batch = next(self._batches, None)
+            had_data = batch is None and first and self._task.had_data()
+        except BaseException as error:
+            self.error = error
+            if isinstance(error, Exception):
+                return self._outcome
+            raise
+        if batch is None:
             self._outcome = IterOutcome.NONE
-            if first and self._task.had_data():
+            if had_data:
                 # All rows were filtered away: who asks learns the schema (SPEC D5).
                 self.batch = pa.RecordBatch.from_pylist([], schema=self.schema)
                 self._outcome = IterOutcome.OK_NEW_SCHEMA
-            return self._outcome
-        except Exception as error:
-            self.error = error
-            self._outcome = IterOutcome.STOP
             return self._outcome
         changed = first or not batch.schema.equals(self.schema)
         self.batch = batch

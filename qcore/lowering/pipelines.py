@@ -65,7 +65,6 @@ from qcore_ext.structures.split_queue import SplitQueue
 # Lowering, which holds the pipelines.
 MakeOperator = Callable[[int, Account], Any]
 OpenSplit = Callable[[p.Scan, Any], Any]
-Report = Callable[[Exception], None]
 
 
 @dataclass
@@ -123,22 +122,19 @@ class Lowering:
 
     `open_split(scan, split)` opens a split of a scan node as an Arrow stream, `open_recursion(node, memory)` the rows
     of a RecursiveUnion that the query of the account `memory` reads. The plan is itself part of the query of `reader`,
-    if that is given: what stops that one stops this one. `report` gets what operators written in Python raise where the
-    engine's never do, in close.
+    if that is given: what stops that one stops this one.
     """
 
     def __init__(
         self,
         settings: Settings,
         open_split: OpenSplit,
-        report: Report | None = None,
         open_recursion: Callable[[p.RecursiveUnion, Account], Any] | None = None,
         reader: Account | None = None,
     ) -> None:
         self.settings = settings
         self.open_split = open_split
         self.open_recursion = open_recursion
-        self.report = report
         limit, pool = settings.memory_limit or 0, settings.memory_pool
         self.memory = Account(None, limit) if pool is None else pool.account(limit)
         if reader is not None:
@@ -482,20 +478,19 @@ class Lowering:
         if node.single:
             pipeline = self.gather(pipeline, node, node.child.schema)
         rows = pa.schema(Schema(node.child.schema))
-        report = self.report
         state = TableWriteState(node.path, rows, node.single, node.compression, node.row_group_rows)
         schema = Schema(node.schema)
         pipeline.add(
             node.id,
             lambda driver, memory: PythonOperator(
-                "TableWrite", node.id, memory, lambda: TableWrite(state, driver), "operator", schema, report
+                "TableWrite", node.id, memory, lambda: TableWrite(state, driver), "operator", schema
             ),
         )
         pipeline = self.gather(pipeline, node, node.schema)
         pipeline.add(
             node.id,
             lambda driver, memory: PythonOperator(
-                "TableCommit", node.id, memory, lambda: TableCommit(state), "operator", schema, report
+                "TableCommit", node.id, memory, lambda: TableCommit(state), "operator", schema
             ),
         )
         return pipeline
@@ -536,15 +531,12 @@ class Lowering:
 
     def _user_step(self, pipeline: Pipeline, node: p.UserSource | p.UserOperator | p.UserSink, role: str) -> Pipeline:
         schema = Schema(node.schema)
-        report = self.report
         name = operator_name(node.factory)
         make = operator_maker(node.factory, self.settings, pipeline.drivers, role != "source")
         evolve = isinstance(node, p.UserSource) and node.on_schema_change == "evolve"
         pipeline.add(
             node.id,
-            lambda driver, memory: PythonOperator(
-                name, node.id, memory, lambda: make(driver), role, schema, report, evolve
-            ),
+            lambda driver, memory: PythonOperator(name, node.id, memory, lambda: make(driver), role, schema, evolve),
         )
         return pipeline
 

@@ -303,6 +303,7 @@ cdef class ContractCheck(Operator):
         self.abandoned = True
         self.refused = NULL
         self.checked.abandon()
+        self.end_failed = self.checked.end_failed
         self.leave_quietly(b"abandon", before, allocations)
 
     cdef void close(self) noexcept nogil:
@@ -316,6 +317,7 @@ cdef class ContractCheck(Operator):
                 self.note("close was called before that of the operator below")
         self.closed = True
         self.checked.close()
+        self.end_failed = self.checked.end_failed
         self.leave_quietly(b"close", before, allocations)
         if self.checked.membership.n_left < self.checked.membership.n_joined:
             with gil:

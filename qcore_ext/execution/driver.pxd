@@ -12,6 +12,7 @@ from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.ground.stats cimport OperatorStats, Timing
 from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.operators.operator cimport Operator
 
 
 cpdef enum DriverAnswer:
@@ -49,6 +50,7 @@ cdef class Driver:
     cdef bint shut_down
     cdef bint doubled           # it was given a turn without having been woken
     cdef bint fed               # a batch was accepted since the walk last began at the sink
+    cdef bint end_failed        # abandon or close of an operator raised; ended_with() tells what
     cdef bint finished_early    # an operator had enough before its input ended; the task tells the drivers beside
     cdef int at                 # operator being called: the one to blame
     cdef Timing* charging       # what the call under way is charged to; NULL between calls
@@ -68,6 +70,11 @@ cdef class Driver:
     cdef int run(self, int64_t slice_nanos) except -1 nogil
     # Abandon what is not finished, then close every operator, sink first. Once; later calls do nothing.
     cdef void shut(self) noexcept nogil
+    # The operator to blame for what a run raised, and the error to show for it.
+    cdef Operator called_last(self)
+    cdef object explained(self, object error)
+    # The error to show for what abandon or close of an operator raised, or None; each is told once.
+    cdef object ended_with(self)
     # In checked mode, once it is shut: an ExecutionError for what an operator's end did wrong, or None.
     cdef object violation(self)
 

@@ -23,8 +23,9 @@ from qcore_ext.operators.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator,
 )
 
+from qcore_ext.ground.error_text import explain_failure
 from qcore_ext.ground.stats import REASON_NAMES
-from qcore_ext.ground.status import ExecutionError, QcoreError
+from qcore_ext.ground.status import ExecutionError
 
 cdef enum:
     # Ends of a step, beside the operator to ask next.
@@ -80,10 +81,25 @@ cdef class Driver:
         """Questions to operators so far."""
         return qc_load(&self.n_steps)
 
-    def describe_current(self):
-        """Name, plan node id and activity of the operator called last, for explain_failure."""
-        called = self.operators[self.at]
-        return called.name, called.node_id, getattr(called, "doing", None)
+    cdef Operator called_last(self):
+        return self.operators[self.at]
+
+    cdef object explained(self, object error):
+        called = self.called_last()
+        return explain_failure(error, called.name, called.node_id, getattr(called, "doing", None))
+
+    cdef object ended_with(self):
+        cdef Operator ended
+        told = None
+        self.end_failed = False
+        for i in range(self.n_operators - 1, -1, -1):
+            ended = self.operators[i]
+            if ended.end_failed:
+                ended.end_failed = False
+                self.at = i             # to be blamed, should the error turn out not to be tellable
+                raised, ended.end_error = ended.end_error, None
+                told = told or explain_failure(raised, ended.name, ended.node_id, None, ended.end_call)
+        return told
 
     def stats_snapshot(self):
         """Figures of each operator, source first, the wait under way included.
@@ -323,6 +339,8 @@ cdef class Driver:
                 seat.finished = True
                 (<Operator> seat.occupant).abandon()
                 self.charge(&seat.stats.finish)
+                if (<Operator> seat.occupant).end_failed:
+                    self.end_failed = True
 
     cdef int block_at(self, int at) except -1 nogil:
         cdef int reason = (<Operator> self.seats[at].occupant).blocked_reason
@@ -356,6 +374,7 @@ cdef class Driver:
     cdef void shut(self) noexcept nogil:
         cdef int i
         cdef Seat* seat
+        cdef bint widened = False
         if self.shut_down or self.seats == NULL:
             return
         self.shut_down = True
@@ -372,8 +391,12 @@ cdef class Driver:
             seat.bound = NULL
             if seat.widener != NULL:
                 seat.widener = NULL
-                with gil:
-                    self.wideners.pop()
+                widened = True
+            if (<Operator> seat.occupant).end_failed:
+                self.end_failed = True
+        if widened:
+            with gil:
+                self.wideners = None
 
     cdef object violation(self):
         cdef ContractCheck check
@@ -428,26 +451,6 @@ class ClosingDriver(Driver):
 
     def __del__(self):
         (<Driver> self).shut()
-
-
-def explain_failure(error, operator_name, node_id, doing=None):
-    """The error to show for what an operator raised.
-
-    QcoreErrors keep their class, others become an ExecutionError caused by them; either names operator, plan node and
-    what the operator was doing.
-    """
-    where = f"{operator_name} (node {node_id})" + (f" {doing}" if doing else "")
-    if isinstance(error, QcoreError):
-        if getattr(error, "node_id", None) is None:
-            error.operator = operator_name
-            error.node_id = node_id
-            error.args = (f"{where}: {error}",)
-        return error
-    if not isinstance(error, Exception):
-        return error        # KeyboardInterrupt and its like are not the operator's
-    explained = ExecutionError(f"{where} failed: {type(error).__name__}: {error}", operator_name, node_id)
-    explained.__cause__ = error
-    return explained
 
 
 # The operator to blame is the one called last; the task puts its name before the message.

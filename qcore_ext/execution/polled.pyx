@@ -20,7 +20,7 @@ from qcore_ext.ground.wait_token cimport (
 )
 from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 
-from qcore_ext.execution.driver import ClosingDriver, explain_failure
+from qcore_ext.execution.driver import ClosingDriver
 from qcore_ext.ground.stats import REASON_NAMES
 from qcore_ext.ground.status import ExecutionError
 
@@ -49,7 +49,7 @@ cdef void waker_token_free(Owner* owner) noexcept nogil:
     struct_free(owner)
 
 
-cdef void waker_token_quiet(WakerToken* self):
+cdef void waker_token_quiet(WakerToken* self) noexcept:
     """Wake no more, and let go of the waker: queues keep a token for as long as they live."""
     cdef PyObject* waker = self.waker
     self.waker = NULL
@@ -205,12 +205,21 @@ cdef class PolledPartition:
             with nogil:
                 answer = self.driver.run(0)
         except BaseException as error:
-            failure = explain_failure(error, *self.driver.describe_current())
+            failure = error
         if failure is not None:
-            self.close()
-            raise failure
+            self.shut()
+            raise self.driver.explained(failure)
         if answer == DRIVER_FINISHED:
             self.is_finished = True
+        return 0
+
+    cdef int shut(self) except -1:
+        self.is_closed = True
+        if self.process != fork_number():
+            return 0
+        with nogil:
+            self.driver.shut()
+        waker_token_quiet(self.token)
         return 0
 
     cdef int expect_open(self, str call) except -1:
@@ -287,10 +296,11 @@ cdef class PolledPartition:
         return self.driver.stats_snapshot()[0 if self.intake is None else 1]
 
     def close(self):
-        """Abandon the operator unless it is finished, and release everything. May be called again."""
-        self.is_closed = True
-        if self.process != fork_number():
-            return
-        with nogil:
-            self.driver.shut()
-        waker_token_quiet(self.token)
+        """Abandon the operator unless it is finished, and release everything. May be called again.
+
+        Raises, once everything is released, what a user's operator raised in its own abandon or close.
+        """
+        self.shut()
+        ended = self.driver.ended_with() if self.driver.end_failed else None
+        if ended is not None:
+            raise ended

@@ -11,6 +11,12 @@ from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.wait_token cimport WaitList
 
 
+cdef enum Verdict:
+    UNDECIDED = 0
+    ANSWERED = 1                    # the output pipeline is finished: nothing can go wrong any more
+    BROKEN = 2                      # something failed, or it was cancelled; `error` follows
+
+
 cdef class DriverRun:
     """One driver in its task: what its Runnable points at."""
     cdef Driver driver
@@ -20,7 +26,8 @@ cdef class DriverRun:
 
     cdef RunAnswer turn(self) noexcept nogil
     cdef RunAnswer slice(self) noexcept nogil
-    cdef void fail(self) noexcept nogil
+    cdef void fail(self, bint at_end) noexcept nogil
+    cdef void tell(self, bint at_end) noexcept
 
 
 cdef class Task:
@@ -40,7 +47,9 @@ cdef class Task:
     cdef int64_t slice_nanos
     cdef int64_t stop               # atomic
     cdef int64_t n_live             # atomic; drivers not yet closed
-    cdef int64_t answered           # atomic; the output pipeline is finished: nothing can go wrong any more
+    cdef int64_t verdict            # atomic; a Verdict, and never changed again
+    cdef object untold              # UntoldError, made with the task
+    cdef object interrupt           # Ctrl-C that an operator met on the caller's thread, until the caller has it
     cdef int64_t done               # atomic; every driver is closed
     cdef int64_t began
     cdef int64_t ended
@@ -53,9 +62,12 @@ cdef class Task:
     cdef int prepare(self) except -1
     cdef int make_runnables(self) except -1
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil
-    cdef void driver_violated(self, object error)
+    cdef bint break_off(self) noexcept nogil
+    cdef void record(self, Driver driver, object error, bint is_told) noexcept
+    cdef void leave_untold(self, Driver driver, object error) noexcept
+    cdef void look_for_violation(self, Driver driver) noexcept
     cdef int name_held(self, object error) except -1
-    cdef void driver_failed(self, object error)
-    cdef void complete(self)
+    cdef void complete(self) noexcept
     cdef int abort_unstarted(self) except -1
+    cdef int raise_interrupt(self) except -1
     cdef int raise_error(self) except -1

@@ -11,7 +11,7 @@ from qcore_ext.execution.scheduler cimport (
     RAN_AGAIN, RAN_BLOCKED, RAN_DONE, RUN_DONE, RUN_QUEUED, RunAnswer, Runnable, RunQueue, Scheduler, run_queue_new,
     run_queue_pop, runnable_new, runnable_turn,
 )
-from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store, qc_swap
+from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_store, qc_swap
 from qcore_ext.ground.lock cimport LOCK_TASK, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_enter, pool_held, pool_leave, pool_of, pool_of_turn
@@ -24,11 +24,12 @@ from qcore_ext.ground.thread_token cimport (
 from qcore_ext.ground.wait_token cimport (
     WaitList, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add, wait_token_fire,
 )
+from qcore_ext.operators.operator cimport Operator
 from qcore_ext.structures.split_queue cimport SplitQueue
 
-from qcore_ext.execution.driver import explain_failure
 from qcore_ext.execution.scheduler import default_scheduler
-from qcore_ext.ground.status import Cancelled, MemoryLimitError, PlanError, QcoreError, Timeout
+from qcore_ext.ground.error_text import explain_failure, is_interrupt
+from qcore_ext.ground.status import Cancelled, MemoryLimitError, PlanError, QcoreError, Timeout, UntoldError
 
 cdef enum:
     CALLER_NAP_NANOS = 50000000     # how late a task on the caller's thread may hear Ctrl-C
@@ -81,28 +82,48 @@ cdef class DriverRun:
             # never comes to it: let each ask its operators again.
             self.driver.finished_early = False
             (<Task> self.task).notify_all()
+        if answer == -1:
+            self.fail(False)
+            if self.driver.shut_down:
+                return RAN_DONE         # it had ended before
+        if self.driver.end_failed:
+            self.fail(True)             # an operator that was abandoned on the way
         if answer == DRIVER_BLOCKED:
             return RAN_BLOCKED
         if answer == DRIVER_YIELDED:
             return RAN_AGAIN
-        if answer == -1:
-            self.fail()
-            if self.driver.shut_down:
-                return RAN_DONE         # it had ended before
         self.driver.shut()
+        if self.driver.end_failed:
+            self.fail(True)
         if self.driver.checks is not None:
             with gil:
-                (<Task> self.task).driver_violated(self.driver.violation())
+                (<Task> self.task).look_for_violation(self.driver)
         (<Task> self.task).driver_closed(self.pipeline)
         return RAN_DONE
 
-    cdef void fail(self) noexcept nogil:
+    cdef void fail(self, bint at_end) noexcept nogil:
+        """Its run raised, or the end of an operator did (`at_end`). That counts before anything is said of it: who
+        makes an error's text calls what users wrote, which may raise, and takes memory (SPEC D9).
+        """
+        (<Task> self.task).break_off()
         with gil:
-            try:
+            self.tell(at_end)
+            (<Task> self.task).leave_untold(self.driver, None)
+        (<Task> self.task).stop_all()
+
+    cdef void tell(self, bint at_end) noexcept:
+        """Make what was raised the task's error."""
+        cdef bint is_told = at_end
+        error = None
+        try:
+            if at_end:
+                error = self.driver.ended_with()
+            else:
                 raise_pending()
-            except BaseException as error:
-                (<Task> self.task).name_held(error)
-                (<Task> self.task).driver_failed(explain_failure(error, *self.driver.describe_current()))
+        except BaseException as raised:
+            error = raised
+            is_told = False
+        (<Task> self.task).record(self.driver, error, is_told)
 
 
 @cython.no_gc_clear
@@ -141,6 +162,7 @@ cdef class Task:
         self.slice_nanos = max(<int64_t> 1, <int64_t> (slice_ms * 1e6))
         self.state = "created"
         self.process = fork_number()
+        self.untold = UntoldError()
         self.pipelines = [Pipeline(chains) for chains in pipelines]
         self.runs = []
         for pipeline in self.pipelines:
@@ -251,6 +273,7 @@ cdef class Task:
             self.make_runnables()
         except BaseException as error:
             self.fail(error)
+            self.interrupt = None       # it is raised here
             raise
         self.state = "running"
         self.began = wall_nanos()
@@ -295,9 +318,8 @@ cdef class Task:
 
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil:
         if qc_add(&pipeline.n_live, -1) == 0:
-            if <PyObject*> pipeline == <PyObject*> self.output and qc_load(&self.stop) == 0:
+            if <PyObject*> pipeline == <PyObject*> self.output and qc_cas(&self.verdict, UNDECIDED, ANSWERED):
                 # The answer is complete: whatever still runs works for nobody (SPEC V8).
-                qc_store(&self.answered, 1)
                 self.stop_all()
             else:
                 # Who fed this pipeline may be waiting for something else: let it see that nobody listens.
@@ -306,14 +328,46 @@ cdef class Task:
             with gil:
                 self.complete()
 
-    cdef void driver_violated(self, object error):
-        """In checked mode the answer does not excuse what came after it."""
-        if error is not None and self.error is None:
-            self.error = error
+    cdef bint break_off(self) noexcept nogil:
+        """No answer is complete from here on. False: it was complete before."""
+        return qc_cas(&self.verdict, UNDECIDED, BROKEN) or qc_load(&self.verdict) == BROKEN
 
-    cdef void driver_failed(self, object error):
-        if not qc_load(&self.answered):
-            self.fail(error)
+    cdef void record(self, Driver driver, object error, bint is_told) noexcept:
+        """Make what a driver met the task's error, if it is the first."""
+        try:
+            if error is not None:
+                self.name_held(error)
+                self.fail(error if is_told else driver.explained(error))
+        except BaseException as again:
+            self.leave_untold(driver, error)
+            try:
+                if is_interrupt(again):
+                    self.interrupt = again
+            except BaseException:
+                pass        # no memory to ask: the task has failed either way
+
+    cdef void leave_untold(self, Driver driver, object error) noexcept:
+        """The error of a task that is broken and has none: the one made in advance. Takes no memory."""
+        cdef Operator called
+        if self.error is not None or qc_load(&self.verdict) != BROKEN:
+            return
+        self.error = self.untold
+        try:
+            called = driver.called_last()
+            self.untold.operator = called.name
+            self.untold.node_id = called.node_id
+            self.untold.__cause__ = error
+        except BaseException:
+            pass        # an operator failed: that much it says
+
+    cdef void look_for_violation(self, Driver driver) noexcept:
+        """In checked mode the answer does not excuse what came after it."""
+        try:
+            broken = driver.violation()
+        except BaseException:
+            broken = self.untold
+        if broken is not None and self.error is None:
+            self.error = broken
 
     cdef int name_held(self, object error) except -1:
         """Say in an error of the session's limit what holds memory and is no running query."""
@@ -327,18 +381,23 @@ cdef class Task:
             error.args = (f"{error} ({held} bytes are rows of queries that are over, unread or held by somebody)",)
         return 0
 
-    cdef void complete(self):
+    cdef void complete(self) noexcept:
         """The last driver is closed."""
         cdef WaitList taken
         cdef SplitQueue queue
         alive = self        # the scheduler's reference goes below, and may be the last but this
         self.ended = wall_nanos()
+        if self.error is None and qc_load(&self.verdict) == BROKEN:
+            self.error = self.untold
         if self.error is None:
             self.state = "finished"
         else:
-            self.state = "cancelled" if isinstance(self.error, Cancelled) else "failed"
-        for queue in self.split_queues.values():
-            queue.drop()
+            self.state = "cancelled" if issubclass(type(self.error), Cancelled) else "failed"
+        try:
+            for queue in self.split_queues.values():
+                queue.drop()
+        except BaseException:
+            pass            # no memory to go through them: they drop their splits with the task
         if self.memory is not None and pool_of(self.memory.account) != NULL:
             pool_leave(pool_of(self.memory.account), self.memory.account.query)
         mutex_lock(&self.mutex)
@@ -346,8 +405,11 @@ cdef class Task:
         wait_list_take(&self.waiting, &taken)
         mutex_unlock(&self.mutex)
         wait_list_fire(&taken)
-        if self.scheduler is not None:
-            self.scheduler.active.discard(alive)
+        try:
+            if self.scheduler is not None:
+                self.scheduler.active.discard(alive)
+        except BaseException:
+            pass            # no memory for the call: the scheduler keeps a task that is over
 
     # --- ending ---
 
@@ -358,7 +420,12 @@ cdef class Task:
     def fail(self, error):
         """Stop every driver; `error` is what the task failed with, unless it failed or finished before."""
         check_process(self.process)
-        if self.state not in ("created", "running") or qc_load(&self.answered):
+        if issubclass(type(error), KeyboardInterrupt):
+            # Whoever runs the task on this thread gets it, once every driver is closed.
+            self.interrupt = error
+            error = Cancelled("Ctrl-C")
+        # Between the two nobody takes the GIL: who sees the verdict sees the error.
+        if self.state not in ("created", "running") or not self.break_off():
             return
         if self.error is None:
             self.error = error
@@ -367,6 +434,16 @@ cdef class Task:
             return
         with nogil:
             self.stop_all()
+
+    def fail_as(self, error, str operator, str node_id, str doing):
+        """Fail with what a source raised that no driver had called; the error names it as one of a driver's would."""
+        try:
+            self.fail(explain_failure(error, operator, node_id, doing))
+        except BaseException:
+            self.untold.operator = operator
+            self.untold.node_id = node_id
+            self.untold.__cause__ = error
+            self.fail(self.untold)
 
     cdef int abort_unstarted(self) except -1:
         cdef Pipeline pipeline
@@ -431,6 +508,7 @@ cdef class Task:
                     runnable = run_queue_pop(self.queue, nap)
                     if runnable != NULL:
                         runnable_turn(runnable)
+            self.raise_interrupt()
             return qc_load(&self.done) != 0
         token = thread_token_new()
         try:
@@ -449,7 +527,15 @@ cdef class Task:
             owner_unref(<Owner*> token)
         return qc_load(&self.done) != 0
 
+    cdef int raise_interrupt(self) except -1:
+        """Ctrl-C that came while an operator ran on this thread is the caller's, as if it had come between two."""
+        interrupt, self.interrupt = self.interrupt, None
+        if interrupt is not None:
+            raise interrupt
+        return 0
+
     cdef int raise_error(self) except -1:
+        self.raise_interrupt()
         if self.error is not None:
             raise self.error
         return 0

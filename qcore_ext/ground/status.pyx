@@ -28,6 +28,20 @@ class ExecutionError(QcoreError):
         self.node_id = node_id
 
 
+class UntoldError(ExecutionError):
+    """A failure of which nothing could be said when it came: making its error raised in its turn, or memory was short.
+
+    Made before anything runs, so that recording a failure takes neither memory nor anything of a user's (SPEC D9).
+    """
+
+    def __init__(self):
+        super().__init__("an operator failed, and making the error that says how raised in its turn")
+
+    def __str__(self):
+        text = super().__str__()
+        return text if self.operator is None else f"{self.operator} (node {self.node_id}): {text}"
+
+
 class SchemaChangeError(ExecutionError):
     """A schema change in mid-stream that an operator cannot carry; names operator, column and both types (SPEC D6)."""
 

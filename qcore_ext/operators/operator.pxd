@@ -21,7 +21,8 @@ never
   blocked_reason is set. FINISHED may come before finish was called (Limit): upstream is then abandoned. YIELD: work was
   done, more is left, nothing to hand over yet.
 - A sink never answers OUTPUT.
-- close and abandon call no other operator, allocate nothing and never fail.
+- close and abandon call no other operator, allocate nothing and never fail. What a user's code raises there they give
+  to note_end: the task fails with it.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -55,6 +56,9 @@ cdef class Operator:
     cdef OperatorStats stats            # filled by the driver
     cdef Membership membership          # in the barriers of its task
     cdef int blocked_reason             # BlockReason, valid after BLOCKED
+    cdef bint end_failed                # abandon or close called something that raised
+    cdef object end_error               # what it raised, or None; the task makes it the query's error
+    cdef str end_call                   # "abandon" or "close"
     cdef CSchema* input_schema          # owned; the schema last bound, or NULL
     cdef CSchema* output_schema         # owned; set by open of a source, by bind of others
 
@@ -68,6 +72,8 @@ cdef class Operator:
     cdef int finish(self) except -1 nogil
     cdef void abandon(self) noexcept nogil
     cdef void close(self) noexcept nogil
+    # For subclasses, with the GIL: abandon or close (`call`) met this. The first one counts.
+    cdef void note_end(self, object error, str call) noexcept
     # For subclasses: replace input_schema / output_schema, handling references.
     cdef void set_input_schema(self, CSchema* schema) noexcept nogil
     cdef void set_output_schema(self, CSchema* schema) noexcept nogil

@@ -61,6 +61,12 @@ cdef class Operator:
     cdef void close(self) noexcept nogil:
         pass
 
+    cdef void note_end(self, object error, str call) noexcept:
+        if not self.end_failed:
+            self.end_error = error
+            self.end_call = call
+            self.end_failed = True
+
     cdef void set_input_schema(self, CSchema* schema) noexcept nogil:
         owner_ref(<Owner*> schema)
         owner_unref(<Owner*> self.input_schema)

@@ -165,8 +165,8 @@ cdef class PartitionedOutput(Operator):
             with gil:
                 try:
                     self.writer.producer_done(False)
-                except Exception:
-                    pass        # files it could not remove: the error that stopped the query matters more
+                except BaseException as error:
+                    self.note_end(error, "close")       # files it could not remove
 
     cdef void abandon(self) noexcept nogil:
         self.close()

@@ -24,6 +24,5 @@ class PythonOperator(Operator):
         make: Callable[[], Any],
         role: str,
         schema: Schema,
-        report: Callable[[Exception], None] | None = None,
         evolve: bool = False,
     ) -> None: ...

@@ -15,6 +15,7 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator
 from qcore_ext.structures.future_wait cimport FutureWait
 
+from qcore_ext.ground.error_text import class_name, shown
 from qcore_ext.ground.status import ExecutionError, SchemaChangeError
 
 cdef enum:
@@ -78,12 +79,9 @@ cdef class PythonOperator(Operator):
     evolve : bool
         Of a source: its batches may be of other schemas than declared, which widen into one (SPEC D6). Otherwise any
         other is a SchemaChangeError.
-    report : callable, optional
-        Gets the ExecutionError when `abandon` or `close` raise, which must not fail.
     """
     cdef object make
     cdef object user                # the object, or None before open and after close
-    cdef object report
     cdef object batch_class
     cdef str role
     cdef Schema declared
@@ -97,8 +95,7 @@ cdef class PythonOperator(Operator):
     cdef int n_idle
 
     def __init__(
-        self, str name, str node_id, Account query_memory, make, str role, Schema schema, report=None,
-        bint evolve=False,
+        self, str name, str node_id, Account query_memory, make, str role, Schema schema, bint evolve=False,
     ):
         Operator.__init__(self, name, node_id, query_memory)
         if role not in ROLES:
@@ -108,14 +105,13 @@ cdef class PythonOperator(Operator):
         self.declared = schema
         self.evolve = evolve
         self.earlier = []
-        self.report = report
         self.batch_class = record_batch_class()
         self.waiting = FutureWait()
 
     cdef int open(self) except -1 nogil:
         with gil:
             self.user = self.make()
-            self.name = getattr(self.user, "operator_name", type(self.user).__name__)
+            self.name = getattr(self.user, "operator_name", None) or class_name(type(self.user))
             self.set_output_schema(self.declared.schema)
         return 0
 
@@ -132,7 +128,7 @@ cdef class PythonOperator(Operator):
         if self.role != "sink":
             promised = self.user.output_schema(given)
             if not hasattr(promised, "__arrow_c_schema__"):
-                raise ExecutionError(f"output_schema() gave a {type(promised).__name__}, not a pyarrow.Schema")
+                raise ExecutionError(f"output_schema() gave a {class_name(type(promised))}, not a pyarrow.Schema")
             output = Schema(promised)
             if not schema_equal(output.schema, self.output_schema):
                 self.earlier.append(Schema.wrap(self.output_schema))
@@ -153,7 +149,7 @@ cdef class PythonOperator(Operator):
         self.n_idle = 0
         answer = self.user.add_input(arrow_batch(PyBatch.wrap(batch)))
         if answer is not None:
-            raise ExecutionError(f"add_input() gave a {type(answer).__name__}; it takes the batch and gives nothing")
+            raise ExecutionError(f"add_input() gave a {class_name(type(answer))}; it takes the batch and gives nothing")
         return 0
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
@@ -191,9 +187,11 @@ cdef class PythonOperator(Operator):
 
     cdef bint yes_or_no(self, str method) except -1:
         answer = getattr(self.user, method)()
+        if answer is True or answer is False:
+            return answer is True
         # NumPy's truth values are as good, and named alike.
-        if type(answer).__name__ not in ("bool", "bool_"):
-            raise ExecutionError(f"{method}() gave {answer!r} instead of True or False")
+        if class_name(type(answer)) not in ("bool", "bool_"):
+            raise ExecutionError(f"{method}() gave {shown(answer)} instead of True or False")
         return bool(answer)
 
     cdef bint wait(self, WaitToken* token) except -1:
@@ -208,13 +206,7 @@ cdef class PythonOperator(Operator):
             if self.waited_for is not blocked.future:
                 self.waited_for = blocked.future
                 self.n_idle = 0
-        try:
-            self.is_waiting = not self.waiting.poll(token)
-        except BaseException as error:
-            if type(error).__name__ == "CancelledError":
-                # asyncio's is no Exception; it is the future that was cancelled, not the query.
-                raise ExecutionError("the future it waited for was cancelled") from error
-            raise
+        self.is_waiting = not self.waiting.poll(token)
         if self.is_waiting:
             self.blocked_reason = self.waiting.reason
         return self.is_waiting
@@ -223,7 +215,7 @@ cdef class PythonOperator(Operator):
         """A batch of what get_output gave."""
         cdef PyBatch batch
         if not isinstance(given, self.batch_class):
-            raise ExecutionError(f"get_output() gave a {type(given).__name__}, not a pyarrow.RecordBatch or None")
+            raise ExecutionError(f"get_output() gave a {class_name(type(given))}, not a pyarrow.RecordBatch or None")
         if self.role == "sink":
             raise ExecutionError("gave a batch, but it is the sink: nobody is there to take it")
         self.check_sizes(given)
@@ -297,10 +289,9 @@ cdef class PythonOperator(Operator):
             self.release("close")
             self.user = None
             self.make = None
-            self.report = None
             self.waited_for = None
 
-    cdef void release(self, str method):
+    cdef void release(self, str method) noexcept:
         self.waiting.forget()
         self.is_waiting = False
         if self.user is None:
@@ -308,10 +299,4 @@ cdef class PythonOperator(Operator):
         try:
             getattr(self.user, method)()
         except BaseException as error:
-            explained = ExecutionError(
-                f"{self.name} (node {self.node_id}) failed in {method}(): {type(error).__name__}: {error}",
-                self.name, self.node_id,
-            )
-            explained.__cause__ = error
-            if self.report is not None:
-                self.report(explained)
+            self.note_end(error, method)

@@ -17,6 +17,7 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport BLOCKED, FINISHED, OUTPUT, YIELDED, Operator
 from qcore_ext.structures.split_queue cimport SPLIT_NONE, SPLIT_WAIT, SplitAnswer, SplitQueue
 
+from qcore_ext.ground.error_text import shown
 from qcore_ext.ground.status import SchemaChangeError
 
 
@@ -83,7 +84,7 @@ cdef class TableScan(Operator):
     @property
     def doing(self):
         """What to say of a failure: the split being read, or None."""
-        return f"reading split {self.split!r}" if self.split is not None else None
+        return f"reading split {shown(self.split)}" if self.split is not None else None
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         if self.current != NULL:
@@ -224,5 +225,5 @@ cdef class TableScan(Operator):
             self.open_split = None
             try:
                 self.end_split()
-            except Exception:
-                pass        # close never fails; what went wrong before matters more
+            except BaseException as error:
+                self.note_end(error, "close")

@@ -13,4 +13,4 @@ cdef class FutureWait:
     cdef int begin(self, object blocked) except -1
     # True when there is nothing to wait for; the future's exception is raised. Else `token` will be fired.
     cdef bint poll(self, WaitToken* token) except -1
-    cdef void forget(self)
+    cdef void forget(self) noexcept

@@ -4,7 +4,9 @@ from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken, wait_token_fire
 
+from qcore_ext.ground.error_text import class_name, shown
 from qcore_ext.ground.stats import REASON_NAMES
+from qcore_ext.ground.status import ExecutionError
 
 
 cdef class TokenWaker:
@@ -29,7 +31,7 @@ def reason_number(reason):
         return int(reason)
     elif reason is None:
         return WAIT_FOR_CONSUMER
-    raise TypeError(f"{reason!r} is no reason to block; the reasons are {', '.join(REASON_NAMES[1:])}")
+    raise TypeError(f"{shown(reason)} is no reason to block; the reasons are {', '.join(REASON_NAMES[1:])}")
 
 
 cdef class FutureWait:
@@ -41,7 +43,7 @@ cdef class FutureWait:
         future = getattr(blocked, "future", None)
         if not hasattr(future, "add_done_callback"):
             raise TypeError(
-                f"blocking needs an object with a reason and a future that has add_done_callback, not {blocked!r}"
+                f"blocking needs an object with a reason and a future that has add_done_callback, not {shown(blocked)}"
             )
         self.reason = reason_number(getattr(blocked, "reason", None))
         self.future = future
@@ -67,10 +69,16 @@ cdef class FutureWait:
             return False
         finished = self.future
         self.forget()
-        finished.result()
+        try:
+            finished.result()
+        except BaseException as error:
+            if class_name(type(error)) == "CancelledError":
+                # asyncio's is no Exception; it is the future that was cancelled, not the query.
+                raise ExecutionError("the future it waited for was cancelled") from error
+            raise
         return True
 
-    cdef void forget(self):
+    cdef void forget(self) noexcept:
         self.future = None
         owner_unref(<Owner*> self.registered)
         self.registered = NULL

@@ -36,4 +36,4 @@ cdef class SplitQueue:
     cdef void done(self) noexcept nogil         # a split taken earlier was read to its end
     cdef PyObject* claim(self) noexcept nogil   # the next split, a new reference; NULL: none now
     # The source's last driver is gone: forget the rest, ignore what still comes. With the GIL.
-    cdef void drop(self)
+    cdef void drop(self) noexcept

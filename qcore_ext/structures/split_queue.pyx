@@ -11,6 +11,7 @@ from qcore_ext.ground.wait_token cimport (
     WaitToken, wait_set_add, wait_set_clear, wait_set_fire, wait_set_fire_all, wait_set_remove,
 )
 
+from qcore_ext.ground.error_text import shown
 from qcore_ext.ground.status import PlanError
 
 cdef extern from "native/clz.h" nogil:
@@ -75,7 +76,8 @@ cdef class SplitQueue:
         mutex_unlock(&self.mutex)
         if refused:
             raise PlanError(
-                f"split {split!r} came for node {self.node_id!r} after no_more_splits; add every split before that call"
+                f"split {shown(split)} came for node {self.node_id!r} after no_more_splits; "
+                "add every split before that call"
             )
         if full:
             raise MemoryError
@@ -133,7 +135,7 @@ cdef class SplitQueue:
     cdef void done(self) noexcept nogil:
         qc_add(&self.n_done, 1)
 
-    cdef void drop(self):
+    cdef void drop(self) noexcept:
         cdef PyObject* split
         mutex_lock(&self.mutex)
         qc_swap(&self.dropped, 1)
