@@ -75,13 +75,20 @@ class _States:
         self._lock = threading.Lock()
         self._made = False
         self._shared: Any = None
+        self._failure: BaseException | None = None
 
     def shared(self) -> Any:
         """The global state, made by the first partition that comes."""
         with self._lock:
             if not self._made:
-                self._shared = self.operator.init_global_state(Context(self.settings, None, self.partitions))
                 self._made = True
+                try:
+                    self._shared = self.operator.init_global_state(Context(self.settings, None, self.partitions))
+                except BaseException as error:
+                    self._failure = error
+                    raise
+            if self._failure is not None:
+                raise self._failure  # of another partition's attempt: there is but one
             return self._shared
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import Split
-from qcore.errors import PlanError, Timeout
+from qcore.errors import PlanError, QcoreError, Timeout
 from qcore.execution.output_buffers import OutputBufferManager, OutputBuffers
 from qcore.execution.scans import Scans, expand_views
 from qcore.language import plan as p
@@ -137,7 +137,7 @@ class Task:
                 self._feed_scan(scan)
 
     def _feed_scan(self, scan: p.Scan) -> None:
-        """Give a scan its source's splits. Whatever the source raises ends the query: else its scan would wait for ever."""
+        """Give a scan its source's splits. Whatever the source raises ends the query; its scan would wait for ever."""
         try:
             splits = self._scans.splits(scan)
             if getattr(scan.source, "splits_wait", False):
@@ -190,8 +190,14 @@ class Task:
         self._engine.check_process()
         if self._engine.state == "created":
             self._feed()
-            if self._engine.state == "created":  # not cancelled meanwhile
+            if self._engine.state != "created":
+                return  # cancelled meanwhile
+            try:
                 self._engine.start(scheduler_of(self.settings.threads))
+            except QcoreError:
+                if self._engine.error is None:
+                    raise
+                # Another thread cancelled it, or a source failed there: whoever waits for it learns that.
 
     def output_buffers(self) -> OutputBuffers:
         """The pages of a plan that ends in partitioned_output(); starts the task if need be (SPEC V11).

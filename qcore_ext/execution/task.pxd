@@ -67,6 +67,7 @@ cdef class Task:
     cdef void leave_untold(self, Driver driver, object error) noexcept
     cdef void look_for_violation(self, Driver driver) noexcept
     cdef int name_held(self, object error) except -1
+    cdef str end_state(self)
     cdef void complete(self) noexcept
     cdef int abort_unstarted(self) except -1
     cdef int raise_interrupt(self) except -1

@@ -218,6 +218,8 @@ cdef class Task:
         self.queue = <RunQueue*> owner_ref(<Owner*> self.scheduler.queue)
         self.scheduler.active.add(self)
         self.prepare()
+        if qc_load(&self.done):
+            self.scheduler.active.discard(self)         # it may have been over before it was added
 
     def run_on_caller(self, until=None, timeout=None):
         """Run it on this thread, all drivers in turn; no other thread is needed (SPEC D3).
@@ -245,7 +247,9 @@ cdef class Task:
             self.queue = run_queue_new()
             self.prepare()
         elif not self.on_caller and not qc_load(&self.done):
-            raise QcoreError("the task was started on a scheduler; wait for it instead")
+            if self.queue != NULL:
+                raise QcoreError("the task was started on a scheduler; wait for it instead")
+            self.sleep_until_done(timeout, False)       # another thread ends it, before its start
         try:
             while not qc_load(&self.done):
                 if until is not None and until.ready:
@@ -268,15 +272,19 @@ cdef class Task:
         return True
 
     cdef int prepare(self) except -1:
-        """Make every driver runnable and queue it."""
+        """Make every driver runnable and queue it, unless the task has failed or was cancelled, by another thread."""
+        # Nobody takes the GIL between the two: `fail` finds a task either unstarted, or with drivers that hear of it.
+        if self.state != "created":
+            return 0
+        self.state = "running"
+        self.began = wall_nanos()
         try:
             self.make_runnables()
         except BaseException as error:
+            self.state = "created"
             self.fail(error)
             self.interrupt = None       # it is raised here
             raise
-        self.state = "running"
-        self.began = wall_nanos()
         with nogil:
             self.notify_all()
         return 0
@@ -381,6 +389,11 @@ cdef class Task:
             error.args = (f"{error} ({held} bytes are rows of queries that are over, unread or held by somebody)",)
         return 0
 
+    cdef str end_state(self):
+        if self.error is None:
+            return "finished"
+        return "cancelled" if issubclass(type(self.error), Cancelled) else "failed"
+
     cdef void complete(self) noexcept:
         """The last driver is closed."""
         cdef WaitList taken
@@ -389,10 +402,7 @@ cdef class Task:
         self.ended = wall_nanos()
         if self.error is None and qc_load(&self.verdict) == BROKEN:
             self.error = self.untold
-        if self.error is None:
-            self.state = "finished"
-        else:
-            self.state = "cancelled" if issubclass(type(self.error), Cancelled) else "failed"
+        self.state = self.end_state()
         try:
             for queue in self.split_queues.values():
                 queue.drop()
@@ -430,6 +440,7 @@ cdef class Task:
         if self.error is None:
             self.error = error
         if self.state == "created":
+            self.state = self.end_state()       # from here on nobody starts it
             self.abort_unstarted()
             return
         with nogil:
