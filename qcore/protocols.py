@@ -51,7 +51,8 @@ class Operator(Bound):
     """An operator that is given batches and asked for batches; an instance belongs to one driver (SPEC V5).
 
     It is called by one thread at a time, not always the same. In order: is_blocked, is_finishing, get_output, and when
-    that gave None, needs_input. Whatever drivers share lies outside, under a lock.
+    that gave None, needs_input. Whatever drivers share lies outside, under a lock. The memory of a batch that was given
+    must not change any more; in checked mode (QCORE_DEBUG=1) a source that changes it is named in an error.
 
     Examples
     --------
@@ -257,7 +258,12 @@ class SinkOperator(PolledOperator):
 
 
 class SourceOperator(PolledOperator):
-    """Where batches come from (SPEC G1, G4)."""
+    """Where batches come from (SPEC G1, G4).
+
+    A batch that was given belongs to the engine, which reads its memory without a copy for as long as it needs it: the
+    next rows need buffers of their own. In checked mode (QCORE_DEBUG=1) a source that writes into them is named in an
+    error.
+    """
 
     #: Partitions to poll; None: one a thread.
     partitions: int | None = None

@@ -15,6 +15,7 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator
 from qcore_ext.structures.future_wait cimport FutureWait
 
+from qcore_ext.data.given_batches import GivenBatches, checked_mode
 from qcore_ext.ground.error_text import class_name, shown
 from qcore_ext.ground.status import ExecutionError, SchemaChangeError
 
@@ -93,6 +94,7 @@ cdef class PythonOperator(Operator):
     cdef bint is_waiting
     cdef bint wants_input
     cdef int n_idle
+    cdef object given               # GivenBatches of a source in checked mode, or None
 
     def __init__(
         self, str name, str node_id, Account query_memory, make, str role, Schema schema, bint evolve=False,
@@ -107,6 +109,8 @@ cdef class PythonOperator(Operator):
         self.earlier = []
         self.batch_class = record_batch_class()
         self.waiting = FutureWait()
+        if role == "source" and checked_mode():
+            self.given = GivenBatches()
 
     cdef int open(self) except -1 nogil:
         with gil:
@@ -159,19 +163,25 @@ cdef class PythonOperator(Operator):
     cdef int ask(self, Batch** out, WaitToken* token) except -1:
         cdef bint finishing
         if self.wait(token):
-            return BLOCKED
+            return self.blocked()
         # Before get_output: what is given after that answer and nothing to give is a batch too many, not a late one.
         finishing = self.yes_or_no("is_finishing")
         given = self.user.get_output()
+        if self.given is not None:
+            self.given.check_last()
         if given is not None:
             out[0] = self.taken(given)
             self.n_idle = 0
+            if self.given is not None:
+                self.watch(given, out)
             return OUTPUT
         if self.wait(token):
-            return BLOCKED
+            return self.blocked()
         if finishing:
             if self.user.get_output() is not None:
                 raise ExecutionError("gave a batch after it had none left and was finishing: it would be lost")
+            if self.given is not None:
+                self.given.check_all()
             return FINISHED
         if self.role != "source" and self.yes_or_no("needs_input"):
             self.wants_input = True
@@ -184,6 +194,23 @@ cdef class PythonOperator(Operator):
                 + "; an operator that has to wait must say so in is_blocked()"
             )
         return YIELDED
+
+    cdef int blocked(self) except -1:
+        if self.given is not None:
+            self.given.check_all()      # and let go: it may wait for its memory to come back
+        return BLOCKED
+
+    cdef int watch(self, object given, Batch** out) except -1:
+        """Watch a batch that is about to be handed on."""
+        cdef bint done = False
+        try:
+            self.given.add(given)
+            done = True
+        finally:
+            if not done:
+                batch_unref(out[0])
+                out[0] = NULL
+        return 0
 
     cdef bint yes_or_no(self, str method) except -1:
         answer = getattr(self.user, method)()
@@ -298,5 +325,7 @@ cdef class PythonOperator(Operator):
             return
         try:
             getattr(self.user, method)()
+            if self.given is not None:
+                self.given.check_all()
         except BaseException as error:
             self.note_end(error, method)

@@ -52,8 +52,10 @@ def _optimized(builder: PlanBuilder, without: tuple[str, ...] = ()) -> p.PlanNod
 @pytest.mark.parametrize("kind", ["inner", "left", "right", "full", "left_semi", "left_anti", "mark"])
 def test_a_nested_loop_join_becomes_a_hash_join(kind: str) -> None:
     """Q2: the equality is a key, the rest the join's condition; without the rule rows are compared pair by pair."""
-    built = PlanBuilder(TABLES).scan("a").nested_loop_join(
-        PlanBuilder(TABLES).scan("b"), how=kind, condition=(K & (X > Y)) | (K & (X + Y < 3))
+    built = (
+        PlanBuilder(TABLES)
+        .scan("a")
+        .nested_loop_join(PlanBuilder(TABLES).scan("b"), how=kind, condition=(K & (X > Y)) | (K & (X + Y < 3)))
     )
     (join,) = [node for node in _optimized(built).walk() if isinstance(node, (p.HashJoin, p.NestedLoopJoin))]
     assert isinstance(join, p.HashJoin)
