@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from qcore.config import VERSION
-from qcore.errors import QcoreError
+from qcore.config import VERSION, bytes_of
+from qcore.errors import QcoreError, SettingError
 from qcore.output import BINARY_FORMATS, FORMAT_OF_SUFFIX, FORMATS, WRITERS
 from qcore.text_table import render
 from qcore.writing.file_sets import StagingFolder, replace_file, replaced_file, status_of
@@ -85,6 +85,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="a table of the query: a file or a glob; once for each table",
     )
     sql.add_argument("--threads", type=positive, metavar="N", help="worker threads; default: one a processor")
+    sql.add_argument(
+        "--memory-limit",
+        type=size,
+        metavar="SIZE",
+        help="memory the query may take, as 512MB or 1.5GiB; default: no limit",
+    )
     sql.add_argument("--format", choices=FORMATS, help="default: what the output file's ending says, else table")
     sql.add_argument("--output", metavar="FILE", help="write here, not to standard output")
     plan = sql.add_mutually_exclusive_group()
@@ -100,6 +106,14 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError("must be 1 or more")
     return value
+
+
+def size(text: str) -> int | None:
+    """An argument that is a number of bytes, perhaps with a unit."""
+    try:
+        return bytes_of(text, "the limit")
+    except SettingError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def parse_tables(parser: argparse.ArgumentParser, definitions: Sequence[str]) -> dict[str, str]:
@@ -138,7 +152,7 @@ def run_sql(options: argparse.Namespace, tables: dict[str, str]) -> None:
     import qcore
 
     text = sys.stdin.read() if options.text == "-" else options.text
-    result = qcore.sql(text, tables=tables, threads=options.threads)
+    result = qcore.sql(text, tables=tables, threads=options.threads, memory_limit=options.memory_limit)
     if options.explain or options.analyze:
         plan = result.explain(analyze=True) if options.analyze else result.explain()
         write_to(options.output, lambda sink: write_text(plan, sink))

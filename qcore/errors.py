@@ -21,5 +21,10 @@ __all__ = [
     "QcoreError",
     "SchemaChangeError",
     "SchemaConflictError",
+    "SettingError",
     "Timeout",
 ]
+
+
+class SettingError(PlanError, ValueError):
+    """A setting of a session or task has a value that makes no sense."""

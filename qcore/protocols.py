@@ -152,7 +152,7 @@ class Context:
     Attributes
     ----------
     settings : Settings
-        The session's: threads, memory_limit, spill_dir, batch_rows, timeout.
+        The session's: threads, memory_limit, batch_rows, timeout.
     partition : int or None
         Which of `partitions` is polled; None in init_global_state.
     partitions : int

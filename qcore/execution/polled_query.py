@@ -268,7 +268,7 @@ def polled(
     plan: p.PlanNode,
     partitions: int | None = None,
     *,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
     batch_rows: int | None = None,
 ) -> PolledQuery:
     """A plan's operators, to be pushed and pulled by hand (SPEC G1, G2).
@@ -297,4 +297,4 @@ def polled(
     ...     only.poll_push(cx, local, shared, rows, 0), only.poll_pull(cx, local, shared, 0).given.to_pydict()
     (PollPush.PUSHED, {'a': [2, 3]})
     """
-    return PolledQuery(plan, Settings.make(partitions, memory_limit, None, batch_rows, None))
+    return PolledQuery(plan, Settings.make(partitions, memory_limit, batch_rows, None))

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.access import ANY_FILE, FileAccess
-from qcore.config import Settings
+from qcore.config import Settings, bytes_of
 from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.base import Table, TableStatistics, under_policy
 from qcore.connectors.files import FileTable
@@ -55,19 +55,20 @@ class Session:
     ----------
     threads : int, optional
         Worker threads; by default one for every processor this process may use.
-    memory_limit : int, optional
-        Bytes the operators of one query may keep; by default no limit.
-    spill_dir : str, optional
-        Where operators may write what memory cannot hold.
+    memory_limit : int or str, optional
+        Memory that one query may take, in bytes or as a text such as '512MB' or '1.5 GiB' (KB, MB, GB and TB are powers
+        of 1000, KiB, MiB, GiB and TiB powers of 1024); by default no limit. Past it the query ends with
+        MemoryLimitError. Arrow data that the application holds in memory does not count.
     batch_rows : int, optional
         Rows of a batch that sources aim at.
     timeout : float, optional
         Seconds after which a query stops with Timeout: while it is planned, and again while it runs.
     dialect : Dialect or {'qcore', 'duckdb', 'postgresql', 'spark'}, optional
         What SQL text means where engines differ, such as 7 / 2 or where nulls sort (docs/SQL.md).
-    session_memory_limit : int, optional
-        Bytes the operators of all queries may keep together; by default no limit. Past an eighth of it one query at a
-        time goes on, and the others wait without a thread until it is over or gives memory back.
+    session_memory_limit : int or str, optional
+        Memory that all queries and the tables of CREATE TABLE may take together, given as memory_limit is; by default
+        no limit. Past an eighth of it one query at a time goes on, and the others wait without a thread until it is
+        over or gives memory back.
     file_access : {"any", "none"} or list of folders and URL prefixes, optional
         Which files the text of queries, Substrait plans and the paths in PlanBuilder's plans may name, to read and to
         write; by default any. What the program registers, or gives to sql() as tables, is not restricted (docs/SQL.md).
@@ -88,18 +89,17 @@ class Session:
     def __init__(
         self,
         threads: int | None = None,
-        memory_limit: int | None = None,
-        spill_dir: str | None = None,
+        memory_limit: int | str | None = None,
         batch_rows: int | None = None,
         timeout: float | None = None,
         dialect: Dialect | str | None = None,
-        session_memory_limit: int | None = None,
+        session_memory_limit: int | str | None = None,
         file_access: str | Sequence[str] = "any",
         time_zone: str | None = None,
     ) -> None:
         self.dialect = Dialect.named(dialect)
         self.time_zone = known_zone(time_zone)
-        self.settings = Settings.make(threads, memory_limit, spill_dir, batch_rows, timeout)
+        self.settings = Settings.make(threads, memory_limit, batch_rows, timeout)
         self.change(session_memory_limit=session_memory_limit, file_access=file_access)
         self._tables: dict[str, Table] = {}
         self._views: dict[str, str] = {}
@@ -112,12 +112,12 @@ class Session:
 
         Raises
         ------
-        ValueError
+        SettingError
             A value makes no sense.
         PlanError
             There is no setting of that name.
         """
-        names = ("threads", "memory_limit", "spill_dir", "batch_rows", "timeout")
+        names = ("threads", "memory_limit", "batch_rows", "timeout")
         for name in settings:
             if name not in (*names, "session_memory_limit", "file_access"):
                 known = ", ".join((*names, "session_memory_limit", "file_access"))
@@ -233,8 +233,10 @@ class Session:
         if isinstance(statement, CreateView):
             self._create_view(statement, known)
             return statements.nothing(self.settings)
-        rows = statements.with_unlike_names(self._query(statement.query, known).to_arrow())
-        self.register(statement.name, rows)
+        what = f"CREATE TABLE {statement.name}"
+        rows = statements.with_unlike_names(self._query(statement.query, known).kept_rows(what))
+        self._tables[statement.name] = self._in_memory(rows)
+        self._views.pop(statement.name, None)
         return statements.count_of(rows.num_rows, self.settings)
 
     def _create_view(self, statement: CreateView, known: Mapping[str, Table]) -> None:
@@ -270,16 +272,28 @@ class Session:
             )
         columns = tuple(self._spelled(name, table.schema.names) for name in statement.columns)
         statement = replace(statement, columns=columns)
-        rows = statements.as_rows_of(
-            table.schema, statement, self._query(statement.query, known).to_arrow(), self.settings
-        )
+        given = self._query(statement.query, known).kept_rows(f"INSERT INTO {statement.table}")
+        rows = statements.as_rows_of(table.schema, statement, given, self.settings)
         # The query has run: what it calls may use the session too.
         with self._changing:
             held = self._tables.get(statement.table)
             if not isinstance(held, ArrowTable) or held.schema != table.schema:
                 raise PlanError(f"INSERT INTO {statement.table}: the table was dropped or replaced meanwhile")
-            self.register(statement.table, pa.concat_tables([held.rows(), rows]))
+            self._tables[statement.table] = self._in_memory(pa.concat_tables([held.rows(), rows]), held, rows)
         return statements.count_of(rows.num_rows, self.settings)
+
+    def _in_memory(self, rows: pa.Table, before: ArrowTable | None = None, added: pa.Table | None = None) -> ArrowTable:
+        """Rows of a statement as a table of the session, whose memory counts among what its queries share.
+
+        `before`: the table they were added to, whose rows count already.
+        """
+        table = ArrowTable(rows)
+        if self.settings.memory_pool is not None:
+            table.kept = [
+                *(before.kept if before is not None else []),
+                self.settings.memory_pool.keep((rows if added is None else added).nbytes),
+            ]
+        return table
 
     def substrait(self, plan_bytes: bytes) -> Result:
         """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
@@ -313,15 +327,14 @@ class Session:
         return Result(optimize(bound, of_scan), self.settings, output_names, Estimator(of_scan).rows)
 
 
-def pool_under(limit: int | None, pool: MemoryPool | None) -> MemoryPool | None:
+def pool_under(limit: int | str | None, pool: MemoryPool | None) -> MemoryPool | None:
     """The pool that a session's queries keep their memory in: the one there is, if any, under another limit."""
-    if limit is None:
+    n_bytes = bytes_of(limit, "session_memory_limit")
+    if n_bytes is None:
         return None
-    if limit <= 0:
-        raise ValueError(f"session_memory_limit must be positive, not {limit}")
     if pool is None:
-        return MemoryPool(limit)
-    pool.limit = limit
+        return MemoryPool(n_bytes)
+    pool.limit = n_bytes
     return pool
 
 
@@ -360,7 +373,7 @@ def sql(
     tables: Mapping[str, Any] | None = None,
     *,
     threads: int | None = None,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
     timeout: float | None = None,
     dialect: Dialect | str | None = None,
     time_zone: str | None = None,

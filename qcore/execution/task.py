@@ -55,8 +55,8 @@ class Task:
         From PlanBuilder.build() or another frontend. Scans without a source wait for add_split.
     drivers : int, optional
         Drivers of each pipeline that can be split, and threads; by default one a processor.
-    memory_limit : int, optional
-        Bytes its operators may keep.
+    memory_limit : int or str, optional
+        Memory that it may take, as Session's.
     batch_rows : int, optional
         Rows of a batch that sources aim at.
     id : str, optional
@@ -76,11 +76,11 @@ class Task:
         plan: p.PlanNode,
         drivers: int | None = None,
         *,
-        memory_limit: int | None = None,
+        memory_limit: int | str | None = None,
         batch_rows: int | None = None,
         id: str | None = None,
     ) -> None:
-        self._open(plan, Settings.make(drivers, memory_limit, None, batch_rows, None), id)
+        self._open(plan, Settings.make(drivers, memory_limit, batch_rows, None), id)
 
     @classmethod
     def of_plan(cls, plan: p.PlanNode, settings: Settings, reader: Account | None = None) -> Task:
@@ -99,6 +99,8 @@ class Task:
         self._told = self.schema
         lowering = Lowering(settings, self._scans.open, recursion_opener(settings), reader)
         lowered = lowering.finish(plan)
+        #: What the query keeps is charged here.
+        self.memory: Account = lowered.memory
         self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
         self._engine = EngineTask(
             [pipeline.chains(lowered.memory) for pipeline in lowered.pipelines],
