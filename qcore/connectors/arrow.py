@@ -52,6 +52,8 @@ class ArrowTable:
         self._sound = None if trusted else SoundColumns.of(data)
         self._data = data.replace_schema_metadata()
         self._alignments: dict[tuple[str, ...], Alignment | None] = {}
+        #: What counts the table's memory while it lives, where somebody does.
+        self.kept: list[Any] = []
 
     def rows(self) -> pa.Table:
         """The data, in the schema that queries see."""
@@ -98,7 +100,9 @@ class ArrowTable:
             self._sound.require(self._data, columns, split.start, split.length)
         alignment = self._alignment(columns)
         rows = self._data.select(columns).slice(split.start, split.length)
-        return TableStream(rows if alignment is None else alignment.table(rows), batch_rows, TRUST_EVERYTHING)
+        if alignment is None:
+            return TableStream(rows, batch_rows, TRUST_EVERYTHING, is_held_outside=True)
+        return TableStream(alignment.table(rows), batch_rows, TRUST_EVERYTHING)
 
     def _alignment(self, columns: tuple[str, ...]) -> Alignment | None:
         """What makes the columns into declared types; None when they pass as they are."""

@@ -92,6 +92,9 @@ class BatchStream(Protocol):
     An attribute `trust` may say what is known of the batches: "everything" of those made by this process or checked
     before, "layout" of those that pyarrow decoded, whose text it did not look at, "nothing" of others, and so without
     it. The engine checks what is not known.
+
+    The query is charged for the batches' memory while it keeps them, unless the stream has `is_held_outside` = True:
+    it is there anyway, as that of a table in memory.
     """
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -128,14 +131,20 @@ class Table(Protocol):
 
 
 class TableStream:
-    """A pyarrow Table as a BatchStream: its batches are handed out by C++, without the GIL."""
+    """A pyarrow Table as a BatchStream: its batches are handed out by C++, without the GIL.
 
-    __slots__ = ("_table", "_batch_rows", "trust")
+    `is_held_outside`: somebody else keeps the table's memory, which the query that reads it is not charged for.
+    """
 
-    def __init__(self, table: pa.Table, batch_rows: int, trust: str = "nothing") -> None:
+    __slots__ = ("_table", "_batch_rows", "trust", "is_held_outside")
+
+    def __init__(
+        self, table: pa.Table, batch_rows: int, trust: str = "nothing", is_held_outside: bool = False
+    ) -> None:
         self.trust = trust
         self._table: pa.Table | None = table
         self._batch_rows = batch_rows
+        self.is_held_outside = is_held_outside
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         table = self._table

@@ -52,6 +52,8 @@ class ParquetFooter:
         self.n_rows = self.metadata.num_rows
         self.group_rows = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
         self._leaves = _leaf_indexes(self.file_schema)
+        self._leaves_of = _leaf_ranges(self.file_schema)
+        self._decoded: dict[tuple[int, str], int] = {}
         self._texts = {name: leaf for name, leaf in self._leaves.items() if is_text(self.file_schema.field(name).type)}
         self._middles: list[int] | None = None
         self._is_ordered = False
@@ -66,6 +68,19 @@ class ParquetFooter:
     def leaf(self, name: str) -> int | None:
         """Index among the leaf columns of a column that is not nested."""
         return self._leaves.get(name)
+
+    def decoded_bytes(self, group: int, names: Sequence[str]) -> int:
+        """About how much memory columns of a row group take once they are read; those not in the file take none."""
+        total = 0
+        for name in names:
+            key = (group, name)
+            if key not in self._decoded:
+                columns = [self.metadata.row_group(group).column(leaf) for leaf in self._leaves_of.get(name, ())]
+                # Small values packed or repeated take their width in memory.
+                sizes = [max(column.total_uncompressed_size, column.num_values * 4) for column in columns]
+                self._decoded[key] = sum(sizes)
+            total += self._decoded[key]
+        return total
 
     def middles(self) -> list[int]:
         """The middle byte of each row group, as Spark and parquet-mr reckon it."""
@@ -225,6 +240,16 @@ def _leaf_indexes(schema: pa.Schema) -> dict[str, int]:
         width = _leaf_count(field.type)
         if width == 1 and not pa.types.is_nested(_plain(field.type)):
             found[field.name] = position
+        position += width
+    return found
+
+
+def _leaf_ranges(schema: pa.Schema) -> dict[str, range]:
+    """Indexes among the file's leaf columns of all leaves of each column."""
+    found, position = {}, 0
+    for field in schema:
+        width = _leaf_count(field.type)
+        found[field.name] = range(position, position + width)
         position += width
     return found
 

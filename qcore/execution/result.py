@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from qcore.config import Settings
-from qcore.errors import ExecutionError, SchemaChangeError
+from qcore.errors import ExecutionError, MemoryLimitError, SchemaChangeError
 from qcore.execution.explain import explain_plan, pipelines_of
 from qcore.execution.profile import profile_text
 from qcore.execution.task import Task
 from qcore.language.plan import PlanNode
 from qcore.language.planning_time import planned_within
 from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Reservation
 from qcore_ext.ground.process import ProcessLock
 
 if TYPE_CHECKING:
@@ -94,6 +95,27 @@ class Result:
     def to_arrow(self) -> pa.Table:
         """All rows as a pyarrow.Table."""
         return pa.Table.from_batches(list(self), schema=self.schema)
+
+    def kept_rows(self, what: str) -> pa.Table:
+        """All rows as a table that the session keeps: charged to the query while they are collected.
+
+        MemoryLimitError, naming `what` they are kept for, when they go past its limit.
+        """
+        batches: list[pa.RecordBatch] = []
+        charged: Reservation | None = None
+        try:
+            for batch in self:
+                charged = charged or Reservation(self.task.memory)
+                try:
+                    charged.add(batch.nbytes)
+                except MemoryLimitError as error:
+                    error.args = (f"{what} keeps its rows in memory: {error}",)
+                    raise
+                batches.append(batch)
+        finally:
+            if charged is not None:
+                charged.give_back()
+        return pa.Table.from_batches(batches, schema=self.schema)
 
     def to_pandas(self) -> pandas.DataFrame:
         """All rows as a pandas.DataFrame. ExecutionError naming a column with dates that Python cannot hold."""

@@ -287,7 +287,7 @@ class Session:
 
         `before`: the table they were added to, whose rows count already.
         """
-        table = ArrowTable(rows)
+        table = ArrowTable(rows, trusted=True)
         if self.settings.memory_pool is not None:
             table.kept = [
                 *(before.kept if before is not None else []),

@@ -69,7 +69,7 @@ def as_rows_of(schema: pa.Schema, insert: Insert, rows: pa.Table, settings: Sett
         for field in schema
     }
     given = PlanBuilder().values(rows.rename_columns(columns)).project(made)
-    return Result(given.build(), settings).to_arrow().cast(schema)
+    return Result(given.build(), settings).kept_rows(f"INSERT INTO {insert.table}").cast(schema)
 
 
 def nothing(settings: Settings) -> Result:

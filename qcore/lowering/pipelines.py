@@ -97,6 +97,11 @@ class Lowered:
 
 # A top-n of more rows is sorted whole: keeping the best so far would save nothing.
 TOP_N_ROWS_MAX = 1 << 31
+# Bytes that wait in a queue between pipelines, or for the reader; of a query with a memory limit, an eighth of it for
+# the queues of one exchange together.
+QUEUE_BYTES_MAX = 1 << 25
+QUEUE_BYTES_MIN = 1 << 20
+QUEUES_SHARE = 8
 
 # A join whose sides change places.
 FLIPPED = {
@@ -147,6 +152,12 @@ class Lowering:
         self._spools: dict[str, tuple[BatchSpool, Iterator[int]]] = {}
         self.output: OutputBuffer | None = None
 
+    def _queue_bytes(self, n_queues: int) -> int:
+        """Bound on each of the queues of one exchange: together they take a small part of the query's limit."""
+        limit = self.settings.memory_limit
+        share = QUEUE_BYTES_MAX if limit is None else limit // QUEUES_SHARE // n_queues
+        return max(QUEUE_BYTES_MIN, min(QUEUE_BYTES_MAX, share))
+
     def lower(self, node: p.PlanNode) -> Pipeline:
         """The open pipeline whose last step is the node."""
         check_planning()
@@ -162,7 +173,7 @@ class Lowering:
         pipeline = self.lower(root)
         results = None
         if not isinstance(root, p.Sink):
-            results = BatchQueue(pipeline.drivers)
+            results = BatchQueue(pipeline.drivers, bytes_max=self._queue_bytes(1))
             pipeline.add("result", lambda driver, memory: ResultSink("result", memory, results))
         self.closed.append(pipeline)
         return Lowered(self.closed, self.split_queues, self.memory, results, self.output)
@@ -249,7 +260,8 @@ class Lowering:
         self, pipeline: Pipeline, node_id: str, kind: str, keys: Sequence[str], drivers: int, schema: pa.Schema
     ) -> Pipeline:
         """Close `pipeline` with a LocalPartition and open the one that reads it, with `drivers` drivers."""
-        queues = [BatchQueue(pipeline.drivers) for _ in range(drivers)]
+        bytes_max = self._queue_bytes(drivers)
+        queues = [BatchQueue(pipeline.drivers, bytes_max=bytes_max) for _ in range(drivers)]
         names, rows = list(keys), Schema(schema)
         pipeline.add(node_id, lambda driver, memory: LocalPartition(node_id, memory, queues, kind, names, rows))
         self.closed.append(pipeline)
@@ -276,7 +288,8 @@ class Lowering:
                 self._project(pipeline, node.id, [(name, col(of)) for name, of in pairs], child.schema)
             inputs.append(pipeline)
         drivers = max(pipeline.drivers for pipeline in inputs)
-        queues = [BatchQueue(sum(pipeline.drivers for pipeline in inputs)) for _ in range(drivers)]
+        producers, bytes_max = sum(pipeline.drivers for pipeline in inputs), self._queue_bytes(drivers)
+        queues = [BatchQueue(producers, bytes_max=bytes_max) for _ in range(drivers)]
         for pipeline in inputs:
             pipeline.add(node.id, lambda driver, memory: LocalPartition(node.id, memory, queues, "round_robin", []))
             self.closed.append(pipeline)

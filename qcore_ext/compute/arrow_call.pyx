@@ -7,7 +7,7 @@ from qcore_ext.compute.kernel cimport (
     ERROR_ARGUMENT, ArrowCall, Frame, Register, Step, frame_fail, frame_validity, result,
 )
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_take, batch_unref
-from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
 from qcore_ext.data.column cimport (
     Column, Vector, column_heap, column_load, column_load_narrow, column_ref, column_take, column_unref,
 )
@@ -104,29 +104,37 @@ cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL 
     """The step's values for all rows of a batch without selection. Raises when the function does."""
     cdef ArrowCall* call = &frame.calls[step.p0]
     cdef int64_t began = wall_nanos()
-    cdef PyBatch made
+    cdef Batch* made
+    cdef Column* column
     arguments = (<object> call.arguments).project_batch(PyBatch.wrap(batch))
     if getattr(<object> call.function, "gives_one_row", False):
         # A constant.
-        made = PyBatch.from_arrow((<object> call.function)(None), trusted=True)
-        keep_bytes(frame, made.batch.columns[0])
-        return repeated(made.batch.columns[0], batch.n_rows, frame.account)
+        made = batch_of_arrow((<object> call.function)(None), frame.account, True)
+        try:
+            keep_bytes(frame, made.columns[0])
+            return repeated(made.columns[0], batch.n_rows, frame.account)
+        finally:
+            batch_unref(made)
     gives_lists = step.type.phys == PHYS_NESTED
     given = values_of(<object> call.function, arguments, frame.account, gives_lists)
-    made = PyBatch.from_arrow(given, trusted=True)
-    if made.batch.n_rows != batch.n_rows or made.batch.n_columns != 1:
-        raise ExecutionError(
-            f"{step.name.decode()} gave {made.batch.n_columns} columns of {made.batch.n_rows} rows for {batch.n_rows}"
-        )
-    if not type_equal(&made.batch.schema.fields[0].type, &step.type):
-        given = type_name(&made.batch.schema.fields[0].type)
-        raise ExecutionError(f"{step.name.decode()} gave {given} instead of {type_name(&step.type)}")
+    made = batch_of_arrow(given, frame.account, True)
+    try:
+        if made.n_rows != batch.n_rows or made.n_columns != 1:
+            raise ExecutionError(
+                f"{step.name.decode()} gave {made.n_columns} columns of {made.n_rows} rows for {batch.n_rows}"
+            )
+        if not type_equal(&made.schema.fields[0].type, &step.type):
+            told = type_name(&made.schema.fields[0].type)
+            raise ExecutionError(f"{step.name.decode()} gave {told} instead of {type_name(&step.type)}")
+        keep_bytes(frame, made.columns[0])
+        column = column_ref(made.columns[0])
+    finally:
+        batch_unref(made)
     if frame.stats != NULL:
         figure_add(&frame.stats.arrow_calls, 1)
         figure_add(&frame.stats.arrow_rows, batch.n_rows)
         figure_add(&frame.stats.arrow_wall_nanos, wall_nanos() - began)
-    keep_bytes(frame, made.batch.columns[0])
-    return column_ref(made.batch.columns[0])
+    return column
 
 
 cdef bint try_computed(const Step* step, Frame* frame, Batch* batch, Column** out) except -1 nogil:

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t
 
+from qcore_ext.data.array_charge cimport ChargeTrail
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema, DataType
@@ -12,9 +13,14 @@ from qcore_ext.ground.memory cimport MemoryAccount, Owner
 # Takes over `array` (a struct array, one child a column; its release is moved out, also on error). `layout` is the
 # Arrow schema it came with, `schema` the engine's reading of it. Zero copy but for validity bitmaps that start inside a
 # byte and dictionary indices that are not 32 bits wide. ExecutionError when lengths or buffer counts do not fit.
+# payer: is charged for the array's buffers until the last column over them is gone; NULL: nobody, they are the
+# application's. trail: of the stream the array comes from, or NULL. MemoryLimitError when the payer may not keep them.
 cdef Batch* batch_import(
-    ArrowArray* array, const ArrowSchema* layout, CSchema* schema, MemoryAccount* account,
+    ArrowArray* array, const ArrowSchema* layout, CSchema* schema, MemoryAccount* account, MemoryAccount* payer,
+    ChargeTrail* trail,
 ) except NULL nogil
+# The same of an object with __arrow_c_array__, which is checked unless `trusted`.
+cdef Batch* batch_of_arrow(object source, MemoryAccount* payer, bint trusted) except NULL
 # A struct array with freshly laid out or referenced buffers; strings go out in their field's Variant. Selections
 # applied.
 cdef int batch_export(Batch* batch, ArrowArray* out) except -1 nogil
@@ -32,6 +38,8 @@ cdef class Stream:
     cdef ArrowSchema layout
     cdef CSchema* schema                    # owned
     cdef int trust
+    cdef ChargeTrail trail
+    cdef bint is_charged                    # what comes is memory for the query alone, charged to who reads
     # 1: *out is a batch, 0: the end. ExecutionError with the producer's message when it failed.
     cdef str last_error(self)
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil

@@ -5,8 +5,9 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from libc.stdlib cimport atoi, free, malloc
 from libc.string cimport memset, strchr, strcmp
 
+from qcore_ext.data.array_charge cimport array_charge, charge_trail_clear, tree_bytes
 from qcore_ext.data.array_check cimport batch_fault, explain_fault
-from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
+from qcore_ext.data.batch cimport Batch, batch_bytes, batch_new, batch_ref, batch_unref
 from qcore_ext.data.column cimport (
     CONSTANT, DICTIONARY, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64,
     STORE_DECIMAL128, STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_NESTED, STORE_UTF8, Column, column_new,
@@ -19,7 +20,7 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from qcore_ext.ground.bitmap cimport bit_get, bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, Owner, buffer_new, owner_ref, owner_unref, struct_free, struct_new,
+    Account, Buffer, MemoryAccount, Owner, OwnerList, buffer_new, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 
@@ -33,6 +34,7 @@ ctypedef struct ForeignArray:
     # Keeps an imported Arrow array alive for the columns that point into it.
     Owner owner
     ArrowArray array
+    OwnerList* charges          # owned; for its buffers, or NULL: nobody pays
 
 
 cdef enum:
@@ -46,6 +48,8 @@ cdef void foreign_free(Owner* self) noexcept nogil:
     cdef ForeignArray* foreign = <ForeignArray*> self
     if foreign.array.release != NULL:
         foreign.array.release(&foreign.array)
+    # After the memory itself: who waits for it finds it there.
+    owner_unref(<Owner*> foreign.charges)
     struct_free(foreign)
 
 
@@ -265,8 +269,11 @@ cdef Column* import_dictionary(
 cdef Column* column_import(
     const ArrowArray* array, const ArrowSchema* layout, const DataType* type, Owner* owner, MemoryAccount* account,
 ) except NULL nogil:
+    cdef Column* column
     if type.id == TYPE_NESTED:
-        return import_nested(array, array, type, owner, account)
+        column = import_nested(array, array, type, owner, account)
+        column.n_bytes = tree_bytes(array, layout, 0, array.length)
+        return column
     if layout.dictionary != NULL:
         return import_dictionary(array, layout, type, owner, account)
     return import_plain(array, layout.format, type, owner, account)
@@ -290,6 +297,7 @@ cdef int import_columns(
             shifted.null_count = -1
         if batch.schema.fields[i].type.id == TYPE_NESTED:
             batch.columns[i] = import_nested(child, &shifted, &batch.schema.fields[i].type, <Owner*> foreign, account)
+            batch.columns[i].n_bytes = tree_bytes(&shifted, layout.children[i], 0, shifted.length)
         elif layout.children[i].dictionary != NULL:
             batch.columns[i] = import_dictionary(
                 &shifted, layout.children[i], &batch.schema.fields[i].type, <Owner*> foreign, account
@@ -302,7 +310,8 @@ cdef int import_columns(
 
 
 cdef Batch* batch_import(
-    ArrowArray* array, const ArrowSchema* layout, CSchema* schema, MemoryAccount* account,
+    ArrowArray* array, const ArrowSchema* layout, CSchema* schema, MemoryAccount* account, MemoryAccount* payer,
+    ChargeTrail* trail,
 ) except NULL nogil:
     cdef ForeignArray* foreign = <ForeignArray*> struct_new(sizeof(ForeignArray))
     cdef Batch* batch = NULL
@@ -316,6 +325,8 @@ cdef Batch* batch_import(
             raise_execution(b"an Arrow batch has another number of columns than its schema; its producer is broken")
         batch = batch_new(schema, foreign.array.length)
         import_columns(batch, foreign, layout, account)
+        if payer != NULL:
+            foreign.charges = array_charge(&foreign.array, layout, payer, trail)
         done = True
     finally:
         owner_unref(<Owner*> foreign)
@@ -350,6 +361,18 @@ cdef int check_foreign(ArrowArray* array, const ArrowSchema* layout, int trust) 
     return 0
 
 
+cdef Batch* batch_of_arrow(object source, MemoryAccount* payer, bint trusted) except NULL:
+    schema_capsule, array_capsule = source.__arrow_c_array__()
+    cdef ArrowSchema* layout = <ArrowSchema*> PyCapsule_GetPointer(schema_capsule, "arrow_schema")
+    cdef ArrowArray* array = <ArrowArray*> PyCapsule_GetPointer(array_capsule, "arrow_array")
+    cdef CSchema* schema = schema_from_arrow(layout)
+    try:
+        check_foreign(array, layout, TRUST_EVERYTHING if trusted else TRUST_NOTHING)
+        return batch_import(array, layout, schema, NULL, payer, NULL)
+    finally:
+        owner_unref(<Owner*> schema)
+
+
 cdef class Stream:
     """An open ArrowArrayStream, read without the GIL by one thread at a time.
 
@@ -358,10 +381,13 @@ cdef class Stream:
     source : object with __arrow_c_stream__
         Anything that gives batches; its batches are taken one at a time. Its attribute `trust` says what is known of
         them: "nothing" (and so without it), "layout" or "everything"; what is not known is checked.
+    is_charged : bool
+        The batches' buffers are made for the query that reads them, and charged to it while they live.
     """
 
-    def __init__(self, source):
+    def __init__(self, source, bint is_charged=False):
         self.trust = trust_of(getattr(source, "trust", "nothing"))
+        self.is_charged = is_charged
         capsule = source.__arrow_c_stream__()
         cdef ArrowArrayStream* given = <ArrowArrayStream*> PyCapsule_GetPointer(capsule, "arrow_array_stream")
         if given.release == NULL:
@@ -395,10 +421,13 @@ cdef class Stream:
         if array.release == NULL:
             return 0
         check_foreign(&array, &self.layout, self.trust)
-        out[0] = batch_import(&array, &self.layout, self.schema, account)
+        out[0] = batch_import(
+            &array, &self.layout, self.schema, account, account if self.is_charged else NULL, &self.trail
+        )
         return 1
 
     cdef void close(self) noexcept nogil:
+        charge_trail_clear(&self.trail)
         if self.stream.release != NULL:
             self.stream.release(&self.stream)
             self.stream.release = NULL
@@ -427,21 +456,14 @@ cdef class PyBatch:
         return self
 
     @staticmethod
-    def from_arrow(source, bint trusted=False):
+    def from_arrow(source, Account payer=None, bint trusted=False):
         """Import one record batch: an object with __arrow_c_array__, such as a pyarrow.RecordBatch.
 
-        Unless `trusted`, made by this process itself, it is checked first.
+        `payer` is charged for its buffers while the engine keeps them; None: they are the application's. Unless
+        `trusted`, made by this process itself, it is checked first.
         """
-        schema_capsule, array_capsule = source.__arrow_c_array__()
-        cdef ArrowSchema* layout = <ArrowSchema*> PyCapsule_GetPointer(schema_capsule, "arrow_schema")
-        cdef ArrowArray* array = <ArrowArray*> PyCapsule_GetPointer(array_capsule, "arrow_array")
         cdef PyBatch self = PyBatch.__new__(PyBatch)
-        cdef CSchema* schema = schema_from_arrow(layout)
-        try:
-            check_foreign(array, layout, TRUST_EVERYTHING if trusted else TRUST_NOTHING)
-            self.batch = batch_import(array, layout, schema, NULL)
-        finally:
-            owner_unref(<Owner*> schema)
+        self.batch = batch_of_arrow(source, payer.account if payer is not None else NULL, trusted)
         return self
 
     def __arrow_c_array__(self, requested_schema=None):
@@ -457,6 +479,11 @@ cdef class PyBatch:
     def schema(self):
         """The batch's schema as data.schema.Schema."""
         return Schema.wrap(self.batch.schema)
+
+    @property
+    def n_bytes(self):
+        """What the batch's rows take of memory, as queues and figures count it."""
+        return batch_bytes(self.batch)
 
     def __len__(self):
         return self.batch.n_selected

@@ -72,6 +72,7 @@ ctypedef struct Column:
     Owner* validity_owner
     Owner* indices_owner
     Owner* heap_owner           # string bytes that views point at
+    int64_t n_bytes             # atomic; of the values, where column_bytes had to look at each; 0: it has not yet
 
 
 ctypedef struct Vector:
@@ -127,7 +128,8 @@ cdef int column_load(
 cdef int column_load_narrow(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil
-# estimate for stats: n_rows times the width, strings 16
+# What the column's rows take of memory: values, validity, and the bytes of strings and nested values. Of a DICTIONARY
+# without the indices: the share that its rows have of the base on average, at most all of it.
 cdef int64_t column_bytes(const Column* column) noexcept nogil
 # What keeps the bytes of this column's string views alive (its heap owner, or its Arrow array's); may be NULL.
 cdef Owner* column_heap(const Column* column) noexcept nogil

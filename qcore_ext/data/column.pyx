@@ -1,17 +1,19 @@
 """One column of a batch: borrowed or owned values in the layout they came in. Floor E1."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.data.load cimport load_flat
-from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, DataType, TYPE_DECIMAL, phys_width
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_VIEW, DataType, TYPE_DECIMAL, phys_width
+from qcore_ext.ground.atomic cimport qc_load, qc_store
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF         # index of a row that is null
+    COUNTED_ROWS_MAX = 1048576  # views of so many rows at least are counted one by one: a millisecond
 
 
 cdef void column_free(Owner* self) noexcept nogil:
@@ -229,6 +231,8 @@ cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL 
     out.validity_owner = owner_ref(column.validity_owner)
     out.indices_owner = owner_ref(column.indices_owner)
     out.heap_owner = owner_ref(column.heap_owner)
+    if column.storage == STORE_NESTED and column.n_rows > 0:
+        out.n_bytes = <int64_t> (<double> column.n_bytes * n / column.n_rows)
     return out
 
 
@@ -321,8 +325,72 @@ cdef int column_load_narrow(
     return load(column, start, rows, n, column.type.id == TYPE_DECIMAL, scratch, out)
 
 
+cdef int64_t viewed_bytes(const Column* column) noexcept nogil:
+    """Bytes of the strings that do not stand in the column's views; of very many rows every so many are looked at."""
+    cdef const uint32_t* lengths        # the first word of a view, Arrow's or ours
+    cdef int64_t total = 0
+    cdef int64_t n_seen = 0
+    cdef int64_t step = column.n_rows // COUNTED_ROWS_MAX + 1
+    cdef int64_t i = 0
+    lengths = <const uint32_t*> column.values + 4 * column.offset
+    while i < column.n_rows:
+        if lengths[4 * i] > VIEW_INLINE_BYTES and is_valid(column.validity, i):
+            total += lengths[4 * i]
+        n_seen += 1
+        i += step
+    return total if step == 1 else <int64_t> (<double> total * column.n_rows / n_seen)
+
+
+cdef int64_t flat_bytes(const Column* column) noexcept nogil:
+    """Values and validity of a FLAT column."""
+    cdef int64_t n = column.n_rows
+    cdef int64_t total = bitmap_bytes(n) if column.validity != NULL else 0
+    cdef int64_t held
+    cdef uint8_t storage = column.storage
+    if n == 0 or column.type.phys == PHYS_NONE:
+        return total
+    if storage == STORE_UTF8:
+        return total + 4 * n + (
+            (<const int32_t*> column.values)[column.offset + n] - (<const int32_t*> column.values)[column.offset]
+        )
+    if storage == STORE_LARGE_UTF8:
+        return total + 8 * n + (
+            (<const int64_t*> column.values)[column.offset + n] - (<const int64_t*> column.values)[column.offset]
+        )
+    if storage == STORE_NESTED:
+        return total + qc_load(&column.n_bytes)
+    if storage == STORE_FIXED_BINARY:
+        return total + n * column.width
+    if column.type.phys == PHYS_VIEW:
+        held = qc_load(&column.n_bytes)
+        if held == 0:
+            held = 16 * n + viewed_bytes(column)
+            # Two threads may both have counted: to the same end.
+            qc_store(<int64_t*> &column.n_bytes, held)
+        return total + held
+    if storage == STORE_BITS:
+        return total + bitmap_bytes(n)
+    if storage == STORE_DECIMAL128:
+        return total + 16 * n
+    if storage == STORE_DECIMAL64 or storage == STORE_DATE64:
+        return total + 8 * n
+    if storage == STORE_DECIMAL32:
+        return total + 4 * n
+    if storage == STORE_HALF:
+        return total + 2 * n
+    return total + n * phys_width(column.type.phys)
+
+
 cdef int64_t column_bytes(const Column* column) noexcept nogil:
-    return column.n_rows * phys_width(column.type.phys)
+    cdef int64_t held
+    if column.encoding == FLAT:
+        return flat_bytes(column)
+    if column.encoding == CONSTANT:
+        return phys_width(column.type.phys) if column.n_rows > 0 else 0
+    held = flat_bytes(column.base) if column.base.encoding == FLAT else phys_width(column.type.phys)
+    if column.base.n_rows > column.n_rows:
+        held = <int64_t> (<double> held * column.n_rows / column.base.n_rows)
+    return held + (bitmap_bytes(column.n_rows) if column.validity != NULL else 0)
 
 
 cdef Owner* column_heap(const Column* column) noexcept nogil:

@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_load, view_data,
+    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_bytes, column_load, view_data,
 )
 from qcore_ext.data.nested cimport nested_export
 from qcore_ext.data.schema cimport (
@@ -160,6 +160,14 @@ cdef int fill_column(
     return 0
 
 
+cdef int64_t text_bytes(const Batch* batch, const Column* column) noexcept nogil:
+    """About how many bytes the strings of the rows that count have: room that need not grow where it is right."""
+    cdef int64_t n_bytes = column_bytes(column) + column_bytes(column) // 64
+    if batch.n_rows > 0 and batch.selection != NULL:
+        n_bytes = <int64_t> (<double> n_bytes * batch.n_selected / batch.n_rows)
+    return max(n_bytes, batch.n_selected)
+
+
 cdef int export_column(
     Batch* batch, Column* column, const DataType* type, VectorScratch* scratch, ArrowArray* out,
 ) except -1 nogil:
@@ -178,7 +186,7 @@ cdef int export_column(
     exported.held[1] = buffer_new(NULL, value_bytes(type, batch.n_selected))
     if type.phys == PHYS_VIEW:
         memset(exported.held[1].data, 0, 8)
-        exported.held[2] = buffer_new(NULL, 16 * batch.n_selected)
+        exported.held[2] = buffer_new(NULL, text_bytes(batch, column))
         out.n_buffers = 3
         if type.variant == VARIANT_VIEW:
             exported.held[3] = buffer_new_zeroed(NULL, 8)

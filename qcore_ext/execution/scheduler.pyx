@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
@@ -10,12 +11,14 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc
 
-from qcore_ext.ground.atomic cimport qc_cas, qc_load, qc_store, qc_swap
+from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_store, qc_swap
 from qcore_ext.ground.condition cimport (
     condition_destroy, condition_init, condition_wait, condition_wake_all, condition_wake_one,
 )
 from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
-from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport (
+    Owner, memory_is_worth_trimming, memory_trim, owner_ref, owner_unref, struct_free, struct_new,
+)
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_turn
 from qcore_ext.ground.process cimport check_not_leaving, fork_number, is_leaving
 from qcore_ext.ground.stats cimport wall_nanos
@@ -30,6 +33,12 @@ cdef enum:
     NAP_NANOS = 1000000000
     # A substitute looks up more often, whether it is still wanted.
     SUBSTITUTE_NAP_NANOS = 20000000
+    # So long after the last turn of any driver, memory kept for the next query goes back to the system: queries that
+    # follow each other find it warm.
+    IDLE_NANOS = 2000000000
+
+cdef int64_t n_turns = 0        # atomic; turns under way, on any thread
+cdef int64_t last_turn = 0      # atomic; when one was over last
 
 # How long leaving the interpreter takes at most: drivers stop within the batch they work on, but a user's operator that
 # sleeps cannot be stopped.
@@ -182,7 +191,10 @@ cdef void runnable_turn(Runnable* self) noexcept nogil:
     # A swap, which nothing after it overtakes: who sets a flag and then finds QUEUED here does not wake us again,
     # so the flag must be seen by this turn.
     self.turn_from = qc_swap(&self.token.state, RUN_RUNNING)
+    qc_add(&n_turns, 1)
     answer = self.run(self)
+    qc_store(&last_turn, wall_nanos())
+    qc_add(&n_turns, -1)
     if self.pool != NULL:
         pool_turn(outer)
     if answer == RAN_DONE:
@@ -199,10 +211,29 @@ cdef void runnable_turn(Runnable* self) noexcept nogil:
 cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) noexcept nogil:
     """A worker's life."""
     cdef Runnable* runnable
+    cdef bint worked = False
     while not qc_load(&queue.closed) and not qc_load(dismissed):
         runnable = run_queue_pop(queue, nap_nanos)
         if runnable != NULL:
             runnable_turn(runnable)
+            worked = True
+        elif qc_load(&n_turns) == 0 and wall_nanos() - qc_load(&last_turn) > IDLE_NANOS:
+            if memory_is_worth_trimming():
+                memory_trim()
+            if worked:
+                worked = False
+                release_arrow_memory()
+
+
+cdef void release_arrow_memory() noexcept nogil:
+    """Give back what pyarrow's pool keeps for this thread: its allocator frees each thread's memory on that thread."""
+    with gil:
+        pyarrow = sys.modules.get("pyarrow")
+        try:
+            if pyarrow is not None:
+                pyarrow.default_memory_pool().release_unused()
+        except Exception:
+            pass        # half imported, or another pool: nothing is lost
 
 
 cdef class Worker:

@@ -132,5 +132,12 @@ cdef void* struct_new(int64_t size) except NULL nogil       # zeroed
 cdef void struct_free(void* pointer) noexcept nogil
 
 
+# Give idle blocks, and what malloc keeps, back to the system: some ten milliseconds for a gigabyte, and fresh memory
+# afterwards costs more than the work done in it. For a process that has nothing to do. Returns the bytes of the blocks.
+cdef int64_t memory_trim() noexcept nogil
+# Whether something came back since the last time.
+cdef bint memory_is_worth_trimming() noexcept nogil
+
+
 cdef class Account:
     cdef MemoryAccount* account

@@ -11,6 +11,18 @@ from qcore_ext.ground.status cimport raise_memory_limit
 
 from qcore_ext.ground.status import Cancelled, MemoryLimitError
 
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #ifdef __GLIBC__
+    #include <malloc.h>
+    #define qc_malloc_trim() malloc_trim(0)
+    #else
+    #define qc_malloc_trim() 0
+    #endif
+    """
+    int qc_malloc_trim() nogil
+
 cdef extern from "native/clz.h" nogil:
     int qc_log2_ceil(uint64_t value)
 
@@ -34,6 +46,8 @@ cdef int64_t structs_live = 0
 cdef int64_t buffers_live = 0
 cdef int64_t bytes_reserved = 0
 cdef int64_t idle_bytes = 0
+# Freed since the last trimming past the idle blocks: malloc may keep it.
+cdef int64_t given_back = 0
 
 
 ctypedef struct IdleNode:
@@ -124,24 +138,37 @@ cdef void pool_give(void* block, int size_class) noexcept nogil:
                 number = 0
     if number == 0:
         qc_add(&idle_bytes, -size)
+        qc_add(&given_back, size)
         free(block)
         return
     idle_nodes[number].block = block
     stack_push(&idle_heads[size_class], number)
 
 
-def trim_pool():
-    """Give every idle block back to the system. Returns the bytes given back."""
+cdef int64_t memory_trim() noexcept nogil:
     cdef int size_class
     cdef void* block
     cdef int64_t freed = 0
-    with nogil:
-        for size_class in range(CLASS_MIN, CLASS_MAX + 1):
+    for size_class in range(CLASS_MIN, CLASS_MAX + 1):
+        block = idle_take(size_class)
+        while block != NULL:
+            free(block)
+            freed += (<int64_t> 1) << size_class
             block = idle_take(size_class)
-            while block != NULL:
-                free(block)
-                freed += (<int64_t> 1) << size_class
-                block = idle_take(size_class)
+    qc_swap(&given_back, 0)
+    qc_malloc_trim()
+    return freed
+
+
+cdef bint memory_is_worth_trimming() noexcept nogil:
+    return qc_load(&idle_bytes) > 0 or qc_load(&given_back) > 0
+
+
+def trim_pool():
+    """Give every idle block back to the system. Returns the bytes given back."""
+    cdef int64_t freed
+    with nogil:
+        freed = memory_trim()
     return freed
 
 
@@ -458,3 +485,32 @@ cdef class Account:
     def peak_bytes(self):
         """Most bytes ever reserved at once."""
         return qc_load(&self.account.peak)
+
+
+cdef class Reservation:
+    """Bytes reserved from Python for what it keeps; given back when this is forgotten, or before.
+
+    Parameters
+    ----------
+    account : Account
+        Who pays.
+    """
+    cdef Account account
+    cdef readonly int64_t n_bytes
+
+    def __cinit__(self, Account account):
+        self.account = account
+
+    def __dealloc__(self):
+        if self.account is not None:
+            account_release(self.account.account, self.n_bytes)
+
+    def add(self, int64_t n_bytes):
+        """Reserve more; MemoryLimitError, and nothing is reserved then."""
+        account_reserve(self.account.account, n_bytes)
+        self.n_bytes += n_bytes
+
+    def give_back(self):
+        """Reserve nothing any more."""
+        account_release(self.account.account, self.n_bytes)
+        self.n_bytes = 0

@@ -66,6 +66,9 @@ cdef CMemoryPool* pool_of_turn() noexcept nogil
 cdef class MemoryPool:
     cdef CMemoryPool* pool      # owned
     cdef int64_t process        # fork_number() of the process whose queries are in it
+    cdef int64_t own_limit      # of the queries and of what is kept beside them; the GIL guards both
+    cdef int64_t n_kept
 
     cdef int begin(self, int64_t limit) except -1
     cdef CMemoryPool* here(self) except NULL
+    cdef int share_out(self) except -1

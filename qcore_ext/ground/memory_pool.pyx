@@ -14,6 +14,8 @@ from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
 )
 
+from qcore_ext.ground.status import MemoryLimitError
+
 cdef extern from *:
     """
     static __thread void *qc_pool_of_turn;
@@ -131,6 +133,7 @@ cdef class MemoryPool:
     """
 
     def __cinit__(self, int64_t limit):
+        self.own_limit = limit
         self.begin(limit)
 
     def __dealloc__(self):
@@ -163,13 +166,42 @@ cdef class MemoryPool:
 
     @property
     def limit(self):
-        """Bytes that the queries may keep together; may be changed at any time."""
-        return qc_load(&self.here().account.limit)
+        """Bytes that the queries, and what is kept beside them, may take together; may be changed at any time."""
+        return self.own_limit
 
     @limit.setter
     def limit(self, int64_t limit):
-        qc_swap(&self.here().account.limit, limit)
+        self.own_limit = limit
+        self.share_out()
+
+    def keep(self, int64_t n_bytes):
+        """Take bytes for what no query has, until KeptMemory is forgotten: the queries share the rest.
+
+        MemoryLimitError when the rest is not enough for what they keep now.
+        """
+        cdef KeptMemory kept = KeptMemory()
+        cdef int64_t reserved = qc_load(&self.here().account.reserved)
+        if reserved + self.n_kept + n_bytes > self.limit:
+            raise MemoryLimitError(
+                f"keeping {n_bytes} bytes beside {reserved} of running queries and {self.n_kept} of tables goes past "
+                f"the limit of {self.limit} for all together; raise session_memory_limit or drop tables"
+            )
+        kept.pool = self
+        kept.n_bytes = n_bytes
+        self.n_kept += n_bytes
+        self.share_out()
+        return kept
+
+    cdef int share_out(self) except -1:
+        """Let the queries have what is not kept."""
+        qc_swap(&self.here().account.limit, max(<int64_t> 1, self.own_limit - self.n_kept))
         pool_wake(self.here(), NULL)
+        return 0
+
+    @property
+    def kept_bytes(self):
+        """Bytes kept beside the queries."""
+        return self.n_kept
 
     @property
     def reserved_bytes(self):
@@ -195,3 +227,14 @@ cdef class MemoryPool:
     def n_going(self):
         """Drivers that go on now: queued, or on a thread and not asleep there."""
         return qc_load(&self.here().n_going)
+
+
+cdef class KeptMemory:
+    """Bytes of a pool that are kept beside its queries, until this is forgotten."""
+    cdef MemoryPool pool
+    cdef readonly int64_t n_bytes
+
+    def __dealloc__(self):
+        if self.pool is not None:
+            self.pool.n_kept -= self.n_bytes
+            self.pool.share_out()

@@ -188,7 +188,7 @@ cdef class OrderBy(Operator):
         self.n_columns = rows.n_columns
         try:
             if rows.nested != NULL:
-                nested = nested_concat(rows.nested, NULL)
+                nested = nested_concat(rows.nested, self.account)
             for i in range(rows.n_columns):
                 if rows.columns[i].type.id == TYPE_NESTED:
                     self.columns[i] = column_ref(nested.columns[n_nested])

@@ -246,7 +246,7 @@ cdef class PythonOperator(Operator):
         if self.role == "sink":
             raise ExecutionError("gave a batch, but it is the sink: nobody is there to take it")
         self.check_sizes(given)
-        batch = PyBatch.from_arrow(given)
+        batch = PyBatch.from_arrow(given, self.memory)
         if self.role == "source" and not schema_equal(batch.batch.schema, self.output_schema):
             return self.meet_schema(batch.batch)
         if not schema_equal(batch.batch.schema, self.output_schema):

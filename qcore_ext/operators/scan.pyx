@@ -47,7 +47,8 @@ cdef class TableScan(Operator):
     schema : Schema
         What every split gives.
     open_split : callable
-        split → object with __arrow_c_stream__, and `close` if it has something to close. Called with the GIL.
+        split → object with __arrow_c_stream__, and `close` if it has something to close. Called with the GIL. Its
+        batches are charged to the query unless it says `is_held_outside`: the application has their memory anyway.
     batch_rows : int
         Larger batches are handed on in pieces of this size.
     evolve : bool
@@ -153,7 +154,7 @@ cdef class TableScan(Operator):
         if fault_here(FAULT_SPLIT_OPEN):
             raise_injected(FAULT_SPLIT_OPEN)
         self.source = self.open_split(self.split)
-        self.stream = Stream(self.source)
+        self.stream = Stream(self.source, not getattr(self.source, "is_held_outside", False))
         self.widening = not schema_equal(self.stream.schema, self.output_schema)
         if self.widening:
             self.begin_widening()

@@ -8,15 +8,15 @@ from qcore_ext.compute.aggregate_calls cimport (
     ARGUMENTS_MAX, COLLECT_BETWEEN, COLLECT_FIRST, COLLECT_LAST, COLLECT_LIST, COLLECT_MODE, COLLECT_TEXT,
 )
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
-from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, column_constant_null, column_new, column_new_flat, column_ref,
-    column_take, column_unref, view_data,
+    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, column_bytes, column_constant_null, column_new, column_new_flat,
+    column_ref, column_take, column_unref, view_data,
 )
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_U32, PHYS_VIEW, TYPE_UINT32, Schema
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set, bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Arena, Owner, account_check, arena_new, arena_take, buffer_new, buffer_new_zeroed, buffer_unref,
+    CHECK_ROWS, Arena, Owner, account_check, account_release, account_reserve, arena_new, arena_take, buffer_new, buffer_new_zeroed, buffer_unref,
     bytes_copy, owner_ref, owner_unref,
 )
 from qcore_ext.ground.status cimport raise_execution
@@ -451,10 +451,29 @@ cdef Column* made_list(
     CSchema* schema, int field, MemoryAccount* account,
 ) except NULL:
     """Put together by pyarrow, as nested columns are only carried here."""
+    cdef int64_t n_bytes = column_bytes(values) * n_rows // max(values.n_rows, <int64_t> 1)
+    cdef Batch* lists
+    # In pieces, and then together.
+    account_reserve(account, 2 * n_bytes)
+    try:
+        made = arrow_lists(values, rows, n_rows, ends, validity, n, schema, field, account)
+    finally:
+        account_release(account, 2 * n_bytes)
+    lists = batch_of_arrow(made, account, True)
+    try:
+        return column_ref(lists.columns[0])
+    finally:
+        batch_unref(lists)
+
+
+cdef object arrow_lists(
+    Column* values, Buffer* rows, int64_t n_rows, const int32_t* ends, const uint8_t* validity, int64_t n,
+    CSchema* schema, int field, MemoryAccount* account,
+):
+    """A record batch with the lists as its one column."""
     import pyarrow
 
     cdef int64_t at = 0
-    cdef PyBatch lists
     list_type = pyarrow.schema(Schema.wrap(schema)).field(field).type
     flat = pyarrow.schema([pyarrow.field("value", list_type.value_type)])
     cdef Schema value_schema = Schema(flat)
@@ -470,5 +489,4 @@ cdef Column* made_list(
         pyarrow.py_buffer((<const char*> ends)[:(n + 1) * sizeof(int32_t)]),
     ]
     made = pyarrow.Array.from_buffers(list_type, n, buffers, children=[taken])
-    lists = PyBatch.from_arrow(pyarrow.RecordBatch.from_arrays([made], names=["value"]), trusted=True)
-    return column_ref(lists.batch.columns[0])
+    return pyarrow.RecordBatch.from_arrays([made], names=["value"])

@@ -315,7 +315,7 @@ cdef int take_columns(JoinTable* table, RowStore* store) except -1 nogil:
                 table.columns[i] = column_constant_null(&store.columns[i].type, 0)
             else:
                 if nested == NULL:
-                    nested = nested_concat(store.nested, NULL)
+                    nested = nested_concat(store.nested, store.account)
                 table.columns[i] = column_ref(nested.columns[at])
                 at += 1
     finally:

@@ -2,11 +2,13 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_select
-from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.batch cimport Batch, batch_bytes, batch_new, batch_select
+from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
 from qcore_ext.data.column cimport column_ref
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, schema_copy_field, schema_new
-from qcore_ext.ground.memory cimport Owner, OwnerList, owner_unref
+from qcore_ext.ground.memory cimport (
+    MemoryAccount, Owner, OwnerList, account_release, account_reserve, owner_unref,
+)
 
 
 cdef bint schema_has_nested(const CSchema* schema) noexcept nogil:
@@ -43,22 +45,32 @@ cdef Batch* nested_part(Batch* batch, const CSchema* stored, const int32_t* posi
     return part
 
 
-cdef Batch* nested_concat(const OwnerList* parts, int64_t* n_bytes) except NULL nogil:
+cdef Batch* nested_concat(const OwnerList* parts, MemoryAccount* account) except NULL nogil:
     cdef Batch* whole
     with gil:
-        whole = concat_with_gil(parts, n_bytes)
+        whole = concat_with_gil(parts, account)
     return whole
 
 
-cdef Batch* concat_with_gil(const OwnerList* parts, int64_t* n_bytes) except NULL:
+cdef Batch* concat_with_gil(const OwnerList* parts, MemoryAccount* account) except NULL:
+    cdef int64_t n_bytes = 0
+    cdef int64_t i
+    for i in range(parts.n_items):
+        n_bytes += batch_bytes(<Batch*> parts.items[i])
+    # The parts are laid out one by one, and then together.
+    account_reserve(account, 2 * n_bytes)
+    try:
+        rows = concatenated(parts)
+    finally:
+        account_release(account, 2 * n_bytes)
+    return batch_of_arrow(rows, account, True)
+
+
+cdef object concatenated(const OwnerList* parts):
     import pyarrow
 
-    cdef PyBatch whole
     cdef int64_t i
     batches = [pyarrow.record_batch(PyBatch.wrap(<Batch*> parts.items[i])) for i in range(parts.n_items)]
     rows = pyarrow.Table.from_batches(batches).combine_chunks()
     columns = [column.chunk(0) if column.num_chunks else column.combine_chunks() for column in rows.columns]
-    if n_bytes != NULL:
-        n_bytes[0] = rows.nbytes
-    whole = PyBatch.from_arrow(pyarrow.record_batch(columns, schema=rows.schema), trusted=True)
-    return batch_ref(whole.batch)
+    return pyarrow.record_batch(columns, schema=rows.schema)

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
+from qcore_ext.data.batch cimport Batch, batch_bytes, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport (
     VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_constant_null, column_load,
     column_new, column_ref,
@@ -457,16 +457,15 @@ cdef class PageBuilder:
         return 0
 
     cdef int close_part(self, int64_t partition) except -1 nogil:
-        cdef int64_t n_bytes = 0
         cdef Batch* batch
         cdef OwnerList* parts = self.parts[partition]
         if parts == NULL:
             return 0
-        batch = nested_concat(parts, &n_bytes)
+        batch = nested_concat(parts, self.account)
         owner_unref(<Owner*> parts)
         self.parts[partition] = NULL
         self.part_rows[partition] = 0
-        return self.add_full(partition, batch, n_bytes)
+        return self.add_full(partition, batch, batch_bytes(batch))
 
 
 cdef Batch* part_of(Batch* batch, const uint32_t* rows, int64_t n, Buffer* owner) except NULL nogil:

@@ -1,14 +1,15 @@
 """Rows kept column by column in growing canonical buffers: what a join's build side collects. Floor E3.
 
 A store is filled by one driver without locks; when all have finished, the stores are joined into one whose columns are
-flat, so that a row of the build side is a position in them. Strings stay views into the heaps they came in.
+flat, so that a row of the build side is a position in them. Strings stay views into the heaps they came in, but for
+those of few rows out of many: these are copied, lest they keep all the others' memory.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.data.column cimport Column, VectorScratch
 from qcore_ext.data.schema cimport DataType
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, OwnerList
+from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount, Owner, OwnerList
 
 
 ctypedef struct StoreColumn:
@@ -17,6 +18,9 @@ ctypedef struct StoreColumn:
     Buffer* values              # owned
     Buffer* validity            # owned; NULL until the first null
     OwnerList* heaps            # owned; keeps string bytes alive; NULL for other types
+    Arena* copies               # owned; bytes of strings that came among many that are not kept; NULL: none yet
+    const void* copied_from     # only compared; the heap whose strings were copied last
+    int64_t n_copied            # rows of it
 
 
 ctypedef struct RowStore:

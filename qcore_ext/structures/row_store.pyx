@@ -4,14 +4,20 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_heap, column_load, column_new,
+    DICTIONARY, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_constant_null,
+    column_heap, column_load, column_new,
 )
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_NESTED, DataType, phys_width
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, MemoryAccount, Owner, account_check, buffer_grow, buffer_new, buffer_unref, bytes_copy, bytes_fill,
-    owner_list_add, owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
+    CHECK_ROWS, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_grow, buffer_new, buffer_unref,
+    bytes_copy, bytes_fill, owner_list_add, owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
 )
+
+cdef enum:
+    # Strings of one row in so many are copied out of the heap they came in.
+    SPARSE_FACTOR = 4
+    SPARSE_HEAP_ROWS_MAX = 131072   # twice a batch
 
 
 cdef void row_store_free(Owner* self) noexcept nogil:
@@ -21,6 +27,7 @@ cdef void row_store_free(Owner* self) noexcept nogil:
         buffer_unref(store.columns[i].values)
         buffer_unref(store.columns[i].validity)
         owner_unref(<Owner*> store.columns[i].heaps)
+        owner_unref(<Owner*> store.columns[i].copies)
     owner_unref(<Owner*> store.nested)
     owner_unref(<Owner*> store.account)
     struct_free(store)
@@ -86,6 +93,49 @@ cdef int append_nulls(
     return 0
 
 
+cdef bint is_sparse(StoreColumn* column, const Column* given, const uint32_t* rows, int64_t n) noexcept nogil:
+    """Whether n rows of the column are so few of those in its heap that they should not keep it."""
+    cdef const Column* flat = given if given.encoding != DICTIONARY else given.base
+    cdef const void* heap = column_heap(given)
+    cdef int64_t held = flat.n_rows
+    if heap == NULL or (column.heaps.n_items > 0 and column.heaps.items[column.heaps.n_items - 1] == heap):
+        return False
+    if heap != column.copied_from:
+        column.copied_from = heap
+        column.n_copied = 0
+    if given.encoding == DICTIONARY:
+        # Tables of joins are the base of many batches and stay as they are; copies of their rows would add up.
+        if held > SPARSE_HEAP_ROWS_MAX:
+            return False
+    elif rows == NULL:
+        return False
+    elif n == VECTOR_ROWS:
+        held = <int64_t> rows[n - 1] - rows[0] + 1      # one full vector of several: how dense they are
+    column.n_copied += n
+    return n * SPARSE_FACTOR < held and column.n_copied * SPARSE_FACTOR < flat.n_rows
+
+
+cdef int keep_strings(
+    RowStore* store, StoreColumn* column, const Column* given, const uint32_t* rows, const uint8_t* validity, int64_t n,
+) except -1 nogil:
+    """The bytes of the last n strings, whose views are in place, kept alive or copied."""
+    cdef StringView* views
+    cdef char* place
+    cdef int64_t i
+    if not is_sparse(column, given, rows, n):
+        return owner_list_add(column.heaps, column_heap(given))
+    if column.copies == NULL:
+        column.copies = arena_new(store.account)
+        owner_list_add(column.heaps, <Owner*> column.copies)
+    views = <StringView*> column.values.data + store.n_rows
+    for i in range(n):
+        if views[i].length > VIEW_INLINE_BYTES and is_valid(validity, i):
+            place = <char*> arena_take(column.copies, views[i].length)
+            memcpy(place, views[i].pointer, views[i].length)
+            views[i].pointer = place
+    return 0
+
+
 cdef int row_store_append(
     RowStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
 ) except -1 nogil:
@@ -98,11 +148,11 @@ cdef int row_store_append(
         if column.type.id == TYPE_NESTED:
             continue
         column_load(columns[i], start, rows, n, scratch, &vector)
-        if column.heaps != NULL:
-            owner_list_add(column.heaps, column_heap(columns[i]))
         if vector.validity != NULL:
             append_nulls(store, column, store.n_rows, vector.validity, n)
         memcpy(column.values.data + store.n_rows * column.width, vector.values, n * column.width)
+        if column.heaps != NULL:
+            keep_strings(store, column, columns[i], rows, vector.validity, n)
     store.n_rows += n
     return 0
 
