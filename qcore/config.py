@@ -99,7 +99,7 @@ class Settings:
         batch_rows: int | None = None,
         timeout: float | None = None,
     ) -> Settings:
-        """Settings with defaults filled in; SettingError where one makes no sense. A limit is given as bytes_of has it."""
+        """Settings with defaults filled in; SettingError where one makes no sense. bytes_of says what a limit is."""
         for name, value in (("threads", threads), ("batch_rows", batch_rows), ("timeout", timeout)):
             if value is not None and value <= 0:
                 raise SettingError(f"{name} must be positive, not {value}")

@@ -214,6 +214,21 @@ def import_batches(source):
         batch_unref(batch)
 
 
+def read_stream(Stream stream, Account account):
+    """PyBatch objects of all batches of a stream, read for the account, and the stream closed."""
+    cdef Batch* batch = NULL
+    cdef int more
+    batches = []
+    while True:
+        with nogil:
+            more = stream.next_batch(account.account, &batch)
+        if not more:
+            stream.close()
+            return batches
+        batches.append(PyBatch.wrap(batch))
+        batch_unref(batch)
+
+
 def run_chain(list operators, batches=None, schema=None, double timeout=60.0, double slice_ms=10.0):
     """Run one chain on this thread, to its end.
 

@@ -158,6 +158,12 @@ class TableStream:
         self._table = None
 
 
+def held_rows(data: pa.Table | pa.RecordBatch, batch_rows: int) -> TableStream:
+    """Rows that somebody else keeps in memory as a stream."""
+    table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+    return TableStream(table, batch_rows, is_held_outside=True)
+
+
 class ReaderStream:
     """A pyarrow RecordBatchReader as a BatchStream, with something to close after it."""
 

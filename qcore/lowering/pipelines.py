@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.config import Settings
+from qcore.connectors.base import held_rows
 from qcore.language import plan as p
 from qcore.language.aggregate_plan import AggregateSteps, aggregate_steps
 from qcore.language.expression import Expr, col, column_names
@@ -152,11 +153,11 @@ class Lowering:
         self._spools: dict[str, tuple[BatchSpool, Iterator[int]]] = {}
         self.output: OutputBuffer | None = None
 
-    def _queue_bytes(self, n_queues: int) -> int:
-        """Bound on each of the queues of one exchange: together they take a small part of the query's limit."""
+    def _queues(self, n_producers: int, n_queues: int) -> list[BatchQueue]:
+        """The queues of one exchange: together they take a small part of the query's limit."""
         limit = self.settings.memory_limit
-        share = QUEUE_BYTES_MAX if limit is None else limit // QUEUES_SHARE // n_queues
-        return max(QUEUE_BYTES_MIN, min(QUEUE_BYTES_MAX, share))
+        share = QUEUE_BYTES_MAX if limit is None else max(QUEUE_BYTES_MIN, limit // QUEUES_SHARE // n_queues)
+        return [BatchQueue(n_producers, bytes_max=min(share, QUEUE_BYTES_MAX)) for _ in range(n_queues)]
 
     def lower(self, node: p.PlanNode) -> Pipeline:
         """The open pipeline whose last step is the node."""
@@ -173,7 +174,7 @@ class Lowering:
         pipeline = self.lower(root)
         results = None
         if not isinstance(root, p.Sink):
-            results = BatchQueue(pipeline.drivers, bytes_max=self._queue_bytes(1))
+            (results,) = self._queues(pipeline.drivers, 1)
             pipeline.add("result", lambda driver, memory: ResultSink("result", memory, results))
         self.closed.append(pipeline)
         return Lowered(self.closed, self.split_queues, self.memory, results, self.output)
@@ -206,7 +207,7 @@ class Lowering:
         return pipeline
 
     def values(self, node: p.Values) -> Pipeline:
-        return self._one_split(node, node.data, lambda data: data)
+        return self._one_split(node, node.data, lambda data: held_rows(data, self.settings.batch_rows))
 
     def recursive_union(self, node: p.RecursiveUnion) -> Pipeline:
         assert self.open_recursion is not None
@@ -260,8 +261,7 @@ class Lowering:
         self, pipeline: Pipeline, node_id: str, kind: str, keys: Sequence[str], drivers: int, schema: pa.Schema
     ) -> Pipeline:
         """Close `pipeline` with a LocalPartition and open the one that reads it, with `drivers` drivers."""
-        bytes_max = self._queue_bytes(drivers)
-        queues = [BatchQueue(pipeline.drivers, bytes_max=bytes_max) for _ in range(drivers)]
+        queues = self._queues(pipeline.drivers, drivers)
         names, rows = list(keys), Schema(schema)
         pipeline.add(node_id, lambda driver, memory: LocalPartition(node_id, memory, queues, kind, names, rows))
         self.closed.append(pipeline)
@@ -288,8 +288,7 @@ class Lowering:
                 self._project(pipeline, node.id, [(name, col(of)) for name, of in pairs], child.schema)
             inputs.append(pipeline)
         drivers = max(pipeline.drivers for pipeline in inputs)
-        producers, bytes_max = sum(pipeline.drivers for pipeline in inputs), self._queue_bytes(drivers)
-        queues = [BatchQueue(producers, bytes_max=bytes_max) for _ in range(drivers)]
+        queues = self._queues(sum(pipeline.drivers for pipeline in inputs), drivers)
         for pipeline in inputs:
             pipeline.add(node.id, lambda driver, memory: LocalPartition(node.id, memory, queues, "round_robin", []))
             self.closed.append(pipeline)

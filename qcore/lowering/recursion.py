@@ -15,7 +15,7 @@ from qcore.connectors.alignment import Alignment
 from qcore.language.plan import PlanNode, RecursiveUnion, Values, WorkingTable
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
-from qcore_ext.ground.memory import Account
+from qcore_ext.ground.memory import Account, Reservation
 from qcore_ext.ground.status import ExecutionError
 from qcore_ext.structures.distinct_rows import DistinctRows
 
@@ -41,6 +41,7 @@ class RecursiveRows:
         self._schema = pa.schema(Schema(node.schema))
         memory = Account(None, memory_limit or 0)
         memory.read_by(reader)
+        self._memory = memory
         self._met = DistinctRows(Schema(self._schema), memory) if node.distinct else None
         self.error: Exception | None = None
 
@@ -58,15 +59,20 @@ class RecursiveRows:
     def _rounds(self) -> Iterator[pa.RecordBatch]:
         node = self._node
         plan, repeated = node.inputs
+        before = Reservation(self._memory)
         for _ in range(node.rounds_max + 1):
             working: list[pa.RecordBatch] = []
+            charged = Reservation(self._memory)
             for batch in self._run(plan):
                 fresh = self._in_schema(batch, plan)
                 if self._met is not None:
                     fresh = pa.record_batch(self._met.add(PyBatch.from_arrow(fresh)))
                 if fresh.num_rows > 0:
+                    charged.add(fresh.nbytes)
                     working.append(fresh)
                     yield fresh
+            before.give_back()
+            before = charged
             if not working:
                 return
             plan = _with_working_table(repeated, node.key, pa.Table.from_batches(working, self._schema))

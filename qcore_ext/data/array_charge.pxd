@@ -32,8 +32,8 @@ cdef int64_t array_bytes(const ArrowArray* array, const char* format, int64_t st
 # The same with the children and the dictionary. A dictionary counts whole.
 cdef int64_t tree_bytes(const ArrowArray* array, const ArrowSchema* layout, int64_t start, int64_t n) noexcept nogil
 
-# Charge the array, and an eighth more for its allocator, to the account; who keeps the array alive keeps the list. MemoryLimitError, and nothing is charged.
-# trail: of the array's stream, or NULL.
+# Charge the array, and an eighth more for its allocator, to the account; who keeps the array alive keeps the list.
+# MemoryLimitError, and nothing is charged. trail: of the array's stream, or NULL.
 cdef OwnerList* array_charge(
     const ArrowArray* array, const ArrowSchema* layout, MemoryAccount* account, ChargeTrail* trail,
 ) except NULL nogil

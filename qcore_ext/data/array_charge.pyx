@@ -4,7 +4,6 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport atoi
 from libc.string cimport strchr, strncmp
 
-from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.bitmap cimport bitmap_bytes
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, OwnerList, account_release, account_reserve, owner_list_add, owner_list_new, owner_ref,

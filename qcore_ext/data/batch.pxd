@@ -41,5 +41,5 @@ cdef Batch* batch_take(
 cdef Batch* batch_slice(Batch* batch, int64_t start, int64_t n) except NULL nogil
 # same columns and selection, other names
 cdef Batch* batch_with_schema(Batch* batch, CSchema* schema) except NULL nogil
-# What the rows that count take of memory (column_bytes), with the selection.
+# What the values of the rows that count take of memory (column_bytes).
 cdef int64_t batch_bytes(const Batch* batch) noexcept nogil

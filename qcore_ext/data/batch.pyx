@@ -88,9 +88,6 @@ cdef int64_t batch_bytes(const Batch* batch) noexcept nogil:
         return 0
     for i in range(batch.n_columns):
         total += column_bytes(batch.columns[i])
-        # Columns that came out of one filter or join stand side by side and share their indices.
-        if batch.columns[i].indices != NULL and (i == 0 or batch.columns[i].indices != batch.columns[i - 1].indices):
-            total += batch.n_rows * sizeof(uint32_t)
     if batch.selection != NULL:
-        total = <int64_t> (<double> total * batch.n_selected / batch.n_rows) + batch.n_selected * sizeof(uint32_t)
+        total = <int64_t> (<double> total * batch.n_selected / batch.n_rows)
     return total

@@ -358,7 +358,7 @@ cdef int64_t flat_bytes(const Column* column) noexcept nogil:
             (<const int64_t*> column.values)[column.offset + n] - (<const int64_t*> column.values)[column.offset]
         )
     if storage == STORE_NESTED:
-        return total + qc_load(&column.n_bytes)
+        return qc_load(&column.n_bytes)         # with the validity
     if storage == STORE_FIXED_BINARY:
         return total + n * column.width
     if column.type.phys == PHYS_VIEW:

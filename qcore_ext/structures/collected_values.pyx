@@ -16,8 +16,8 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_U32, PHYS_VIEW, TYPE_UINT32, Schema
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set, bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Arena, Owner, account_check, account_release, account_reserve, arena_new, arena_take, buffer_new, buffer_new_zeroed, buffer_unref,
-    bytes_copy, owner_ref, owner_unref,
+    CHECK_ROWS, Arena, Owner, account_check, account_release, account_reserve, arena_new, arena_take, buffer_new,
+    buffer_new_zeroed, buffer_unref, bytes_copy, owner_ref, owner_unref,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.sort_order cimport SortKey, sort_prefix_layout

@@ -21,10 +21,10 @@ TABLE = pa.table(
     {
         "a": pa.array(range(N_ROWS), pa.int64()),
         "b": pa.array([i % 10 for i in range(N_ROWS)], pa.int32()),
-        "s": [f"text number {i}" for i in range(N_ROWS)],
+        "s": [f"text {i:07}" for i in range(N_ROWS)],
     }
 )
-# int64, int32, and a 16-byte view: what a row takes in the engine, wherever a string's bytes are.
+# int64, int32, and twelve bytes of text: with an offset, or within a view of the engine's, 16.
 ROW_BYTES = 8 + 4 + 16
 BURN_SECONDS = 0.04
 

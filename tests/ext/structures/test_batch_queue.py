@@ -123,3 +123,25 @@ def test_every_batch_comes_once_under_stress(bound: dict[str, int], n_producers:
 def test_a_queue_without_room_is_refused(arguments: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="at least one producer"):
         BatchQueue(*arguments)
+
+
+def test_text_counts_its_length_in_the_bound() -> None:
+    """A text counted 16 bytes: a gigabyte of long ones went into a queue of 32 MB."""
+    long = pa.table({"s": ["x" * 1000] * 1000})
+    queue = BatchQueue(1)
+    fill(queue, long.to_batches(max_chunksize=100))
+    assert 1_000_000 < queue.n_bytes < 1_010_000
+    QueueReader(queue).close()
+    memory, scheduler = Account(), Scheduler(1)
+    queue = BatchQueue(1, bytes_max=300_000)
+    source = BatchSource(import_batches(long.to_batches(max_chunksize=100)), memory)
+    task = Task([[[source, ResultSink("sink", memory, queue)]]], memory, scheduler)
+    task.start()
+    deadline = time.monotonic() + 30
+    while queue.n_batches < 2 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(0.05)
+    assert queue.n_batches == 2
+    QueueReader(queue).close()
+    task.wait(30)
+    scheduler.shutdown()
