@@ -1,5 +1,6 @@
 """Memory: reference-counted owners, pooled buffers, arenas, and who pays for them. Floor E0."""
 
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
@@ -487,6 +488,7 @@ cdef class Account:
         return qc_load(&self.account.peak)
 
 
+@cython.no_gc_clear
 cdef class Reservation:
     """Bytes reserved from Python for what it keeps; given back when this is forgotten, or before.
 

@@ -1,5 +1,6 @@
 """Memory that several queries share, and which of them may go on while it is short. Floor E0. SPEC V7."""
 
+cimport cython
 from libc.stdint cimport int64_t
 
 from qcore_ext.ground cimport memory
@@ -229,6 +230,7 @@ cdef class MemoryPool:
         return qc_load(&self.here().n_going)
 
 
+@cython.no_gc_clear
 cdef class KeptMemory:
     """Bytes of a pool that are kept beside its queries, until this is forgotten."""
     cdef MemoryPool pool
