@@ -220,7 +220,7 @@ cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) no
         elif qc_load(&n_turns) == 0 and wall_nanos() - qc_load(&last_turn) > IDLE_NANOS:
             if memory_is_worth_trimming():
                 memory_trim()
-            if worked:
+            if worked and not is_leaving():
                 worked = False
                 release_arrow_memory()
 
@@ -383,6 +383,7 @@ def forget_after_fork():
     """In a forked child no worker lives: begin anew."""
     global shared_scheduler
     shared_scheduler = None
+    qc_store(&n_turns, 0)       # turns of the parent's threads
     # What a thread of the parent was at is never freed here: freeing it would take locks that the thread may have held.
     of_parent.extend(running_schedulers)
     running_schedulers.clear()
