@@ -100,9 +100,7 @@ class Lowered:
 TOP_N_ROWS_MAX = 1 << 31
 # Bytes that wait in a queue between pipelines, or for the reader; of a query with a memory limit, an eighth of it for
 # the queues of one exchange together.
-QUEUE_BYTES_MAX = 1 << 25
-QUEUE_BYTES_MIN = 1 << 20
-QUEUES_SHARE = 8
+QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 25, 8
 
 # A join whose sides change places.
 FLIPPED = {

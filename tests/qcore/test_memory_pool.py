@@ -53,10 +53,10 @@ def column(batches: Any) -> list[int]:
     return [value for batch in batches for value in batch.column("a").to_pylist()]
 
 
-def need(threads: int) -> int:
-    """Bytes that total_plan takes alone."""
+def need(threads: int, plan: PlanNode | None = None) -> int:
+    """Bytes that total_plan takes alone, or another with its answer."""
     session = Session(threads=threads, batch_rows=1000, session_memory_limit=1 << 40)
-    task = task_of(session, total_plan())
+    task = task_of(session, total_plan() if plan is None else plan)
     assert answer(task) == TOTAL
     return int(task.stats()["peak_bytes"])
 
@@ -95,7 +95,10 @@ class Gate:
 
 def one_that_holds_and_one_that_waits() -> tuple[Gate, Task, Task]:
     """A query that holds more than its share of the memory until the gate is opened, and one that waits for it."""
-    session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) * 3 // 2)
+    # The strings of a stream are charged to the query, those of a table in memory are not.
+    open_gate = Gate(280)
+    open_gate.opened.set()
+    session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2, open_gate.plan()) * 3 // 2)
     memory = session.settings.memory_pool
     assert memory is not None
     gate = Gate(280)
