@@ -98,8 +98,7 @@ class Lowered:
 
 # A top-n of more rows is sorted whole: keeping the best so far would save nothing.
 TOP_N_ROWS_MAX = 1 << 31
-# Bytes that wait in a queue between pipelines, or for the reader; of a query with a memory limit, an eighth of it for
-# the queues of one exchange together.
+# Bytes that wait in a queue; with a memory limit, the queues of one exchange together take an eighth of it.
 QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 25, 8
 
 # A join whose sides change places.
@@ -153,8 +152,8 @@ class Lowering:
 
     def _queues(self, n_producers: int, n_queues: int) -> list[BatchQueue]:
         """The queues of one exchange: together they take a small part of the query's limit."""
-        limit = self.settings.memory_limit
-        share = QUEUE_BYTES_MAX if limit is None else max(QUEUE_BYTES_MIN, limit // QUEUES_SHARE // n_queues)
+        limit = self.settings.memory_limit or QUEUES_SHARE * n_queues * QUEUE_BYTES_MAX
+        share = max(QUEUE_BYTES_MIN, limit // QUEUES_SHARE // n_queues)
         return [BatchQueue(n_producers, bytes_max=min(share, QUEUE_BYTES_MAX)) for _ in range(n_queues)]
 
     def lower(self, node: p.PlanNode) -> Pipeline:
