@@ -138,9 +138,7 @@ class TableStream:
 
     __slots__ = ("_table", "_batch_rows", "trust", "is_held_outside")
 
-    def __init__(
-        self, table: pa.Table, batch_rows: int, trust: str = "nothing", is_held_outside: bool = False
-    ) -> None:
+    def __init__(self, table: pa.Table, batch_rows: int, trust: str = "nothing", is_held_outside: bool = False) -> None:
         self.trust = trust
         self._table: pa.Table | None = table
         self._batch_rows = batch_rows
