@@ -7,9 +7,9 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
 from qcore_ext.data.capsule cimport PyBatch, Stream
 from qcore_ext.data.schema cimport CSchema, Schema, schema_new
 from qcore_ext.execution.driver cimport Driver
-from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load
+from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_store
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, Mutex, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
-from qcore_ext.ground.memory cimport Account, Owner, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport Account, Owner, account_check, owner_unref, struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport CMemoryPool, MemoryPool, pool_going, pool_turn
 from qcore_ext.ground.stats cimport WAIT_FOR_USER
 from qcore_ext.ground.status cimport raise_execution, raise_memory_limit
@@ -545,3 +545,32 @@ cdef class Sleeper(Operator):
         if not qc_cas(&self.inside, 1, 0):
             return raise_execution(b"two threads run one driver")
         return BLOCKED if self.n_left > 0 else FINISHED
+
+
+cdef class LongCall(Operator):
+    """Source of no rows whose one call lasts until `end` is called, and looks at its account as long calls do."""
+    cdef readonly int64_t n_calls       # begun
+    cdef int64_t inside                 # atomic, as is ended
+    cdef int64_t ended
+
+    def __init__(self, Account memory):
+        Operator.__init__(self, "LongCall", "long-call", memory)
+
+    @property
+    def is_inside(self):
+        """Whether the call is under way."""
+        return qc_load(&self.inside) != 0
+
+    def end(self):
+        """Let the call come back."""
+        qc_store(&self.ended, 1)
+
+    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        self.n_calls += 1
+        qc_store(&self.inside, 1)
+        try:
+            while qc_load(&self.ended) == 0:
+                account_check(self.account)
+        finally:
+            qc_store(&self.inside, 0)
+        return FINISHED

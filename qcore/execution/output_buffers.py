@@ -90,13 +90,16 @@ class OutputBuffers:
     schema : pyarrow.Schema
     """
 
-    def __init__(self, task_id: str, kind: str, buffer: OutputBuffer, schema: pa.Schema, task: _Running) -> None:
+    def __init__(
+        self, task_id: str, kind: str, buffer: OutputBuffer, schema: pa.Schema, task: _Running, handle: object
+    ) -> None:
         self.task_id = task_id
         self.kind = kind
         self.n_partitions = buffer.n_partitions
         self.schema = schema
         self._buffer = buffer
         self._task = task
+        self._handle = handle  # the task runs while somebody has this or the task
 
     def fetch(
         self, partition: int, sequence: int, max_bytes: int | None = FETCH_BYTES, timeout: float | None = None

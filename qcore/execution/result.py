@@ -76,7 +76,10 @@ class Result:
             return self._task
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._fresh_task().batches(self._settings.timeout):
+        yield from self._batches(self._fresh_task())
+
+    def _batches(self, task: Task) -> Iterator[pa.RecordBatch]:
+        for batch in task.batches(self._settings.timeout):
             if batch.schema.types != self.schema.types:
                 raise self._schema_changed(batch.schema)
             yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
@@ -143,14 +146,16 @@ class Result:
 
     async def aiter(self) -> AsyncIterator[pa.RecordBatch]:
         """The batches, without blocking the event loop; leaving the loop early cancels the query."""
-        batches = iter(self)
+        task = self._fresh_task()
+        batches = self._batches(task)
         end = object()
         try:
             while (batch := await asyncio.to_thread(next, batches, end)) is not end:
                 yield batch
         finally:
-            if self.task.state == "running":
-                self.cancel()
+            # The thread that asks for a batch, if one does, drops the iterator, which ends the query.
+            if task.state == "running":
+                task.cancel()
 
     def explain(self, analyze: bool = False) -> str:
         """The plan as text: a tree with node ids, estimated rows, and the pipelines that each node's operators are in.

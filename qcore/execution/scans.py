@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,6 +14,9 @@ from qcore.connectors.files import SplitTable
 from qcore.connectors.view import expand_view
 from qcore.language import plan as p
 from qcore.language.expression import Expr, col, substitute
+from qcore_ext.execution.task import Task as EngineTask
+from qcore_ext.ground.error_text import is_interrupt
+from qcore_ext.ground.process import check_not_leaving, is_leaving
 
 # Splits asked of a source for each driver: enough that the last ones even out.
 SPLITS_PER_DRIVER = 8
@@ -48,6 +52,73 @@ class Scans:
             filter = source_filter(scan)
             self._filters[scan.id] = (scan, filter)
         return filter
+
+
+class SplitFeed:
+    """Gives the scans of a task the splits of their sources.
+
+    It refers to no handle on the task, since its threads may outlive all of them.
+    """
+
+    def __init__(self, scans: Scans, engine: EngineTask) -> None:
+        self._scans = scans
+        self._engine = engine
+        self._feeders: list[threading.Thread] = []
+        self._waiting_splits: list[Any] = []
+
+    def begin(self) -> None:
+        """Feed the scans that have a source; those whose splits wait for something, from threads of their own."""
+        check_not_leaving()
+        for scan in self._scans.nodes.values():
+            if scan.source is None:
+                continue
+            if getattr(scan.source, "splits_wait", False):
+                feeder = threading.Thread(target=self._feed_scan, args=(scan,), daemon=True)
+                self._feeders.append(feeder)
+                feeder.start()
+            else:
+                self._feed_scan(scan)
+
+    def _feed_scan(self, scan: p.Scan) -> None:
+        """Give a scan its source's splits. Whatever the source raises ends the query; its scan would wait for ever."""
+        try:
+            splits = self._scans.splits(scan)
+            if getattr(scan.source, "splits_wait", False):
+                self._waiting_splits.append(splits)
+            for split in splits:
+                if self._engine.state not in ("created", "running"):
+                    break
+                self._engine.add_split(scan.id, split)
+            close = getattr(splits, "close", None)
+            if close is not None:
+                close()
+            self._engine.no_more_splits(scan.id)
+        except BaseException as error:
+            if is_interrupt(error):
+                self._engine.cancel("Ctrl-C")
+                raise
+            if self._engine.state in ("created", "running"):
+                self._engine.fail_as(error, "TableScan", scan.id, "listing its splits")
+                if threading.current_thread() not in self._feeders:
+                    self._engine.wait()
+
+    def leave(self) -> None:
+        """End the sources that still wait for splits nobody wants any more."""
+        while self._waiting_splits:
+            self._waiting_splits.pop().close()
+
+    def leave_soon(self) -> None:
+        """The same, without waiting for what such a source has to end."""
+        if self._waiting_splits and not is_leaving():
+            threading.Thread(target=self.leave, daemon=True).start()
+
+    def end(self) -> None:
+        """As `leave`, and wait for the threads."""
+        self.leave()
+        for feeder in self._feeders:
+            if feeder is not threading.current_thread():
+                # Once the interpreter is leaving, a thread that still runs never ends.
+                feeder.join(0.0 if is_leaving() else None)
 
 
 def own_nodes(plan: p.PlanNode) -> Iterator[p.PlanNode]:

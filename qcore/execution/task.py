@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import Split
 from qcore.errors import PlanError, QcoreError, Timeout
 from qcore.execution.output_buffers import OutputBufferManager, OutputBuffers
-from qcore.execution.scans import Scans, expand_views
+from qcore.execution.scans import Scans, SplitFeed, expand_views
 from qcore.language import plan as p
 from qcore.lowering.pipelines import Lowering
 from qcore.lowering.recursion import RecursiveRows
@@ -25,9 +24,8 @@ from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
 from qcore_ext.execution.scheduler import Scheduler, WaitingForOthers
 from qcore_ext.execution.task import Task as EngineTask
-from qcore_ext.ground.error_text import is_interrupt
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.process import ProcessLock, check_not_leaving, current_process, is_leaving
+from qcore_ext.ground.process import ProcessLock, check_not_leaving, current_process
 from qcore_ext.structures.batch_queue import QueueReader
 
 # Waiting for a batch is done in slices, so that Ctrl-C is seen.
@@ -46,8 +44,32 @@ def scheduler_of(threads: int) -> Scheduler:
         return scheduler
 
 
+class Handle:
+    """What everything refers to by which a task can be read: with the last of them it goes, and the task is stopped.
+
+    The scheduler keeps a task that runs; without this it would run on, out of anybody's reach.
+    """
+
+    def __init__(self, engine: EngineTask, feed: SplitFeed) -> None:
+        # By weak references: the scheduler holds a task that runs, and the error that one ended with holds the handle.
+        weakref.finalize(self, _forget, weakref.ref(engine), weakref.ref(feed)).atexit = False
+
+
+def _forget(engine: weakref.ref[EngineTask], feed: weakref.ref[SplitFeed]) -> None:
+    """Stop a task that nobody can read. It does not wait: it may be called on any thread, a driver's included."""
+    running, feeding = engine(), feed()
+    if running is not None and running.process != current_process():
+        return
+    if running is not None and running.state == "running":
+        running.cancel("nobody has a handle on the task any more")
+    if feeding is not None:
+        feeding.leave_soon()
+
+
 class Task:
     """A plan being run: pipelines of drivers, fed with splits.
+
+    It is cancelled when nobody has it any more: not the task, none of its iterators, and no OutputBuffers of it.
 
     Parameters
     ----------
@@ -107,13 +129,13 @@ class Task:
             lowered.memory,
             split_queues=lowered.split_queues,
         )
+        self._feed = SplitFeed(self._scans, self._engine)
+        self._handle = Handle(self._engine, self._feed)
         self._output: OutputBuffers | None = None
         if lowered.output is not None:
             assert isinstance(plan, p.PartitionedOutput)
-            self._output = OutputBuffers(self.id, plan.kind, lowered.output, self.schema, self._engine)
+            self._output = OutputBuffers(self.id, plan.kind, lowered.output, self.schema, self._engine, self._handle)
             OutputBufferManager.instance().add(self._output)
-        self._feeders: list[threading.Thread] = []
-        self._waiting_splits: list[Any] = []
 
     # --- splits ---
 
@@ -124,50 +146,6 @@ class Task:
     def no_more_splits(self, node_id: str) -> None:
         """Say that a scan node gets no further split."""
         self._engine.no_more_splits(node_id)
-
-    def _feed(self) -> None:
-        """Give the scans that have a source its splits."""
-        check_not_leaving()
-        for scan in self._scans.nodes.values():
-            if scan.source is None:
-                continue
-            if getattr(scan.source, "splits_wait", False):
-                feeder = threading.Thread(target=self._feed_scan, args=(scan,), daemon=True)
-                self._feeders.append(feeder)
-                feeder.start()
-            else:
-                self._feed_scan(scan)
-
-    def _feed_scan(self, scan: p.Scan) -> None:
-        """Give a scan its source's splits. Whatever the source raises ends the query; its scan would wait for ever."""
-        try:
-            splits = self._scans.splits(scan)
-            if getattr(scan.source, "splits_wait", False):
-                self._waiting_splits.append(splits)
-            for split in splits:
-                if self._engine.state not in ("created", "running"):
-                    break
-                self._engine.add_split(scan.id, split)
-            close = getattr(splits, "close", None)
-            if close is not None:
-                close()
-            self._engine.no_more_splits(scan.id)
-        except BaseException as error:
-            if is_interrupt(error):
-                self._engine.cancel("Ctrl-C")
-                raise
-            if self._engine.state in ("created", "running"):
-                self._engine.fail_as(error, "TableScan", scan.id, "listing its splits")
-                if threading.current_thread() not in self._feeders:
-                    self._engine.wait()
-
-    def _stop_feeding(self) -> None:
-        """End the sources that still wait for splits nobody wants any more."""
-        while self._waiting_splits:
-            self._waiting_splits.pop().close()
-        for feeder in self._feeders:
-            # Once the interpreter is leaving, a thread that still runs never ends.
-            feeder.join(0.0 if is_leaving() else None)
 
     # --- running ---
 
@@ -191,7 +169,7 @@ class Task:
         """
         self._engine.check_process()
         if self._engine.state == "created":
-            self._feed()
+            self._feed.begin()
             if self._engine.state != "created":
                 return  # cancelled meanwhile
             try:
@@ -223,7 +201,7 @@ class Task:
         self._expect_batches()
         self._engine.check_process()
         try:
-            self._feed()
+            self._feed.begin()
             while not self._engine.run_on_caller(until=self._reader):
                 batch = self._reader.next_batch(timeout=0)
                 if batch is None:
@@ -285,7 +263,7 @@ class Task:
             with WaitingForOthers():
                 self._engine.settle()
         try:
-            self._stop_feeding()
+            self._feed.end()
         finally:
             if self._reader is not None:
                 self._reader.close()
@@ -326,7 +304,7 @@ class Task:
                 self._engine.wait(timeout)
         finally:
             if self._engine.state != "running" and self.is_of_this_process:
-                self._stop_feeding()
+                self._feed.end()
 
     def cancel(self) -> None:
         """Stop it, from any thread, within the batch it works on; whoever waits for it gets Cancelled."""

@@ -44,6 +44,7 @@ ctypedef struct RunQueue:
     int64_t n_queued            # atomic for who looks without the lock, as is closed
     int64_t n_runnables
     int64_t n_sleeping          # threads in run_queue_pop
+    int64_t n_substitutes       # atomic; threads that serve for those in long calls
     int64_t closed              # threads leave
     int64_t process             # fork_number() of the process whose threads serve it
 
@@ -54,6 +55,13 @@ ctypedef struct Runnable:
     int64_t turn_from           # RunState that the turn under way began in: RUN_QUEUED, or the contract was broken
     RunAnswer (*run)(Runnable* self) noexcept nogil
     PyObject* context           # borrowed; whoever made the Runnable keeps it alive until RAN_DONE
+
+
+ctypedef struct Place:
+    # A worker thread's, while it serves.
+    RunQueue* queue             # borrowed
+    int64_t began               # wall_nanos at which the turn under way began
+    PyObject* substitute        # owned; the Worker that serves for this one until the turn is over, or NULL
 
 
 cdef RunQueue* run_queue_new() except NULL nogil

@@ -8,9 +8,11 @@ import time
 import weakref
 
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc
 
+from qcore_ext.ground cimport memory
 from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_store, qc_swap
 from qcore_ext.ground.condition cimport (
     condition_destroy, condition_init, condition_wait, condition_wake_all, condition_wake_one,
@@ -28,6 +30,12 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.ground.process import ProcessLock, leave
 from qcore_ext.ground.status import QcoreError
 
+cdef extern from *:
+    """
+    static __thread void *qc_place;
+    """
+    void* qc_place
+
 cdef enum:
     # A worker without work looks up this often; it is woken at once when work comes.
     NAP_NANOS = 1000000000
@@ -36,6 +44,11 @@ cdef enum:
     # So long after the last turn of any driver, memory kept for the next query goes back to the system: queries that
     # follow each other find it warm.
     IDLE_NANOS = 2000000000
+
+    # A turn that takes as long, twice a driver's slice, is in a call that does not come back soon.
+    LONG_TURN_NANOS = 20000000
+    # Long calls of one scheduler that others are served beside. Each keeps a thread, and processors are shared by all.
+    SUBSTITUTES_MAX = 16
 
 cdef int64_t n_turns = 0        # atomic; turns under way, on any thread
 cdef int64_t last_turn = 0      # atomic; when one was over last
@@ -210,19 +223,28 @@ cdef void runnable_turn(Runnable* self) noexcept nogil:
 
 cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) noexcept nogil:
     """A worker's life."""
+    global qc_place
     cdef Runnable* runnable
     cdef bint worked = False
+    cdef Place place
+    place.queue = queue
+    place.substitute = NULL
+    qc_place = &place
     while not qc_load(&queue.closed) and not qc_load(dismissed):
         runnable = run_queue_pop(queue, nap_nanos)
         if runnable != NULL:
+            place.began = wall_nanos()
             runnable_turn(runnable)
             worked = True
+            if place.substitute != NULL:
+                dismiss_substitute(&place)
         elif qc_load(&n_turns) == 0 and wall_nanos() - qc_load(&last_turn) > IDLE_NANOS:
             if memory_is_worth_trimming():
                 memory_trim()
             if worked and not is_leaving():
                 worked = False
                 release_arrow_memory()
+    qc_place = NULL
 
 
 cdef void release_arrow_memory() noexcept nogil:
@@ -236,11 +258,31 @@ cdef void release_arrow_memory() noexcept nogil:
             pass        # half imported, or another pool: nothing is lost
 
 
+cdef void serve_others() noexcept nogil:
+    """A thread in the middle of a turn looks here whether others wait for one (memory.give_way).
+
+    Of a turn that lasts, and goes on to last, drivers in the queue would see nothing but its end: a substitute thread
+    serves them until then. The processors are shared by the system.
+    """
+    cdef Place* place = <Place*> qc_place
+    if place == NULL or place.substitute != NULL or qc_load(&place.queue.n_queued) == 0:
+        return
+    if wall_nanos() - place.began < LONG_TURN_NANOS:
+        return
+    if qc_add(&place.queue.n_substitutes, 1) > SUBSTITUTES_MAX or not call_substitute(place):
+        qc_add(&place.queue.n_substitutes, -1)
+        place.began = wall_nanos()      # asked again later
+
+memory.give_way = serve_others
+
+
 cdef class Worker:
     """What a worker thread runs. Holds the queue, not the scheduler, so that a forgotten scheduler ends its threads."""
     cdef RunQueue* queue
     cdef int64_t nap_nanos
     cdef int64_t dismissed      # atomic
+
+    cdef bint for_long_call     # counted in queue.n_substitutes
 
     def __dealloc__(self):
         owner_unref(<Owner*> self.queue)
@@ -249,6 +291,8 @@ cdef class Worker:
         this_thread.worker = self
         with nogil:
             serve(self.queue, self.nap_nanos, &self.dismissed)
+        if self.for_long_call:
+            qc_add(&self.queue.n_substitutes, -1)
 
 
 cdef Worker worker_of(RunQueue* queue, int64_t nap_nanos):
@@ -256,6 +300,37 @@ cdef Worker worker_of(RunQueue* queue, int64_t nap_nanos):
     worker.queue = <RunQueue*> owner_ref(<Owner*> queue)
     worker.nap_nanos = nap_nanos
     return worker
+
+
+cdef int start_substitute(Worker substitute) except -1:
+    thread = threading.Thread(target=substitute, name="qcore-substitute", daemon=True)
+    thread.start()
+    substitutes.add(thread)
+    return 0
+
+
+cdef bint call_substitute(Place* place) noexcept with gil:
+    """Start a substitute for this thread's turn; False: there is no thread to be had."""
+    cdef Worker substitute
+    if is_leaving():
+        return False        # starting a thread would wait for ever
+    try:
+        substitute = worker_of(place.queue, SUBSTITUTE_NAP_NANOS)
+        substitute.for_long_call = True
+        start_substitute(substitute)
+    except Exception:
+        return False        # the machine's limit of threads, or Python is ending; the others wait as they would have
+    Py_INCREF(substitute)
+    place.substitute = <PyObject*> substitute
+    return True
+
+
+cdef void dismiss_substitute(Place* place) noexcept with gil:
+    """It leaves at the end of its own turn."""
+    substitute = <Worker> place.substitute
+    place.substitute = NULL
+    qc_store(&substitute.dismissed, 1)
+    Py_DECREF(substitute)
 
 
 cdef class WaitingForOthers:
@@ -272,9 +347,7 @@ cdef class WaitingForOthers:
         # While the interpreter is leaving, starting a thread would wait for ever.
         if worker is not None and not qc_load(&worker.queue.closed) and not is_leaving():
             self.substitute = worker_of(worker.queue, SUBSTITUTE_NAP_NANOS)
-            thread = threading.Thread(target=self.substitute, name="qcore-substitute", daemon=True)
-            thread.start()
-            substitutes.add(thread)
+            start_substitute(self.substitute)
         return self
 
     def __exit__(self, *error):

@@ -31,6 +31,7 @@ cdef class DriverRun:
 
 
 cdef class Task:
+    cdef object __weakref__
     cdef readonly list pipelines
     cdef readonly Account memory
     cdef readonly Scheduler scheduler

@@ -19,7 +19,7 @@ from qcore_ext.ground.process cimport check_not_leaving, check_process, fork_num
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.thread_token cimport (
-    ThreadToken, Turn, in_turn, thread_token_new, thread_token_wait, turn_begin, turn_check, turn_end,
+    ThreadToken, Turn, in_turn, in_turn_of, thread_token_new, thread_token_wait, turn_begin, turn_check, turn_end,
 )
 from qcore_ext.ground.wait_token cimport (
     WaitList, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add, wait_token_fire,
@@ -501,8 +501,13 @@ cdef class Task:
         self.raise_error()
 
     def settle(self, timeout=None):
-        """Wait as `wait` does, but only say whether the task is over; whatever happens to the driver that waits."""
+        """Wait as `wait` does, but only say whether the task is over; whatever happens to the driver that waits.
+
+        A driver of the task itself does not wait: the garbage collector may drop the task's reader on its thread.
+        """
         check_process(self.process)
+        if in_turn_of(&self.stop):
+            return False
         return self.sleep_until_done(timeout, True)
 
     cdef bint sleep_until_done(self, object timeout, bint for_cleanup) except -1:

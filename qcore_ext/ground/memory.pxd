@@ -48,6 +48,9 @@ cdef void account_release(MemoryAccount* account, int64_t n_bytes) noexcept nogi
 # Set from ground/memory_pool: bytes charged to a pool were given back.
 cdef void (*pool_released)(MemoryAccount* pool) noexcept nogil
 cdef int raise_stopped() except -1 nogil
+# Set from execution/scheduler: where this thread has worked long at one turn and other drivers wait for a thread, it
+# sees to it that they get one.
+cdef void (*give_way)() noexcept nogil
 # Whether a query that reads this one was stopped.
 cdef bint outer_stopped(const MemoryAccount* query) noexcept nogil
 # A pass of FAULT_STOP: whether a test stops the query at this look.
@@ -64,9 +67,13 @@ cdef inline bint account_stopped(const MemoryAccount* account) noexcept nogil:
     ) or (qc_load(&faults_watched) != 0 and stop_injected(account))
 
 cdef inline int account_check(const MemoryAccount* account) except -1 nogil:
-    """Cancelled when account_stopped. Calls that may take longer than a batch does ask every few milliseconds."""
+    """Cancelled when account_stopped. Calls that may take longer than a batch does ask every few milliseconds.
+
+    Other drivers may be served meanwhile by another thread, so no lock is held here.
+    """
     if account_stopped(account):
         return raise_stopped()
+    give_way()
     return 0
 
 # memset and memcpy of any length: Cancelled when the query is stopped half-way, and the target holds anything then.

@@ -268,6 +268,13 @@ cdef bint stop_injected(const MemoryAccount* account) noexcept nogil:
     return True
 
 
+cdef void nobody_waits() noexcept nogil:
+    """What account_check calls where there is no scheduler."""
+
+
+give_way = nobody_waits
+
+
 cdef int raise_stopped() except -1 nogil:
     with gil:
         raise Cancelled("the query was stopped")

@@ -36,6 +36,8 @@ ctypedef struct Turn:
 cdef void turn_begin(Turn* turn, const int64_t* stop) noexcept nogil
 cdef void turn_end(Turn* turn) noexcept nogil
 cdef bint in_turn() noexcept nogil
+# Whether this thread is in a turn of a driver of the task with this flag.
+cdef bint in_turn_of(const int64_t* stop) noexcept nogil
 # Cancelled when the task of a driver whose turn it is on this thread was stopped.
 cdef int turn_check() except -1 nogil
 

@@ -44,6 +44,15 @@ cdef bint in_turn() noexcept nogil:
     return qc_turn != NULL
 
 
+cdef bint in_turn_of(const int64_t* stop) noexcept nogil:
+    cdef Turn* turn = <Turn*> qc_turn
+    while turn != NULL:
+        if turn.stop == stop:
+            return True
+        turn = turn.outer
+    return False
+
+
 cdef int turn_check() except -1 nogil:
     cdef Turn* turn = <Turn*> qc_turn
     while turn != NULL:

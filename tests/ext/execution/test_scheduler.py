@@ -12,9 +12,10 @@ import pytest
 
 from qcore_ext.execution.scheduler import Scheduler, default_scheduler
 from qcore_ext.execution.task import Task
+from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import Cancelled, QcoreError
 from qcore_ext.operators.operator import Poll
-from qcore_ext.testing import FakeOperator, Resource, Sleeper
+from qcore_ext.testing import FakeOperator, LongCall, Resource, Sleeper
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -165,6 +166,66 @@ def test_more_drivers_than_the_queue_held_before() -> None:
         task.wait(20)
         assert task.stats()["pipelines"][0]["drivers_done"] == drivers
     scheduler.shutdown()
+
+
+def in_long_calls(scheduler: Scheduler, count: int) -> tuple[list[LongCall], list[Task]]:
+    """Tasks that are each in the middle of one call, which looks at its account and does not come back."""
+    sources, tasks = [], []
+    for _ in range(count):
+        account = Account()
+        sources.append(LongCall(account))
+        tasks.append(Task([[[sources[-1], FakeOperator("sink")]]], memory=account, scheduler=scheduler))
+        tasks[-1].start()
+        deadline = time.monotonic() + 60
+        while not sources[-1].is_inside and time.monotonic() < deadline:
+            time.sleep(0.001)
+    return sources, tasks
+
+
+def test_v7_others_are_served_while_a_call_lasts(scheduler: Scheduler) -> None:
+    """V7: as many long calls as there are threads, and more; each driver begins, and small tasks end, during them."""
+    sources, tasks = in_long_calls(scheduler, scheduler.n_threads + 3)
+    assert all(source.is_inside for source in sources)
+    for _ in range(20):
+        small = Task([[[FakeOperator("source", source=True), FakeOperator("sink")]]], scheduler=scheduler)
+        small.start()
+        small.wait(60)
+    assert [(source.is_inside, source.n_calls) for source in sources] == [(True, 1)] * len(sources)
+    for source, task in zip(sources, tasks, strict=True):
+        source.end()
+        task.wait(60)
+
+
+def test_v7_substitutes_leave_and_are_bounded() -> None:
+    """V7: a substitute serves until the long call is over; sixteen at most for all long calls of a scheduler."""
+    before = threading.active_count()
+    scheduler = Scheduler(1)
+    sources, tasks = in_long_calls(scheduler, 17)
+    assert all(source.is_inside for source in sources)
+    account = Account()
+    one_more = LongCall(account)
+    waits = Task([[[one_more, FakeOperator("sink")]]], memory=account, scheduler=scheduler)
+    waits.start()
+    time.sleep(0.1)
+    assert not one_more.is_inside
+    assert threading.active_count() <= before + 17
+    for source in (one_more, *sources):
+        source.end()
+    for task in (*tasks, waits):
+        task.wait(60)
+    deadline = time.monotonic() + 60
+    while threading.active_count() > before + 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before + 1
+    scheduler.shutdown()
+
+
+def test_v7_long_calls_of_a_scheduler_that_is_shut_down_end() -> None:
+    scheduler = Scheduler(1)
+    sources, tasks = in_long_calls(scheduler, 3)
+    scheduler.shutdown()
+    assert [task.state for task in tasks] == ["cancelled"] * 3
+    assert not any(source.is_inside for source in sources)
 
 
 def test_shutdown_cancels_what_runs() -> None:
