@@ -1,8 +1,7 @@
 """Scalar functions computed by pyarrow.compute or, where it has none, by Python over distinct values. Floor P1.
 
-They are the long tail: functions that hot queries do not use. A kernel here takes arrays, and scalars for arguments
-that are constant, and gives an array or the list of its values; it raises ValueError or an Arrow error for a value it
-cannot compute. The engine calls it with a whole batch where it can and counts it (docs/FUNCTIONS.md).
+They are the long tail. A kernel takes arrays, and scalars for constant arguments, and gives an array or the list of its
+values; it raises ValueError or an Arrow error for a value it cannot compute. Its calls are counted (docs/FUNCTIONS.md).
 """
 
 from __future__ import annotations
@@ -23,8 +22,10 @@ import pyarrow.compute as pc
 
 from qcore.language.data_types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
 from qcore.language.interval_values import age, interval_divide, interval_multiply
+from qcore.language.looking import LOOK_ROWS, looked, pylist, that_looks
 from qcore.language.nested_encoding import nested_bytes
 from qcore.language.signatures import Function, Signature, fixed
+from qcore_ext.compute.arrow_call import look
 from qcore_ext.ground.status import ExecutionError
 
 Kernel = Callable[..., Any]
@@ -63,6 +64,7 @@ class BoundCall:
         self.kernel = kernel
         self.arguments = arguments
         self.type = type_
+        self.looks = getattr(kernel, "looks", False)
 
     def __call__(self, batch: Any) -> pa.RecordBatch:
         """The values for a batch of the arguments that are not constant. ExecutionError says what failed."""
@@ -91,7 +93,7 @@ def _has_value(argument: pa.Array | pa.Scalar) -> bool:
 
 
 def _values(argument: pa.Array | pa.Scalar, n: int) -> list[Any]:
-    return [argument.as_py()] * n if isinstance(argument, pa.Scalar) else argument.to_pylist()
+    return [argument.as_py()] * n if isinstance(argument, pa.Scalar) else pylist(argument)
 
 
 def n_rows(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
@@ -116,12 +118,13 @@ def by_value(function: Callable[..., Any], type_: pa.DataType) -> Kernel:
             encoded = columns[0].dictionary_encode()
             n = len(encoded.dictionary)
             rows = [_values(encoded.dictionary if a is columns[0] else a, n) for a in arguments]
-            made = [function(*row) for row in zip(*rows, strict=True)]
-            return pa.array(made, type_).take(encoded.indices)
+            made = pa.array([function(*row) for row in looked(list(zip(*rows, strict=True)), LOOK_ROWS)], type_)
+            return made.take(encoded.indices)
         rows = [_values(argument, n_rows(arguments)) for argument in arguments]
-        return pa.array([None if None in row else function(*row) for row in zip(*rows, strict=True)], type_)
+        together = looked(list(zip(*rows, strict=True)), LOOK_ROWS)
+        return pa.array([None if None in row else function(*row) for row in together], type_)
 
-    return kernel
+    return that_looks(kernel)
 
 
 def by_pattern(function: Kernel) -> Kernel:
@@ -141,6 +144,7 @@ def by_pattern(function: Kernel) -> Kernel:
             rows.setdefault(key, []).append(row)
         pieces, order = [], []
         for key, places in rows.items():
+            look()
             taken = text.take(pa.array(places))
             made = [None] * len(places) if None in key else function(taken, *key)
             pieces.append(made if isinstance(made, list) else made.to_pylist())

@@ -16,6 +16,7 @@ import pyarrow as pa
 from qcore.language.arrow_functions import ArrowFunction, Kernel
 from qcore.language.data_types import FLOAT64, TypeMismatch, Types, is_list_of_any_layout, is_numeric
 from qcore.language.list_layouts import large_lists
+from qcore.language.looking import LOOK_ROWS, looked, pylist
 from qcore.language.nested_values import encoded
 from qcore.language.signatures import Function, Signature
 
@@ -111,7 +112,7 @@ def _spread(values: np.ndarray) -> float | None:
 def _counts(elements: Any, type_: pa.DataType) -> dict[bytes, list[Any]]:
     """The values that are there with how often they are, by bytes that tell and order them."""
     counted: dict[bytes, list[Any]] = {}
-    for value in elements:
+    for value in looked(elements, LOOK_ROWS):
         if value is not None:
             counted.setdefault(encoded(value, type_), [value, 0])[1] += 1
     return counted
@@ -119,8 +120,8 @@ def _counts(elements: Any, type_: pa.DataType) -> dict[bytes, list[Any]]:
 
 def _entropy(lists: pa.Array) -> list[float | None]:
     made: list[float | None] = []
-    for elements in lists.to_pylist():
-        counts = Counter(encoded(value, lists.type.value_type) for value in elements or () if value is not None)
+    for elements in looked(pylist(lists), 1):
+        counts = Counter(encoded(value, lists.type.value_type) for value in looked(elements or ()) if value is not None)
         total = counts.total()
         parts = [-count / total * math.log2(count / total) for count in counts.values()]
         made.append(None if elements is None else math.fsum(parts) + 0.0)
@@ -129,7 +130,7 @@ def _entropy(lists: pa.Array) -> list[float | None]:
 
 def _histogram(lists: pa.Array) -> list[Any]:
     made: list[Any] = []
-    for elements in lists.to_pylist():
+    for elements in looked(pylist(lists), 1):
         counted = _counts(elements or (), lists.type.value_type)
         made.append([tuple(counted[key]) for key in sorted(counted)] or None)
     return made

@@ -33,12 +33,17 @@ from qcore.language.data_types import (
 from qcore.language.list_layouts import large_lists, spans
 from qcore.language.list_statistics import LIST_STATISTICS
 from qcore.language.list_vectors import LIST_VECTORS
+from qcore.language.looking import LOOK_ROWS, looked, pylist, that_looks
 from qcore.language.number_functions import NUMBER_FUNCTIONS
 from qcore.language.path_functions import PATH_FUNCTIONS
 from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function
 from qcore.language.text_distances import TEXT_DISTANCES
 from qcore.language.written_functions import WRITTEN_FUNCTIONS
+from qcore_ext.compute.arrow_call import check_room
 from qcore_ext.data.nested import rows_taken
+
+# Of an element of a list while Python has it: a word in the list and the value.
+_ELEMENT_BYTES = 40
 
 # --- ways to make a kernel ---
 
@@ -48,11 +53,15 @@ def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
 
     def kernel(*arguments: pa.Array | pa.Scalar) -> list[Any]:
         n = n_rows(arguments)
-        columns = [a.to_pylist() if isinstance(a, pa.Array) else [a.as_py()] * n for a in arguments]
-        rows = zip(*columns, strict=True)
+        columns = [pylist(a) if isinstance(a, pa.Array) else [a.as_py()] * n for a in arguments]
+        rows = looked(list(zip(*columns, strict=True)), 1 if _has_lists(arguments) else LOOK_ROWS)
         return [None if keeps_null and None in row else function(*row) for row in map(list, rows)]
 
-    return kernel
+    return that_looks(kernel)
+
+
+def _has_lists(arguments: Sequence[pa.Array | pa.Scalar]) -> bool:
+    return any(pa.types.is_nested(argument.type) for argument in arguments)
 
 
 def _list_array(value: pa.Array | pa.Scalar, n: int) -> pa.Array:
@@ -104,10 +113,11 @@ def _series(*bounds: int, inclusive: bool) -> list[int]:
     by = step[0] if step else 1
     if by == 0:
         raise ValueError("the step of a range is not 0")
-    values = range(start, stop + (0 if not inclusive else 1 if by > 0 else -1), by)
+    numbers = range(start, stop + (0 if not inclusive else 1 if by > 0 else -1), by)
     if (stop - start) // by > SERIES_MAX:
         raise ValueError(f"a list of more than {SERIES_MAX} elements; among the tables, FROM range(…) streams")
-    return list(values)
+    check_room(len(numbers) * _ELEMENT_BYTES)
+    return list(looked(numbers))
 
 
 # --- taking apart ---
@@ -170,7 +180,8 @@ def _map_items(which: int) -> Kernel:
 
 
 def _map_extract(entries: list[tuple[Any, Any]], key: Any) -> list[Any]:
-    return [value for given, value in entries if _key(given) == _key(key)]
+    wanted = _key(key)
+    return [value for given, value in looked(entries) if _key(given) == wanted]
 
 
 # --- searching and computing ---
@@ -208,32 +219,33 @@ def _position(elements: list[Any] | None, wanted: Any) -> int | None:
     """From 1; a null is found as well."""
     if elements is None:
         return None
-    keys, key = list(map(_key, elements)), _key(wanted)
-    return keys.index(key) + 1 if key in keys else None
+    key = _key(wanted)
+    return next((place for place, element in enumerate(looked(elements), 1) if _key(element) == key), None)
 
 
 def _without(elements: list[Any], old: Any) -> list[Any]:
-    return [element for element in elements if _key(element) != _key(old)]
+    key = _key(old)
+    return [element for element in looked(elements) if _key(element) != key]
 
 
 def _has_any(elements: list[Any], others: list[Any]) -> bool:
-    keys = list(map(_key, others))
-    return any(element is not None and _key(element) in keys for element in elements)
+    keys = set(map(_key, looked(others)))
+    return any(element is not None and _key(element) in keys for element in looked(elements))
 
 
 def _has_all(elements: list[Any], others: list[Any]) -> bool:
-    keys = list(map(_key, elements))
-    return all(other is None or _key(other) in keys for other in others)
+    keys = set(map(_key, looked(elements)))
+    return all(other is None or _key(other) in keys for other in looked(others))
 
 
 def _intersection(elements: list[Any], others: list[Any] | None) -> list[Any]:
     """What the second list has that the first has too, each once, without nulls."""
-    keys = {_key(element) for element in elements if element is not None}
+    keys = {_key(element) for element in looked(elements) if element is not None}
     return [other for other in _distinct(others or []) if other is not None and _key(other) in keys]
 
 
 def _count_distinct(elements: list[Any]) -> int:
-    return len({_key(element) for element in elements if element is not None})
+    return len({_key(element) for element in looked(elements) if element is not None})
 
 
 def _order(elements: list[Any], order: str = "ASC", nulls: str = "NULLS LAST") -> list[int]:
@@ -249,6 +261,7 @@ def _resize(elements: list[Any] | None, size: int | None, filling: Any = None) -
         return None
     if (size or 0) < 0:
         raise ValueError(f"a list has no {size} elements")
+    check_room((size or 0) * _ELEMENT_BYTES)
     return [*elements, *[filling] * ((size or 0) - len(elements))][: size or 0]
 
 
@@ -270,7 +283,7 @@ def _zip(*lists: list[Any] | None) -> list[Any]:
 
 def _distinct(elements: list[Any]) -> list[Any]:
     kept: dict[Any, Any] = {}
-    for element in elements:
+    for element in looked(elements):
         kept.setdefault(_key(element), element)
     return list(kept.values())
 
@@ -289,7 +302,7 @@ def _total(elements: list[Any]) -> Any:
 def _extreme(choose: Callable[..., Any]) -> Kernel:
     def chosen(elements: list[Any]) -> Any:
         present = [element for element in elements if element is not None]
-        return choose(present, key=_key) if present else None
+        return choose(looked(present), key=_key) if present else None
 
     return _by_row(chosen)
 

@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from qcore.language.arrow_functions import Kernel, as_array, n_rows
 from qcore.language.list_layouts import large_lists, spans
+from qcore.language.looking import that_looks
 from qcore.language.nested_functions import with_type
+from qcore_ext.compute.arrow_call import calling_account, look
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program
 from qcore_ext.data.nested import rows_taken
-from qcore_ext.ground.memory import Account
 
 
 def list_kernel(name: str, program: Program, parameters: pa.Schema) -> Kernel:
@@ -29,7 +30,7 @@ def list_kernel(name: str, program: Program, parameters: pa.Schema) -> Kernel:
         Their types. The arguments of the kernel are the lists and, for parameters that are no elements, one value each
         row.
     """
-    return functools.partial(_KERNELS[name], _Body(program, parameters))
+    return that_looks(functools.partial(_KERNELS[name], _Body(program, parameters)))
 
 
 class _Body:
@@ -47,7 +48,7 @@ class _Body:
             for column, field in zip(columns, self._parameters, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(given, schema=self._parameters)
-        return pa.record_batch(Evaluator(self._program, Account()).project_batch(batch)).column(0)
+        return pa.record_batch(Evaluator(self._program, calling_account()).project_batch(batch)).column(0)
 
 
 class _Elements:
@@ -115,6 +116,7 @@ def _folded(body: _Body, elements: _Elements, sofar: pa.Array, at: int, captured
     rows = np.arange(len(elements.lengths))
     pieces, order = [], []
     while True:
+        look()
         going = elements.lengths[rows] > at
         pieces.append(rows_taken(sofar, pa.array(np.flatnonzero(~going))))
         order.append(rows[~going])

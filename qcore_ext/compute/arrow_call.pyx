@@ -1,5 +1,6 @@
 """Steps that a Python function computes over Arrow arrays, for the functions that have no kernel. Floor E2."""
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
@@ -15,18 +16,28 @@ from qcore_ext.data.schema cimport PHYS_NESTED, phys_width, type_equal, type_nam
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
 from qcore_ext.ground.figure cimport figure_add
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, Owner, account_check, account_release, account_reserve, buffer_new, buffer_new_zeroed,
-    buffer_unref, owner_list_add, owner_list_new,
+    Account, Buffer, MemoryAccount, Owner, account_check, account_new, account_release, account_reserve, buffer_new,
+    buffer_new_zeroed, buffer_unref, owner_list_add, owner_list_new, owner_unref,
 )
 from qcore_ext.ground.stats cimport wall_nanos
 
 from qcore_ext.ground.status import ExecutionError, MemoryLimitError
 
+cdef extern from *:
+    """
+    static __thread void *qc_call_account;
+    """
+    void* qc_call_account       # of the innermost arrow call on this thread, or NULL
+
 cdef enum:
     # Below one row in so many that count, only those are computed.
     SPARSE_FACTOR = 6
-    # Bytes of arguments that a function gets at once: at most 50 ms, at the 80 MB/s of a regular expression.
+    # Bytes of arguments that a function gets at first; a slow regular expression takes 20 ms at 6 MB/s. From then on as
+    # many rows as take about PIECE_NANOS, by what the last piece took, and at most ARGUMENT_BYTES.
+    FIRST_BYTES = 131072
     ARGUMENT_BYTES = 4194304
+    PIECE_NANOS = 20000000
+    GROWTH_MAX = 4
     # Bytes of lists that a function gives at once, and how many rows tell how long its lists are.
     RESULT_BYTES = 4194304
     FIRST_ROWS = 16
@@ -53,41 +64,40 @@ cdef int reserve_for_now(MemoryAccount* account, int64_t n_bytes) except -1 nogi
     return 0
 
 
-cdef object lists_of(object function, object batch, int64_t rows_max, MemoryAccount* account):
-    """What a function that gives lists gives for all rows, as a record batch. The lists may be longer than any argument
-    tells, so it gets as many rows at once as the lists so far allow.
-    """
-    import pyarrow
-
-    pieces = []
-    n_bytes, rows, start = 0, FIRST_ROWS, 0
-    while start < batch.num_rows:
-        account_check(account)
-        piece = pyarrow.record_batch(function(batch.slice(start, rows)))
-        pieces.append(piece)
-        start += rows
-        n_bytes += piece.nbytes
-        reserve_for_now(account, n_bytes)
-        rows = max(1, min(rows_max, start * RESULT_BYTES // max(n_bytes, 1)))
-    return pyarrow.concat_batches(pieces)
-
-
 cdef object values_of(object function, object arguments, MemoryAccount* account, bint gives_lists):
     """What the function gives for all rows of the arguments, as a record batch. Long arguments it gets piece by piece:
-    nobody can stop a call half-way.
+    nobody can stop a call half-way, unless the function looks itself. So does one that gives lists, which may be longer
+    than any argument tells: as many rows at once as the lists so far allow.
     """
     import pyarrow
 
     batch = pyarrow.record_batch(arguments)
-    if gives_lists and batch.num_rows > FIRST_ROWS:
-        return lists_of(function, batch, max(1, batch.num_rows * ARGUMENT_BYTES // max(batch.nbytes, 1)), account)
-    if batch.nbytes <= ARGUMENT_BYTES or batch.num_rows <= 1:
+    cdef int64_t n = batch.num_rows
+    cdef int64_t n_bytes = max(<int64_t> batch.nbytes, <int64_t> 1)
+    cdef int64_t most = max(1, n * ARGUMENT_BYTES // n_bytes)
+    cdef bint looks = getattr(function, "looks", False)
+    cdef int64_t rows = most if looks else max(1, n * FIRST_BYTES // n_bytes)
+    cdef int64_t start = 0
+    cdef int64_t made_bytes = 0
+    cdef int64_t began, took
+    account_check(account)
+    if gives_lists:
+        rows = min(rows, <int64_t> FIRST_ROWS)
+    if rows >= n:
         return function(batch)
-    rows = max(1, batch.num_rows * ARGUMENT_BYTES // batch.nbytes)
     pieces = []
-    for start in range(0, batch.num_rows, rows):
+    while start < n:
         account_check(account)
-        pieces.append(pyarrow.record_batch(function(batch.slice(start, rows))))
+        began = wall_nanos()
+        piece = pyarrow.record_batch(function(batch.slice(start, rows)))
+        took = max(wall_nanos() - began, <int64_t> 1)
+        pieces.append(piece)
+        start += rows
+        rows = most if looks else min(max(rows * PIECE_NANOS // took, <int64_t> 1), rows * GROWTH_MAX, most)
+        if gives_lists:
+            made_bytes += piece.nbytes
+            reserve_for_now(account, made_bytes)
+            rows = min(rows, max(1, start * RESULT_BYTES // max(made_bytes, <int64_t> 1)))
     return pyarrow.concat_batches(pieces)
 
 
@@ -98,6 +108,46 @@ cdef Column* repeated(Column* one, int64_t n, MemoryAccount* account) except NUL
         return column_take(one, <const uint32_t*> indices.data, n, <Owner*> indices, account)
     finally:
         buffer_unref(indices)
+
+
+def look():
+    """Whether to go on, asked by functions that compute for long: Cancelled when the query they are called for is stopped.
+
+    Outside of a query's call it hears Ctrl-C alone.
+    """
+    if qc_call_account == NULL:
+        PyErr_CheckSignals()
+    else:
+        account_check(<const MemoryAccount*> qc_call_account)
+    return 0
+
+
+def calling_account():
+    """An Account below the one of the operator that the function under way is called for: it stops with its query, and
+    what it holds counts as the query's. Outside of a query's call, one that stands alone.
+    """
+    cdef Account account = Account()
+    if qc_call_account != NULL:
+        owner_unref(<Owner*> account.account)
+        account.account = NULL
+        account.account = account_new(<MemoryAccount*> qc_call_account, 0)
+    return account
+
+
+def check_room(int64_t n_bytes):
+    """MemoryLimitError where the query that the function under way is called for may not keep so many bytes more."""
+    if qc_call_account != NULL:
+        reserve_for_now(<MemoryAccount*> qc_call_account, n_bytes)
+
+
+cdef object called(object function, object arguments, MemoryAccount* account, bint gives_lists):
+    global qc_call_account
+    cdef void* outer = qc_call_account
+    qc_call_account = account
+    try:
+        return values_of(function, arguments, account, gives_lists)
+    finally:
+        qc_call_account = outer
 
 
 cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL with gil:
@@ -116,7 +166,7 @@ cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL 
         finally:
             batch_unref(made)
     gives_lists = step.type.phys == PHYS_NESTED
-    given = values_of(<object> call.function, arguments, frame.account, gives_lists)
+    given = called(<object> call.function, arguments, frame.account, gives_lists)
     made = batch_of_arrow(given, frame.account, True)
     try:
         if made.n_rows != batch.n_rows or made.n_columns != 1:

@@ -404,6 +404,7 @@ cdef void* arena_grow(Arena* arena, int64_t size) except NULL nogil:
     cdef Buffer* block
     cdef Buffer** blocks
     cdef int64_t block_size = ARENA_BLOCK_MIN
+    account_check(arena.account)        # who fills arenas may do so for long: texts of megabytes each
     if arena.n_blocks > 0:
         block_size = min(arena.blocks[arena.n_blocks - 1].size * 2, <int64_t> ARENA_BLOCK_MAX)
     if arena.n_blocks == arena.capacity_blocks:

@@ -1,0 +1,196 @@
+"""How many edits texts are apart, and what letters they share: loops over pairs of letters, which look. Floor E2.
+
+A pair of texts is computed without the GIL. Each call has an account of its own below the query's, so that it stops with
+the query and what it needs counts.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
+)
+
+from qcore_ext.compute.arrow_call import calling_account
+
+cdef enum:
+    # Pairs of letters between two looks: some milliseconds.
+    CHECK_PAIRS = 1048576
+
+
+cdef int heed(int64_t* pairs, int64_t more, const MemoryAccount* account) except -1 nogil:
+    """Count pairs of letters, and look when they have become many."""
+    pairs[0] += more
+    if pairs[0] < CHECK_PAIRS:
+        return 0
+    pairs[0] = 0
+    account_check(account)
+    with gil:
+        PyErr_CheckSignals()
+    return 0
+
+
+cdef int64_t edits(const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, MemoryAccount* account) except -1 nogil:
+    """The classic table of prefixes, one row of it at a time."""
+    cdef Buffer* room = buffer_new(account, (m + 1) * sizeof(int64_t))
+    cdef int64_t* row = <int64_t*> room.data
+    cdef int64_t pairs = 0
+    cdef int64_t i, j, at, last, above, best, first, end
+    try:
+        for j in range(m + 1):
+            row[j] = j
+        for i in range(n):
+            last = i
+            row[0] = i + 1
+            first = 1
+            while first <= m:
+                end = min(first + CHECK_PAIRS, m + 1)
+                for j in range(first, end):
+                    above = row[j]
+                    best = last + (a[i] != b[j - 1])
+                    best = min(best, above + 1)
+                    best = min(best, row[j - 1] + 1)
+                    row[j] = best
+                    last = above
+                heed(&pairs, end - first, account)
+                first = end
+        at = row[m]
+    finally:
+        buffer_unref(room)
+    return at
+
+
+cdef int64_t swapped_edits(
+    const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, int64_t n_letters, MemoryAccount* account,
+) except -1 nogil:
+    """The same where two letters side by side may change places. Letters are numbers below n_letters.
+
+    Row and column 0 stand before the texts: costs[(i + 1) * width + j + 1] is of i letters of the one and j of the other.
+    """
+    cdef int64_t width = m + 2
+    cdef int64_t far = n + m
+    cdef Buffer* table = buffer_new(account, (n + 2) * width * sizeof(int64_t))
+    cdef Buffer* lasts = NULL
+    cdef int64_t* costs = <int64_t*> table.data
+    cdef int64_t* row_of
+    cdef int64_t pairs = 0
+    cdef int64_t i, j, row, column, before, best, found
+    try:
+        lasts = buffer_new_zeroed(account, n_letters * sizeof(int64_t))
+        row_of = <int64_t*> lasts.data
+        for j in range(width):
+            costs[j] = far
+            costs[width + j] = j - 1
+        costs[width] = far
+        for i in range(1, n + 1):
+            costs[(i + 1) * width] = far
+            costs[(i + 1) * width + 1] = i
+            column = 0
+            for j in range(1, m + 1):
+                row = row_of[b[j - 1]]
+                before = column
+                if a[i - 1] == b[j - 1]:
+                    column = j
+                best = costs[i * width + j] + (a[i - 1] != b[j - 1])
+                best = min(best, costs[(i + 1) * width + j] + 1)
+                best = min(best, costs[i * width + j + 1] + 1)
+                best = min(best, costs[row * width + before] + (i - row - 1) + 1 + (j - before - 1))
+                costs[(i + 1) * width + j + 1] = best
+            row_of[a[i - 1]] = i
+            heed(&pairs, m, account)
+        found = costs[(n + 1) * width + m + 1]
+    finally:
+        buffer_unref(table)
+        buffer_unref(lasts)
+    return found
+
+
+cdef double alike(const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, MemoryAccount* account) except -1.0 nogil:
+    """The share of letters that both have near one place, less what of them is in another order."""
+    cdef int64_t reach = max(max(n, m) / 2 - 1, <int64_t> 0)
+    cdef int64_t pairs = 0
+    cdef int64_t n_met = 0
+    cdef int64_t n_moved = 0
+    cdef int64_t i, j, end, place
+    cdef Buffer* taken_room = buffer_new_zeroed(account, m)
+    cdef Buffer* met_room = NULL
+    cdef uint8_t* taken = <uint8_t*> taken_room.data
+    cdef uint32_t* met
+    try:
+        met_room = buffer_new(account, n * sizeof(uint32_t))
+        met = <uint32_t*> met_room.data
+        for i in range(n):
+            j = max(i - reach, <int64_t> 0)
+            place = j
+            end = min(i + reach + 1, m)
+            while j < end and (taken[j] or b[j] != a[i]):
+                j += 1
+            if j < end:
+                taken[j] = 1
+                met[n_met] = a[i]
+                n_met += 1
+            heed(&pairs, j - place + 1, account)
+        place = 0
+        for j in range(m):
+            if taken[j]:
+                n_moved += met[place] != b[j]
+                place += 1
+    finally:
+        buffer_unref(taken_room)
+        buffer_unref(met_room)
+    if n_met == 0:
+        return 0.0
+    return (<double> n_met / n + <double> n_met / m + <double> (n_met - n_moved / 2) / n_met) / 3
+
+
+def levenshtein(str a, str b):
+    """Letters to put in, take out or replace to make one text of the other."""
+    cdef Account account = calling_account()
+    cdef int64_t n = len(a)
+    cdef int64_t m = len(b)
+    cdef int64_t found
+    cdef bytes letters = a.encode("utf-32-le")
+    cdef bytes others = b.encode("utf-32-le")
+    cdef const char* first = letters
+    cdef const char* second = others
+    with nogil:
+        found = edits(<const uint32_t*> first, n, <const uint32_t*> second, m, account.account)
+    return found
+
+
+def damerau_levenshtein(str a, str b):
+    """Edits where two letters side by side may change places, and others come between them afterwards."""
+    cdef Account account = calling_account()
+    cdef int64_t n = len(a)
+    cdef int64_t m = len(b)
+    cdef int64_t n_letters, found
+    known = "".join(sorted(set(a) | set(b)))
+    # Above the lowest planes' letters, numbers by rank: the table of last rows is as long as there are letters.
+    ranks = {ord(letter): chr(rank) if rank < 0xD800 else chr(rank + 0x800) for rank, letter in enumerate(known)}
+    cdef bytes letters = a.translate(ranks).encode("utf-32-le")
+    cdef bytes others = b.translate(ranks).encode("utf-32-le")
+    cdef const char* first = letters
+    cdef const char* second = others
+    n_letters = <int64_t> len(known) + 0x801
+    with nogil:
+        found = swapped_edits(
+            <const uint32_t*> first, n, <const uint32_t*> second, m, n_letters, account.account
+        )
+    return found
+
+
+def jaro(str a, str b):
+    """From 0, nothing in common, to 1, the same; 0 of an empty text."""
+    cdef Account account = calling_account()
+    cdef int64_t n = len(a)
+    cdef int64_t m = len(b)
+    cdef double found
+    cdef bytes letters = a.encode("utf-32-le")
+    cdef bytes others = b.encode("utf-32-le")
+    cdef const char* first = letters
+    cdef const char* second = others
+    if n == 0 or m == 0:
+        return 0.0
+    with nogil:
+        found = alike(<const uint32_t*> first, n, <const uint32_t*> second, m, account.account)
+    return found

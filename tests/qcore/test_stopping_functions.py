@@ -1,0 +1,217 @@
+"""Every function stops in the middle of long texts and lists (SPEC V7): looks are counted beside processor time."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from qcore import Cancelled, MemoryLimitError, PlanBuilder, QcoreError, Session, Task, col
+from qcore.language.data_types import TypeMismatch
+from qcore.language.expression import call
+from qcore.language.functions import LIST_LAMBDAS, scalar_functions
+from qcore_ext.compute.text_distance import damerau_levenshtein, jaro, levenshtein
+from qcore_ext.ground.fault import Faults
+
+pytestmark = pytest.mark.timeout(300)
+
+# Processor time between two looks, on average. What is wanted is a tenth of it; the machine may be slow.
+SECONDS_MAX = 2.0
+N_ROWS = 300
+LETTERS, ELEMENTS = 300, 3000
+
+
+def columns() -> dict[str, pa.Array]:
+    """Values of each kind, long where a kind can be: different in every row, so that each is computed."""
+    rng = np.random.default_rng(7)
+    texts = ["".join(random.Random(row).choices("xyz, ab", k=LETTERS)) for row in range(N_ROWS)]
+    lists = rng.integers(0, 1000, (N_ROWS, ELEMENTS))
+    offsets = pa.array(np.arange(N_ROWS + 1, dtype=np.int32) * ELEMENTS)
+    words = pa.ListArray.from_arrays(offsets, pa.array(lists.ravel().astype(str)))
+    keys = pa.array(np.tile(np.arange(ELEMENTS), N_ROWS))
+    return {
+        "text": pa.array(texts),
+        "other": pa.array([text[::-1] for text in texts]),
+        "numbers": pa.ListArray.from_arrays(offsets, pa.array(lists.ravel())),
+        "words": words,
+        "nested": pa.ListArray.from_arrays(pa.array(np.arange(N_ROWS + 1, dtype=np.int32)), words),
+        "map": pa.MapArray.from_arrays(offsets, keys, pa.array(lists.ravel())),
+        "struct": pa.StructArray.from_arrays([words], names=["a"]),
+        "bytes": pa.array([text.encode() for text in texts]),
+        "whole": pa.array(rng.integers(1, 60, N_ROWS)),
+        "real": pa.array(rng.random(N_ROWS)),
+        "flag": pa.array(rng.random(N_ROWS) < 0.5),
+        "time": pa.array(rng.integers(0, 10**15, N_ROWS), pa.timestamp("us")),
+        "zoned": pa.array(rng.integers(0, 10**15, N_ROWS), pa.timestamp("us", "UTC")),
+        "interval": pa.array([pa.MonthDayNano([1, 2, 3])] * N_ROWS),
+    }
+
+
+TABLE = pa.table(columns())
+LONG = ("text", "other", "numbers", "words", "nested", "map", "struct", "bytes")
+# How many lists of arguments are tried for each function: those with long values first.
+LISTS_MAX = 4
+
+
+def argument_lists(name: str) -> list[tuple[str, ...]]:
+    """Columns that the function takes by its signature, as many as are long before those that are not."""
+    function = scalar_functions()[name]
+    found = []
+    most = min(function.arguments_max, max(function.arguments_min, 2), 6)
+    for count in range(max(function.arguments_min, 1), most + 1):
+        choices = TABLE.schema.names if count <= 3 else ["text", "numbers", "whole", "real"]
+        for names in itertools.product(choices, repeat=count):
+            try:
+                function.signature([TABLE.schema.field(each).type for each in names])
+            except (TypeMismatch, QcoreError, AttributeError, TypeError, IndexError):
+                continue
+            found.append(names)
+    found.sort(key=lambda names: (-sum(each in LONG for each in names), names))
+    return found[:LISTS_MAX]
+
+
+def looked_at(plan: Any, site: str | None = None, nth: int = 1) -> tuple[int, float]:
+    """Looks, and seconds of processor time, of a plan's run."""
+    began = time.process_time()
+    with Faults(site, nth) as faults:
+        for _ in Task(plan, drivers=1).batches():
+            pass
+    return faults.passes["stop"], time.process_time() - began
+
+
+SKIPPED = {*LIST_LAMBDAS}
+
+
+@pytest.mark.parametrize("name", sorted(set(scalar_functions()) - SKIPPED))
+def test_v7_functions_look_often(name: str) -> None:
+    for names in argument_lists(name):
+        try:
+            plan = PlanBuilder().values(TABLE).project({"x": call(name, *map(col, names))}).build()
+            looks, seconds = looked_at(plan)
+        except QcoreError:
+            continue  # these values are nothing to it: it takes constants, or texts of another form
+        assert looks > 0, names
+        assert seconds / looks < SECONDS_MAX, (names, looks, seconds)
+
+
+MANY = pa.table({"s": TABLE["text"].take(pa.array(np.arange(6000) % N_ROWS)), "i": list(range(6000))})
+LISTS = pa.table({"l": TABLE["numbers"], "i": list(range(N_ROWS))})
+# Milliseconds of work at least, by what a pair of letters or an element takes, and the looks there are to be in it.
+LONG_CALLS = {
+    "levenshtein": ("select max(levenshtein(s, reverse(s) || i)) from t", 6000 // 64),
+    "damerau": ("select max(damerau_levenshtein(s, reverse(s) || i)) from t", 6000 // 64),
+    "jaro": ("select max(jaro_winkler_similarity(s, reverse(s) || i)) from t", 6000 // 64),
+    "hamming": ("select max(hamming(s, reverse(s))) from t", N_ROWS // 64),
+    "transform": ("select max(len(list_transform(l, v -> v * 2 + i))) from l", N_ROWS * ELEMENTS // 2048),
+    "filter": ("select max(len(list_filter(l, v -> v % 7 = i))) from l", N_ROWS * ELEMENTS // 2048),
+    "reduce": ("select max(list_reduce(l, (a, v) -> a + v)) from l", ELEMENTS),
+    "replace by pattern": ("select max(regexp_replace(s, '(x.*y.*z.*)+$', i::text)) from t", 10),
+    "extract all": ("select max(len(regexp_extract_all(s, '[xyz]'))) from t", 10),
+    "distinct": ("select max(len(list_distinct(l))) from l", N_ROWS),
+    "sort": ("select max(len(list_sort(l))) from l", N_ROWS),
+    "has any": ("select max(list_has_any(l, list_transform(l, v -> -v))::int) from l", N_ROWS),
+    "statistics": ("select max(list_entropy(l)) from l", N_ROWS),
+    "repeat": ("select max(length(repeat(s, 2000))) from t where i < 2000", 2000 * 2000 * LETTERS // (4 << 20)),
+    "replace": ("select max(length(replace(s, 'x', s || s))) from t where i < 2000", 100),
+    "range": ("select max(len(range(20000 + i))) from t where i < 100", 100),
+}
+
+
+@pytest.mark.parametrize("name", LONG_CALLS)
+def test_v7_long_calls_of_functions_stop(name: str) -> None:
+    """V7: looks are as many as the work asks for, and from any of them the query ends with nothing left."""
+    sql, least = LONG_CALLS[name]
+    with Faults() as faults:
+        whole = Session(threads=1).sql(sql, {"t": MANY, "l": LISTS}).to_arrow()
+    looks = faults.passes["stop"]
+    assert whole.num_rows == 1
+    assert looks >= least
+    for nth in (1, looks // 3, looks // 2):
+        with Faults("stop", nth) as faults, pytest.raises(Cancelled):
+            Session(threads=1).sql(sql, {"t": MANY, "l": LISTS}).to_arrow()
+        assert faults.fired
+
+
+def test_v7_one_long_value_is_looked_into() -> None:
+    """V7: a single pair of texts, or a single list, that takes for long."""
+    table = pa.table({"s": ["ab" * 4000], "l": [list(range(300_000))]})
+    for sql in (
+        "select levenshtein(s, reverse(s)) from t",
+        "select list_distinct(l) from t",
+        "select list_position(l, -1) from t",
+        "select list_reduce(l[1:2000], (a, v) -> a + v) from t",
+    ):
+        with Faults() as faults:
+            Session(threads=1).sql(sql, {"t": table}).to_arrow()
+        assert faults.passes["stop"] > 16, sql
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["select len(range(i)) from t", "select repeat('x', i // 40) from t", "select len(list_resize([1], i)) from t"],
+)
+def test_functions_that_make_much_heed_the_memory_limit(sql: str) -> None:
+    """The error comes before the memory is taken."""
+    table = pa.table({"i": [10**9, 10**9 + 1]})
+    with pytest.raises(MemoryLimitError):
+        Session(threads=1, memory_limit=10_000_000).sql(sql, {"t": table}).to_arrow()
+
+
+def test_what_a_lambda_computes_counts_as_the_query_s() -> None:
+    table = pa.table({"l": [list(range(2_000_000))]})
+    with pytest.raises(MemoryLimitError):
+        Session(threads=1, memory_limit=4_000_000).sql(
+            "select len(list_transform(l, v -> v * 2)) from t", {"t": table}
+        ).to_arrow()
+
+
+# --- what the distances are, by the textbook in plain Python ---
+
+
+def _edits(a: str, b: str) -> int:
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        last, row[0] = row[0], i
+        for j, other in enumerate(b, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (letter != other))
+    return row[-1]
+
+
+def _swapped_edits(a: str, b: str) -> int:
+    costs = {(-1, -1): len(a) + len(b)}
+    for i in range(len(a) + 1):
+        costs[i, -1], costs[i, 0] = len(a) + len(b), i
+    for j in range(len(b) + 1):
+        costs[-1, j], costs[0, j] = len(a) + len(b), j
+    row_of: dict[str, int] = {}
+    for i, letter in enumerate(a, 1):
+        column = 0
+        for j, other in enumerate(b, 1):
+            row, before = row_of.get(other, 0), column
+            column = j if letter == other else column
+            costs[i, j] = min(
+                costs[i - 1, j - 1] + (letter != other),
+                costs[i, j - 1] + 1,
+                costs[i - 1, j] + 1,
+                costs[row - 1, before - 1] + (i - row - 1) + 1 + (j - before - 1),
+            )
+        row_of[letter] = i
+    return costs[len(a), len(b)]
+
+
+def test_distances_are_the_textbook_s() -> None:
+    source = random.Random(3)
+    letters = "abcé漢\U0001f600\U00010000"
+    for _ in range(400):
+        a, b = ("".join(source.choices(letters[: source.randint(1, 7)], k=source.randint(0, 12))) for _ in range(2))
+        assert levenshtein(a, b) == _edits(a, b), (a, b)
+        assert damerau_levenshtein(a, b) == _swapped_edits(a, b), (a, b)
+        assert jaro(a, a) == (1.0 if a else 0.0)
+    assert jaro("martha", "marhta") == pytest.approx(17 / 18)
+    assert jaro("dixon", "dicksonx") == pytest.approx(23 / 30)
+    assert jaro("abc", "xyz") == 0.0
