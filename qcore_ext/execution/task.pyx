@@ -35,8 +35,7 @@ cdef enum:
     CALLER_NAP_NANOS = 50000000     # how late a task on the caller's thread may hear Ctrl-C
     TURN_NAP_NANOS = 10000000       # and that the driver which called it is stopped
 
-# The driver's run, called without Cython's check of its answer: the check would need the GIL only to hand the exception
-# on, and there is nobody to hand it to. -1: an exception is set in this thread.
+# The driver's run without Cython's check of its answer, which needs the GIL. -1: an exception is set in this thread.
 ctypedef int (*QuietRun)(PyObject* driver, int64_t slice_nanos) noexcept nogil
 
 
