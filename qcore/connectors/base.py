@@ -157,9 +157,9 @@ class TableStream:
 
 
 def held_rows(data: pa.Table | pa.RecordBatch, batch_rows: int) -> TableStream:
-    """Rows that somebody else keeps in memory as a stream."""
+    """Rows of a plan as a stream: checked when the plan was made, and kept in memory by somebody else."""
     table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
-    return TableStream(table, batch_rows, is_held_outside=True)
+    return TableStream(table, batch_rows, "everything", is_held_outside=True)
 
 
 class ReaderStream:

@@ -175,7 +175,7 @@ def test_v3_a_dropped_task_ends_sources_whose_splits_wait() -> None:
 
 def test_v7_a_dropped_result_and_its_iterators_cancel() -> None:
     source = Endless()
-    result = Result(streamed(source).build(), Settings.make(1, None, None, None, None))
+    result = Result(streamed(source).build(), Settings.make(1, None, None, None))
     batches = iter(result)
     next(batches)
     del result
@@ -187,7 +187,7 @@ def test_v7_a_dropped_result_and_its_iterators_cancel() -> None:
 def test_v7_an_async_iterator_that_is_left_cancels_its_own_query() -> None:
     """Not the one that the result runs by then."""
     source = Endless()
-    result = Result(streamed(source).build(), Settings.make(1, None, None, None, None))
+    result = Result(streamed(source).build(), Settings.make(1, None, None, None))
 
     async def left() -> None:
         batches = result.aiter()
