@@ -125,7 +125,8 @@ def _series(*bounds: int, inclusive: bool) -> list[int]:
 
 def _length(lists: pa.Array | pa.Scalar) -> pa.Array:
     if isinstance(lists.type, pa.MapType):
-        return pa.array([None if entries is None else len(entries) for entries in lists.to_pylist()], INT64)
+        lengths = np.diff(lists.offsets.to_numpy(zero_copy_only=False))
+        return pa.array(lengths, INT64, mask=lists.is_null().to_numpy(zero_copy_only=False))
     return pc.list_value_length(lists).cast(INT64)
 
 

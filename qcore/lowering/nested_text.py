@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from qcore.language.data_types import is_list_of_any_layout
 from qcore.language.list_layouts import large_lists
+from qcore.language.looking import looked, pylist
 from qcore_ext.ground.status import PlanError
 
 # The text of each value of an array that is not nested.
@@ -25,12 +26,14 @@ def nested_text(values: pa.Array, leaf_text: LeafText) -> list[str | None]:
     type_ = values.type
     missing = values.is_null().to_pylist()
     if pa.types.is_map(type_):
-        keys, items = _inner(values.keys, leaf_text), _inner(values.items, leaf_text)
-        entries = [f"{key}={item}" for key, item in zip(keys, items, strict=True)]
-        return _joined(values.offsets.to_pylist(), entries, missing, "{}")
+        first, n_entries, offsets = _held(values)
+        keys, items = (_inner(part.slice(first, n_entries), leaf_text) for part in (values.keys, values.items))
+        entries = [f"{key}={item}" for key, item in looked(list(zip(keys, items, strict=True)))]
+        return _joined(offsets, entries, missing, "{}")
     if is_list_of_any_layout(type_):
         lists = large_lists(values)
-        return _joined(lists.offsets.to_pylist(), _inner(lists.values, leaf_text), missing, "[]")
+        first, n_elements, offsets = _held(lists)
+        return _joined(offsets, _inner(lists.values.slice(first, n_elements), leaf_text), missing, "[]")
     if pa.types.is_struct(type_):
         names = [_quoted(field.name) for field in type_]
         columns = [_inner(values.field(i), leaf_text) for i in range(type_.num_fields)]
@@ -40,6 +43,14 @@ def nested_text(values: pa.Array, leaf_text: LeafText) -> list[str | None]:
             for gone, row in zip(missing, rows, strict=True)
         ]
     raise PlanError(f"values of type {type_} cannot be cast to text; cast their parts")
+
+
+def _held(values: pa.Array) -> tuple[int, int, list[int]]:
+    """Where the elements of lists or maps begin among all that the array's buffers have, how many they are, and the
+    offsets among them: a slice shares the buffers of the whole.
+    """
+    offsets = values.offsets.to_numpy(zero_copy_only=False)
+    return int(offsets[0]), int(offsets[-1] - offsets[0]), (offsets - offsets[0]).tolist()
 
 
 def _joined(offsets: list[int], parts: list[str], missing: list[bool], brackets: str) -> list[str | None]:
@@ -57,9 +68,9 @@ def _inner(values: pa.Array, leaf_text: LeafText) -> list[str]:
         return ["NULL" if text is None else text for text in nested_text(values, leaf_text)]
     distinct = values.dictionary_encode() if pa.types.is_string(values.type) else None
     if distinct is None:
-        return [_shown(text) for text in leaf_text(values).to_pylist()]
+        return [_shown(text) for text in looked(pylist(leaf_text(values)))]
     shown = [_shown(text) for text in distinct.dictionary.to_pylist()]
-    return ["NULL" if code is None else shown[code] for code in distinct.indices.to_pylist()]
+    return ["NULL" if code is None else shown[code] for code in looked(pylist(distinct.indices))]
 
 
 def _shown(text: str | None) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
+from qcore.lowering.nested_text import nested_text
 
 LETTERS = [chr(code) for code in (*range(1, 128), 0xE9, 0x3000)]
 WORDS = ["", "NULL", "nUll", "null ", "plain", "two words", "it's", 'say "x"', *LETTERS]
@@ -65,3 +66,27 @@ def test_q3_a_constant_is_written_as_a_column_is(literal: str) -> None:
     (row,) = qcore.sql(query, {"x": table}).to_arrow().to_pylist()
     (expected,) = duckdb.sql(f"select {literal} || ''").fetchall()
     assert set(row.values()) == set(expected)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        pa.array([[(1, 5)], None, [(2, 6), (3, None)], [(4, 7)]], pa.map_(pa.int64(), pa.int64())),
+        pa.array([[1], None, [2, None], [4]], pa.list_(pa.int64())),
+        pa.array([[1], None, [2, None], [4]], pa.large_list(pa.int64())),
+    ],
+)
+def test_a_slice_costs_what_it_has_and_not_what_its_buffers_have(whole: pa.Array) -> None:
+    """A long batch is written piece by piece, and all pieces share the buffers of the whole."""
+    written = 0
+
+    def leaf_text(values: pa.Array) -> pa.Array:
+        nonlocal written
+        written += len(values)
+        return values.cast(pa.string())
+
+    expected = nested_text(whole, leaf_text)
+    in_all, written = written, 0
+    assert [text for row in range(len(whole)) for text in nested_text(whole[row : row + 1], leaf_text)] == expected
+    assert written == in_all
+    assert [text for start in (0, 2) for text in nested_text(whole[start : start + 2], leaf_text)] == expected
