@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -128,3 +128,47 @@ def tpch_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.fail("tpchgen-cli is missing: pip install 'qcore[dev]'")
     subprocess.run([tool, "parquet", "-s", "0.01", "--output-dir", str(folder)], check=True, capture_output=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one session of the whole run: two cores; a task that fails is tried four times in all, as on a cluster.
+
+    A process has one Spark context: a test that made another one first would decide for all that come later.
+    """
+    from pyspark.sql import SparkSession
+
+    # Workers run this interpreter, which has pyarrow; by default they would take whatever python3 is first on the path.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .appName("qcore tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "3")
+        .config("spark.sql.session.timeZone", "America/New_York")  # results must not depend on it
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def conf(spark: Any) -> Iterator[Any]:
+    """Sets options of the session for one test: conf(name, value)."""
+    before: dict[str, str | None] = {}
+
+    def set_option(name: str, value: str) -> None:
+        before.setdefault(name, spark.conf.get(name, None))
+        spark.conf.set(name, value)
+
+    yield set_option
+    for name, value in before.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)

@@ -154,10 +154,8 @@ def test_duckdb_answers_as_the_page_says(row: dict[str, str], duck_tables: duckd
 
 
 @pytest.mark.skipif(spark_obstacle() is not None, reason=str(spark_obstacle()))
-def test_spark_answers_as_the_page_says() -> None:
-    from pyspark.sql import SparkSession
-
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+def test_spark_answers_as_the_page_says(spark: Any, conf: Any) -> None:
+    conf("spark.sql.session.timeZone", "UTC")
     for name, table in TABLES.items():
         types = {"int64": "bigint", "date32[day]": "date", "timestamp[us]": "timestamp_ntz"}
         schema = ", ".join(f"{field.name} {types.get(str(field.type), str(field.type))}" for field in table.schema)

@@ -171,21 +171,14 @@ def test_queries(session: qcore.Session, query: str, expected: list[tuple[Any, .
 
 
 @pytest.mark.skipif(spark_obstacle() is not None, reason=str(spark_obstacle()))
-def test_spark_gives_the_same() -> None:
-    from pyspark.sql import SparkSession
-
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    try:
-        wrong = {}
-        for query, expected in [*((f"select {text} as r", [(value,)]) for text, value in VALUES), *QUERIES]:
-            found = [tuple(row) for row in spark.sql(query).collect()]
-            if found != expected:
-                wrong[query] = found, expected
-        assert not wrong
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", zone)
+def test_spark_gives_the_same(spark: Any, conf: Any) -> None:
+    conf("spark.sql.session.timeZone", "UTC")
+    wrong = {}
+    for query, expected in [*((f"select {text} as r", [(value,)]) for text, value in VALUES), *QUERIES]:
+        found = [tuple(row) for row in spark.sql(query).collect()]
+        if found != expected:
+            wrong[query] = found, expected
+    assert not wrong
 
 
 def test_statements() -> None:
