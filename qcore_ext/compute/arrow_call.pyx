@@ -20,6 +20,7 @@ from qcore_ext.ground.memory cimport (
     buffer_new_zeroed, buffer_unref, owner_list_add, owner_list_new, owner_unref,
 )
 from qcore_ext.ground.stats cimport wall_nanos
+from qcore_ext.ground.thread_token cimport turn_check
 
 from qcore_ext.ground.status import ExecutionError, MemoryLimitError
 
@@ -113,10 +114,12 @@ cdef Column* repeated(Column* one, int64_t n, MemoryAccount* account) except NUL
 def look():
     """Whether to go on, asked by functions that compute for long: Cancelled when the query they are called for is stopped.
 
-    Outside of a query's call it hears Ctrl-C alone.
+    Outside of a query's call, where constants are computed, it hears Ctrl-C and, on a driver's thread, that the driver's
+    task is stopped.
     """
     if qc_call_account == NULL:
         PyErr_CheckSignals()
+        turn_check()
     else:
         account_check(<const MemoryAccount*> qc_call_account)
     return 0

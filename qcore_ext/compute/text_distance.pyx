@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from qcore_ext.ground.memory cimport (
     Account, Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
 )
+from qcore_ext.ground.thread_token cimport turn_check
 
 from qcore_ext.compute.arrow_call import calling_account
 
@@ -25,6 +26,7 @@ cdef int heed(int64_t* pairs, int64_t more, const MemoryAccount* account) except
         return 0
     pairs[0] = 0
     account_check(account)
+    turn_check()        # the account stands alone where constants are computed
     with gil:
         PyErr_CheckSignals()
     return 0
