@@ -112,10 +112,10 @@ cdef Column* repeated(Column* one, int64_t n, MemoryAccount* account) except NUL
 
 
 def look():
-    """Whether to go on, asked by functions that compute for long: Cancelled when the query they are called for is stopped.
+    """Raise Cancelled when the query that the function under way is called for is stopped. Long functions call it.
 
-    Outside of a query's call, where constants are computed, it hears Ctrl-C and, on a driver's thread, that the driver's
-    task is stopped.
+    Outside of a query's call, where constants are computed, it hears Ctrl-C and, on a driver's thread, that the task of
+    the driver is stopped.
     """
     if qc_call_account == NULL:
         PyErr_CheckSignals()

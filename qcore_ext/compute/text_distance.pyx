@@ -1,7 +1,7 @@
 """How many edits texts are apart, and what letters they share: loops over pairs of letters, which look. Floor E2.
 
-A pair of texts is computed without the GIL. Each call has an account of its own below the query's, so that it stops with
-the query and what it needs counts.
+A pair of texts is computed without the GIL. Each call has an account of its own below the query's, so that it stops
+with the query and what it needs counts.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -67,7 +67,8 @@ cdef int64_t swapped_edits(
 ) except -1 nogil:
     """The same where two letters side by side may change places. Letters are numbers below n_letters.
 
-    Row and column 0 stand before the texts: costs[(i + 1) * width + j + 1] is of i letters of the one and j of the other.
+    Row and column 0 stand before the texts: costs[(i + 1) * width + j + 1] is of i letters of the one and j of the
+    other.
     """
     cdef int64_t width = m + 2
     cdef int64_t far = n + m
