@@ -110,7 +110,8 @@ class Result:
             for batch in self:
                 charged = charged or Reservation(self.task.memory)
                 try:
-                    charged.add(batch.nbytes)
+                    # An eighth more for the allocator, as data/array_charge charges it.
+                    charged.add(batch.nbytes + batch.nbytes // 8)
                 except MemoryLimitError as error:
                     error.args = (f"{what} keeps its rows in memory: {error}",)
                     raise
