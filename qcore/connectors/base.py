@@ -141,7 +141,8 @@ class TableStream:
     def __init__(self, table: pa.Table, batch_rows: int, trust: str = "nothing", is_held_outside: bool = False) -> None:
         self.trust = trust
         self._table: pa.Table | None = table
-        self._batch_rows = batch_rows
+        # As TableScan cuts batches, at multiples of 8: otherwise it cuts each of these again.
+        self._batch_rows = max(8, batch_rows) & ~7
         self.is_held_outside = is_held_outside
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
