@@ -157,10 +157,13 @@ class TableStream:
         self._table = None
 
 
-def held_rows(data: pa.Table | pa.RecordBatch, batch_rows: int) -> TableStream:
-    """Rows of a plan as a stream: checked when the plan was made, and kept in memory by somebody else."""
+def held_rows(data: pa.Table | pa.RecordBatch) -> TableStream:
+    """Rows of a plan as a stream: checked when the plan was made, and kept in memory by somebody else.
+
+    They come in the chunks they lie in, which TableScan cuts: each batch that crosses from pyarrow may take the GIL.
+    """
     table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
-    return TableStream(table, batch_rows, "everything", is_held_outside=True)
+    return TableStream(table, max(table.num_rows, 8), "everything", is_held_outside=True)
 
 
 class ReaderStream:

@@ -204,7 +204,7 @@ class Lowering:
         return pipeline
 
     def values(self, node: p.Values) -> Pipeline:
-        return self._one_split(node, node.data, lambda data: held_rows(data, self.settings.batch_rows))
+        return self._one_split(node, node.data, held_rows)
 
     def recursive_union(self, node: p.RecursiveUnion) -> Pipeline:
         assert self.open_recursion is not None
