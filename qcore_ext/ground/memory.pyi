@@ -12,6 +12,7 @@ class Account:
     @property
     def peak_bytes(self) -> int: ...
 
+@disjoint_base
 class Reservation:
     n_bytes: int
     def __new__(cls, account: Account) -> Self: ...

@@ -23,5 +23,6 @@ class MemoryPool:
     @property
     def n_going(self) -> int: ...
 
+@disjoint_base
 class KeptMemory:
     n_bytes: int
