@@ -12,8 +12,8 @@ from qcore_ext.operators.operator cimport Operator
 from qcore_ext.structures.aggregate_input cimport AggregateInput
 from qcore_ext.structures.group_set cimport GroupPlan, GroupSet
 from qcore_ext.structures.radix_groups cimport RadixGroups
-from qcore_ext.structures.row_store cimport RowStore
-from qcore_ext.structures.stored_keys cimport StoredKeys
+from qcore_ext.rows.column_store cimport RowStore
+from qcore_ext.rows.key_columns cimport StoredKeys
 
 
 cdef class HashAggregation(Operator):

@@ -33,8 +33,8 @@ from qcore_ext.structures.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.structures.radix_groups cimport (
     RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
 )
-from qcore_ext.structures.row_store cimport RowStore, row_store_append, row_store_column, row_store_new
-from qcore_ext.structures.stored_keys cimport (
+from qcore_ext.rows.column_store cimport RowStore, row_store_append, row_store_column, row_store_new
+from qcore_ext.rows.key_columns cimport (
     stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve,
 )
 from qcore_ext.structures.widened_groups cimport (

@@ -9,7 +9,7 @@ from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.structures.widened_rows cimport batch_widened
+from qcore_ext.rows.widened_rows cimport batch_widened
 
 
 cdef class EnforceSingleRow(Operator):

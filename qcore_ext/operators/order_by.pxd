@@ -7,7 +7,7 @@ from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.operators.operator cimport Operator
-from qcore_ext.structures.row_store cimport RowStore
+from qcore_ext.rows.column_store cimport RowStore
 from qcore_ext.structures.sort_order cimport SortOrder
 from qcore_ext.structures.sort_run cimport SortRun
 from qcore_ext.structures.sort_state cimport SortState

@@ -11,14 +11,14 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.structures.nested_rows cimport nested_concat, nested_part, schema_has_nested
-from qcore_ext.structures.row_store cimport (
+from qcore_ext.rows.nested_rows cimport nested_concat, nested_part, schema_has_nested
+from qcore_ext.rows.column_store cimport (
     RowStore, row_store_append, row_store_column, row_store_concat, row_store_keep_nested, row_store_new,
 )
 from qcore_ext.structures.sort_order cimport SortOrder
 from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
 from qcore_ext.structures.sort_state cimport SortState, merge_runs
-from qcore_ext.structures.widened_rows cimport row_store_widened
+from qcore_ext.rows.widened_rows cimport row_store_widened
 
 cdef enum:
     OUTPUT_ROWS = 65536

@@ -8,7 +8,7 @@ from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.operators.operator cimport Operator
 from qcore_ext.structures.sort_order cimport SortOrder
-from qcore_ext.structures.stored_keys cimport StoredKeys
+from qcore_ext.rows.key_columns cimport StoredKeys
 
 
 cdef class TopN(Operator):

@@ -17,11 +17,11 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.structures.sort_order cimport SortOrder, sort_compare, sort_prefixes
 from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
-from qcore_ext.structures.stored_keys cimport (
+from qcore_ext.rows.key_columns cimport (
     StoredKeys, stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_reserve,
     stored_keys_vector,
 )
-from qcore_ext.structures.widened_rows cimport batch_widened
+from qcore_ext.rows.widened_rows cimport batch_widened
 
 from qcore_ext.ground.status import PlanError
 

@@ -10,7 +10,7 @@ from qcore_ext.compute.aggregate_calls cimport CallCollection, CallInput
 from qcore_ext.data.column cimport Column, StringView, Vector
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount
-from qcore_ext.structures.stored_keys cimport StoredKeys
+from qcore_ext.rows.key_columns cimport StoredKeys
 
 
 cdef enum:

@@ -22,7 +22,7 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.structures.sort_order cimport SortKey, sort_prefix_layout
 from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
-from qcore_ext.structures.stored_keys cimport (
+from qcore_ext.rows.key_columns cimport (
     StoredColumn, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
 )
 from qcore_ext.structures.value_numbers cimport value_numbers

@@ -8,7 +8,7 @@ from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Account, MemoryAccount
 from qcore_ext.structures.group_set cimport GroupSet
-from qcore_ext.structures.stored_keys cimport StoredKeys
+from qcore_ext.rows.key_columns cimport StoredKeys
 
 # Keys and states of n groups from start, each owned by the caller (also on error, where not NULL). `passed`: where the
 # keys are instead of in the set's table, or NULL.

@@ -16,7 +16,7 @@ from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport Buffer, Owner, owner_unref, struct_free, struct_new
 from qcore_ext.structures.collected_values cimport collected_column
 from qcore_ext.structures.group_table cimport group_table_column
-from qcore_ext.structures.stored_keys cimport stored_keys_column
+from qcore_ext.rows.key_columns cimport stored_keys_column
 
 
 cdef int group_states(

@@ -12,7 +12,7 @@ from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.structures.direct_groups cimport DirectGroups
 from qcore_ext.structures.key_packing cimport KeyLayout
-from qcore_ext.structures.stored_keys cimport StoredKeys
+from qcore_ext.rows.key_columns cimport StoredKeys
 
 cdef enum:
     GROUP_SCRATCH_BYTES = 262144        # of a scratch to be shared

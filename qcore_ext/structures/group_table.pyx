@@ -18,7 +18,7 @@ from qcore_ext.structures.direct_groups cimport (
 from qcore_ext.structures.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack,
 )
-from qcore_ext.structures.stored_keys cimport (
+from qcore_ext.rows.key_columns cimport (
     stored_keys_append, stored_keys_column, stored_keys_compare, stored_keys_free, stored_keys_new,
 )
 

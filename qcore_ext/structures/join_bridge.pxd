@@ -16,7 +16,7 @@ from qcore_ext.ground.wait_token cimport WaitSet, WaitToken
 from qcore_ext.structures.barrier cimport Barrier, Membership
 from qcore_ext.structures.join_table cimport JoinTable
 from qcore_ext.structures.key_codes cimport KeyPart
-from qcore_ext.structures.row_store cimport RowStore
+from qcore_ext.rows.column_store cimport RowStore
 
 cdef enum BuildState:
     BUILD_PENDING = 0

@@ -18,8 +18,8 @@ from qcore_ext.structures.join_kind cimport gives_build_rows, join_kind_of, need
 from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, JoinTable
 from qcore_ext.structures.join_table_build cimport join_table_build
 from qcore_ext.structures.key_codes cimport KeyPart
-from qcore_ext.structures.row_store cimport RowStore, row_store_concat
-from qcore_ext.structures.widened_rows cimport row_store_widened
+from qcore_ext.rows.column_store cimport RowStore, row_store_concat
+from qcore_ext.rows.widened_rows cimport row_store_widened
 
 from qcore_ext.ground.status import PlanError
 from qcore_ext.structures.join_table import IndexKind

@@ -20,9 +20,9 @@ from qcore_ext.structures.join_table cimport (
 )
 from qcore_ext.structures.key_codes cimport key_codable, key_coder_measure, key_codes, rows_without_null
 from qcore_ext.structures.key_compare cimport keys_equal
-from qcore_ext.structures.nested_rows cimport nested_concat
+from qcore_ext.rows.nested_rows cimport nested_concat
 from qcore_ext.structures.rank_bitmap cimport rank_words_finish, rank_words_new, rank_words_set
-from qcore_ext.structures.row_store cimport RowStore, row_store_column
+from qcore_ext.rows.column_store cimport RowStore, row_store_column
 
 cdef extern from "native/huge_pages.h" nogil:
     void qc_advise_huge_pages(void* start, int64_t n_bytes)

@@ -15,7 +15,7 @@ from qcore_ext.ground.memory cimport (
     struct_free, struct_new,
 )
 from qcore_ext.structures.hash_partitioner cimport PARTITIONS_MAX, count_rows, counts_to_places, place_rows
-from qcore_ext.structures.nested_rows cimport nested_concat, schema_has_nested
+from qcore_ext.rows.nested_rows cimport nested_concat, schema_has_nested
 
 cdef extern from "native/prefetch.h" nogil:
     void qc_prefetch_write(const void* place)

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.structures.row_store cimport RowStore
+from qcore_ext.rows.column_store cimport RowStore
 from qcore_ext.structures.sort_order cimport SortKey
 
 

@@ -16,7 +16,7 @@ from qcore_ext.ground.memory cimport (
     owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.structures.row_store cimport RowStore
+from qcore_ext.rows.column_store cimport RowStore
 from qcore_ext.structures.sort_order cimport (
     STRING_WORD_BYTES, SortKey, sort_compare, sort_key_words, sort_prefixes,
 )

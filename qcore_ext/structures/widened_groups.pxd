@@ -11,7 +11,7 @@ from qcore_ext.ground.memory cimport Account
 from qcore_ext.structures.aggregate_input cimport AggregateInput
 from qcore_ext.structures.group_set cimport GroupSet
 from qcore_ext.structures.radix_groups cimport RadixGroups
-from qcore_ext.structures.stored_keys cimport StoredKeys
+from qcore_ext.rows.key_columns cimport StoredKeys
 
 
 ctypedef struct HeldGroups:

@@ -15,7 +15,7 @@ from qcore_ext.structures.group_output cimport group_states
 from qcore_ext.structures.group_set cimport GroupPlan, group_set_free, group_set_merge
 from qcore_ext.structures.group_table cimport GroupTable, group_table_assign, group_table_column
 from qcore_ext.structures.radix_groups cimport RADIX_PARTS, radix_groups_free
-from qcore_ext.structures.stored_keys cimport (
+from qcore_ext.rows.key_columns cimport (
     stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_reserve,
 )
 

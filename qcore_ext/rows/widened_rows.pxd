@@ -3,7 +3,7 @@
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Account
-from qcore_ext.structures.row_store cimport RowStore
+from qcore_ext.rows.column_store cimport RowStore
 
 # A batch under a wider schema, a new reference: for one batch at a time; compute.widener is for many.
 cdef Batch* batch_widened(Batch* batch, CSchema* wide, Account account) except NULL nogil

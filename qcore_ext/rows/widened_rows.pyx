@@ -11,7 +11,7 @@ from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
-from qcore_ext.structures.row_store cimport (
+from qcore_ext.rows.column_store cimport (
     RowStore, row_store_append, row_store_column, row_store_keep_nested, row_store_new,
 )
 
