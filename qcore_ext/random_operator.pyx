@@ -13,7 +13,7 @@ from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
     wait_token_fire,
 )
-from qcore_ext.operators.operator cimport (
+from qcore_ext.flow.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, YIELDED, Operator,
 )
 

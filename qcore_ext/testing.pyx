@@ -18,10 +18,10 @@ from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
     wait_token_fire,
 )
-from qcore_ext.operators.operator cimport (
+from qcore_ext.flow.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, YIELDED, Operator,
 )
-from qcore_ext.structures.barrier cimport Barrier, barrier_join, barrier_leave
+from qcore_ext.flow.barrier cimport Barrier, barrier_join, barrier_leave
 
 from qcore_ext.execution.task import Task
 

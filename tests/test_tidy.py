@@ -162,7 +162,7 @@ def test_neighbours_do_not_know_each_other() -> None:
         module = module_name(path)
         for line, imported in imported_modules(path):
             operator = imported.startswith("qcore_ext.operators.") and not imported.startswith(
-                "qcore_ext.operators.operator"
+                "qcore_ext.flow.operator"
             )
             if operator and not allowed_operator_import(module, imported):
                 wrong.append(f"{where(path, line)} imports {imported}")

@@ -26,7 +26,7 @@ from qcore_ext.data.schema import Schema
 from qcore_ext.execution.polled import Polled, PolledPartition
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import check_not_leaving, check_process, current_process
-from qcore_ext.structures.batch_queue import QueueReader
+from qcore_ext.flow.batch_queue import QueueReader
 
 
 class _Embedded:

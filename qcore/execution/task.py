@@ -27,7 +27,7 @@ from qcore_ext.execution.scheduler import Scheduler, WaitingForOthers
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import ProcessLock, check_not_leaving, current_process
-from qcore_ext.structures.batch_queue import QueueReader
+from qcore_ext.flow.batch_queue import QueueReader
 
 # Waiting for a batch is done in slices, so that Ctrl-C is seen.
 WAIT_SLICE_SECONDS = 0.05

@@ -55,12 +55,12 @@ from qcore_ext.operators.spool_write import SpoolWrite
 from qcore_ext.operators.top_n import TopN
 from qcore_ext.operators.unnest import Unnest
 from qcore_ext.operators.window import Window
-from qcore_ext.structures.batch_queue import BatchQueue
-from qcore_ext.structures.batch_spool import BatchSpool
+from qcore_ext.flow.batch_queue import BatchQueue
+from qcore_ext.flow.batch_spool import BatchSpool
 from qcore_ext.structures.join_bridge import JoinBridge
 from qcore_ext.structures.output_buffer import OutputBuffer
 from qcore_ext.structures.sort_state import SortState
-from qcore_ext.structures.split_queue import SplitQueue
+from qcore_ext.flow.split_queue import SplitQueue
 
 # (driver, the query's account) → its operator. What it refers to lives as long as the pipeline does, so not to the
 # Lowering, which holds the pipelines.

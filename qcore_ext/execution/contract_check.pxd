@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.lock cimport N_LOCK_SITES
-from qcore_ext.operators.operator cimport Operator
+from qcore_ext.flow.operator cimport Operator
 
 
 cdef class ContractCheck(Operator):

@@ -20,8 +20,8 @@ from qcore_ext.ground.figure cimport figure_add
 from qcore_ext.ground.lock cimport N_LOCK_SITES, locks_taken
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, OUTPUT, Operator
-from qcore_ext.structures.barrier cimport Membership
+from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, OUTPUT, Operator
+from qcore_ext.flow.barrier cimport Membership
 
 from qcore_ext.ground.lock import LOCK_NAMES
 from qcore_ext.ground.status import ExecutionError

@@ -12,7 +12,7 @@ from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.ground.stats cimport OperatorStats, Timing
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport Operator
+from qcore_ext.flow.operator cimport Operator
 
 
 cpdef enum DriverAnswer:

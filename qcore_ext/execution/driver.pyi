@@ -2,7 +2,7 @@ from typing import Any
 
 from typing_extensions import disjoint_base
 
-from qcore_ext.operators.operator import Operator
+from qcore_ext.flow.operator import Operator
 
 @disjoint_base
 class Driver:

@@ -19,7 +19,7 @@ from qcore_ext.ground.stats cimport (
     N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_MEMORY, OperatorStats, Timing, cpu_nanos, qc_ticks, qc_ticks_nanos,
     tick_scale, wall_nanos,
 )
-from qcore_ext.operators.operator cimport (
+from qcore_ext.flow.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator,
 )
 

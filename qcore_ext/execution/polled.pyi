@@ -4,7 +4,7 @@ from typing import Any
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.capsule import PyBatch
-from qcore_ext.operators.operator import Operator
+from qcore_ext.flow.operator import Operator
 
 class Polled(enum.IntFlag):
     PUSHED = 1

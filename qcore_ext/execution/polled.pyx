@@ -18,7 +18,7 @@ from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER, WAIT_FOR_PRODUCER
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take,
 )
-from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 
 from qcore_ext.execution.driver import ClosingDriver
 from qcore_ext.ground.stats import REASON_NAMES

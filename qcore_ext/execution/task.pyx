@@ -24,8 +24,8 @@ from qcore_ext.ground.thread_token cimport (
 from qcore_ext.ground.wait_token cimport (
     WaitList, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add, wait_token_fire,
 )
-from qcore_ext.operators.operator cimport Operator
-from qcore_ext.structures.split_queue cimport SplitQueue
+from qcore_ext.flow.operator cimport Operator
+from qcore_ext.flow.split_queue cimport SplitQueue
 
 from qcore_ext.execution.scheduler import default_scheduler
 from qcore_ext.ground.error_text import explain_failure, is_interrupt

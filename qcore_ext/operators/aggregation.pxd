@@ -8,7 +8,7 @@ from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
 from qcore_ext.data.schema cimport CSchema, DataType, Schema
 from qcore_ext.ground.memory cimport Buffer
-from qcore_ext.operators.operator cimport Operator
+from qcore_ext.flow.operator cimport Operator
 from qcore_ext.structures.aggregate_input cimport AggregateInput
 from qcore_ext.structures.group_set cimport GroupPlan, GroupSet
 from qcore_ext.structures.radix_groups cimport RadixGroups

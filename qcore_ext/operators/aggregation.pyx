@@ -21,7 +21,7 @@ from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.structures.aggregate_input cimport AggregateInput, aggregate_input_init, aggregate_inputs_free
 from qcore_ext.structures.group_output cimport (
     group_results, group_states, output_for_types, results_of_nothing, state_arguments,

@@ -4,8 +4,8 @@ from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
-from qcore_ext.structures.future_wait cimport FutureWait
+from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
+from qcore_ext.flow.future_wait cimport FutureWait
 
 
 def to_record_batch(batch):

@@ -8,7 +8,7 @@ from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.rows.widened_rows cimport batch_widened
 
 

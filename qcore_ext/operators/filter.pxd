@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
-from qcore_ext.operators.operator cimport Operator
+from qcore_ext.flow.operator cimport Operator
 
 
 cdef class Filter(Operator):

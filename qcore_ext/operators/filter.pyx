@@ -12,7 +12,7 @@ from qcore_ext.data.column cimport column_ref
 from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.memory cimport Account, Buffer, Owner, buffer_unref
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 
 
 cdef class Filter(Operator):

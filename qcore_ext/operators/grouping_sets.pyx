@@ -13,7 +13,7 @@ from qcore_ext.ground.memory cimport (
     Account, Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 
 from qcore_ext.ground.status import PlanError
 

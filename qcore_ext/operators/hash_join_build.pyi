@@ -3,7 +3,7 @@ from typing import Any
 from typing_extensions import disjoint_base
 
 from qcore_ext.ground.memory import Account
-from qcore_ext.operators.operator import Operator
+from qcore_ext.flow.operator import Operator
 from qcore_ext.structures.join_bridge import JoinBridge
 
 @disjoint_base

@@ -12,7 +12,7 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, Operator
 from qcore_ext.structures.join_bridge cimport JoinBridge
 from qcore_ext.structures.join_kind cimport keeps_null_keys
 from qcore_ext.structures.key_codes cimport rows_without_null

@@ -19,7 +19,7 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.stats cimport WAIT_FOR_JOIN_BUILD, WAIT_FOR_PEERS
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 from qcore_ext.structures.join_bridge cimport BUILD_LOST, BUILD_PENDING, JoinBridge
 from qcore_ext.structures.join_kind cimport (
     JOIN_LEFT_SEMI, JOIN_RIGHT_SEMI, ends_on_empty_build, gives_build_rows, gives_pairs, is_mark, is_null_aware,

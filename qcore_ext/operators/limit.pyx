@@ -7,7 +7,7 @@ from qcore_ext.data.column cimport column_ref
 from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load
 from qcore_ext.ground.memory cimport Account, Buffer, MemoryAccount, Owner, buffer_new, buffer_unref
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 
 
 cdef class LimitState:

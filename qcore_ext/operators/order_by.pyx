@@ -10,7 +10,7 @@ from qcore_ext.ground.memory cimport (
     Account, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.rows.nested_rows cimport nested_concat, nested_part, schema_has_nested
 from qcore_ext.rows.column_store cimport (
     RowStore, row_store_append, row_store_column, row_store_concat, row_store_keep_nested, row_store_new,

@@ -2,7 +2,7 @@
 
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
-from qcore_ext.operators.operator cimport Operator
+from qcore_ext.flow.operator cimport Operator
 
 
 cdef class Project(Operator):

@@ -12,8 +12,8 @@ from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.ground.memory cimport Account, Owner, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_USER
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator
-from qcore_ext.structures.future_wait cimport FutureWait
+from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator
+from qcore_ext.flow.future_wait cimport FutureWait
 
 from qcore_ext.data.given_batches import GivenBatches, checked_mode
 from qcore_ext.ground.error_text import class_name, shown

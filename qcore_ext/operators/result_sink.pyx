@@ -4,8 +4,8 @@ from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
-from qcore_ext.structures.batch_queue cimport QUEUE_CLOSED, QUEUE_WAIT, BatchQueue, QueueAnswer
+from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
+from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_WAIT, BatchQueue, QueueAnswer
 
 
 cdef class ResultSink(Operator):

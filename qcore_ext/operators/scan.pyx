@@ -14,8 +14,8 @@ from qcore_ext.ground.figure cimport figure_add
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_SPLIT
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport BLOCKED, FINISHED, OUTPUT, YIELDED, Operator
-from qcore_ext.structures.split_queue cimport SPLIT_NONE, SPLIT_WAIT, SplitAnswer, SplitQueue
+from qcore_ext.flow.operator cimport BLOCKED, FINISHED, OUTPUT, YIELDED, Operator
+from qcore_ext.flow.split_queue cimport SPLIT_NONE, SPLIT_WAIT, SplitAnswer, SplitQueue
 
 from qcore_ext.ground.error_text import shown
 from qcore_ext.ground.status import SchemaChangeError

@@ -2,8 +2,8 @@ from typing_extensions import disjoint_base
 
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.operators.operator import Operator
-from qcore_ext.structures.batch_spool import BatchSpool
+from qcore_ext.flow.operator import Operator
+from qcore_ext.flow.batch_spool import BatchSpool
 
 @disjoint_base
 class SpoolRead(Operator):

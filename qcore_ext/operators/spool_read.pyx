@@ -7,9 +7,9 @@ from qcore_ext.data.schema cimport Schema
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.stats cimport WAIT_FOR_PRODUCER
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport BLOCKED, FINISHED, OUTPUT, Operator
-from qcore_ext.structures.batch_queue cimport QUEUE_DONE, QUEUE_WAIT, QueueAnswer
-from qcore_ext.structures.batch_spool cimport BatchSpool
+from qcore_ext.flow.operator cimport BLOCKED, FINISHED, OUTPUT, Operator
+from qcore_ext.flow.batch_queue cimport QUEUE_DONE, QUEUE_WAIT, QueueAnswer
+from qcore_ext.flow.batch_spool cimport BatchSpool
 
 
 cdef class SpoolRead(Operator):

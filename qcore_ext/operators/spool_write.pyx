@@ -3,8 +3,8 @@
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, Operator
-from qcore_ext.structures.batch_spool cimport BatchSpool
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, Operator
+from qcore_ext.flow.batch_spool cimport BatchSpool
 
 
 cdef class SpoolWrite(Operator):

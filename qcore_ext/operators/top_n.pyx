@@ -14,7 +14,7 @@ from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Account, Buffer, account_check, buffer_new, buffer_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.structures.sort_order cimport SortOrder, sort_compare, sort_prefixes
 from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (

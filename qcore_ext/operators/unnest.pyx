@@ -13,7 +13,7 @@ from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.structures.list_column cimport ListColumn, list_at, list_close, list_open
 
 from qcore_ext.ground.status import PlanError

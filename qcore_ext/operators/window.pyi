@@ -4,7 +4,7 @@ from typing_extensions import disjoint_base
 
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.operators.operator import Operator
+from qcore_ext.flow.operator import Operator
 
 KINDS: dict[str, int]
 MODES: dict[str, int]

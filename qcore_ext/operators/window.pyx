@@ -25,7 +25,7 @@ from qcore_ext.ground.memory cimport (
     struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.operators.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.structures.frame_aggregates cimport aggregate_over_frames
 from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_free, frame_rows_init, frame_rows_share
 from qcore_ext.structures.frame_values cimport frame_values

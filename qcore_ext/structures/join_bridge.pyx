@@ -13,7 +13,7 @@ from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_load_pointer, qc_
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.wait_token cimport WaitToken, wait_set_add, wait_set_clear, wait_set_fire_all
-from qcore_ext.structures.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
+from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
 from qcore_ext.structures.join_kind cimport gives_build_rows, join_kind_of, needs_no_groups
 from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, JoinTable
 from qcore_ext.structures.join_table_build cimport join_table_build

@@ -7,7 +7,7 @@ from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.structures.barrier cimport Membership, barrier_join, barrier_leave
+from qcore_ext.flow.barrier cimport Membership, barrier_join, barrier_leave
 from qcore_ext.structures.sort_order cimport SortKey, sort_compare
 from qcore_ext.structures.sort_run cimport SortEntry, SortRun, sort_run_free
 

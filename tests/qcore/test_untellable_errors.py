@@ -23,7 +23,7 @@ from qcore_ext.execution import driver, task
 from qcore_ext.ground import error_text
 from qcore_ext.operators import python_operator
 from qcore_ext.operators import scan as scan_operator
-from qcore_ext.structures import future_wait
+from qcore_ext.flow import future_wait
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -14,7 +14,7 @@ from qcore_ext.execution.scheduler import Scheduler, default_scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import Cancelled, QcoreError
-from qcore_ext.operators.operator import Poll
+from qcore_ext.flow.operator import Poll
 from qcore_ext.testing import FakeOperator, LongCall, Resource, Sleeper
 
 pytestmark = pytest.mark.timeout(120)
@@ -262,7 +262,7 @@ import os, signal, sys, threading
 from qcore_ext.execution.task import Task
 from qcore_ext.execution.scheduler import default_scheduler
 from qcore_ext.testing import FakeOperator, Sleeper, Resource
-from qcore_ext.operators.operator import Poll
+from qcore_ext.flow.operator import Poll
 
 def run():
     task = Task([[[FakeOperator("source", [Poll.OUTPUT] * 3, source=True), FakeOperator("sink")]]])

@@ -25,11 +25,11 @@ from qcore_ext.ground.status import Cancelled, ExecutionError, MemoryLimitError,
 from qcore_ext.operators.limit import Limit, LimitState
 from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
-from qcore_ext.operators.operator import Poll
+from qcore_ext.flow.operator import Poll
 from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.operators.scan import TableScan
-from qcore_ext.structures.batch_queue import BatchQueue, QueueReader
-from qcore_ext.structures.split_queue import SplitQueue
+from qcore_ext.flow.batch_queue import BatchQueue, QueueReader
+from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.testing import FakeOperator, Resource, Sleeper
 
 pytestmark = pytest.mark.timeout(120)

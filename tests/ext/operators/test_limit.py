@@ -10,7 +10,7 @@ from qcore_ext.ground.memory import Account
 from qcore_ext.operators.limit import Limit, LimitState
 from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
-from qcore_ext.structures.batch_queue import BatchQueue
+from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.testing import run_chain
 
 TABLE = pa.table({"id": pa.array(range(5000), pa.int64())})

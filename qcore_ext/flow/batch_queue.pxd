@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.thread_token cimport ThreadToken
 from qcore_ext.ground.wait_token cimport WaitSet, WaitToken
-from qcore_ext.structures.barrier cimport Barrier, Membership
+from qcore_ext.flow.barrier cimport Barrier, Membership
 
 
 cdef enum QueueAnswer:

@@ -13,7 +13,7 @@ from qcore_ext.ground.thread_token cimport thread_token_new, thread_token_wait
 from qcore_ext.ground.wait_token cimport (
     WaitToken, wait_set_add, wait_set_clear, wait_set_fire, wait_set_fire_all, wait_set_remove,
 )
-from qcore_ext.structures.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
+from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
 
 from qcore_ext.ground.status import Timeout
 

@@ -32,7 +32,7 @@ from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Account, MemoryAccount
 from qcore_ext.ground.stats cimport OperatorStats
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.structures.barrier cimport Membership
+from qcore_ext.flow.barrier cimport Membership
 
 
 cpdef enum Poll:

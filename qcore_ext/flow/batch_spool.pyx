@@ -12,7 +12,7 @@ from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
 )
-from qcore_ext.structures.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, QueueAnswer
+from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, QueueAnswer
 
 
 cdef class BatchSpool:

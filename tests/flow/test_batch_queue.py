@@ -14,7 +14,7 @@ from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import Timeout
 from qcore_ext.operators.result_sink import ResultSink
-from qcore_ext.structures.batch_queue import BatchQueue, QueueReader
+from qcore_ext.flow.batch_queue import BatchQueue, QueueReader
 from qcore_ext.testing import BatchSource, import_batches, run_chain
 
 pytestmark = pytest.mark.timeout(120)

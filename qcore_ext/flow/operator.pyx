@@ -7,7 +7,7 @@ from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport OperatorStats, stats_to_dict
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.structures.barrier cimport Membership
+from qcore_ext.flow.barrier cimport Membership
 
 
 cdef class Operator:

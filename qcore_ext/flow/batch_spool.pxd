@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.lock cimport Mutex
 from qcore_ext.ground.wait_token cimport WaitList, WaitToken
-from qcore_ext.structures.batch_queue cimport QueueAnswer
+from qcore_ext.flow.batch_queue cimport QueueAnswer
 
 
 cdef class BatchSpool:
