@@ -44,7 +44,7 @@ from qcore_ext.operators.hash_join_probe import HashProbe
 from qcore_ext.operators.limit import Limit, LimitState
 from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
-from qcore_ext.operators.order_by import OrderBy
+from qcore_ext.sort.order_by import OrderBy
 from qcore_ext.operators.partitioned_output import PartitionedOutput
 from qcore_ext.operators.project import Project
 from qcore_ext.operators.python_operator import PythonOperator
@@ -52,14 +52,14 @@ from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.operators.scan import TableScan
 from qcore_ext.operators.spool_read import SpoolRead
 from qcore_ext.operators.spool_write import SpoolWrite
-from qcore_ext.operators.top_n import TopN
+from qcore_ext.sort.top_n import TopN
 from qcore_ext.operators.unnest import Unnest
 from qcore_ext.operators.window import Window
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.batch_spool import BatchSpool
 from qcore_ext.structures.join_bridge import JoinBridge
 from qcore_ext.structures.output_buffer import OutputBuffer
-from qcore_ext.structures.sort_state import SortState
+from qcore_ext.sort.merge import SortState
 from qcore_ext.flow.split_queue import SplitQueue
 
 # (driver, the query's account) → its operator. What it refers to lives as long as the pipeline does, so not to the

@@ -31,8 +31,8 @@ from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_free, frame_r
 from qcore_ext.structures.frame_values cimport frame_values
 from qcore_ext.structures.group_output cimport output_for_types
 from qcore_ext.rows.column_store cimport RowStore, row_store_append, row_store_column, row_store_new
-from qcore_ext.structures.sort_order cimport SortOrder
-from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
+from qcore_ext.sort.order cimport SortOrder
+from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new
 from qcore_ext.structures.window_frames cimport (
     EXCLUDE_CURRENT_ROW, EXCLUDE_GROUP, EXCLUDE_NO_OTHERS, EXCLUDE_TIES, FRAME_GROUPS, FRAME_RANGE, FRAME_ROWS, Frame,
     FrameBound,

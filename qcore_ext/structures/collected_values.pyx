@@ -20,8 +20,8 @@ from qcore_ext.ground.memory cimport (
     buffer_new_zeroed, buffer_unref, bytes_copy, owner_ref, owner_unref,
 )
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.structures.sort_order cimport SortKey, sort_prefix_layout
-from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
+from qcore_ext.sort.order cimport SortKey, sort_prefix_layout
+from qcore_ext.sort.run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (
     StoredColumn, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
 )

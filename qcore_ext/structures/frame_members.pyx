@@ -12,8 +12,8 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_get
 from qcore_ext.structures.previous_places cimport previous_places, stands_before
-from qcore_ext.structures.sort_order cimport SortKey, sort_prefix_layout
-from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
+from qcore_ext.sort.order cimport SortKey, sort_prefix_layout
+from qcore_ext.sort.run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (
     StoredKeys, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
 )

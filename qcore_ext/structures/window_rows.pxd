@@ -3,8 +3,8 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.structures.sort_order cimport SortKey
-from qcore_ext.structures.sort_run cimport SortRun
+from qcore_ext.sort.order cimport SortKey
+from qcore_ext.sort.run cimport SortRun
 
 
 ctypedef struct WindowRows:

@@ -3,8 +3,8 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, buffer_new, buffer_unref
-from qcore_ext.structures.sort_order cimport SortKey, sort_compare
-from qcore_ext.structures.sort_run cimport SortEntry, SortRun
+from qcore_ext.sort.order cimport SortKey, sort_compare
+from qcore_ext.sort.run cimport SortEntry, SortRun
 
 cdef enum:
     N_ARRAYS = 6

@@ -17,7 +17,7 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.rows.column_store cimport RowStore
-from qcore_ext.structures.sort_order cimport (
+from qcore_ext.sort.order cimport (
     STRING_WORD_BYTES, SortKey, sort_compare, sort_key_words, sort_prefixes,
 )
 

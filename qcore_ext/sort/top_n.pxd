@@ -7,7 +7,7 @@ from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.flow.operator cimport Operator
-from qcore_ext.structures.sort_order cimport SortOrder
+from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.rows.key_columns cimport StoredKeys
 
 

@@ -6,7 +6,7 @@ from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.rows.column_store cimport RowStore
-from qcore_ext.structures.sort_order cimport SortKey
+from qcore_ext.sort.order cimport SortKey
 
 
 ctypedef struct SortEntry:

@@ -8,8 +8,8 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.flow.barrier cimport Membership, barrier_join, barrier_leave
-from qcore_ext.structures.sort_order cimport SortKey, sort_compare
-from qcore_ext.structures.sort_run cimport SortEntry, SortRun, sort_run_free
+from qcore_ext.sort.order cimport SortKey, sort_compare
+from qcore_ext.sort.run cimport SortEntry, SortRun, sort_run_free
 
 cdef int64_t ROWS_MAX = 0xFFFFFFFE
 

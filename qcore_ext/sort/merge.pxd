@@ -5,8 +5,8 @@ from libc.stdint cimport int32_t, int64_t
 from qcore_ext.ground.lock cimport Mutex
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.flow.barrier cimport Barrier, Membership
-from qcore_ext.structures.sort_order cimport SortKey
-from qcore_ext.structures.sort_run cimport SortRun
+from qcore_ext.sort.order cimport SortKey
+from qcore_ext.sort.run cimport SortRun
 
 
 cdef class SortState:

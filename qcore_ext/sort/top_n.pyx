@@ -15,8 +15,8 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.structures.sort_order cimport SortOrder, sort_compare, sort_prefixes
-from qcore_ext.structures.sort_run cimport SortEntry, sort_columns
+from qcore_ext.sort.order cimport SortOrder, sort_compare, sort_prefixes
+from qcore_ext.sort.run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (
     StoredKeys, stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_reserve,
     stored_keys_vector,

@@ -8,9 +8,9 @@ from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.flow.operator cimport Operator
 from qcore_ext.rows.column_store cimport RowStore
-from qcore_ext.structures.sort_order cimport SortOrder
-from qcore_ext.structures.sort_run cimport SortRun
-from qcore_ext.structures.sort_state cimport SortState
+from qcore_ext.sort.order cimport SortOrder
+from qcore_ext.sort.run cimport SortRun
+from qcore_ext.sort.merge cimport SortState
 
 
 cdef class OrderBy(Operator):

@@ -15,9 +15,9 @@ from qcore_ext.rows.nested_rows cimport nested_concat, nested_part, schema_has_n
 from qcore_ext.rows.column_store cimport (
     RowStore, row_store_append, row_store_column, row_store_concat, row_store_keep_nested, row_store_new,
 )
-from qcore_ext.structures.sort_order cimport SortOrder
-from qcore_ext.structures.sort_run cimport SortRun, sort_run_free, sort_run_new
-from qcore_ext.structures.sort_state cimport SortState, merge_runs
+from qcore_ext.sort.order cimport SortOrder
+from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new
+from qcore_ext.sort.merge cimport SortState, merge_runs
 from qcore_ext.rows.widened_rows cimport row_store_widened
 
 cdef enum:
