@@ -19,10 +19,10 @@ from qcore.language.data_types import compares_by_bytes, is_text
 from qcore.language.expression import Case, Cast, Column, Expr, Literal, call, col, same
 from qcore.language.functions import expr_type
 from qcore.language.plan import Aggregate, AggregateCall
-from qcore_ext.compute.aggregate_calls import COLLECTED
+from qcore_ext.aggregate.calls import COLLECTED
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.status import PlanError
-from qcore_ext.operators.aggregation import partial_schema
+from qcore_ext.aggregate.aggregation import partial_schema
 
 Named = list[tuple[str, Expr]]
 # (function, argument positions, filter position, distinct), and what a function that keeps its values has beside.

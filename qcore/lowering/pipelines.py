@@ -34,11 +34,11 @@ from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import PlanError
-from qcore_ext.operators.aggregation import HashAggregation
+from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.operators.callback_sink import CallbackSink
 from qcore_ext.operators.enforce_single_row import EnforceSingleRow
 from qcore_ext.operators.filter import Filter
-from qcore_ext.operators.grouping_sets import GroupingSets as RepeatBySets
+from qcore_ext.aggregate.grouping_sets import GroupingSets as RepeatBySets
 from qcore_ext.operators.hash_join_build import HashBuild
 from qcore_ext.operators.hash_join_probe import HashProbe
 from qcore_ext.operators.limit import Limit, LimitState

@@ -17,7 +17,7 @@ from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account, Reservation
 from qcore_ext.ground.status import ExecutionError
-from qcore_ext.structures.distinct_rows import DistinctRows
+from qcore_ext.aggregate.distinct_rows import DistinctRows
 
 RunPlan = Callable[[PlanNode], Iterator[pa.RecordBatch]]
 

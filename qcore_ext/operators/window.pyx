@@ -6,10 +6,10 @@ All rows of a partition come to one driver. Rows go out in their order, the call
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from qcore_ext.compute.aggregate_calls cimport (
+from qcore_ext.aggregate.calls cimport (
     AggregateCalls, CallCollection, CallInput, CallResult, CallState, result_column,
 )
-from qcore_ext.compute.aggregate_state cimport AggregateState, state_free
+from qcore_ext.aggregate.state cimport AggregateState, state_free
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport (
     VECTOR_ROWS, Column, Vector, VectorScratch, column_new_flat, column_ref, column_slice, column_take, column_unref,
@@ -29,7 +29,7 @@ from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, RE
 from qcore_ext.structures.frame_aggregates cimport aggregate_over_frames
 from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_free, frame_rows_init, frame_rows_share
 from qcore_ext.structures.frame_values cimport frame_values
-from qcore_ext.structures.group_output cimport output_for_types
+from qcore_ext.aggregate.group_output cimport output_for_types
 from qcore_ext.rows.column_store cimport RowStore, row_store_append, row_store_column, row_store_new
 from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new

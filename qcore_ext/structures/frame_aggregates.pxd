@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport CallInput, CallState
-from qcore_ext.compute.aggregate_state cimport AggregateState
+from qcore_ext.aggregate.calls cimport CallInput, CallState
+from qcore_ext.aggregate.state cimport AggregateState
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport MemoryAccount

@@ -9,8 +9,8 @@ have no nodes that could be shared: there each stretch reads its rows.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from qcore_ext.compute.aggregate_calls cimport CallInput, CallState
-from qcore_ext.compute.aggregate_state cimport (
+from qcore_ext.aggregate.calls cimport CallInput, CallState
+from qcore_ext.aggregate.state cimport (
     STATE_COLUMNS_MAX, AggregateState, state_column, state_extend, state_free, state_init, state_merge, state_n_columns,
     state_update,
     state_widen,

@@ -6,7 +6,7 @@ order one view; what is left reads the frame's rows, but mode only the new ones 
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport CallCollection, CallInput
+from qcore_ext.aggregate.calls cimport CallCollection, CallInput
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport MemoryAccount

@@ -4,7 +4,7 @@ from libc.math cimport ceil, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.aggregate_calls cimport (
+from qcore_ext.aggregate.calls cimport (
     COLLECT_BETWEEN, COLLECT_FIRST, COLLECT_LAST, COLLECT_LIST, COLLECT_MODE, COLLECT_TEXT, CallCollection, CallInput,
 )
 from qcore_ext.data.column cimport (
@@ -17,7 +17,7 @@ from qcore_ext.ground.memory cimport (
     buffer_new_zeroed, buffer_unref, owner_ref, owner_unref,
 )
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.structures.collected_values cimport (
+from qcore_ext.aggregate.holistic cimport (
     TEXT_BYTES_MAX, list_of_rows, point_between, raise_text_too_long, text_of_rows,
 )
 from qcore_ext.structures.frame_members cimport (
@@ -25,7 +25,7 @@ from qcore_ext.structures.frame_members cimport (
 )
 from qcore_ext.structures.frame_rows cimport FrameRows
 from qcore_ext.structures.rank_tree cimport RankTree, rank_tree_free, rank_tree_init, rank_tree_pick
-from qcore_ext.structures.value_numbers cimport value_numbers
+from qcore_ext.aggregate.value_numbers cimport value_numbers
 from qcore_ext.structures.window_frames cimport Stretches
 
 cdef enum:

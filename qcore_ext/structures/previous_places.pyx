@@ -6,7 +6,7 @@ from qcore_ext.data.column cimport Column
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
 )
-from qcore_ext.structures.value_numbers cimport value_numbers
+from qcore_ext.aggregate.value_numbers cimport value_numbers
 
 
 cdef Buffer* previous_places(

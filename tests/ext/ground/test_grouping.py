@@ -12,7 +12,7 @@ from oracle import assert_same_rows
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground import grouping
 from qcore_ext.ground.memory import Account
-from qcore_ext.operators.aggregation import HashAggregation
+from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.testing import run_chain
 
 

@@ -2,12 +2,12 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from qcore_ext.compute.aggregate_calls cimport AggregateCalls
+from qcore_ext.aggregate.calls cimport AggregateCalls
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Account, MemoryAccount
-from qcore_ext.structures.group_set cimport GroupSet
+from qcore_ext.aggregate.group_set cimport GroupSet
 from qcore_ext.rows.key_columns cimport StoredKeys
 
 # Keys and states of n groups from start, each owned by the caller (also on error, where not NULL). `passed`: where the

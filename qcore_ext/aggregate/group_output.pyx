@@ -3,19 +3,19 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from qcore_ext.compute.aggregate_calls cimport (
+from qcore_ext.aggregate.calls cimport (
     COLLECT_BETWEEN, COLLECT_LIST, COLLECT_TEXT, RESULT_COLLECTED, RESULT_COMOMENT, RESULT_STATE, RESULT_SUM,
     CallResult, result_column,
 )
-from qcore_ext.compute.aggregate_comoments cimport REGR_COUNT
-from qcore_ext.compute.aggregate_state cimport STATE_COUNT, state_column, state_column_type, state_n_columns
+from qcore_ext.aggregate.comoments cimport REGR_COUNT
+from qcore_ext.aggregate.state cimport STATE_COUNT, state_column, state_column_type, state_n_columns
 from qcore_ext.data.batch cimport batch_new, batch_unref
 from qcore_ext.data.column cimport column_constant_null, column_new_flat
 from qcore_ext.data.schema cimport schema_copy_field, schema_new, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport Buffer, Owner, owner_unref, struct_free, struct_new
-from qcore_ext.structures.collected_values cimport collected_column
-from qcore_ext.structures.group_table cimport group_table_column
+from qcore_ext.aggregate.holistic cimport collected_column
+from qcore_ext.aggregate.group_table cimport group_table_column
 from qcore_ext.rows.key_columns cimport stored_keys_column
 
 

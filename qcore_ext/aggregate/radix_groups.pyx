@@ -3,7 +3,7 @@
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.aggregate_state cimport state_column, state_n_columns
+from qcore_ext.aggregate.state cimport state_column, state_n_columns
 from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.column cimport (
     VECTOR_BITMAP_BYTES, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_load_narrow,
@@ -17,10 +17,10 @@ from qcore_ext.ground.memory cimport (
     struct_free, struct_new,
 )
 from qcore_ext.ground.simd cimport simd_kernels
-from qcore_ext.structures.group_set cimport (
+from qcore_ext.aggregate.group_set cimport (
     GroupPlan, GroupSet, group_set_add, group_set_complete, group_set_free, group_set_merge, group_set_new,
 )
-from qcore_ext.structures.group_table cimport GROUP_SCRATCH_BYTES, group_table_column
+from qcore_ext.aggregate.group_table cimport GROUP_SCRATCH_BYTES, group_table_column
 
 cdef extern from "native/prefetch.h" nogil:
     void qc_prefetch_write(const void* place)

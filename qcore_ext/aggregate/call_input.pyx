@@ -3,14 +3,14 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.aggregate_calls cimport ARGUMENTS_MAX
-from qcore_ext.compute.aggregate_state cimport state_widen
+from qcore_ext.aggregate.calls cimport ARGUMENTS_MAX
+from qcore_ext.aggregate.state cimport state_widen
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref, struct_free
 from qcore_ext.ground.simd cimport simd_kernels
-from qcore_ext.structures.group_table cimport group_table_assign, group_table_free, group_table_new
+from qcore_ext.aggregate.group_table cimport group_table_assign, group_table_free, group_table_new
 
 ctypedef struct Wide:
     # A 16-byte value, moved but not looked into.

@@ -10,7 +10,7 @@ from qcore_ext.data.schema cimport TYPE_NESTED, DataType, Schema, schema_equal
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new,
 )
-from qcore_ext.structures.group_table cimport GroupTable, group_table_assign, group_table_free, group_table_new
+from qcore_ext.aggregate.group_table cimport GroupTable, group_table_assign, group_table_free, group_table_new
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
 

@@ -10,8 +10,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.structures.direct_groups cimport DirectGroups
-from qcore_ext.structures.key_packing cimport KeyLayout
+from qcore_ext.aggregate.array_groups cimport DirectGroups
+from qcore_ext.aggregate.key_packing cimport KeyLayout
 from qcore_ext.rows.key_columns cimport StoredKeys
 
 cdef enum:

@@ -8,9 +8,9 @@ from libc.stdint cimport int32_t
 
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Account
-from qcore_ext.structures.aggregate_input cimport AggregateInput
-from qcore_ext.structures.group_set cimport GroupSet
-from qcore_ext.structures.radix_groups cimport RadixGroups
+from qcore_ext.aggregate.call_input cimport AggregateInput
+from qcore_ext.aggregate.group_set cimport GroupSet
+from qcore_ext.aggregate.radix_groups cimport RadixGroups
 from qcore_ext.rows.key_columns cimport StoredKeys
 
 

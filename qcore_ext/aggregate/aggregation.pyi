@@ -2,7 +2,7 @@ from typing import Any
 
 from typing_extensions import disjoint_base
 
-from qcore_ext.compute.aggregate_calls import partial_schema as partial_schema
+from qcore_ext.aggregate.calls import partial_schema as partial_schema
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.flow.operator import Operator

@@ -6,7 +6,7 @@ Calls that need the same state share it: sum(x) and avg(x) keep one sum, avg(x) 
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from qcore_ext.compute.aggregate_state cimport AggregateState
+from qcore_ext.aggregate.state cimport AggregateState
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport MemoryAccount

@@ -2,14 +2,14 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport CallCollection, CallState
-from qcore_ext.compute.aggregate_state cimport AggregateState
+from qcore_ext.aggregate.calls cimport CallCollection, CallState
+from qcore_ext.aggregate.state cimport AggregateState
 from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.structures.aggregate_input cimport AggregateInput
-from qcore_ext.structures.collected_values cimport CollectedValues
-from qcore_ext.structures.group_table cimport GroupTable
+from qcore_ext.aggregate.call_input cimport AggregateInput
+from qcore_ext.aggregate.holistic cimport CollectedValues
+from qcore_ext.aggregate.group_table cimport GroupTable
 
 
 ctypedef struct GroupPlan:

@@ -4,7 +4,7 @@ from libc.math cimport ceil, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.aggregate_calls cimport (
+from qcore_ext.aggregate.calls cimport (
     ARGUMENTS_MAX, COLLECT_BETWEEN, COLLECT_FIRST, COLLECT_LAST, COLLECT_LIST, COLLECT_MODE, COLLECT_TEXT,
 )
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
@@ -25,7 +25,7 @@ from qcore_ext.sort.run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (
     StoredColumn, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
 )
-from qcore_ext.structures.value_numbers cimport value_numbers
+from qcore_ext.aggregate.value_numbers cimport value_numbers
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF         # as an index: a null row

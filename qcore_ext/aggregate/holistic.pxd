@@ -6,7 +6,7 @@ side and in their order.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport CallCollection, CallInput
+from qcore_ext.aggregate.calls cimport CallCollection, CallInput
 from qcore_ext.data.column cimport Column, StringView, Vector
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
-from qcore_ext.structures.group_table cimport GroupTable, group_table_assign, group_table_free, group_table_new
+from qcore_ext.aggregate.group_table cimport GroupTable, group_table_assign, group_table_free, group_table_new
 
 
 cdef Buffer* value_numbers(

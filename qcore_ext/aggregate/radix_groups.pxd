@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from qcore_ext.data.column cimport Vector
 from qcore_ext.ground.memory cimport Arena, Buffer
-from qcore_ext.structures.group_set cimport GroupPlan, GroupSet
+from qcore_ext.aggregate.group_set cimport GroupPlan, GroupSet
 
 cdef enum:
     RADIX_PARTS = 256

@@ -8,7 +8,7 @@ a while. Partial output: keys, then state columns (compute.aggregate_calls).
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport AggregateCalls
+from qcore_ext.aggregate.calls cimport AggregateCalls
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
@@ -22,26 +22,26 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.structures.aggregate_input cimport AggregateInput, aggregate_input_init, aggregate_inputs_free
-from qcore_ext.structures.group_output cimport (
+from qcore_ext.aggregate.call_input cimport AggregateInput, aggregate_input_init, aggregate_inputs_free
+from qcore_ext.aggregate.group_output cimport (
     group_results, group_states, output_for_types, results_of_nothing, state_arguments,
 )
-from qcore_ext.structures.group_set cimport (
+from qcore_ext.aggregate.group_set cimport (
     GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_update,
 )
-from qcore_ext.structures.key_packing cimport KEY_COLUMNS_MAX
-from qcore_ext.structures.radix_groups cimport (
+from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
+from qcore_ext.aggregate.radix_groups cimport (
     RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
 )
 from qcore_ext.rows.column_store cimport RowStore, row_store_append, row_store_column, row_store_new
 from qcore_ext.rows.key_columns cimport (
     stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve,
 )
-from qcore_ext.structures.widened_groups cimport (
+from qcore_ext.aggregate.widened_groups cimport (
     HeldGroups, first_change, held_groups_free, held_groups_move,
 )
 
-from qcore_ext.compute.aggregate_calls import partial_schema  # no-cython-lint: for users
+from qcore_ext.aggregate.calls import partial_schema  # no-cython-lint: for users
 from qcore_ext.ground.status import PlanError, SchemaChangeError
 
 cdef enum:

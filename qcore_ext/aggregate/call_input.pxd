@@ -2,11 +2,11 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport CallInput
+from qcore_ext.aggregate.calls cimport CallInput
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.structures.group_table cimport GroupTable
+from qcore_ext.aggregate.group_table cimport GroupTable
 
 
 ctypedef struct AggregateInput:

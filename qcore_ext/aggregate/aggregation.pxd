@@ -2,16 +2,16 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport AggregateCalls
+from qcore_ext.aggregate.calls cimport AggregateCalls
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
 from qcore_ext.data.schema cimport CSchema, DataType, Schema
 from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.flow.operator cimport Operator
-from qcore_ext.structures.aggregate_input cimport AggregateInput
-from qcore_ext.structures.group_set cimport GroupPlan, GroupSet
-from qcore_ext.structures.radix_groups cimport RadixGroups
+from qcore_ext.aggregate.call_input cimport AggregateInput
+from qcore_ext.aggregate.group_set cimport GroupPlan, GroupSet
+from qcore_ext.aggregate.radix_groups cimport RadixGroups
 from qcore_ext.rows.column_store cimport RowStore
 from qcore_ext.rows.key_columns cimport StoredKeys
 

@@ -12,10 +12,10 @@ from qcore_ext.ground.memory cimport (
     bytes_fill, owner_ref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.structures.direct_groups cimport (
+from qcore_ext.aggregate.array_groups cimport (
     direct_groups_clear, direct_groups_find, direct_groups_free, direct_groups_learn, direct_groups_new,
 )
-from qcore_ext.structures.key_packing cimport (
+from qcore_ext.aggregate.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack,
 )
 from qcore_ext.rows.key_columns cimport (

@@ -3,13 +3,13 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.aggregate_bits cimport bits_update
-from qcore_ext.compute.aggregate_comoments cimport comoments_merge, comoments_out, comoments_update
-from qcore_ext.compute.aggregate_extreme cimport (
+from qcore_ext.aggregate.bits cimport bits_update
+from qcore_ext.aggregate.comoments cimport comoments_merge, comoments_out, comoments_update
+from qcore_ext.aggregate.extremes cimport (
     extreme_fill, extreme_update, pick_strings, pick_update, string_update,
 )
-from qcore_ext.compute.aggregate_moments cimport moments_merge, moments_update
-from qcore_ext.compute.aggregate_sum cimport add_counts, count_rows, sum_doubles, sum_integers
+from qcore_ext.aggregate.moments cimport moments_merge, moments_update
+from qcore_ext.aggregate.sums cimport add_counts, count_rows, sum_doubles, sum_integers
 from qcore_ext.data.column cimport (
     STORE_DECIMAL64, VECTOR_ROWS, Column, StringView, Vector, column_constant_null, column_new_flat,
 )

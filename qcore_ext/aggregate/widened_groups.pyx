@@ -2,19 +2,19 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport CallState
-from qcore_ext.compute.aggregate_state cimport state_column_type, state_extend, state_n_columns
+from qcore_ext.aggregate.calls cimport CallState
+from qcore_ext.aggregate.state cimport state_column_type, state_extend, state_n_columns
 from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load_narrow
 from qcore_ext.data.schema cimport schema_new, schema_set_field, type_equal
 from qcore_ext.data.widening cimport raise_types_differ, type_widen
 from qcore_ext.ground.memory cimport Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free
-from qcore_ext.structures.aggregate_input cimport aggregate_inputs_free
-from qcore_ext.structures.group_output cimport group_states
-from qcore_ext.structures.group_set cimport GroupPlan, group_set_free, group_set_merge
-from qcore_ext.structures.group_table cimport GroupTable, group_table_assign, group_table_column
-from qcore_ext.structures.radix_groups cimport RADIX_PARTS, radix_groups_free
+from qcore_ext.aggregate.call_input cimport aggregate_inputs_free
+from qcore_ext.aggregate.group_output cimport group_states
+from qcore_ext.aggregate.group_set cimport GroupPlan, group_set_free, group_set_merge
+from qcore_ext.aggregate.group_table cimport GroupTable, group_table_assign, group_table_column
+from qcore_ext.aggregate.radix_groups cimport RADIX_PARTS, radix_groups_free
 from qcore_ext.rows.key_columns cimport (
     stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_reserve,
 )

@@ -2,18 +2,18 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.compute.aggregate_calls cimport CallInput
-from qcore_ext.compute.aggregate_state cimport (
+from qcore_ext.aggregate.calls cimport CallInput
+from qcore_ext.aggregate.state cimport (
     AggregateState, state_clear, state_extend, state_free, state_init, state_merge, state_n_columns, state_update,
     state_widen,
 )
 from qcore_ext.data.column cimport Vector, VectorScratch
 from qcore_ext.ground.memory cimport Buffer, struct_free, struct_new
-from qcore_ext.structures.aggregate_input cimport AggregateInput, aggregate_input_load
-from qcore_ext.structures.collected_values cimport (
+from qcore_ext.aggregate.call_input cimport AggregateInput, aggregate_input_load
+from qcore_ext.aggregate.holistic cimport (
     CollectedValues, collected_append, collected_clear, collected_finish, collected_free, collected_init,
 )
-from qcore_ext.structures.group_table cimport (
+from qcore_ext.aggregate.group_table cimport (
     group_table_assign, group_table_clear, group_table_free, group_table_new,
 )
 
