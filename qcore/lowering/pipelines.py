@@ -39,8 +39,8 @@ from qcore_ext.operators.callback_sink import CallbackSink
 from qcore_ext.operators.enforce_single_row import EnforceSingleRow
 from qcore_ext.operators.filter import Filter
 from qcore_ext.aggregate.grouping_sets import GroupingSets as RepeatBySets
-from qcore_ext.operators.hash_join_build import HashBuild
-from qcore_ext.operators.hash_join_probe import HashProbe
+from qcore_ext.join.hash_join_build import HashBuild
+from qcore_ext.join.hash_join_probe import HashProbe
 from qcore_ext.operators.limit import Limit, LimitState
 from qcore_ext.operators.local_exchange import LocalExchange
 from qcore_ext.operators.local_partition import LocalPartition
@@ -57,7 +57,7 @@ from qcore_ext.operators.unnest import Unnest
 from qcore_ext.operators.window import Window
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.batch_spool import BatchSpool
-from qcore_ext.structures.join_bridge import JoinBridge
+from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.structures.output_buffer import OutputBuffer
 from qcore_ext.sort.merge import SortState
 from qcore_ext.flow.split_queue import SplitQueue

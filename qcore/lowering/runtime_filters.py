@@ -16,7 +16,7 @@ import pyarrow as pa
 from qcore.language import plan as p
 from qcore.language.expression import Column, Expr, Literal, call, col
 from qcore.language.joins import conjunction
-from qcore_ext.structures.join_bridge import JoinBridge
+from qcore_ext.join.bridge import JoinBridge
 
 # Kinds, as probe and build, whose unmatched probe rows come to nothing.
 _DROPS_UNMATCHED = frozenset({"inner", "left_semi", "right", "right_semi", "right_anti"})

@@ -14,15 +14,15 @@ from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mu
 from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.wait_token cimport WaitToken, wait_set_add, wait_set_clear, wait_set_fire_all
 from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
-from qcore_ext.structures.join_kind cimport gives_build_rows, join_kind_of, needs_no_groups
-from qcore_ext.structures.join_table cimport INDEX_CODES, INDEX_RANKS, JoinTable
-from qcore_ext.structures.join_table_build cimport join_table_build
-from qcore_ext.structures.key_codes cimport KeyPart
+from qcore_ext.join.kind cimport gives_build_rows, join_kind_of, needs_no_groups
+from qcore_ext.join.table cimport INDEX_CODES, INDEX_RANKS, JoinTable
+from qcore_ext.join.table_build cimport join_table_build
+from qcore_ext.join.key_codes cimport KeyPart
 from qcore_ext.rows.column_store cimport RowStore, row_store_concat
 from qcore_ext.rows.widened_rows cimport row_store_widened
 
 from qcore_ext.ground.status import PlanError
-from qcore_ext.structures.join_table import IndexKind
+from qcore_ext.join.table import IndexKind
 
 
 cdef class JoinBridge:

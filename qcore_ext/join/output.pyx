@@ -14,8 +14,8 @@ from qcore_ext.ground.bitmap cimport bit_clear, bitmap_bytes
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
-from qcore_ext.structures.join_kind cimport gives_build_rows, keeps_probe
-from qcore_ext.structures.join_table cimport JoinTable
+from qcore_ext.join.kind cimport gives_build_rows, keeps_probe
+from qcore_ext.join.table cimport JoinTable
 
 from qcore_ext.ground.status import PlanError
 

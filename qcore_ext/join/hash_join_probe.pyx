@@ -20,17 +20,17 @@ from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.stats cimport WAIT_FOR_JOIN_BUILD, WAIT_FOR_PEERS
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
-from qcore_ext.structures.join_bridge cimport BUILD_LOST, BUILD_PENDING, JoinBridge
-from qcore_ext.structures.join_kind cimport (
+from qcore_ext.join.bridge cimport BUILD_LOST, BUILD_PENDING, JoinBridge
+from qcore_ext.join.kind cimport (
     JOIN_LEFT_SEMI, JOIN_RIGHT_SEMI, ends_on_empty_build, gives_build_rows, gives_pairs, is_mark, is_null_aware,
     keeps_probe,
 )
-from qcore_ext.structures.join_output cimport JoinOutput, join_output, pair_columns
-from qcore_ext.structures.join_pairs cimport (
+from qcore_ext.join.output cimport JoinOutput, join_output, pair_columns
+from qcore_ext.join.pairs cimport (
     PairCursor, Pairs, group_pairs, mark_group, mark_rows, pairs_drop, pairs_trim, rows_trim, spread_misses,
     unique_pairs,
 )
-from qcore_ext.structures.join_table cimport (
+from qcore_ext.join.table cimport (
     JoinLookup, JoinTable, join_lookup_close, join_lookup_convert, join_lookup_open, join_table_find,
     join_table_groups,
 )

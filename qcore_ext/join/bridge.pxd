@@ -14,8 +14,8 @@ from qcore_ext.ground.lock cimport Mutex
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.wait_token cimport WaitSet, WaitToken
 from qcore_ext.flow.barrier cimport Barrier, Membership
-from qcore_ext.structures.join_table cimport JoinTable
-from qcore_ext.structures.key_codes cimport KeyPart
+from qcore_ext.join.table cimport JoinTable
+from qcore_ext.join.key_codes cimport KeyPart
 from qcore_ext.rows.column_store cimport RowStore
 
 cdef enum BuildState:

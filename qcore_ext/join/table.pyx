@@ -12,8 +12,8 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.probe cimport Group, Slot, probe_kernels
 from qcore_ext.ground.simd cimport simd_kernels
-from qcore_ext.structures.key_codes cimport key_coder_free, key_codes, rows_without_null
-from qcore_ext.structures.key_compare cimport keys_compare, keys_equal
+from qcore_ext.join.key_codes cimport key_coder_free, key_codes, rows_without_null
+from qcore_ext.join.key_compare cimport keys_compare, keys_equal
 
 
 cdef void join_table_free(Owner* self) noexcept nogil:

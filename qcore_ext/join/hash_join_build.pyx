@@ -13,9 +13,9 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, Operator
-from qcore_ext.structures.join_bridge cimport JoinBridge
-from qcore_ext.structures.join_kind cimport keeps_null_keys
-from qcore_ext.structures.key_codes cimport rows_without_null
+from qcore_ext.join.bridge cimport JoinBridge
+from qcore_ext.join.kind cimport keeps_null_keys
+from qcore_ext.join.key_codes cimport rows_without_null
 from qcore_ext.rows.nested_rows cimport nested_part, schema_has_nested
 from qcore_ext.rows.column_store cimport RowStore, row_store_append, row_store_keep_nested, row_store_new
 from qcore_ext.rows.widened_rows cimport row_store_widened

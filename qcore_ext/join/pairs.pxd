@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from qcore_ext.ground.memory cimport Buffer
-from qcore_ext.structures.join_table cimport JoinLookup, JoinTable
+from qcore_ext.join.table cimport JoinLookup, JoinTable
 
 
 ctypedef struct Pairs:

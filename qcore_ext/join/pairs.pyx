@@ -5,8 +5,8 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.ground.atomic cimport qc_flag_get, qc_flag_set
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, account_check, buffer_new, buffer_unref
-from qcore_ext.structures.join_output cimport NO_ROW
-from qcore_ext.structures.join_table cimport JoinLookup, JoinTable, group_row
+from qcore_ext.join.output cimport NO_ROW
+from qcore_ext.join.table cimport JoinLookup, JoinTable, group_row
 
 
 cdef void pairs_drop(Pairs* pairs) noexcept nogil:

@@ -4,7 +4,7 @@ from typing_extensions import disjoint_base
 
 from qcore_ext.ground.memory import Account
 from qcore_ext.flow.operator import Operator
-from qcore_ext.structures.join_bridge import JoinBridge
+from qcore_ext.join.bridge import JoinBridge
 
 @disjoint_base
 class HashProbe(Operator):

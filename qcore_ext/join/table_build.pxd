@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t
 
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.structures.join_table cimport JoinTable
+from qcore_ext.join.table cimport JoinTable
 from qcore_ext.rows.column_store cimport RowStore
 
 # A table over all rows of the store. `existence_only`: it will only be asked whether a key occurs. `track_matches`:

@@ -11,11 +11,11 @@ from joins import hash_join, output_of, run_together
 
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import MemoryLimitError, PlanError, SchemaChangeError
-from qcore_ext.operators.hash_join_build import HashBuild
-from qcore_ext.operators.hash_join_probe import HashProbe
+from qcore_ext.join.hash_join_build import HashBuild
+from qcore_ext.join.hash_join_probe import HashProbe
 from qcore_ext.operators.limit import Limit, LimitState
-from qcore_ext.structures.join_bridge import JoinBridge
-from qcore_ext.structures.join_table import IndexKind
+from qcore_ext.join.bridge import JoinBridge
+from qcore_ext.join.table import IndexKind
 from qcore_ext.testing import run_chain
 
 PROBE = pa.table({"p": pa.array(range(10_000), pa.int64())})

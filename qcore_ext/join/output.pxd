@@ -10,7 +10,7 @@ from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.structures.join_table cimport JoinTable
+from qcore_ext.join.table cimport JoinTable
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF

@@ -14,14 +14,14 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.probe cimport RankWord, Slot, probe_kernels
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.structures.join_table cimport (
+from qcore_ext.join.table cimport (
     INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, JoinLookup, JoinTable, join_lookup_close,
     join_lookup_load, join_lookup_open, join_table_new, key_places,
 )
-from qcore_ext.structures.key_codes cimport key_codable, key_coder_measure, key_codes, rows_without_null
-from qcore_ext.structures.key_compare cimport keys_equal
+from qcore_ext.join.key_codes cimport key_codable, key_coder_measure, key_codes, rows_without_null
+from qcore_ext.join.key_compare cimport keys_equal
 from qcore_ext.rows.nested_rows cimport nested_concat
-from qcore_ext.structures.rank_bitmap cimport rank_words_finish, rank_words_new, rank_words_set
+from qcore_ext.join.rank_bitmap cimport rank_words_finish, rank_words_new, rank_words_set
 from qcore_ext.rows.column_store cimport RowStore, row_store_column
 
 cdef extern from "native/huge_pages.h" nogil:

@@ -14,7 +14,7 @@ from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner
 from qcore_ext.ground.probe cimport Group, RankWord, Slot
-from qcore_ext.structures.key_codes cimport KeyCoder
+from qcore_ext.join.key_codes cimport KeyCoder
 
 cpdef enum IndexKind:
     INDEX_NONE = 0              # no row has a key: nothing matches
