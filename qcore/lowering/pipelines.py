@@ -54,7 +54,7 @@ from qcore_ext.operators.spool_read import SpoolRead
 from qcore_ext.operators.spool_write import SpoolWrite
 from qcore_ext.sort.top_n import TopN
 from qcore_ext.operators.unnest import Unnest
-from qcore_ext.operators.window import Window
+from qcore_ext.window.window import Window
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.batch_spool import BatchSpool
 from qcore_ext.join.bridge import JoinBridge

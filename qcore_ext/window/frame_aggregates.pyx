@@ -20,10 +20,10 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
-from qcore_ext.structures.frame_members cimport FrameMembers, frame_members_free, frame_members_init
-from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_get
-from qcore_ext.structures.previous_places cimport stands_before
-from qcore_ext.structures.window_frames cimport EXCLUDE_NO_OTHERS, Stretches
+from qcore_ext.window.frame_members cimport FrameMembers, frame_members_free, frame_members_init
+from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_get
+from qcore_ext.window.previous_positions cimport stands_before
+from qcore_ext.window.frames cimport EXCLUDE_NO_OTHERS, Stretches
 
 cdef enum:
     NODE_SHIFT = 4

@@ -10,14 +10,14 @@ from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid, qc_popcount
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
 )
-from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_get
-from qcore_ext.structures.previous_places cimport previous_places, stands_before
+from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_get
+from qcore_ext.window.previous_positions cimport previous_places, stands_before
 from qcore_ext.sort.order cimport SortKey, sort_prefix_layout
 from qcore_ext.sort.run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (
     StoredKeys, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
 )
-from qcore_ext.structures.window_frames cimport Stretches
+from qcore_ext.window.frames cimport Stretches
 
 cdef enum:
     MARKED_ROWS = 4096          # so many are not sorted one against the other

@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.structures.window_frames cimport Frame, Stretches, frame_stretches
-from qcore_ext.structures.window_rows cimport WindowRows
+from qcore_ext.window.frames cimport Frame, Stretches, frame_stretches
+from qcore_ext.window.partition_rows cimport WindowRows
 
 
 ctypedef struct FrameRows:

@@ -6,7 +6,7 @@ For quantiles over frames: a frame of any size costs as much as one of a single 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.structures.window_frames cimport Stretches
+from qcore_ext.window.frames cimport Stretches
 
 
 ctypedef struct RankTree:

@@ -4,9 +4,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
-from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_at
-from qcore_ext.structures.window_frames cimport EXCLUDE_NO_OTHERS, Stretches
-from qcore_ext.structures.window_rows cimport WindowRows
+from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_at
+from qcore_ext.window.frames cimport EXCLUDE_NO_OTHERS, Stretches
+from qcore_ext.window.partition_rows cimport WindowRows
 
 
 cdef int rows_beside(

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.structures.window_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport WindowRows
 
 cdef enum:
     ROW_NUMBER = 0

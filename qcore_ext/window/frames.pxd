@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.structures.window_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport WindowRows
 
 cpdef enum FrameMode:
     FRAME_ROWS = 0

@@ -26,23 +26,23 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.structures.frame_aggregates cimport aggregate_over_frames
-from qcore_ext.structures.frame_rows cimport FrameRows, frame_rows_free, frame_rows_init, frame_rows_share
-from qcore_ext.structures.frame_values cimport frame_values
+from qcore_ext.window.frame_aggregates cimport aggregate_over_frames
+from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_free, frame_rows_init, frame_rows_share
+from qcore_ext.window.frame_holistic cimport frame_values
 from qcore_ext.aggregate.group_output cimport output_for_types
 from qcore_ext.rows.column_store cimport RowStore, row_store_append, row_store_column, row_store_new
 from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new
-from qcore_ext.structures.window_frames cimport (
+from qcore_ext.window.frames cimport (
     EXCLUDE_CURRENT_ROW, EXCLUDE_GROUP, EXCLUDE_NO_OTHERS, EXCLUDE_TIES, FRAME_GROUPS, FRAME_RANGE, FRAME_ROWS, Frame,
     FrameBound,
 )
 from qcore_ext.rows.widened_rows cimport row_store_widened
-from qcore_ext.structures.window_places cimport (
+from qcore_ext.window.ranking cimport (
     CUME_DIST, DENSE_RANK, NTILE, PARTITION_ROWS, PERCENT_RANK, RANK, ROW_NUMBER, place_fractions, place_numbers,
 )
-from qcore_ext.structures.window_rows cimport WindowRows, window_rows_free, window_rows_init
-from qcore_ext.structures.window_values cimport (
+from qcore_ext.window.partition_rows cimport WindowRows, window_rows_free, window_rows_init
+from qcore_ext.window.navigation cimport (
     FIRST_VALUE, LAG, LAST_VALUE, LEAD, NTH_VALUE, rows_beside, rows_of_frames, rows_that_are,
 )
 

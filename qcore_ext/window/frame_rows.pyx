@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t, uint32_t
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, buffer_new, buffer_unref
-from qcore_ext.structures.window_frames cimport EXCLUDE_GROUP, EXCLUDE_NO_OTHERS, Frame, frames_find
-from qcore_ext.structures.window_rows cimport WindowRows
+from qcore_ext.window.frames cimport EXCLUDE_GROUP, EXCLUDE_NO_OTHERS, Frame, frames_find
+from qcore_ext.window.partition_rows cimport WindowRows
 
 
 cdef int frame_rows_init(

@@ -7,7 +7,7 @@ from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
 )
 from qcore_ext.ground.probe cimport RankWord
-from qcore_ext.structures.window_frames cimport Stretches
+from qcore_ext.window.frames cimport Stretches
 
 
 cdef int rank_tree_init(RankTree* self, const uint32_t* numbers, int64_t n, MemoryAccount* account) except -1 nogil:

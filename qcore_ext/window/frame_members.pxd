@@ -5,8 +5,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from qcore_ext.aggregate.calls cimport CallCollection, CallInput
 from qcore_ext.data.column cimport Column
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.structures.frame_rows cimport FrameRows
-from qcore_ext.structures.window_frames cimport Stretches
+from qcore_ext.window.frame_rows cimport FrameRows
+from qcore_ext.window.frames cimport Stretches
 
 
 ctypedef struct FrameMembers:

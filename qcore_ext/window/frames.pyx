@@ -19,7 +19,7 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wide cimport int128
-from qcore_ext.structures.window_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport WindowRows
 
 cdef int64_t DAY_NANOS = 86400000000000
 

@@ -20,13 +20,13 @@ from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.aggregate.holistic cimport (
     TEXT_BYTES_MAX, list_of_rows, point_between, raise_text_too_long, text_of_rows,
 )
-from qcore_ext.structures.frame_members cimport (
+from qcore_ext.window.frame_members cimport (
     FrameMembers, frame_members_count, frame_members_free, frame_members_gather, frame_members_get, frame_members_init,
 )
-from qcore_ext.structures.frame_rows cimport FrameRows
-from qcore_ext.structures.rank_tree cimport RankTree, rank_tree_free, rank_tree_init, rank_tree_pick
+from qcore_ext.window.frame_rows cimport FrameRows
+from qcore_ext.window.wavelet_matrix cimport RankTree, rank_tree_free, rank_tree_init, rank_tree_pick
 from qcore_ext.aggregate.value_numbers cimport value_numbers
-from qcore_ext.structures.window_frames cimport Stretches
+from qcore_ext.window.frames cimport Stretches
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF         # as an index: a null row

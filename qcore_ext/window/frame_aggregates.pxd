@@ -7,7 +7,7 @@ from qcore_ext.aggregate.state cimport AggregateState
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.structures.frame_rows cimport FrameRows
+from qcore_ext.window.frame_rows cimport FrameRows
 
 # Group f of `out` (initialised here) takes the rows at positions lo[f]..hi[f] of 0..n; perm[p] is the row of the
 # `columns` at position p. With `frame_of`, that of stretch s is group frame_of[s]: these ascend, as do the stretches of

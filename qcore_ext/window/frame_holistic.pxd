@@ -10,7 +10,7 @@ from qcore_ext.aggregate.calls cimport CallCollection, CallInput
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.structures.frame_rows cimport FrameRows
+from qcore_ext.window.frame_rows cimport FrameRows
 
 # The value of each frame as a column of its own; or NULL, and places[f] is the row of the argument that frame f gives,
 # 0xFFFFFFFF: null. `field` of `schema` is the result. Arguments and filter of `input` are positions among `columns`,

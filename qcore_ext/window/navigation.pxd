@@ -3,8 +3,8 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.structures.frame_rows cimport FrameRows
-from qcore_ext.structures.window_rows cimport WindowRows
+from qcore_ext.window.frame_rows cimport FrameRows
+from qcore_ext.window.partition_rows cimport WindowRows
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF         # as an index: a null row
