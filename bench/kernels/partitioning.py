@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from qcore_ext.ground.memory import Account
-from qcore_ext.operators.partitioned_output import PartitionedOutput
+from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.testing import run_chain
 
 REPEATS = 5

@@ -42,10 +42,10 @@ from qcore_ext.aggregate.grouping_sets import GroupingSets as RepeatBySets
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
 from qcore_ext.operators.limit import Limit, LimitState
-from qcore_ext.operators.local_exchange import LocalExchange
-from qcore_ext.operators.local_partition import LocalPartition
+from qcore_ext.exchange.local_exchange import LocalExchange
+from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.sort.order_by import OrderBy
-from qcore_ext.operators.partitioned_output import PartitionedOutput
+from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.operators.project import Project
 from qcore_ext.operators.python_operator import PythonOperator
 from qcore_ext.operators.result_sink import ResultSink
@@ -58,7 +58,7 @@ from qcore_ext.window.window import Window
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.batch_spool import BatchSpool
 from qcore_ext.join.bridge import JoinBridge
-from qcore_ext.structures.output_buffer import OutputBuffer
+from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.sort.merge import SortState
 from qcore_ext.flow.split_queue import SplitQueue
 

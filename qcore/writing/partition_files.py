@@ -89,7 +89,7 @@ class _PartitionFile:
 
 
 class PartitionFiles:
-    """Where the PartitionedOutput operators of a task write their pages (as operators/partitioned_output.pyx has it).
+    """Where the PartitionedOutput operators of a task write their pages (as exchange/partitioned_output.pyx has it).
 
     The folder appears under its name when every producer has finished, and not at all otherwise.
     """

@@ -23,8 +23,8 @@ from qcore_ext.ground.memory import Account
 from qcore_ext.ground.stats import BlockReason
 from qcore_ext.ground.status import Cancelled, ExecutionError, MemoryLimitError, PlanError, QcoreError, Timeout
 from qcore_ext.operators.limit import Limit, LimitState
-from qcore_ext.operators.local_exchange import LocalExchange
-from qcore_ext.operators.local_partition import LocalPartition
+from qcore_ext.exchange.local_exchange import LocalExchange
+from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.flow.operator import Poll
 from qcore_ext.operators.result_sink import ResultSink
 from qcore_ext.operators.scan import TableScan

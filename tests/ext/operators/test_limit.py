@@ -8,8 +8,8 @@ import pytest
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.operators.limit import Limit, LimitState
-from qcore_ext.operators.local_exchange import LocalExchange
-from qcore_ext.operators.local_partition import LocalPartition
+from qcore_ext.exchange.local_exchange import LocalExchange
+from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.testing import run_chain
 

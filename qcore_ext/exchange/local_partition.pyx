@@ -17,7 +17,7 @@ from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
 from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, BatchQueue, QueueAnswer
-from qcore_ext.structures.hash_partitioner cimport (
+from qcore_ext.exchange.hash_partitioner cimport (
     PARTITIONS_MAX, HashPartitioner, count_rows, counts_to_places, place_rows,
 )
 

@@ -14,7 +14,7 @@ from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref,
     struct_free, struct_new,
 )
-from qcore_ext.structures.hash_partitioner cimport PARTITIONS_MAX, count_rows, counts_to_places, place_rows
+from qcore_ext.exchange.hash_partitioner cimport PARTITIONS_MAX, count_rows, counts_to_places, place_rows
 from qcore_ext.rows.nested_rows cimport nested_concat, schema_has_nested
 
 cdef extern from "native/prefetch.h" nogil:

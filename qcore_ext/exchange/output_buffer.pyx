@@ -16,7 +16,7 @@ from qcore_ext.ground.wait_token cimport (
     WaitList, WaitToken, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
 )
 from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
-from qcore_ext.structures.hash_partitioner cimport PARTITIONS_MAX
+from qcore_ext.exchange.hash_partitioner cimport PARTITIONS_MAX
 
 from qcore_ext.ground.status import ExecutionError, PlanError
 

@@ -11,9 +11,9 @@ from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
-from qcore_ext.structures.hash_partitioner cimport HashPartitioner
-from qcore_ext.structures.output_buffer cimport OutputBuffer
-from qcore_ext.structures.page_builder cimport FullPage, PageBuilder
+from qcore_ext.exchange.hash_partitioner cimport HashPartitioner
+from qcore_ext.exchange.output_buffer cimport OutputBuffer
+from qcore_ext.exchange.page_builder cimport FullPage, PageBuilder
 
 from qcore_ext.ground.status import PlanError
 
