@@ -35,25 +35,25 @@ from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import PlanError
 from qcore_ext.aggregate.aggregation import HashAggregation
-from qcore_ext.operators.callback_sink import CallbackSink
-from qcore_ext.operators.enforce_single_row import EnforceSingleRow
-from qcore_ext.operators.filter import Filter
+from qcore_ext.basic.callback_sink import CallbackSink
+from qcore_ext.basic.enforce_single_row import EnforceSingleRow
+from qcore_ext.basic.filter import Filter
 from qcore_ext.aggregate.grouping_sets import GroupingSets as RepeatBySets
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
-from qcore_ext.operators.limit import Limit, LimitState
+from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.sort.order_by import OrderBy
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
-from qcore_ext.operators.project import Project
-from qcore_ext.operators.python_operator import PythonOperator
-from qcore_ext.operators.result_sink import ResultSink
-from qcore_ext.operators.scan import TableScan
-from qcore_ext.operators.spool_read import SpoolRead
-from qcore_ext.operators.spool_write import SpoolWrite
+from qcore_ext.basic.project import Project
+from qcore_ext.basic.python_operator import PythonOperator
+from qcore_ext.basic.result_sink import ResultSink
+from qcore_ext.basic.scan import TableScan
+from qcore_ext.basic.spool_read import SpoolRead
+from qcore_ext.basic.spool_write import SpoolWrite
 from qcore_ext.sort.top_n import TopN
-from qcore_ext.operators.unnest import Unnest
+from qcore_ext.basic.unnest import Unnest
 from qcore_ext.window.window import Window
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.batch_spool import BatchSpool

@@ -13,7 +13,7 @@ from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
-from qcore_ext.operators.limit import Limit, LimitState
+from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.table import IndexKind
 from qcore_ext.testing import run_chain

@@ -21,8 +21,8 @@ from qcore import Blocked, IterOutcome, PlanBuilder, PollPull, PollPush, Task, p
 from qcore.connectors.base import Split, TableStatistics
 from qcore_ext.execution import driver, task
 from qcore_ext.ground import error_text
-from qcore_ext.operators import python_operator
-from qcore_ext.operators import scan as scan_operator
+from qcore_ext.basic import python_operator
+from qcore_ext.basic import scan as scan_operator
 from qcore_ext.flow import future_wait
 
 pytestmark = pytest.mark.timeout(240)

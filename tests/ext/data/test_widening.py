@@ -12,7 +12,7 @@ from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import SchemaChangeError
-from qcore_ext.operators.limit import Limit, LimitState
+from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.testing import run_chain
 
 US, NS = pa.timestamp("us"), pa.timestamp("ns")
@@ -139,7 +139,7 @@ def test_a_batch_under_a_selection_is_widened() -> None:
     """D6: only the rows that count, in their order."""
     from qcore.lowering.compile import compile_predicate
     from qcore.language.expression import col
-    from qcore_ext.operators.filter import Filter
+    from qcore_ext.basic.filter import Filter
 
     memory = Account()
     narrow = pa.record_batch({"a": pa.array(range(5000), pa.int32()), "d": pa.array([Decimal("1.5")] * 5000)})

@@ -10,8 +10,8 @@ from qcore.language.expression import Expr, col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import ExecutionError, PlanError
-from qcore_ext.operators.filter import Filter
-from qcore_ext.operators.project import Project
+from qcore_ext.basic.filter import Filter
+from qcore_ext.basic.project import Project
 from qcore_ext.testing import run_chain
 
 

@@ -14,7 +14,7 @@ from qcore_ext.ground.memory cimport Account, Buffer, Owner, buffer_new, buffer_
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.structures.list_column cimport ListColumn, list_at, list_close, list_open
+from qcore_ext.basic.list_column cimport ListColumn, list_at, list_close, list_open
 
 from qcore_ext.ground.status import PlanError
 

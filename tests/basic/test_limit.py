@@ -7,7 +7,7 @@ import pytest
 
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.operators.limit import Limit, LimitState
+from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.flow.batch_queue import BatchQueue

@@ -17,7 +17,7 @@ from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.stats import BlockReason
 from qcore_ext.ground.status import Cancelled, ExecutionError
-from qcore_ext.operators.callback_sink import CallbackSink
+from qcore_ext.basic.callback_sink import CallbackSink
 from qcore_ext.testing import BatchSource, import_batches
 
 pytestmark = pytest.mark.timeout(120)
