@@ -23,7 +23,7 @@ from qcore.execution.result import Result
 from qcore.execution.session import Session, sql
 from qcore.execution.task import Task
 from qcore.language.dialect import Dialect
-from qcore.language.expression import Expr, col, lit
+from qcore.expression.tree import Expr, col, lit
 from qcore.protocols import (
     BatchIterator,
     Blocked,

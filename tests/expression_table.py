@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from qcore.language.expression import lit
+from qcore.expression.tree import lit
 from qcore.language.functions import expr_type
 from qcore.lowering.compile import compile_projection
 from qcore_ext.compute.evaluator import Evaluator

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import qcore
 from oracle import assert_same_rows, comparable_rows
 from qcore import IterOutcome, PlanBuilder, agg, col, lit
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 from qcore.language.plan import (
     Aggregate,
     EnforceSingleRow,

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from qcore.language import plan as p
-from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal
+from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal
 from qcore.language.functions import expr_type
 
 OPERATORS = {

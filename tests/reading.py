@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from qcore.connectors.alignment import logical_type, same_values
 from qcore.connectors.base import Split, Table
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 
 
 def read_split(

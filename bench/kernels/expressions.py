@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from qcore.language.expression import Case, Expr, call, col, lit
+from qcore.expression.tree import Case, Expr, call, col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.data.capsule import PyBatch

@@ -10,7 +10,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from qcore.builder.plan_steps import Expression, PlanSteps, check_boolean, in_step, listed
-from qcore.language.expression import Expr, col
+from qcore.expression.tree import Expr, col
 from qcore.language.plan import Aggregate, AggregateCall
 from qcore.language.schema import aggregate_schema, check_unique, unknown
 from qcore_ext.ground.status import PlanError

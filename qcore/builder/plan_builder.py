@@ -14,7 +14,7 @@ from qcore.builder.sink_steps import STEP_OF, SinkSteps
 from qcore.builder.user_steps import UserSteps
 from qcore.builder.window_steps import WindowSteps
 from qcore.connectors.base import check_policy
-from qcore.language.expression import Expr, col, conjuncts, substitute
+from qcore.expression.tree import Expr, col, conjuncts, substitute
 from qcore.language.joins import join_on_keys
 from qcore.language.naming import ColumnNames, NodeIds, fresh_ids, with_ids
 from qcore.language.plan import (

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qcore.builder.plan_steps import Expression, PlanSteps, check_boolean, in_step, listed
 from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, is_aggregate
-from qcore.language.expression import Case, Column, Expr, Literal, col, lit
+from qcore.expression.tree import Case, Column, Expr, Literal, col, lit
 from qcore.language.functions import expr_type
 from qcore.language.naming import ColumnNames
 from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowDistance, WindowFrame

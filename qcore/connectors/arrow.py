@@ -22,7 +22,7 @@ from qcore.connectors.base import (
 )
 from qcore.connectors.soundness import TRUST_EVERYTHING, SoundColumns, is_trusted, require_sound
 from qcore.errors import ExecutionError, PlanError
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 from qcore_ext.data.checked_stream import CheckedStream
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.process import ProcessLock

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 
 
 @dataclass(frozen=True)

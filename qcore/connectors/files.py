@@ -17,7 +17,7 @@ from qcore.connectors.parquet_footer import FOOTERS
 from qcore.connectors.parquet_statistics import FooterStatistics
 from qcore.connectors.storage import FoundFile, Location, find_files, locate, partition_columns
 from qcore.errors import ExecutionError, PlanError
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 
 PARQUET = "Parquet"
 SUFFIXES: dict[str, FileFormat | str] = {

@@ -15,7 +15,7 @@ from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.soundness import TRUST_LAYOUT
 from qcore.connectors.storage import Location
 from qcore.errors import ExecutionError
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 from qcore_ext.ground.fault import fault_site
 
 # Row groups up to this many rows are decoded at once, by one call without the GIL; larger ones batch by batch.

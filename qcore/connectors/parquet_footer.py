@@ -16,7 +16,7 @@ from qcore.connectors.decimal_footer import decimals_as_integers
 from qcore.connectors.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
 from qcore.errors import PlanError
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 from qcore_ext.data.parquet_footer_check import footer_fault
 from qcore_ext.ground.fault import fault_site
 from qcore_ext.ground.process import ProcessLock

@@ -17,7 +17,7 @@ from qcore.connectors.base import (
     select_fields,
 )
 from qcore.errors import ExecutionError
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 
 VALUE, NUMBER = "value", "number"
 # Rows of a split: some milliseconds of work.

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qcore.connectors.base import Split, Table, TableStatistics, select_fields
 from qcore.language import plan as p
-from qcore.language.expression import Expr, col, column_names
+from qcore.expression.tree import Expr, col, column_names
 
 
 @dataclass(frozen=True)

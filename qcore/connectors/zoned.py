@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qcore.connectors.base import BatchStream, ReaderStream, Split, Table, TableStatistics, under_policy
 from qcore.connectors.view import ViewTable
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 from qcore.language.time_zones import expr_in_zone, schema_in_zone
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qcore.config import Settings
-from qcore.language.expression import Column, Expr
+from qcore.expression.tree import Column, Expr
 from qcore.language.plan import (
     Aggregate,
     AggregateCall,

@@ -13,7 +13,7 @@ from qcore.connectors.base import Table
 from qcore.connectors.files import SplitTable
 from qcore.connectors.view import expand_view
 from qcore.language import plan as p
-from qcore.language.expression import Expr, col, substitute
+from qcore.expression.tree import Expr, col, substitute
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.ground.error_text import is_interrupt
 from qcore_ext.ground.process import check_not_leaving, is_leaving

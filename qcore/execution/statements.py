@@ -11,7 +11,7 @@ from qcore.config import Settings
 from qcore.errors import PlanError
 from qcore.execution.result import Result
 from qcore.frontends.text.statements import Explain, Insert
-from qcore.language.expression import Cast, col, lit
+from qcore.expression.tree import Cast, col, lit
 from qcore.language.naming import ColumnNames
 from qcore.language.schema import check_column
 

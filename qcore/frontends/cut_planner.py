@@ -30,7 +30,7 @@ from qcore.frontends.text.subqueries import with_rows_as_exists
 from qcore.frontends.text.synonyms import with_known_words
 from qcore.frontends.text.tokens import SET_OPERATORS, SqlText
 from qcore.frontends.text.unnest import with_elements_as_queries
-from qcore.language.data_types import plain
+from qcore.expression.types import plain
 from qcore.language.dialect import Dialect
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import DependentJoin, PlanNode

@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 
 from qcore.frontends.sql import plan_fragment
-from qcore.language.expression import Column, Expr
+from qcore.expression.tree import Column, Expr
 from qcore.language.plan import Aggregate, AggregateCall, PlanNode, Project, Scan
 from qcore.language.schema import unknown
 from qcore_ext.ground.status import PlanError

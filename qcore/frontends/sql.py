@@ -63,7 +63,7 @@ from qcore.frontends.text.tokens import SqlText
 from qcore.frontends.text.unnest import Unnesting
 from qcore.frontends.text.using import without_using
 from qcore.frontends.text.windows import framed_by_peers, mark_windows
-from qcore.language.data_types import common_type, plain
+from qcore.expression.types import common_type, plain
 from qcore.language.dialect import QCORE, Dialect
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, RecursiveUnion, Unnest, WorkingTable

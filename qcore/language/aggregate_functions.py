@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from qcore.language.data_types import (
+from qcore.expression.types import (
     BOOL,
     DECIMAL_DIGITS_MAX,
     FLOAT64,

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, aggregate_type
-from qcore.language.data_types import compares_by_bytes, is_text
-from qcore.language.expression import Case, Cast, Column, Expr, Literal, call, col, same
+from qcore.expression.types import compares_by_bytes, is_text
+from qcore.expression.tree import Case, Cast, Column, Expr, Literal, call, col, same
 from qcore.language.functions import expr_type
 from qcore.language.plan import Aggregate, AggregateCall
 from qcore_ext.aggregate.calls import COLLECTED

@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.data_types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
-from qcore.language.interval_values import age, interval_divide, interval_multiply
+from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
+from qcore.expression.interval_values import age, interval_divide, interval_multiply
 from qcore.language.looking import LOOK_ROWS, looked, pylist, that_looks
 from qcore.language.nested_encoding import nested_bytes
 from qcore.language.signatures import Function, Signature, fixed

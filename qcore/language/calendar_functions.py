@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.language.arrow_functions import MICROS, ArrowFunction, by_value
-from qcore.language.data_types import FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types
+from qcore.expression.types import FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types
 from qcore.language.signatures import Function, Signature, fixed
 
 TIME = pa.time64("us")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language.expression import (
+from qcore.expression.tree import (
     Case,
     Column,
     Expr,

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
-from qcore.language.data_types import (
+from qcore.expression.types import (
     BOOL,
     DATE,
     DECIMAL_DIGITS_MAX,
@@ -30,7 +30,7 @@ from qcore.language.data_types import (
     merged_type,
     plain,
 )
-from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Lambda, Literal, OuterColumn
+from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Lambda, Literal, OuterColumn
 from qcore.language.nested_functions import ARROW_CALLS, element_type
 from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
 from qcore_ext.ground.status import PlanError

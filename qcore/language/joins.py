@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from qcore.language.data_types import common_type, compares_by_bytes, is_temporal, plain
-from qcore.language.expression import Call, Cast, Column, Expr, Literal, call, col, column_names
+from qcore.expression.types import common_type, compares_by_bytes, is_temporal, plain
+from qcore.expression.tree import Call, Cast, Column, Expr, Literal, call, col, column_names
 from qcore.language.functions import expr_type
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import HashJoin, NestedLoopJoin, PlanNode, Project

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.language.arrow_functions import ArrowFunction, Kernel
-from qcore.language.data_types import FLOAT64, TypeMismatch, Types, is_list_of_any_layout, is_numeric
+from qcore.expression.types import FLOAT64, TypeMismatch, Types, is_list_of_any_layout, is_numeric
 from qcore.language.list_layouts import large_lists
 from qcore.language.looking import LOOK_ROWS, looked, pylist
 from qcore.language.nested_values import encoded

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.language.arrow_functions import ArrowFunction, Kernel, as_array, n_rows
-from qcore.language.data_types import FLOAT64, TypeMismatch, Types, is_list_of_any_layout, is_numeric
+from qcore.expression.types import FLOAT64, TypeMismatch, Types, is_list_of_any_layout, is_numeric
 from qcore.language.list_layouts import large_lists, spans
 from qcore.language.signatures import Function, Signature
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.data_types import is_list_of_any_layout, is_text
+from qcore.expression.types import is_list_of_any_layout, is_text
 from qcore.language.list_layouts import large_lists
 from qcore.language.nested_encoding import (
     Bytes,

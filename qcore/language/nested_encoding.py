@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.language.data_types import is_list_of_any_layout
+from qcore.expression.types import is_list_of_any_layout
 from qcore.language.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encoded
 from qcore_ext.ground.status import ExecutionError
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from qcore.language.arrow_functions import ARROW_FUNCTIONS, ArrowFunction, Kernel, as_array, by_pattern, n_rows
 from qcore.language.calendar_functions import CALENDAR_FUNCTIONS
-from qcore.language.data_types import (
+from qcore.expression.types import (
     BOOL,
     DECIMAL_DIGITS_MAX,
     FLOAT64,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qcore.language.data_types import is_list_of_any_layout
+from qcore.expression.types import is_list_of_any_layout
 from qcore_ext.ground.status import PlanError
 
 # Ahead of each part of a value; the end of a list is below both.

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.language.arrow_functions import ArrowFunction, Kernel, as_array, by_value, n_rows
-from qcore.language.data_types import BOOL, FLOAT64
+from qcore.expression.types import BOOL, FLOAT64
 from qcore.language.signatures import fixed
 
 

@@ -8,7 +8,7 @@ import urllib.parse
 import pyarrow as pa
 
 from qcore.language.arrow_functions import ArrowFunction, by_value
-from qcore.language.data_types import STRING, TypeMismatch, Types
+from qcore.expression.types import STRING, TypeMismatch, Types
 from qcore.language.signatures import Function, Signature, fixed
 
 # What stands between the parts of a path, by the names that calls have for it.

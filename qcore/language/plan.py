@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 
 
 @dataclass(frozen=True, eq=False)

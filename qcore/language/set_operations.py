@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.language.data_types import common_type
-from qcore.language.expression import Cast, Expr, call, col
+from qcore.expression.types import common_type
+from qcore.expression.tree import Cast, Expr, call, col
 from qcore.language.joins import make_join
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import Aggregate, PlanNode, Project, UnionAll, Window, WindowCall, WindowFrame

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError, QcoreError
-from qcore.language.expression import Call, Cast, Expr, Lambda
+from qcore.expression.tree import Call, Cast, Expr, Lambda
 from qcore.language.functions import expr_type
 from qcore.language.plan import AggregateCall, PlanNode, SortKey, WindowCall
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
 from qcore.language.aggregate_plan import fraction, separator
-from qcore.language.data_types import is_text
-from qcore.language.expression import Cast, Expr
+from qcore.expression.types import is_text
+from qcore.expression.tree import Cast, Expr
 from qcore.language.functions import expr_type
 from qcore.language.plan import WindowCall, WindowDistance
 from qcore_ext.ground.status import PlanError

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.language.arrow_functions import BINARY, ArrowFunction, Kernel, by_value
-from qcore.language.data_types import FLOAT64, INT64, STRING, TypeMismatch, Types
+from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types
 from qcore.language.signatures import MANY, Function, Signature, fixed
 
 _WORD_BITS = 64

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.language.aggregate_plan import AggregateSteps, Named
-from qcore.language.expression import Cast, Expr
+from qcore.expression.tree import Cast, Expr
 from qcore.language.functions import expr_type
 from qcore.lowering.compile import compile_projection
 from qcore.lowering.retyping import once_per_schema

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from qcore.language import functions
 from qcore.language import plan as p
-from qcore.language.data_types import BOOL, INT64, STRING, common_type, plain
-from qcore.language.expression import Alias, Call, Case, Cast, Column, Expr, In, Literal, bounded_depth, conjuncts
+from qcore.expression.types import BOOL, INT64, STRING, common_type, plain
+from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, bounded_depth, conjuncts
 from qcore.language.nested_functions import ARROW_CALLS
 from qcore.language.schema import element_type, same_type, unnest_schema
 from qcore.lowering.compile_nested import NestedSteps
@@ -38,7 +38,7 @@ def compile_projection(expressions: Sequence[tuple[str, Expr]], schema: pa.Schem
 
     Examples
     --------
-    >>> from qcore.language.expression import col
+    >>> from qcore.expression.tree import col
     >>> program = compile_projection([("twice", col("a") * 2)], pa.schema([("a", pa.int32())]))
     """
     compiler = _Compiler(schema)

@@ -18,8 +18,8 @@ from qcore.language.arrow_functions import (
     instants_of_text,
     zone_offset,
 )
-from qcore.language.data_types import STRING, is_text, is_zoned, plain
-from qcore.language.interval_values import span_as_text, span_of_text, span_of_text_or_null
+from qcore.expression.types import STRING, is_text, is_zoned, plain
+from qcore.expression.interval_values import span_as_text, span_of_text, span_of_text_or_null
 from qcore.language.nested_functions import ARROW_CALLS, with_type
 from qcore.lowering.nested_text import nested_text
 from qcore_ext.compute.evaluator import Evaluator

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from qcore.language.expression import Expr, Literal, col
+from qcore.expression.tree import Expr, Literal, col
 from qcore.language.plan import Aggregate, AggregateCall, PlanNode, Project, Unary
 from qcore.language.schema import aggregate_schema, project_schema
 

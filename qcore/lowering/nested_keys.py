@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from qcore.language import plan as p
-from qcore.language.data_types import compares_by_bytes
-from qcore.language.expression import Expr, call, col
+from qcore.expression.types import compares_by_bytes
+from qcore.expression.tree import Expr, call, col
 from qcore.language.functions import expr_type
 from qcore.language.nested_blocks import blocks, values_of_blocks
 from qcore.language.nested_encoding import nested_bytes

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from qcore.language.data_types import is_list_of_any_layout
+from qcore.expression.types import is_list_of_any_layout
 from qcore.language.list_layouts import large_lists
 from qcore.language.looking import looked, pylist
 from qcore_ext.ground.status import PlanError

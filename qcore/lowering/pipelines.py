@@ -18,7 +18,7 @@ from qcore.config import Settings
 from qcore.connectors.base import held_rows
 from qcore.language import plan as p
 from qcore.language.aggregate_plan import AggregateSteps, aggregate_steps
-from qcore.language.expression import Expr, col, column_names
+from qcore.expression.tree import Expr, col, column_names
 from qcore.language.planning_time import check_planning
 from qcore.language.window_plan import operator_call
 from qcore.lowering.aggregate_retyping import compile_inputs, compile_post

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.language import plan as p
-from qcore.language.expression import Column, Expr, Literal, call, col
+from qcore.expression.tree import Column, Expr, Literal, call, col
 from qcore.language.joins import conjunction
 from qcore_ext.join.bridge import JoinBridge
 

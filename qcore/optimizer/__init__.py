@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from qcore.language.expression import bounded_depth
+from qcore.expression.tree import bounded_depth
 from qcore.language.naming import NodeIds
 from qcore.language.plan import PlanNode, Scan
 from qcore.language.planning_time import check_planning

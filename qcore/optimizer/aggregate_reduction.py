@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from qcore.language.expression import Column, col
+from qcore.expression.tree import Column, col
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import Aggregate, Filter, HashJoin, PlanNode, Project, Scan
 from qcore.language.schema import MARK_KINDS, same_type

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qcore.language.expression import Call, Column, Expr, Literal, col, conjuncts
+from qcore.expression.tree import Call, Column, Expr, Literal, col, conjuncts
 from qcore.language.joins import conjunction
 from qcore.language.naming import NodeIds
 from qcore.language.plan import Filter, HashJoin, PlanNode, Project

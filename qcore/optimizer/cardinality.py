@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language.data_types import is_numeric
-from qcore.language.expression import Call, Cast, Column, Expr, In, Literal, column_names, conjuncts
+from qcore.expression.types import is_numeric
+from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal, column_names, conjuncts
 from qcore.language.plan import (
     Aggregate,
     EnforceSingleRow,

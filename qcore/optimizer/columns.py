@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from qcore.language.expression import Expr, column_names
+from qcore.expression.tree import Expr, column_names
 from qcore.language.naming import NodeIds
 from qcore.language.plan import (
     Aggregate,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcore.language.expression import Call, Expr, conjuncts, same
+from qcore.expression.tree import Call, Expr, conjuncts, same
 from qcore.language.joins import conjunction
 from qcore.language.plan import Filter, HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.nodes import transformed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from qcore.language.expression import (
+from qcore.expression.tree import (
     Call,
     Column,
     Expr,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from qcore.language.data_types import compares_by_bytes
-from qcore.language.expression import Case, Cast, Expr, Literal, call, col
+from qcore.expression.types import compares_by_bytes
+from qcore.expression.tree import Case, Cast, Expr, Literal, call, col
 from qcore.language.functions import expr_type
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import Aggregate, AggregateCall, PlanNode, Project, Shared, SharedRead, UnionAll

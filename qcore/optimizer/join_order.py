@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qcore.language.expression import Call, Column, Expr, call, col, column_names, conjuncts
+from qcore.expression.tree import Call, Column, Expr, call, col, column_names, conjuncts
 from qcore.language.joins import conjunction, join_on_keys, split_conditions
 from qcore.language.naming import NodeIds
 from qcore.language.plan import Filter, HashJoin, NestedLoopJoin, PlanNode

@@ -6,7 +6,7 @@ others read.
 
 from __future__ import annotations
 
-from qcore.language.expression import col
+from qcore.expression.tree import col
 from qcore.language.naming import NodeIds
 from qcore.language.plan import PlanNode, Project, Shared, SharedRead
 from qcore.optimizer.nodes import rebuilt

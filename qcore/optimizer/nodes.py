@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from qcore.language.expression import Expr, col
+from qcore.expression.tree import Expr, col
 from qcore.language.naming import NodeIds
 from qcore.language.plan import (
     Aggregate,

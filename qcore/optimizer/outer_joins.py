@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from qcore.language.expression import Column, col, column_names
+from qcore.expression.tree import Column, col, column_names
 from qcore.language.naming import NodeIds
 from qcore.language.plan import HashJoin, NestedLoopJoin, PlanNode, Project
 from qcore.optimizer.cardinality import Estimator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from qcore.language.expression import Alias, Column, Expr, Literal, depth, substitute, walk
+from qcore.expression.tree import Alias, Column, Expr, Literal, depth, substitute, walk
 from qcore.language.plan import Aggregate, PlanNode, Project
 from qcore.optimizer.nodes import renames, transformed
 

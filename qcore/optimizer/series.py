@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from qcore.connectors.series import NUMBER, VALUE, SeriesTable
-from qcore.language.expression import Call, Expr, Literal, col
+from qcore.expression.tree import Call, Expr, Literal, col
 from qcore.language.plan import PlanNode, Project, Scan, Unnest, Values
 from qcore.optimizer.nodes import renames, transformed
 

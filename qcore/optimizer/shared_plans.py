@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from qcore.language.expression import Column, Expr, Lambda, Literal, col
+from qcore.expression.tree import Column, Expr, Lambda, Literal, col
 from qcore.language.plan import (
     Aggregate,
     Filter,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from qcore.language.expression import Call, Column, Expr, col, column_names, conjuncts, same, substitute
+from qcore.expression.tree import Call, Column, Expr, col, column_names, conjuncts, same, substitute
 from qcore.language.joins import conjunction
 from qcore.language.naming import NodeIds
 from qcore.language.plan import Aggregate, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, RecursiveUnion

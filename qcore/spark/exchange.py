@@ -30,7 +30,7 @@ from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, ReaderStream, Split, TableStatistics, select_fields
 from qcore.connectors.soundness import TRUST_EVERYTHING, require_sound
 from qcore.errors import Cancelled, ExecutionError, PlanError
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 
 # Where the tasks write; must be seen by the executors and by this process under the same path.
 DIRECTORY_CONF = "spark.qcore.exchange.dir"

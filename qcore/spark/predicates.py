@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.language.expression import Call, Cast, Column, Expr, In, Literal, call
+from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal, call
 from qcore.spark.types import arrow_type
 
 COMPARISONS = {

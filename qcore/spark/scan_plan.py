@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from qcore.connectors.base import FileSplit
 from qcore.errors import PlanError
-from qcore.language.expression import Expr, call
+from qcore.expression.tree import Expr, call
 from qcore.spark.predicates import Conditions, Untranslated, plain_value
 from qcore.spark.source_files import CORRECTED, Calendars, FileStamp, footers_of, legacy_column
 from qcore.spark.types import arrow_schema

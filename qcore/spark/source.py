@@ -15,7 +15,7 @@ from qcore.connectors.parquet_statistics import FooterStatistics
 from qcore.connectors.storage import locate
 from qcore.connectors.view import ViewTable
 from qcore.errors import ExecutionError, PlanError, QcoreError
-from qcore.language.expression import Expr
+from qcore.expression.tree import Expr
 from qcore.spark.exchange import SparkTable, is_connect, session_zone
 from qcore.spark.predicates import Untranslated
 from qcore.spark.scan_plan import FileScan, file_scan

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError, SchemaChangeError
-from qcore.language.data_types import plain
+from qcore.expression.types import plain
 from qcore_ext.ground.fault import fault_site
 
 

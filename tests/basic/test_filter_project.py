@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from expression_table import make_table
 
-from qcore.language.expression import Expr, col, lit
+from qcore.expression.tree import Expr, col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.status import ExecutionError, PlanError

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from driver_fuzz.epochs import ADDED
 from qcore.language import plan as p
-from qcore.language.expression import Alias, Call, Cast, Column, Expr, In, children, column_names
+from qcore.expression.tree import Alias, Call, Cast, Column, Expr, In, children, column_names
 
 # Aggregates whose result is of their argument's type, or follows it.
 FOLLOWING = frozenset({"sum", "min", "max", "first", "last", "any_value", "mode", "quantile_disc"})

@@ -8,7 +8,7 @@ import pytest
 from joins import KINDS, as_table, hash_join, oracle_join
 
 from oracle import assert_same_rows
-from qcore.language.expression import col
+from qcore.expression.tree import col
 from qcore.lowering.compile import compile_predicate
 from qcore_ext.ground.status import PlanError
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from expression_table import SIZES, array, check, day, evaluate, make_table
 
-from qcore.language.expression import Case, Cast, In, call, col, lit
+from qcore.expression.tree import Case, Cast, In, call, col, lit
 from qcore.lowering.compile import compile_projection
 
 D = decimal.Decimal

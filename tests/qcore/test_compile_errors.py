@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from expression_table import array, evaluate, make_table
 
-from qcore.language.expression import Case, Cast, call, col, lit
+from qcore.expression.tree import Case, Cast, call, col, lit
 from qcore.lowering.compile import compile_projection
 from qcore_ext.ground.status import ExecutionError, PlanError
 

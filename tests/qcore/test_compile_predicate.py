@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from expression_table import SIZES, make_table
 
-from qcore.language.expression import col, lit
+from qcore.expression.tree import col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account

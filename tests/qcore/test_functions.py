@@ -15,7 +15,7 @@ from expression_table import make_table
 import qcore
 from oracle import assert_same_rows
 from qcore import col, lit
-from qcore.language.expression import call
+from qcore.expression.tree import call
 
 DOCS = Path(__file__).parents[2] / "docs"
 

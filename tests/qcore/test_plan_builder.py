@@ -9,7 +9,7 @@ from qcore.builder.aggregate_steps import agg
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.errors import PlanError
 from qcore.language import plan as p
-from qcore.language.expression import col, lit
+from qcore.expression.tree import col, lit
 
 LINES = pa.schema([("ok", pa.int64()), ("qty", pa.decimal128(15, 2)), ("day", pa.date32()), ("tag", pa.string())])
 ORDERS = pa.schema([("o_ok", pa.int32()), ("o_day", pa.date32()), ("tag", pa.string())])

@@ -15,7 +15,7 @@ from expression_table import evaluate
 import qcore
 from oracle import assert_same_rows
 from qcore import col, lit
-from qcore.language.expression import Expr, call
+from qcore.expression.tree import Expr, call
 
 ZONES = ["Europe/Paris", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "UTC", "+05:30"]
 UTC = dt.UTC

@@ -156,7 +156,7 @@ def test_filters_become_expressions(spark: Any, folder: Path, condition: str, co
 
 def arrow_expression(expr: Any) -> pc.Expression:
     """Ours as pyarrow's, for checking."""
-    from qcore.language import expression as e
+    from qcore.expression import tree as e
 
     if isinstance(expr, e.Column):
         return pc.field(expr.name)

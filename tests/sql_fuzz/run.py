@@ -24,7 +24,7 @@ from qcore.execution.result import Result
 from qcore.execution.session import bind_sources
 from qcore.frontends.sql import plan_sql
 from qcore.language import plan as p
-from qcore.language.expression import Call, col, conjuncts
+from qcore.expression.tree import Call, col, conjuncts
 from qcore.language.naming import NodeIds
 from qcore.lowering.pipelines import FLIPPED
 from qcore.optimizer import RULES, Estimator, optimize

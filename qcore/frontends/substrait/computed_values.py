@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.language.data_types import common_type
-from qcore.language.expression import Call, Cast, Expr, Literal, children, col, rebuild, substitute
+from qcore.expression.types import common_type
+from qcore.expression.tree import Call, Cast, Expr, Literal, children, col, rebuild, substitute
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, Project, Values
 from qcore.language.schema import project_schema

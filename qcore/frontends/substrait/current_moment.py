@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from qcore.frontends.substrait.literals import moment
-from qcore.language.expression import Cast, Expr
+from qcore.expression.tree import Cast, Expr
 
 # Microseconds reach all dates there are; nanoseconds end in 2262.
 _NOW = pa.timestamp("us", "UTC")

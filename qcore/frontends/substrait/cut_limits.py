@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from qcore.language.expression import Cast, Expr, call, col, lit
+from qcore.expression.tree import Cast, Expr, call, col, lit
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import Filter, NestedLoopJoin, OrderBy, PlanNode, Project, SortKey, Window, WindowCall
 from qcore.language.schema import join_schema, project_schema

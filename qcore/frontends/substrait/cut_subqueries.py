@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from qcore.language.expression import Column, Expr, OuterColumn, col
+from qcore.expression.tree import Column, Expr, OuterColumn, col
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import Aggregate, DependentJoin, EnforceSingleRow, PlanNode, Project
 from qcore.language.schema import join_schema, project_schema

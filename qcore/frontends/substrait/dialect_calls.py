@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from qcore.language.dialect import Dialect
-from qcore.language.expression import Call, Case, Cast, Expr, Literal, call
+from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call
 
 _FLOAT = pa.float64()
 _LOGARITHMS = frozenset({"ln", "log10", "log2"})

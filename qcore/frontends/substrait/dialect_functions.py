@@ -13,7 +13,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from qcore.language.expression import Call, Case, Cast, Expr, Literal, call
+from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call
 
 TEXT = pa.string()
 # The planner converts any value to text, so this takes all; the conversion is taken out again.

@@ -18,9 +18,9 @@ from qcore.frontends.substrait.random_column import RANDOM, UUID, with_random_co
 from qcore.frontends.substrait.standard_functions import chosen, standard_aggregate, standard_call
 from qcore.frontends.substrait.type_names import type_name
 from qcore.frontends.substrait.types import read_type
-from qcore.language.data_types import is_text, is_zoned
+from qcore.expression.types import is_text, is_zoned
 from qcore.language.dialect import QCORE, Dialect
-from qcore.language.expression import Call, Case, Cast, Column, Expr, In, Literal, call, children
+from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, call, children
 from qcore.language.functions import expr_type
 from qcore.language.naming import NodeIds
 from qcore.language.schema import same_type

@@ -17,7 +17,7 @@ from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMIL
 from qcore.frontends.substrait.time_patterns import strftime_pattern
 from qcore.language.aggregate_functions import is_aggregate
 from qcore.language.dialect import QCORE, Dialect
-from qcore.language.expression import Call, Case, Cast, Expr, Literal, call, walk
+from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, walk
 from qcore.language.functions import is_known, part_name
 from qcore_ext.ground.status import PlanError
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from qcore.frontends.substrait.expressions import ExpressionReader
 from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.relation import Relation
-from qcore.language.expression import Call, Case, Expr, Literal, call, col, column_names, conjuncts, substitute
+from qcore.expression.tree import Call, Case, Expr, Literal, call, col, column_names, conjuncts, substitute
 from qcore.language.joins import conjunction, make_join
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import (

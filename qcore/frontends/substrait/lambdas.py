@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.substrait.dialect_functions import REDUCES
-from qcore.language.data_types import TypeMismatch, plain
-from qcore.language.expression import Call, Column, Expr, Lambda, Literal, closed, substitute
+from qcore.expression.types import TypeMismatch, plain
+from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, closed, substitute
 from qcore.language.functions import expr_type
 from qcore.language.nested_functions import element_type
 from qcore.language.plan import PlanNode

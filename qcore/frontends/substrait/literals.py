@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.frontends.substrait.types import read_type, time_type, unit_of
-from qcore.language.data_types import common_type
-from qcore.language.expression import Literal
+from qcore.expression.types import common_type
+from qcore.expression.tree import Literal
 from qcore_ext.ground.status import PlanError
 
 _DECIMAL_DIGITS_MAX = 38

@@ -13,8 +13,8 @@ from qcore.frontends.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dr
 from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type, top_level_names
-from qcore.language.data_types import common_type, is_instant
-from qcore.language.expression import Expr, Literal
+from qcore.expression.types import common_type, is_instant
+from qcore.expression.tree import Expr, Literal
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, Scan, Values
 from qcore.language.schema import unknown

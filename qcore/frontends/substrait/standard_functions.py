@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from qcore.frontends.substrait.functions import scalar_call
-from qcore.language.expression import Call, Case, Cast, Expr, Literal, call, lit
+from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, lit
 from qcore_ext.ground.status import PlanError
 
 # What the engine does, by option. Options of a function that are read below stand under its name.

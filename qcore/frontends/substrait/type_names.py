@@ -6,7 +6,7 @@ import re
 
 import pyarrow as pa
 
-from qcore.language.data_types import is_list_of_any_layout, plain
+from qcore.expression.types import is_list_of_any_layout, plain
 
 _NAMES = {
     "bool": "BOOLEAN", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",

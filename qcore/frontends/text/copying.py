@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from qcore.frontends.substrait.plan import PlanResult
 from qcore.frontends.text.tokens import SqlText
-from qcore.language.expression import col
+from qcore.expression.tree import col
 from qcore.language.naming import NodeIds
 from qcore.language.plan import Project, TableWrite
 from qcore.language.schema import check_unique, project_schema

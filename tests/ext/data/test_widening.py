@@ -138,7 +138,7 @@ def test_an_integer_that_a_float_would_round(type: pa.DataType) -> None:
 def test_a_batch_under_a_selection_is_widened() -> None:
     """D6: only the rows that count, in their order."""
     from qcore.lowering.compile import compile_predicate
-    from qcore.language.expression import col
+    from qcore.expression.tree import col
     from qcore_ext.basic.filter import Filter
 
     memory = Account()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from expression_table import SIZES, check, make_table
 
-from qcore.language.expression import Case, call, col, lit
+from qcore.expression.tree import Case, call, col, lit
 from qcore.lowering.compile import compile_predicate
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account

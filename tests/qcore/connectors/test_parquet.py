@@ -21,7 +21,7 @@ from qcore.connectors.parquet import ALIGNMENTS_MAX
 from qcore.connectors.parquet_footer import FOOTERS
 from qcore.connectors.storage import locate
 from qcore.errors import ExecutionError, PlanError
-from qcore.language.expression import col, lit
+from qcore.expression.tree import col, lit
 from random_tables import KEY_TYPES, NESTED_TYPES, SIZES, random_table
 
 WRITABLE = [type for type in KEY_TYPES if not pa.types.is_duration(type) and type != pa.timestamp("s")]

@@ -16,7 +16,7 @@ import pytest
 from qcore.connectors.parquet_footer import FooterCache
 from qcore.connectors.pruning import Bounds, may_pass
 from qcore.connectors.storage import locate
-from qcore.language.expression import Call, Cast, Column, Expr, In, Literal, call, col, lit
+from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal, call, col, lit
 
 OPERATORS: dict[str, Any] = {
     "equal": lambda a, b: a == b,

@@ -9,7 +9,7 @@ from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.view import ViewTable, expand_view
 from qcore.errors import PlanError
 from qcore.language import plan as p
-from qcore.language.expression import col
+from qcore.expression.tree import col
 
 HELD = ArrowTable(pa.table({"a": [1, 2], "b": ["x", "y"], "c": [True, False]}))
 VIEW = ViewTable(pa.schema([("s", pa.string()), ("n", pa.int64())]), HELD, ("b", "a"), col("c") & (col("a") > 1))

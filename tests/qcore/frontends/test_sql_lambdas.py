@@ -12,7 +12,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.language.expression import Call, Lambda, closed, col, lit, same
+from qcore.expression.tree import Call, Lambda, closed, col, lit, same
 
 _I = [1, 2, 3, 4, None, 6, 7]
 T = pa.table({

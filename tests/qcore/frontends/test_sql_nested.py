@@ -10,7 +10,7 @@ import pytest
 
 import qcore
 from qcore.errors import PlanError
-from qcore.language.expression import call, col
+from qcore.expression.tree import call, col
 
 TABLE = pa.table({
     "i": [1, 2, None, 3],

@@ -11,7 +11,7 @@ import pytest
 import qcore
 from qcore.frontends.substrait.functions import scalar_call
 from qcore.frontends.text.operators import with_known_operators
-from qcore.language.expression import Call, Literal
+from qcore.expression.tree import Call, Literal
 
 T = pa.table(
     {

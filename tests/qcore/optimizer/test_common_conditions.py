@@ -11,7 +11,7 @@ from oracle import assert_same_rows
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import TableStatistics
 from qcore.language import plan as p
-from qcore.language.expression import Expr, call, col
+from qcore.expression.tree import Expr, call, col
 from qcore.optimizer import optimize
 from qcore.optimizer.common_conditions import factored
 

@@ -12,7 +12,7 @@ from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import ColumnStatistics, TableStatistics
 from qcore.execution.explain import explain_plan
 from qcore.language import plan as p
-from qcore.language.expression import Call, Expr, In, call, col, lit
+from qcore.expression.tree import Call, Expr, In, call, col, lit
 from qcore.optimizer import Estimator, optimize
 from qcore.optimizer.simplify import simplify
 

@@ -1,0 +1,1 @@
+"""Expressions: trees over the columns of one input, their types and values."""
