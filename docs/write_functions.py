@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from qcore.frontends.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER, STAND_FOR_SYNTAX
 from qcore.frontends.substrait.functions import other_names
-from qcore.language.functions import LIST_LAMBDAS, scalar_functions
-from qcore.language.nested_functions import ARROW_CALLS
-from qcore.language.signatures import type_word
+from qcore.functions.catalogue import LIST_LAMBDAS, scalar_functions
+from qcore.functions.nested import ARROW_CALLS
+from qcore.functions.signatures import type_word
 
 PAGE = Path(__file__).with_name("FUNCTIONS.md")
 INTRODUCTION = """\

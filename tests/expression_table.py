@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.expression.tree import lit
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.lowering.compile import compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from qcore.language import plan as p
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 
 OPERATORS = {
     "add": "+",

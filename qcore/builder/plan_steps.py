@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from qcore.expression.tree import Alias, Column, Expr, bounded_depth, children, column_names, lit, rebuild
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.plan import PlanNode, SortKey
 from qcore.language.schema import check_column, check_columns
 from qcore_ext.ground.status import PlanError

@@ -9,9 +9,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from qcore.builder.plan_steps import Expression, PlanSteps, check_boolean, in_step, listed
-from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, is_aggregate
+from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.expression.tree import Case, Column, Expr, Literal, col, lit
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.naming import ColumnNames
 from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowDistance, WindowFrame
 from qcore.language.schema import check_column, check_unique, project_schema

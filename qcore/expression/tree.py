@@ -139,7 +139,7 @@ class Literal(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call(Expr):
-    """A scalar function of qcore.language.functions applied to arguments."""
+    """A scalar function of qcore.functions.catalogue applied to arguments."""
 
     function: str
     arguments: tuple[Expr, ...]

@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, aggregate_type
+from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.expression.types import compares_by_bytes, is_text
 from qcore.expression.tree import Case, Cast, Column, Expr, Literal, call, col, same
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.plan import Aggregate, AggregateCall
 from qcore_ext.aggregate.calls import COLLECTED
 from qcore_ext.data.schema import Schema

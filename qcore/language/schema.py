@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from qcore.language.aggregate_functions import aggregate_type
+from qcore.functions.aggregates import aggregate_type
 from qcore.expression.types import plain
 from qcore.expression.tree import Expr, column_names
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.plan import AggregateCall
 from qcore_ext.ground.status import PlanError
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError, QcoreError
 from qcore.expression.tree import Call, Cast, Expr, Lambda
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.plan import AggregateCall, PlanNode, SortKey, WindowCall
 
 _OFFSET = re.compile(r"[-+]\d\d:\d\d")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
+from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
 from qcore.language.aggregate_plan import fraction, separator
 from qcore.expression.types import is_text
 from qcore.expression.tree import Cast, Expr
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.plan import WindowCall, WindowDistance
 from qcore_ext.ground.status import PlanError
 

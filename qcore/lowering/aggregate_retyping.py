@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from qcore.language.aggregate_plan import AggregateSteps, Named
 from qcore.expression.tree import Cast, Expr
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.lowering.compile import compile_projection
 from qcore.lowering.retyping import once_per_schema
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.expression.types import BOOL, compares_by_bytes
-from qcore.language.nested_functions import NESTED_KERNELS
+from qcore.functions.nested import NESTED_KERNELS
 from qcore.lowering.compile_steps import COMPARISONS
 from qcore.lowering.compile_temporal import TemporalSteps
 from qcore_ext.ground.status import PlanError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language.arrow_functions import (
+from qcore.functions.arrow.scalar import (
     BoundCall,
     Kernel,
     assume_zone,
@@ -20,7 +20,7 @@ from qcore.language.arrow_functions import (
 )
 from qcore.expression.types import STRING, is_text, is_zoned, plain
 from qcore.expression.interval_values import span_as_text, span_of_text, span_of_text_or_null
-from qcore.language.nested_functions import ARROW_CALLS, with_type
+from qcore.functions.nested import ARROW_CALLS, with_type
 from qcore.lowering.nested_text import nested_text
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program

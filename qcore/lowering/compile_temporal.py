@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from qcore.language import functions
+from qcore.functions import catalogue as functions
 from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, is_temporal, is_zoned
 from qcore.lowering.compile_steps import Steps
 from qcore_ext.ground.status import PlanError

@@ -16,10 +16,10 @@ import pyarrow as pa
 from qcore.language import plan as p
 from qcore.expression.types import compares_by_bytes
 from qcore.expression.tree import Expr, call, col
-from qcore.language.functions import expr_type
-from qcore.language.nested_blocks import blocks, values_of_blocks
-from qcore.language.nested_encoding import nested_bytes
-from qcore.language.nested_values import nested_values
+from qcore.functions.catalogue import expr_type
+from qcore.functions.arrow.nested_blocks import blocks, values_of_blocks
+from qcore.functions.arrow.nested_encoding import nested_bytes
+from qcore.functions.arrow.nested_values import nested_values
 from qcore.language.schema import aggregate_schema, join_schema, project_schema
 from qcore.language.window_plan import window_type
 from qcore.protocols import Context, StatelessOperator

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from qcore.expression.types import is_list_of_any_layout
-from qcore.language.list_layouts import large_lists
-from qcore.language.looking import looked, pylist
+from qcore.functions.arrow.list_layouts import large_lists
+from qcore.functions.arrow.looking import looked, pylist
 from qcore_ext.ground.status import PlanError
 
 # The text of each value of an array that is not nested.

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from qcore.expression.types import compares_by_bytes
 from qcore.expression.tree import Case, Cast, Expr, Literal, call, col
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import Aggregate, AggregateCall, PlanNode, Project, Shared, SharedRead, UnionAll
 from qcore.language.schema import aggregate_schema, project_schema

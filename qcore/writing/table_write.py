@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from qcore.errors import PlanError
-from qcore.language.nested_functions import with_type
+from qcore.functions.nested import with_type
 from qcore.protocols import Operator
 from qcore.writing.file_sets import StagingFolder, as_declared, replace_file, replaced_file, writing
 from qcore_ext.ground.fault import fault_site

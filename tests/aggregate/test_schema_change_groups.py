@@ -19,7 +19,7 @@ from oracle import assert_same_rows
 from qcore import PlanBuilder, SchemaChangeError, col
 from qcore.builder.aggregate_steps import agg
 from qcore.language import plan as p
-from qcore.language.aggregate_functions import aggregate_type
+from qcore.functions.aggregates import aggregate_type
 from qcore.language.schema import aggregate_schema
 
 DRIVERS = (1, 2, 8)

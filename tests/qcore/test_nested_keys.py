@@ -13,7 +13,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.language.nested_values import decoded, encoded
+from qcore.functions.arrow.nested_values import decoded, encoded
 
 _random = random.Random(9)
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])

@@ -12,8 +12,8 @@ from qcore.frontends.planner.remarks import NO_PARAMETERS, NO_SETS_OF_DAYS, rema
 from qcore.frontends.planner.syntax_errors import syntax_fault
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS
 from qcore.frontends.text.chains import TOO_DEEP
-from qcore.language.aggregate_functions import is_aggregate
-from qcore.language.functions import scalar_functions
+from qcore.functions.aggregates import is_aggregate
+from qcore.functions.catalogue import scalar_functions
 from qcore.language.schema import unknown
 from qcore.language.window_plan import is_window_function
 from qcore_ext.ground.status import PlanError

@@ -21,7 +21,7 @@ from qcore.frontends.substrait.types import read_type
 from qcore.expression.types import is_text, is_zoned
 from qcore.language.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, call, children
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.naming import NodeIds
 from qcore.language.schema import same_type
 from qcore_ext.ground.status import PlanError
@@ -347,7 +347,7 @@ def _as_float(argument: Expr, schema: pa.Schema) -> Expr:
 def _without_coercions(made: Call, schema: pa.Schema) -> Call:
     """Arithmetic or a comparison without the casts a planner put in to meet its own typing.
 
-    qcore.language.functions converts arguments itself, to narrower decimals. A cast goes where the value, and the
+    qcore.functions.catalogue converts arguments itself, to narrower decimals. A cast goes where the value, and the
     kind of arithmetic (decimal or float), stay the same without it.
     """
     bare = tuple(_uncast(argument, schema) for argument in made.arguments)

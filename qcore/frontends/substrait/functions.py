@@ -1,7 +1,7 @@
 """Substrait function names → expressions over qcore's functions. Floor P2.
 
 Names are those of Substrait's standard extensions and of DataFusion's producer; a signature after ':' is dropped, for
-qcore.language.functions infers types itself.
+qcore.functions.catalogue infers types itself.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from qcore.frontends.substrait.current_moment import MOMENTS
 from qcore.frontends.substrait.dialect_calls import in_dialect
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
 from qcore.frontends.substrait.time_patterns import strftime_pattern
-from qcore.language.aggregate_functions import is_aggregate
+from qcore.functions.aggregates import is_aggregate
 from qcore.language.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, walk
-from qcore.language.functions import is_known, part_name
+from qcore.functions.catalogue import is_known, part_name
 from qcore_ext.ground.status import PlanError
 
 _SAME_MEANING = {

@@ -11,8 +11,8 @@ import pyarrow as pa
 from qcore.frontends.substrait.dialect_functions import REDUCES
 from qcore.expression.types import TypeMismatch, plain
 from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, closed, substitute
-from qcore.language.functions import expr_type
-from qcore.language.nested_functions import element_type
+from qcore.functions.catalogue import expr_type
+from qcore.functions.nested import element_type
 from qcore.language.plan import PlanNode
 from qcore_ext.ground.status import PlanError
 

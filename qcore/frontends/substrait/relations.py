@@ -31,7 +31,7 @@ from qcore.frontends.substrait.shared_parts import COPIES_MAX, SharedPart
 from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader, window_functions
 from qcore.language.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, conjuncts, lit, same
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.joins import conjunction, make_join
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import (

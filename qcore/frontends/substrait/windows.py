@@ -16,9 +16,9 @@ from qcore.frontends.substrait.expressions import ExpressionReader, window_key
 from qcore.frontends.substrait.functions import aggregate_name
 from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.messages import messages_within
-from qcore.language.aggregate_functions import KEEP_VALUES, PAIRS, is_aggregate
+from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, Literal, call, col, walk
-from qcore.language.functions import expr_type
+from qcore.functions.catalogue import expr_type
 from qcore.language.naming import ColumnNames, NodeIds
 from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
 from qcore.language.schema import project_schema, same_type

@@ -7,9 +7,9 @@ import urllib.parse
 
 import pyarrow as pa
 
-from qcore.language.arrow_functions import ArrowFunction, by_value
+from qcore.functions.arrow.scalar import ArrowFunction, by_value
 from qcore.expression.types import STRING, TypeMismatch, Types
-from qcore.language.signatures import Function, Signature, fixed
+from qcore.functions.signatures import Function, Signature, fixed
 
 # What stands between the parts of a path, by the names that calls have for it.
 _SEPARATORS = {"system": "/", "forward_slash": "/", "backslash": "\\", "both_slash": "/\\"}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language.arrow_functions import BINARY, ArrowFunction, Kernel, by_value
+from qcore.functions.arrow.scalar import BINARY, ArrowFunction, Kernel, by_value
 from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types
-from qcore.language.signatures import MANY, Function, Signature, fixed
+from qcore.functions.signatures import MANY, Function, Signature, fixed
 
 _WORD_BITS = 64
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -17,7 +17,7 @@ from qcore.expression.types import (
     is_numeric,
     plain,
 )
-from qcore.language.signatures import MANY, n_arguments
+from qcore.functions.signatures import MANY, n_arguments
 from qcore_ext.ground.status import PlanError
 
 

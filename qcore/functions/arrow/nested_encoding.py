@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qcore.expression.types import is_list_of_any_layout
-from qcore.language.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encoded
+from qcore.functions.arrow.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encoded
 from qcore_ext.ground.status import ExecutionError
 
 Bytes = npt.NDArray[np.uint8]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language.arrow_functions import MICROS, ArrowFunction, by_value
+from qcore.functions.arrow.scalar import MICROS, ArrowFunction, by_value
 from qcore.expression.types import FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types
-from qcore.language.signatures import Function, Signature, fixed
+from qcore.functions.signatures import Function, Signature, fixed
 
 TIME = pa.time64("us")
 _MICROS = 1_000_000

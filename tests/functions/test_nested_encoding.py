@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 import qcore
-from qcore.language import nested_blocks, nested_encoding
-from qcore.language.nested_blocks import blocks, values_of_blocks
-from qcore.language.nested_encoding import nested_bytes
-from qcore.language.nested_values import decoded, encoded
+from qcore.functions.arrow import nested_blocks
+from qcore.functions.arrow import nested_encoding
+from qcore.functions.arrow.nested_blocks import blocks, values_of_blocks
+from qcore.functions.arrow.nested_encoding import nested_bytes
+from qcore.functions.arrow.nested_values import decoded, encoded
 
 MOMENT = dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)
 LEAVES = [

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from qcore.language.arrow_functions import ArrowFunction, Kernel, as_array, by_value, n_rows
+from qcore.functions.arrow.scalar import ArrowFunction, Kernel, as_array, by_value, n_rows
 from qcore.expression.types import BOOL, FLOAT64
-from qcore.language.signatures import fixed
+from qcore.functions.signatures import fixed
 
 
 def _of_arrays(function: Callable[..., np.ndarray]) -> Kernel:

@@ -31,8 +31,8 @@ from qcore.expression.types import (
     plain,
 )
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Lambda, Literal, OuterColumn
-from qcore.language.nested_functions import ARROW_CALLS, element_type
-from qcore.language.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
+from qcore.functions.nested import ARROW_CALLS, element_type
+from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
 from qcore_ext.ground.status import PlanError
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -488,7 +488,7 @@ def resolve(name: str, arg_types: Types, arguments: Sequence[Expr] = ()) -> Sign
     function = _SCALAR.get(name)
     shown = f"{name}({', '.join(map(str, arg_types))})"
     if function is None:
-        raise PlanError(f"unknown function {shown}; qcore.language.functions lists what there is")
+        raise PlanError(f"unknown function {shown}; qcore.functions.catalogue lists what there is")
     if name in LIST_LAMBDAS and len(arguments) > 1:
         return Signature(list_call(name, arg_types, arguments[1]).result, tuple(arg_types))
     if not function.arguments_min <= len(arg_types) <= function.arguments_max:

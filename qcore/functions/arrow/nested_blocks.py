@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qcore.expression.types import is_list_of_any_layout, is_text
-from qcore.language.list_layouts import large_lists
-from qcore.language.nested_encoding import (
+from qcore.functions.arrow.list_layouts import large_lists
+from qcore.functions.arrow.nested_encoding import (
     Bytes,
     Lengths,
     as_int64,

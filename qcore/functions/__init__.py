@@ -1,0 +1,1 @@
+"""The functions of the engine: names, signatures, result types, kernels."""

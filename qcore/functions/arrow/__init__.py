@@ -1,0 +1,1 @@
+"""Kernels that run in Python, over Arrow arrays."""
