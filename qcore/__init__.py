@@ -22,7 +22,7 @@ from qcore.execution.polled_query import NativeOperator, PolledQuery, polled
 from qcore.execution.result import Result
 from qcore.execution.session import Session, sql
 from qcore.execution.task import Task
-from qcore.language.dialect import Dialect
+from qcore.plan.dialect import Dialect
 from qcore.expression.tree import Expr, col, lit
 from qcore.protocols import (
     BatchIterator,

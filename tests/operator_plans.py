@@ -17,7 +17,7 @@ import qcore
 from oracle import assert_same_rows, comparable_rows
 from qcore import IterOutcome, PlanBuilder, agg, col, lit
 from qcore.expression.tree import Expr
-from qcore.language.plan import (
+from qcore.plan.nodes import (
     Aggregate,
     EnforceSingleRow,
     HashJoin,

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal
 from qcore.functions.catalogue import expr_type
 

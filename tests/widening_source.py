@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import qcore
 from qcore import PlanBuilder, PollPull
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 
 DAY = datetime.datetime(2020, 1, 1)
 

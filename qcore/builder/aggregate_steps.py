@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from qcore.builder.plan_steps import Expression, PlanSteps, check_boolean, in_step, listed
 from qcore.expression.tree import Expr, col
-from qcore.language.plan import Aggregate, AggregateCall
-from qcore.language.schema import aggregate_schema, check_unique, unknown
+from qcore.plan.nodes import Aggregate, AggregateCall
+from qcore.plan.schema import aggregate_schema, check_unique, unknown
 from qcore_ext.ground.status import PlanError
 
 # A cube has 2**n sets, each of which reads every row.

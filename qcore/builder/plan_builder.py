@@ -15,9 +15,9 @@ from qcore.builder.user_steps import UserSteps
 from qcore.builder.window_steps import WindowSteps
 from qcore.connectors.base import check_policy
 from qcore.expression.tree import Expr, col, conjuncts, substitute
-from qcore.language.joins import join_on_keys
-from qcore.language.naming import ColumnNames, NodeIds, fresh_ids, with_ids
-from qcore.language.plan import (
+from qcore.plan.joins import join_on_keys
+from qcore.plan.naming import ColumnNames, NodeIds, fresh_ids, with_ids
+from qcore.plan.nodes import (
     EnforceSingleRow,
     Filter,
     Limit,
@@ -32,7 +32,7 @@ from qcore.language.plan import (
     Unnest,
     Values,
 )
-from qcore.language.schema import (
+from qcore.plan.schema import (
     JOIN_KINDS,
     LEFT_ONLY,
     MARK,

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from qcore.expression.tree import Alias, Column, Expr, bounded_depth, children, column_names, lit, rebuild
 from qcore.functions.catalogue import expr_type
-from qcore.language.plan import PlanNode, SortKey
-from qcore.language.schema import check_column, check_columns
+from qcore.plan.nodes import PlanNode, SortKey
+from qcore.plan.schema import check_column, check_columns
 from qcore_ext.ground.status import PlanError
 
 Expression = Expr | str

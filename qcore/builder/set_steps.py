@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 from qcore.builder.plan_steps import PlanSteps
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import PlanNode, UnionAll
-from qcore.language.schema import same_type
-from qcore.language.set_operations import make_set_operation
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode, UnionAll
+from qcore.plan.schema import same_type
+from qcore.plan.set_operations import make_set_operation
 from qcore_ext.ground.status import PlanError
 
 

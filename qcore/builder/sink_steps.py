@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from qcore.builder.plan_steps import PlanSteps
 from qcore.builder.user_steps import user_factory
-from qcore.language.plan import CallbackSink, PartitionedOutput, TableWrite, UserSink
-from qcore.language.schema import check_column, unknown
+from qcore.plan.nodes import CallbackSink, PartitionedOutput, TableWrite, UserSink
+from qcore.plan.schema import check_column, unknown
 from qcore.protocols import SinkOperator
 from qcore.writing.file_sets import local_path, replaced_file
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from qcore.builder.plan_steps import PlanSteps
 from qcore.connectors.base import check_policy
-from qcore.language.plan import UserOperator, UserSource
-from qcore.language.schema import check_unique, without_metadata
+from qcore.plan.nodes import UserOperator, UserSource
+from qcore.plan.schema import check_unique, without_metadata
 from qcore.protocols import BatchIterator, Operator, SinkOperator, SourceOperator, StatelessOperator
 from qcore_ext.ground.status import PlanError
 

@@ -12,10 +12,10 @@ from qcore.builder.plan_steps import Expression, PlanSteps, check_boolean, in_st
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.expression.tree import Case, Column, Expr, Literal, col, lit
 from qcore.functions.catalogue import expr_type
-from qcore.language.naming import ColumnNames
-from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowDistance, WindowFrame
-from qcore.language.schema import check_column, check_unique, project_schema
-from qcore.language.window_plan import (
+from qcore.plan.naming import ColumnNames
+from qcore.plan.nodes import PlanNode, Project, SortKey, Window, WindowCall, WindowDistance, WindowFrame
+from qcore.plan.schema import check_column, check_unique, project_schema
+from qcore.plan.window_calls import (
     ENDS,
     EXCLUSIONS,
     FRACTIONS,

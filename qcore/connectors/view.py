@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from qcore.connectors.base import Split, Table, TableStatistics, select_fields
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.expression.tree import Expr, col, column_names
 
 

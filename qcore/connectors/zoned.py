@@ -11,7 +11,7 @@ import pyarrow as pa
 from qcore.connectors.base import BatchStream, ReaderStream, Split, Table, TableStatistics, under_policy
 from qcore.connectors.view import ViewTable
 from qcore.expression.tree import Expr
-from qcore.language.time_zones import expr_in_zone, schema_in_zone
+from qcore.plan.time_zones import expr_in_zone, schema_in_zone
 
 
 def table_in_zone(table: Table, zone: str) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 
 from qcore.config import Settings
 from qcore.expression.tree import Column, Expr
-from qcore.language.plan import (
+from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
     CallbackSink,

@@ -18,7 +18,7 @@ from qcore.connectors.base import Split
 from qcore.errors import PlanError, QcoreError
 from qcore.execution.scans import Scans, expand_views
 from qcore.execution.task import recursion_opener
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.lowering.pipelines import Lowered, Lowering, Pipeline
 from qcore.protocols import Blocked, Context, PollPull, PollPush
 from qcore_ext.data.capsule import PyBatch

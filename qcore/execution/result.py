@@ -13,8 +13,8 @@ from qcore.errors import ExecutionError, MemoryLimitError, SchemaChangeError
 from qcore.execution.explain import explain_plan, pipelines_of
 from qcore.execution.profile import profile_text
 from qcore.execution.task import Task
-from qcore.language.plan import PlanNode
-from qcore.language.planning_time import planned_within
+from qcore.plan.nodes import PlanNode
+from qcore.plan.planning_time import planned_within
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Reservation
 from qcore_ext.ground.process import ProcessLock

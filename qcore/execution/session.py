@@ -38,11 +38,11 @@ from qcore.frontends.text.statements import (
     read_statement,
 )
 from qcore.frontends.text.tokens import SqlText
-from qcore.language import plan as p
-from qcore.language.dialect import Dialect
-from qcore.language.planning_time import planned_within
-from qcore.language.schema import unknown
-from qcore.language.time_zones import known_zone, plan_in_zone
+from qcore.plan import nodes as p
+from qcore.plan.dialect import Dialect
+from qcore.plan.planning_time import planned_within
+from qcore.plan.schema import unknown
+from qcore.plan.time_zones import known_zone, plan_in_zone
 from qcore.optimizer import Estimator, optimize
 from qcore_ext.ground.memory_pool import MemoryPool
 from qcore_ext.ground.process import ProcessLock, check_not_leaving

@@ -12,8 +12,8 @@ from qcore.errors import PlanError
 from qcore.execution.result import Result
 from qcore.frontends.text.statements import Explain, Insert
 from qcore.expression.tree import Cast, col, lit
-from qcore.language.naming import ColumnNames
-from qcore.language.schema import check_column
+from qcore.plan.naming import ColumnNames
+from qcore.plan.schema import check_column
 
 
 def explanation(statement: Explain, result: Result, settings: Settings) -> Result:

@@ -17,7 +17,7 @@ from qcore.connectors.base import Split
 from qcore.errors import PlanError, QcoreError, Timeout
 from qcore.execution.output_buffers import OutputBufferManager, OutputBuffers
 from qcore.execution.scans import Scans, SplitFeed, expand_views
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.lowering.pipelines import Lowering
 from qcore.lowering.recursion import RecursiveRows
 from qcore.protocols import IterOutcome

@@ -214,7 +214,7 @@ class Lambda(Expr):
 @dataclass(frozen=True, eq=False, slots=True)
 class OuterColumn(Expr):
     """A column of the query around a correlated subquery, as the subquery reads it. Frontends make columns of the
-    subquery's own of it (qcore.language.dependent_joins); no plan that runs has one.
+    subquery's own of it (qcore.plan.dependent_joins); no plan that runs has one.
     """
 
     name: str

@@ -31,10 +31,10 @@ from qcore.frontends.text.synonyms import with_known_words
 from qcore.frontends.text.tokens import SET_OPERATORS, SqlText
 from qcore.frontends.text.unnest import with_elements_as_queries
 from qcore.expression.types import plain
-from qcore.language.dialect import Dialect
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import DependentJoin, PlanNode
-from qcore.language.schema import join_schema
+from qcore.plan.dialect import Dialect
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import DependentJoin, PlanNode
+from qcore.plan.schema import join_schema
 from qcore_ext.ground.status import PlanError
 
 

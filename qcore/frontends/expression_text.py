@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from qcore.frontends.sql import plan_fragment
 from qcore.expression.tree import Column, Expr
-from qcore.language.plan import Aggregate, AggregateCall, PlanNode, Project, Scan
-from qcore.language.schema import unknown
+from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project, Scan
+from qcore.plan.schema import unknown
 from qcore_ext.ground.status import PlanError
 
 # The table the text is planned over.

@@ -64,12 +64,12 @@ from qcore.frontends.text.unnest import Unnesting
 from qcore.frontends.text.using import without_using
 from qcore.frontends.text.windows import framed_by_peers, mark_windows
 from qcore.expression.types import common_type, plain
-from qcore.language.dialect import QCORE, Dialect
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import PlanNode, RecursiveUnion, Unnest, WorkingTable
-from qcore.language.planning_time import check_planning
-from qcore.language.schema import same_type, unnest_schema
-from qcore.language.set_operations import make_set_operation, typed
+from qcore.plan.dialect import QCORE, Dialect
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode, RecursiveUnion, Unnest, WorkingTable
+from qcore.plan.planning_time import check_planning
+from qcore.plan.schema import same_type, unnest_schema
+from qcore.plan.set_operations import make_set_operation, typed
 from qcore_ext.ground.status import PlanError
 
 # What DataFusion says of a rule of its optimizer that fails.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language.aggregate_plan import AggregateSteps, Named
+from qcore.plan.aggregate_calls import AggregateSteps, Named
 from qcore.expression.tree import Cast, Expr
 from qcore.functions.catalogue import expr_type
 from qcore.lowering.compile import compile_projection

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from qcore.expression.tree import Expr, Literal, col
-from qcore.language.plan import Aggregate, AggregateCall, PlanNode, Project, Unary
-from qcore.language.schema import aggregate_schema, project_schema
+from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project, Unary
+from qcore.plan.schema import aggregate_schema, project_schema
 
 _SET, _ROW = "$set", "$row"
 # To these a null is a value.

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from qcore.config import Settings
 from qcore.connectors.base import held_rows
-from qcore.language import plan as p
-from qcore.language.aggregate_plan import AggregateSteps, aggregate_steps
+from qcore.plan import nodes as p
+from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
 from qcore.expression.tree import Expr, col, column_names
-from qcore.language.planning_time import check_planning
-from qcore.language.window_plan import operator_call
+from qcore.plan.planning_time import check_planning
+from qcore.plan.window_calls import operator_call
 from qcore.lowering.aggregate_retyping import compile_inputs, compile_post
 from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
 from qcore.lowering.grouping_sets import GroupingSets, expanded

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.connectors.alignment import Alignment
-from qcore.language.plan import PlanNode, RecursiveUnion, Values, WorkingTable
+from qcore.plan.nodes import PlanNode, RecursiveUnion, Values, WorkingTable
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account, Reservation

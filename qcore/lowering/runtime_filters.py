@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.expression.tree import Column, Expr, Literal, call, col
-from qcore.language.joins import conjunction
+from qcore.plan.joins import conjunction
 from qcore_ext.join.bridge import JoinBridge
 
 # Kinds, as probe and build, whose unmatched probe rows come to nothing.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from qcore.expression.tree import bounded_depth
-from qcore.language.naming import NodeIds
-from qcore.language.plan import PlanNode, Scan
-from qcore.language.planning_time import check_planning
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import PlanNode, Scan
+from qcore.plan.planning_time import check_planning
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
 from qcore.optimizer.anti_joins import make_anti_joins
 from qcore.optimizer.build_sides import choose_build_sides

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from qcore.expression.tree import Column, col
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import Aggregate, Filter, HashJoin, PlanNode, Project, Scan
-from qcore.language.schema import MARK_KINDS, same_type
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import Aggregate, Filter, HashJoin, PlanNode, Project, Scan
+from qcore.plan.schema import MARK_KINDS, same_type
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import rebuilt, renames, transformed
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from qcore.expression.tree import Call, Column, Expr, Literal, col, conjuncts
-from qcore.language.joins import conjunction
-from qcore.language.naming import NodeIds
-from qcore.language.plan import Filter, HashJoin, PlanNode, Project
+from qcore.plan.joins import conjunction
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import Filter, HashJoin, PlanNode, Project
 from qcore.optimizer.nodes import transformed
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcore.language.naming import NodeIds
-from qcore.language.plan import HashJoin, NestedLoopJoin, PlanNode
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import schema_of_join, transformed
 

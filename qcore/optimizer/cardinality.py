@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from qcore.expression.types import is_numeric
 from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal, column_names, conjuncts
-from qcore.language.plan import (
+from qcore.plan.nodes import (
     Aggregate,
     EnforceSingleRow,
     Filter,
@@ -36,7 +36,7 @@ from qcore.language.plan import (
     Window,
     WorkingTable,
 )
-from qcore.language.schema import MARK_KINDS
+from qcore.plan.schema import MARK_KINDS
 
 # Statistics of a scan: qcore.connectors.base.TableStatistics or None.
 StatisticsOf = Callable[[Scan], Any]

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from qcore.expression.tree import Expr, column_names
-from qcore.language.naming import NodeIds
-from qcore.language.plan import (
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
     EnforceSingleRow,
@@ -36,7 +36,7 @@ from qcore.language.plan import (
     Window,
     WorkingTable,
 )
-from qcore.language.schema import LEFT_ONLY, MARK_KINDS
+from qcore.plan.schema import LEFT_ONLY, MARK_KINDS
 from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, transformed, window_over
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcore.expression.tree import Call, Expr, conjuncts, same
-from qcore.language.joins import conjunction
-from qcore.language.plan import Filter, HashJoin, NestedLoopJoin, PlanNode
+from qcore.plan.joins import conjunction
+from qcore.plan.nodes import Filter, HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.nodes import transformed
 
 # Of two operands, in either order.

@@ -18,9 +18,9 @@ from qcore.expression.tree import (
     same,
     substitute,
 )
-from qcore.language.joins import conjunction, join_on_keys, split_conditions
-from qcore.language.naming import NodeIds
-from qcore.language.plan import (
+from qcore.plan.joins import conjunction, join_on_keys, split_conditions
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import (
     Aggregate,
     Filter,
     HashJoin,
@@ -32,7 +32,7 @@ from qcore.language.plan import (
     UnionAll,
     Unnest,
 )
-from qcore.language.schema import MARK_KINDS
+from qcore.plan.schema import MARK_KINDS
 from qcore.optimizer.nodes import rebuilt, renames
 from qcore.optimizer.simplify import COMPARISONS
 

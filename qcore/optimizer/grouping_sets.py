@@ -14,9 +14,9 @@ import pyarrow as pa
 from qcore.expression.types import compares_by_bytes
 from qcore.expression.tree import Case, Cast, Expr, Literal, call, col
 from qcore.functions.catalogue import expr_type
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import Aggregate, AggregateCall, PlanNode, Project, Shared, SharedRead, UnionAll
-from qcore.language.schema import aggregate_schema, project_schema
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project, Shared, SharedRead, UnionAll
+from qcore.plan.schema import aggregate_schema, project_schema
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import transformed
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qcore.expression.tree import Call, Column, Expr, call, col, column_names, conjuncts
-from qcore.language.joins import conjunction, join_on_keys, split_conditions
-from qcore.language.naming import NodeIds
-from qcore.language.plan import Filter, HashJoin, NestedLoopJoin, PlanNode
+from qcore.plan.joins import conjunction, join_on_keys, split_conditions
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import Filter, HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, is_unique, values_in_range
 from qcore.optimizer.nodes import rebuilt
 

@@ -7,8 +7,8 @@ others read.
 from __future__ import annotations
 
 from qcore.expression.tree import col
-from qcore.language.naming import NodeIds
-from qcore.language.plan import PlanNode, Project, Shared, SharedRead
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import PlanNode, Project, Shared, SharedRead
 from qcore.optimizer.nodes import rebuilt
 
 

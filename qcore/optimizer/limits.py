@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcore.language.naming import NodeIds
-from qcore.language.plan import Limit, OrderBy, PlanNode, Project, TopN
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import Limit, OrderBy, PlanNode, Project, TopN
 from qcore.optimizer.nodes import transformed
 
 # A top-n keeps its rows in memory sorted as they come; past this a full sort is the better plan.

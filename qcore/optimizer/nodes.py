@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from qcore.expression.tree import Expr, col
-from qcore.language.naming import NodeIds
-from qcore.language.plan import (
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import (
     Aggregate,
     Binary,
     HashJoin,
@@ -27,8 +27,8 @@ from qcore.language.plan import (
     UserOperator,
     Window,
 )
-from qcore.language.planning_time import check_planning
-from qcore.language.schema import MARK_KINDS, join_schema, project_schema, unnest_schema
+from qcore.plan.planning_time import check_planning
+from qcore.plan.schema import MARK_KINDS, join_schema, project_schema, unnest_schema
 
 
 def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = None) -> PlanNode:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from qcore.expression.tree import Column, col, column_names
-from qcore.language.naming import NodeIds
-from qcore.language.plan import HashJoin, NestedLoopJoin, PlanNode, Project
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode, Project
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import rebuilt, renames, transformed
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from qcore.expression.tree import Alias, Column, Expr, Literal, depth, substitute, walk
-from qcore.language.plan import Aggregate, PlanNode, Project
+from qcore.plan.nodes import Aggregate, PlanNode, Project
 from qcore.optimizer.nodes import renames, transformed
 
 # Levels of a merged expression at most: what goes through one does so level by level.

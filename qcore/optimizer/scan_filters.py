@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcore.expression.tree import same
-from qcore.language.plan import Filter, PlanNode, Scan
+from qcore.plan.nodes import Filter, PlanNode, Scan
 from qcore.optimizer.nodes import transformed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcore.expression.tree import column_names
-from qcore.language.plan import HashJoin, NestedLoopJoin, PlanNode
+from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import schema_of_join, transformed
 

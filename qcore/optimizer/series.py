@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from qcore.connectors.series import NUMBER, VALUE, SeriesTable
 from qcore.expression.tree import Call, Expr, Literal, col
-from qcore.language.plan import PlanNode, Project, Scan, Unnest, Values
+from qcore.plan.nodes import PlanNode, Project, Scan, Unnest, Values
 from qcore.optimizer.nodes import renames, transformed
 
 # Whether the end is one of the values.

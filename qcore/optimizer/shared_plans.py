@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from qcore.expression.tree import Column, Expr, Lambda, Literal, col
-from qcore.language.plan import (
+from qcore.plan.nodes import (
     Aggregate,
     Filter,
     HashJoin,
@@ -29,7 +29,7 @@ from qcore.language.plan import (
     UnionAll,
     Window,
 )
-from qcore.language.schema import MARK_KINDS
+from qcore.plan.schema import MARK_KINDS
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import rebuilt
 

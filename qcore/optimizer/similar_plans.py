@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from qcore.expression.tree import Call, Column, Expr, col, column_names, conjuncts, same, substitute
-from qcore.language.joins import conjunction
-from qcore.language.naming import NodeIds
-from qcore.language.plan import Aggregate, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, RecursiveUnion
+from qcore.plan.joins import conjunction
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import Aggregate, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, RecursiveUnion
 from qcore.optimizer.nodes import rebuilt, renames
 from qcore.optimizer.shared_plans import Meanings, TablesBelow
 

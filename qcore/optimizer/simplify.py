@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from qcore.expression.types import common_type, is_instant, is_numeric, is_temporal, is_text, is_zoned, plain
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, children, conjuncts, rebuild, same
 from qcore.functions.catalogue import expr_type
-from qcore.language.joins import conjunction
-from qcore.language.plan import Aggregate, AggregateCall, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, Values
-from qcore.language.schema import join_schema
+from qcore.plan.joins import conjunction
+from qcore.plan.nodes import Aggregate, AggregateCall, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, Values
+from qcore.plan.schema import join_schema
 from qcore.optimizer.nodes import transformed
 from qcore_ext.ground.status import PlanError
 

@@ -18,9 +18,9 @@ import qcore
 from oracle import assert_same_rows
 from qcore import PlanBuilder, SchemaChangeError, col
 from qcore.builder.aggregate_steps import agg
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.functions.aggregates import aggregate_type
-from qcore.language.schema import aggregate_schema
+from qcore.plan.schema import aggregate_schema
 
 DRIVERS = (1, 2, 8)
 NUMBERS = [name for name in KEYS if name not in ("date to timestamp", "null to time", "null to text", "text")]

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from driver_fuzz.epochs import ADDED
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.expression.tree import Alias, Call, Cast, Column, Expr, In, children, column_names
 
 # Aggregates whose result is of their argument's type, or follows it.

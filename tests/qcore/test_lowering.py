@@ -13,7 +13,7 @@ from operator_plans import CASES, LEFT, RIGHT
 from qcore import PlanBuilder, col
 from qcore.config import Settings
 from qcore.execution.explain import explain_plan
-from qcore.language.plan import PlanNode
+from qcore.plan.nodes import PlanNode
 from qcore.lowering.pipelines import Lowered, Lowering
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import live_counts

@@ -13,7 +13,7 @@ import pytest
 from conftest import settles
 from qcore import Cancelled, MemoryLimitError, PlanBuilder, PlanError, Session
 from qcore.execution.task import Task
-from qcore.language.plan import PlanNode
+from qcore.plan.nodes import PlanNode
 from qcore_ext.ground.memory_pool import MemoryPool
 
 N_ROWS = 300_000

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import qcore
-import qcore.language.plan as p
+import qcore.plan.nodes as p
 from oracle import assert_same_rows
 from qcore import PlanBuilder, col
 from random_tables import NESTED_TYPES, random_table

@@ -17,7 +17,7 @@ import pytest
 import qcore
 from oracle import assert_same_rows
 from qcore import PlanBuilder, col
-from qcore.language.plan import Scan
+from qcore.plan.nodes import Scan
 from qcore_ext.ground.fault import Faults
 from random_tables import NESTED_TYPES, random_table
 

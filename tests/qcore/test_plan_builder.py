@@ -8,7 +8,7 @@ import pytest
 from qcore.builder.aggregate_steps import agg
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.errors import PlanError
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.expression.tree import col, lit
 
 LINES = pa.schema([("ok", pa.int64()), ("qty", pa.decimal128(15, 2)), ("day", pa.date32()), ("tag", pa.string())])

@@ -10,7 +10,7 @@ import pytest
 
 import qcore
 from qcore.builder.plan_builder import PlanBuilder
-from qcore.language.planning_time import check_planning, planned_within
+from qcore.plan.planning_time import check_planning, planned_within
 
 T = pa.table({"a": [1, 2, 3]})
 TOO_LONG = "planning the query took longer than its timeout of"

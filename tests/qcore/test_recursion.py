@@ -10,7 +10,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.language.plan import RecursiveUnion, UserOperator, WorkingTable
+from qcore.plan.nodes import RecursiveUnion, UserOperator, WorkingTable
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account

@@ -19,9 +19,9 @@ import qcore
 from oracle import assert_same_rows
 from qcore import PlanBuilder, PollPull, SchemaChangeError, col
 from qcore.builder.aggregate_steps import agg
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.functions.aggregates import aggregate_type
-from qcore.language.schema import aggregate_schema
+from qcore.plan.schema import aggregate_schema
 
 ROWS = 300
 BASE = pa.schema([("i", pa.int64()), ("k", pa.int32()), ("v", pa.int32()), ("s", pa.string())])

@@ -20,7 +20,7 @@ from widening_source import KEYS, Widening, ask, rows_of, run
 import qcore
 from oracle import assert_same_rows
 from qcore import PlanBuilder
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 
 JOINS = {
     "inner": "select * from t join o on k = ok",

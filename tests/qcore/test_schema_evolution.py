@@ -337,7 +337,7 @@ def test_d6_an_operator_that_holds_batches_of_an_earlier_schema() -> None:
 
 def test_the_single_row_is_widened() -> None:
     """D6: the row is held when its schema changes; a row of nulls is of the last schema."""
-    from qcore.language.plan import EnforceSingleRow
+    from qcore.plan.nodes import EnforceSingleRow
 
     one, none = FIRST.slice(0, 1), SECOND.slice(1)
     for tables, row in (((one, none), [1, "x", None]), ((FIRST.slice(3), none), [None] * 3)):

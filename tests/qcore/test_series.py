@@ -11,7 +11,7 @@ from oracle import assert_same_rows
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.arrow import ArrowSplit
 from qcore.connectors.series import SPLIT_ROWS, SeriesSplit, SeriesTable
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.optimizer import optimize
 
 MEMORY = 64 << 20

@@ -23,9 +23,9 @@ from qcore.errors import PlanError
 from qcore.execution.result import Result
 from qcore.execution.session import bind_sources
 from qcore.frontends.sql import plan_sql
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.expression.tree import Call, col, conjuncts
-from qcore.language.naming import NodeIds
+from qcore.plan.naming import NodeIds
 from qcore.lowering.pipelines import FLIPPED
 from qcore.optimizer import RULES, Estimator, optimize
 from sql_fuzz.queries import Ordered

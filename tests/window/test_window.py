@@ -13,7 +13,7 @@ import pytest
 import qcore
 from oracle import assert_same_rows
 from qcore.execution.task import Task
-from qcore.language.plan import SortKey, Values, Window, WindowCall, WindowFrame
+from qcore.plan.nodes import SortKey, Values, Window, WindowCall, WindowFrame
 
 QUERIES = [
     "select id, row_number() over (partition by a order by id) from t",

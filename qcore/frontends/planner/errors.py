@@ -14,8 +14,8 @@ from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS
 from qcore.frontends.text.chains import TOO_DEEP
 from qcore.functions.aggregates import is_aggregate
 from qcore.functions.catalogue import scalar_functions
-from qcore.language.schema import unknown
-from qcore.language.window_plan import is_window_function
+from qcore.plan.schema import unknown
+from qcore.plan.window_calls import is_window_function
 from qcore_ext.ground.status import PlanError
 
 _PREFIXES = re.compile(

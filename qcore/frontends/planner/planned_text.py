@@ -13,7 +13,7 @@ from qcore.frontends.substrait.dialect_functions import (
 )
 from qcore.frontends.text.lambdas import has_lambdas
 from qcore.frontends.text.tokens import SqlText
-from qcore.language.dialect import QCORE, Dialect
+from qcore.plan.dialect import QCORE, Dialect
 from qcore_ext.ground.status import PlanError
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from qcore.frontends.substrait.functions import STAND_IN, is_known_aggregate, is_known_scalar
 from qcore.frontends.text.limits import CUT_LIMITS
-from qcore.language.window_plan import is_window_function
+from qcore.plan.window_calls import is_window_function
 
 _ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[(?:\]|ROLLUP|CUBE|GROUPING SETS)")
 _CONDITION = re.compile(r"Filter: |\w+ Join: ")

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from qcore.expression.types import common_type
 from qcore.expression.tree import Call, Cast, Expr, Literal, children, col, rebuild, substitute
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import PlanNode, Project, Values
-from qcore.language.schema import project_schema
-from qcore.language.set_operations import typed, union_all
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode, Project, Values
+from qcore.plan.schema import project_schema
+from qcore.plan.set_operations import typed, union_all
 
 # Functions whose arguments may be columns as well as literals.
 _OF_COLUMNS = frozenset({"list_value", "negate", "add", "subtract", "multiply", "divide", "modulo"})

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from qcore.expression.tree import Cast, Expr, call, col, lit
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import Filter, NestedLoopJoin, OrderBy, PlanNode, Project, SortKey, Window, WindowCall
-from qcore.language.schema import join_schema, project_schema
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import Filter, NestedLoopJoin, OrderBy, PlanNode, Project, SortKey, Window, WindowCall
+from qcore.plan.schema import join_schema, project_schema
 
 # What makes the plan of such numbers stands in a reader's parts under these names and the LIMIT written instead; of the
 # second the first number is a percentage of all rows.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from qcore.expression.tree import Column, Expr, OuterColumn, col
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import Aggregate, DependentJoin, EnforceSingleRow, PlanNode, Project
-from qcore.language.schema import join_schema, project_schema
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import Aggregate, DependentJoin, EnforceSingleRow, PlanNode, Project
+from qcore.plan.schema import join_schema, project_schema
 from qcore_ext.ground.status import PlanError
 
 Maker = Callable[[NodeIds, ColumnNames], PlanNode]

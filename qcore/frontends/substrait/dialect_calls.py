@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from qcore.language.dialect import Dialect
+from qcore.plan.dialect import Dialect
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call
 
 _FLOAT = pa.float64()

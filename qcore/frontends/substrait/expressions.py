@@ -19,11 +19,11 @@ from qcore.frontends.substrait.standard_functions import chosen, standard_aggreg
 from qcore.frontends.substrait.type_names import type_name
 from qcore.frontends.substrait.types import read_type
 from qcore.expression.types import is_text, is_zoned
-from qcore.language.dialect import QCORE, Dialect
+from qcore.plan.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, call, children
 from qcore.functions.catalogue import expr_type
-from qcore.language.naming import NodeIds
-from qcore.language.schema import same_type
+from qcore.plan.naming import NodeIds
+from qcore.plan.schema import same_type
 from qcore_ext.ground.status import PlanError
 
 _RETURN_NULL = 1

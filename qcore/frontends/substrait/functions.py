@@ -16,7 +16,7 @@ from qcore.frontends.substrait.dialect_calls import in_dialect
 from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
 from qcore.frontends.substrait.time_patterns import strftime_pattern
 from qcore.functions.aggregates import is_aggregate
-from qcore.language.dialect import QCORE, Dialect
+from qcore.plan.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, walk
 from qcore.functions.catalogue import is_known, part_name
 from qcore_ext.ground.status import PlanError

@@ -12,9 +12,9 @@ from qcore.frontends.substrait.expressions import ExpressionReader
 from qcore.frontends.substrait.lambdas import Scope
 from qcore.frontends.substrait.relation import Relation
 from qcore.expression.tree import Call, Case, Expr, Literal, call, col, column_names, conjuncts, substitute
-from qcore.language.joins import conjunction, make_join
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import (
+from qcore.plan.joins import conjunction, make_join
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import (
     DependentJoin,
     HashJoin,
     NestedLoopJoin,
@@ -26,7 +26,7 @@ from qcore.language.plan import (
     WindowCall,
     WindowFrame,
 )
-from qcore.language.schema import LEFT_ONLY, RIGHT_ONLY, join_schema
+from qcore.plan.schema import LEFT_ONLY, RIGHT_ONLY, join_schema
 from qcore_ext.ground.status import PlanError
 
 # What sql.py writes into the hint of a join that comes from NOT IN or IN, which Substrait cannot tell from EXISTS.

@@ -13,7 +13,7 @@ from qcore.expression.types import TypeMismatch, plain
 from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, closed, substitute
 from qcore.functions.catalogue import expr_type
 from qcore.functions.nested import element_type
-from qcore.language.plan import PlanNode
+from qcore.plan.nodes import PlanNode
 from qcore_ext.ground.status import PlanError
 
 _OF_ELEMENTS = {

@@ -13,11 +13,11 @@ from qcore.frontends.substrait.cut_subqueries import CutSubqueries
 from qcore.frontends.substrait.messages import messages_within
 from qcore.frontends.substrait.relations import Parts, RelationReader
 from qcore.frontends.substrait.types import OWN_TYPES, top_level_names, with_field_names
-from qcore.language.dependent_joins import without_dependent_joins
-from qcore.language.dialect import QCORE, Dialect
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import PlanNode
-from qcore.language.set_operations import typed
+from qcore.plan.dependent_joins import without_dependent_joins
+from qcore.plan.dialect import QCORE, Dialect
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode
+from qcore.plan.set_operations import typed
 from qcore_ext.ground.process import ProcessLock
 from qcore_ext.ground.status import PlanError, Timeout
 

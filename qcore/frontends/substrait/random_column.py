@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from qcore.language.naming import NodeIds
-from qcore.language.plan import PlanNode, UserOperator
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import PlanNode, UserOperator
 from qcore.protocols import Context, StatelessOperator
 
 RANDOM = "random"

@@ -15,9 +15,9 @@ from qcore.frontends.substrait.literals import read_literal
 from qcore.frontends.substrait.types import read_type, top_level_names
 from qcore.expression.types import common_type, is_instant
 from qcore.expression.tree import Expr, Literal
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import PlanNode, Scan, Values
-from qcore.language.schema import unknown
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode, Scan, Values
+from qcore.plan.schema import unknown
 from qcore_ext.ground.status import PlanError
 
 # The one column of rows without columns (`select 1`): a batch counts its rows by its columns elsewhere.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qcore.frontends.substrait.lambdas import Scope
-from qcore.language.plan import PlanNode
+from qcore.plan.nodes import PlanNode
 
 
 @dataclass

@@ -29,12 +29,12 @@ from qcore.frontends.substrait.reads import TableRead, read_positions, read_tabl
 from qcore.frontends.substrait.relation import Relation
 from qcore.frontends.substrait.shared_parts import COPIES_MAX, SharedPart
 from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader, window_functions
-from qcore.language.dialect import QCORE, Dialect
+from qcore.plan.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, conjuncts, lit, same
 from qcore.functions.catalogue import expr_type
-from qcore.language.joins import conjunction, make_join
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import (
+from qcore.plan.joins import conjunction, make_join
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
     EnforceSingleRow,
@@ -48,9 +48,9 @@ from qcore.language.plan import (
     SortKey,
     TopN,
 )
-from qcore.language.planning_time import check_planning
-from qcore.language.schema import aggregate_schema, join_schema, project_schema
-from qcore.language.set_operations import distinct, make_set_operation, union_all, with_common_types
+from qcore.plan.planning_time import check_planning
+from qcore.plan.schema import aggregate_schema, join_schema, project_schema
+from qcore.plan.set_operations import distinct, make_set_operation, union_all, with_common_types
 from qcore_ext.ground.status import PlanError
 
 # What sql.py writes into the hint of an aggregate whose one grouping set Substrait cannot tell from a plain GROUP BY.

@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import PlanNode, Shared, SharedRead
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode, Shared, SharedRead
 
 # Copies of a part that a plan has in their own places, each with its own conditions and columns.
 COPIES_MAX = 16

@@ -19,10 +19,10 @@ from qcore.frontends.substrait.messages import messages_within
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, Literal, call, col, walk
 from qcore.functions.catalogue import expr_type
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
-from qcore.language.schema import project_schema, same_type
-from qcore.language.window_plan import (
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
+from qcore.plan.schema import project_schema, same_type
+from qcore.plan.window_calls import (
     ENDS,
     FRACTIONS,
     NUMBERED,

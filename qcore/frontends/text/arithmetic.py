@@ -10,7 +10,7 @@ from qcore.frontends.substrait.dialect_functions import TIMES_INTERVAL
 from qcore.frontends.text.clauses import UNITS
 from qcore.frontends.text.operands import begins_value, ends_value, operand_end, operand_start
 from qcore.frontends.text.tokens import SqlText
-from qcore.language.dialect import Dialect
+from qcore.plan.dialect import Dialect
 from qcore_ext.ground.status import PlanError
 
 _MAKERS = (

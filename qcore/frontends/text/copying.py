@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from qcore.frontends.substrait.plan import PlanResult
 from qcore.frontends.text.tokens import SqlText
 from qcore.expression.tree import col
-from qcore.language.naming import NodeIds
-from qcore.language.plan import Project, TableWrite
-from qcore.language.schema import check_unique, project_schema
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import Project, TableWrite
+from qcore.plan.schema import check_unique, project_schema
 from qcore.writing.file_sets import check_absent, local_path, replaced_file
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 from qcore_ext.ground.status import PlanError

@@ -4,7 +4,7 @@ DataFusion resolves them all, decorrelates some, and writes no outer column into
 subquery: a scalar one is a function of the outer columns that it reads, which are functions without arguments in the
 subquery's own text, and is planned by itself. EXISTS, IN, ANY and ALL are scalar subqueries that aggregate their rows.
 A LATERAL one is a table that has the outer columns beside its own, joined where they are the same. What the functions
-mean is up to qcore.language.dependent_joins.
+mean is up to qcore.plan.dependent_joins.
 """
 
 from __future__ import annotations

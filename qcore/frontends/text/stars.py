@@ -20,7 +20,7 @@ from qcore.frontends.text.clauses import (
     with_visible,
 )
 from qcore.frontends.text.tokens import SqlText
-from qcore.language.schema import unknown
+from qcore.plan.schema import unknown
 from qcore_ext.ground.status import PlanError
 
 _COLUMNS = "COLUMNS"

@@ -25,7 +25,7 @@ from qcore.frontends.text.clauses import (
     with_visible,
 )
 from qcore.frontends.text.tokens import TAIL, Region, SqlText
-from qcore.language.schema import unknown
+from qcore.plan.schema import unknown
 from qcore_ext.ground.status import PlanError
 
 _JOIN_KINDS = frozenset({"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "CROSS", "SEMI", "ANTI"})

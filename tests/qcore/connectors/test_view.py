@@ -8,7 +8,7 @@ import pytest
 from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.view import ViewTable, expand_view
 from qcore.errors import PlanError
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.expression.tree import col
 
 HELD = ArrowTable(pa.table({"a": [1, 2], "b": ["x", "y"], "c": [True, False]}))

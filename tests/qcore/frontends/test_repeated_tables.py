@@ -13,7 +13,7 @@ from oracle import assert_same_rows
 from qcore.execution.session import bind_sources
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.text.repeated import cut_repeated
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.optimizer import optimize
 
 T = pa.table({"a": [1, 2, 3, None], "b": [10, 20, 30, 40]})

@@ -16,7 +16,7 @@ import qcore
 from oracle import assert_same_rows
 from qcore.errors import PlanError
 from qcore.frontends.sql import plan_sql
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.optimizer import optimize
 
 QUERIES = Path(__file__).parents[3] / "bench" / "tpch" / "queries"

@@ -10,7 +10,7 @@ import qcore
 from oracle import assert_same_rows
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import TableStatistics
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.expression.tree import Expr, call, col
 from qcore.optimizer import optimize
 from qcore.optimizer.common_conditions import factored

@@ -8,7 +8,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 
 N = 4000
 TABLES = {

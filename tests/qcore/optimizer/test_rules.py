@@ -11,7 +11,7 @@ import pytest
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import ColumnStatistics, TableStatistics
 from qcore.execution.explain import explain_plan
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 from qcore.expression.tree import Call, Expr, In, call, col, lit
 from qcore.optimizer import Estimator, optimize
 from qcore.optimizer.simplify import simplify

@@ -8,7 +8,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.language import plan as p
+from qcore.plan import nodes as p
 
 SALES = pa.table({
     "shop": [i * i % 7 for i in range(5000)],

@@ -28,9 +28,9 @@ from qcore.expression.tree import (
     rebuild,
     walk,
 )
-from qcore.language.joins import conjunction, make_join
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import (
+from qcore.plan.joins import conjunction, make_join
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
     DependentJoin,
@@ -53,7 +53,7 @@ from qcore.language.plan import (
     WindowCall,
     WindowFrame,
 )
-from qcore.language.schema import MARK_KINDS, aggregate_schema, join_schema, project_schema, unnest_schema
+from qcore.plan.schema import MARK_KINDS, aggregate_schema, join_schema, project_schema, unnest_schema
 from qcore_ext.ground.status import PlanError
 
 # Aggregates of no rows that are not null.

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from qcore.expression.types import common_type
 from qcore.expression.tree import Cast, Expr, call, col
-from qcore.language.joins import make_join
-from qcore.language.naming import ColumnNames, NodeIds
-from qcore.language.plan import Aggregate, PlanNode, Project, UnionAll, Window, WindowCall, WindowFrame
-from qcore.language.schema import project_schema, same_type
+from qcore.plan.joins import make_join
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import Aggregate, PlanNode, Project, UnionAll, Window, WindowCall, WindowFrame
+from qcore.plan.schema import project_schema, same_type
 from qcore_ext.ground.status import PlanError
 
 KINDS = ("intersect", "intersect_all", "except", "except_all")

@@ -260,7 +260,7 @@ class DependentJoin(Binary):
     names are columns of `left`, as (name, column).
 
     `is_scalar`: beside the one column of at most one row, or null where there is none. Frontends make other joins of it
-    (qcore.language.dependent_joins); no plan that runs has one.
+    (qcore.plan.dependent_joins); no plan that runs has one.
     """
 
     arguments: tuple[tuple[str, str], ...]

@@ -11,7 +11,7 @@ from qcore.functions.aggregates import aggregate_type
 from qcore.expression.types import plain
 from qcore.expression.tree import Expr, column_names
 from qcore.functions.catalogue import expr_type
-from qcore.language.plan import AggregateCall
+from qcore.plan.nodes import AggregateCall
 from qcore_ext.ground.status import PlanError
 
 # Joins whose output is one side only.

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
-from qcore.language.aggregate_plan import fraction, separator
+from qcore.plan.aggregate_calls import fraction, separator
 from qcore.expression.types import is_text
 from qcore.expression.tree import Cast, Expr
 from qcore.functions.catalogue import expr_type
-from qcore.language.plan import WindowCall, WindowDistance
+from qcore.plan.nodes import WindowCall, WindowDistance
 from qcore_ext.ground.status import PlanError
 
 # Whole numbers that come of a row's place in its partition.

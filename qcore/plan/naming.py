@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from qcore.language.plan import PlanNode, Scan
-from qcore.language.planning_time import check_planning
+from qcore.plan.nodes import PlanNode, Scan
+from qcore.plan.planning_time import check_planning
 from qcore_ext.ground.status import PlanError
 
 

@@ -18,7 +18,7 @@ from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.expression.types import compares_by_bytes, is_text
 from qcore.expression.tree import Case, Cast, Column, Expr, Literal, call, col, same
 from qcore.functions.catalogue import expr_type
-from qcore.language.plan import Aggregate, AggregateCall
+from qcore.plan.nodes import Aggregate, AggregateCall
 from qcore_ext.aggregate.calls import COLLECTED
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.status import PlanError

@@ -17,7 +17,7 @@ import pyarrow as pa
 from qcore.errors import PlanError, QcoreError
 from qcore.expression.tree import Call, Cast, Expr, Lambda
 from qcore.functions.catalogue import expr_type
-from qcore.language.plan import AggregateCall, PlanNode, SortKey, WindowCall
+from qcore.plan.nodes import AggregateCall, PlanNode, SortKey, WindowCall
 
 _OFFSET = re.compile(r"[-+]\d\d:\d\d")
 

@@ -1,0 +1,1 @@
+"""Plans: nodes, schemas, names, and the steps that front doors share."""
