@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from qcore.connectors.parquet_footer import FOOTERS, ParquetFooter
+from qcore.connectors.parquet.footer import FOOTERS, ParquetFooter
 from qcore.connectors.storage import locate
 
 VERSION_KEY = b"org.apache.spark.version"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.connectors.parquet_footer import ParquetFooter
-from qcore.connectors.thrift import I32, STRUCT, FooterDamaged, ThriftReader
+from qcore.connectors.parquet.footer import ParquetFooter
+from qcore.connectors.parquet.thrift import I32, STRUCT, FooterDamaged, ThriftReader
 
 # Row groups looked at, spread over all files: the others are taken to be like them.
 GROUPS_MAX = 8

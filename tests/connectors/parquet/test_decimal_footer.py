@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from qcore.connectors.decimal_footer import decimals_as_integers
+from qcore.connectors.parquet.decimal_footer import decimals_as_integers
 
 
 def footer_of(table: pa.Table, **options: object) -> bytes:

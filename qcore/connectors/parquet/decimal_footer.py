@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from qcore.connectors.thrift import I16, I32, I64, LIST, STRUCT, FooterDamaged, ThriftReader
+from qcore.connectors.parquet.thrift import I16, I32, I64, LIST, STRUCT, FooterDamaged, ThriftReader
 
 # Fields of SchemaElement.
 TYPE, TYPE_LENGTH, REPETITION, NAME, N_CHILDREN, CONVERTED_TYPE, SCALE, PRECISION, FIELD_ID, LOGICAL_TYPE = range(1, 11)

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from qcore.connectors.alignment import match_name
 from qcore.connectors.base import UNKNOWN_COLUMN, ColumnStatistics
-from qcore.connectors.parquet_distinct import distinct_values
-from qcore.connectors.parquet_footer import FOOTERS
+from qcore.connectors.parquet.distinct import distinct_values
+from qcore.connectors.parquet.footer import FOOTERS
 from qcore.connectors.storage import Location
 
 # A file, and the values of the columns it does not hold.

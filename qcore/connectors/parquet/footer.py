@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qcore.connectors.alignment import Alignment, is_text, logical_schema
-from qcore.connectors.decimal_footer import decimals_as_integers
-from qcore.connectors.pruning import Bounds, is_bounded, may_pass
+from qcore.connectors.parquet.decimal_footer import decimals_as_integers
+from qcore.connectors.parquet.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr

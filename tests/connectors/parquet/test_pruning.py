@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from qcore.connectors.parquet_footer import FooterCache
-from qcore.connectors.pruning import Bounds, may_pass
+from qcore.connectors.parquet.footer import FooterCache
+from qcore.connectors.parquet.pruning import Bounds, may_pass
 from qcore.connectors.storage import locate
 from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal, call, col, lit
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, FileSplit, ReaderStream, TableStream
-from qcore.connectors.parquet_footer import FOOTERS, INT96_UNIT, ParquetFooter
-from qcore.connectors.pruning import Bounds, is_bounded, may_pass
+from qcore.connectors.parquet.footer import FOOTERS, INT96_UNIT, ParquetFooter
+from qcore.connectors.parquet.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.soundness import TRUST_LAYOUT
 from qcore.connectors.storage import Location
 from qcore.errors import ExecutionError
