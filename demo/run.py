@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "demo"), str(ROOT / "bench" / "tpch"), str(ROOT / "tests")]
 
 from oracle import assert_same_rows  # noqa: E402
-from qcore.execution.profile import profile_text  # noqa: E402
+from qcore.session.profile import profile_text  # noqa: E402
 from qcore.text_table import render, render_cells  # noqa: E402
 from spark_session import spark_session  # noqa: E402
 from tpch_data import table_paths  # noqa: E402

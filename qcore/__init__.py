@@ -17,11 +17,11 @@ from qcore.errors import (
     SchemaChangeError,
     Timeout,
 )
-from qcore.execution.output_buffers import OutputBufferManager, OutputBuffers, Pages
-from qcore.execution.polled_query import NativeOperator, PolledQuery, polled
-from qcore.execution.result import Result
-from qcore.execution.session import Session, sql
-from qcore.execution.task import Task
+from qcore.session.output_buffers import OutputBufferManager, OutputBuffers, Pages
+from qcore.session.polled_query import NativeOperator, PolledQuery, polled
+from qcore.session.result import Result
+from qcore.session.session import Session, sql
+from qcore.session.task import Task
 from qcore.plan.dialect import Dialect
 from qcore.expression.tree import Expr, col, lit
 from qcore.protocols import (

@@ -23,7 +23,7 @@ from operator_plans import CASES, LEFT, RIGHT, random_rows
 from oracle import assert_same_rows
 from qcore import PlanBuilder, QcoreError
 from qcore.connectors.files import FileTable
-from qcore.execution.task import Task
+from qcore.session.task import Task
 from qcore.writing.partition_files import PartitionManifest
 from qcore_ext.ground.fault import SITES, Faults
 

@@ -16,7 +16,7 @@ from unittest import mock
 import pyarrow as pa
 
 import qcore
-import qcore.execution.task
+import qcore.session.task
 from driver_fuzz.run import HANG_SECONDS, scheduler_with
 from qcore import PlanBuilder, col
 
@@ -58,7 +58,7 @@ def crowd(seed: int) -> Counter[str]:
     """One round; AssertionError says what was wrong. How many ended how."""
     rng = random.Random(seed)
     scheduler = scheduler_with(THREADS)
-    with mock.patch.object(qcore.execution.task, "scheduler_of", return_value=scheduler):
+    with mock.patch.object(qcore.session.task, "scheduler_of", return_value=scheduler):
         made = [rng.choice(SHAPES) for _ in range(TASKS)]
         tasks = [qcore.Task(build().build(), DRIVERS, batch_rows=rng.choice((8, 16, 64))) for build, _ in made]
         fates = [rng.choice(FATES) for _ in tasks]

@@ -14,7 +14,7 @@ from unittest import mock
 import pyarrow as pa
 
 import qcore
-import qcore.execution.task
+import qcore.session.task
 from conftest import held_by_engine, settles
 from driver_fuzz.disturbance import Disturbance, check_log, lowering_with, ringing
 from driver_fuzz.endings import Ending, consume, unified
@@ -164,8 +164,8 @@ def run_task(query: Query) -> tuple[str, list[Any]]:
     plan = query.plan
     disturbance = Disturbance(plan, query.injected)
     with (
-        mock.patch.object(qcore.execution.task, "Lowering", lowering_with(disturbance)),
-        mock.patch.object(qcore.execution.task, "scheduler_of", return_value=scheduler_with(plan.threads)),
+        mock.patch.object(qcore.session.task, "Lowering", lowering_with(disturbance)),
+        mock.patch.object(qcore.session.task, "scheduler_of", return_value=scheduler_with(plan.threads)),
     ):
         options = {"batch_rows": plan.batch_rows, "memory_limit": plan.memory_limit}
         task = qcore.Task(query.node, drivers=plan.drivers, **options)

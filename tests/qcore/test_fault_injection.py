@@ -13,7 +13,7 @@ import pytest
 
 from operator_plans import CASES, LEFT, RIGHT, random_rows
 from qcore import Cancelled, PlanBuilder, QcoreError
-from qcore.execution.task import Task
+from qcore.session.task import Task
 from qcore_ext.ground.fault import SITES, Faults
 
 pytestmark = pytest.mark.timeout(120)

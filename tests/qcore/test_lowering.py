@@ -12,7 +12,7 @@ import qcore
 from operator_plans import CASES, LEFT, RIGHT
 from qcore import PlanBuilder, col
 from qcore.config import Settings
-from qcore.execution.explain import explain_plan
+from qcore.session.explain import explain_plan
 from qcore.plan.nodes import PlanNode
 from qcore.lowering.pipelines import Lowered, Lowering
 from qcore_ext.execution.task import Task

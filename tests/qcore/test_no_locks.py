@@ -9,7 +9,7 @@ import pytest
 
 from operator_plans import CASES, LEFT, RIGHT, random_rows
 from qcore import PlanBuilder
-from qcore.execution.task import Task
+from qcore.session.task import Task
 
 # Waking somebody puts a driver on the scheduler's queue or ends the sleep of the thread that reads the result; either
 # happens under the lock of the one who is woken, and only when somebody waits.

@@ -20,8 +20,8 @@ from qcore.config import Settings
 from qcore.connectors.arrow import ArrowSplit, ArrowTable
 from qcore.connectors.sources import table_from
 from qcore.errors import PlanError
-from qcore.execution.result import Result
-from qcore.execution.session import bind_sources
+from qcore.session.result import Result
+from qcore.session.session import bind_sources
 from qcore.frontends.sql import plan_sql
 from qcore.plan import nodes as p
 from qcore.expression.tree import Call, col, conjuncts

@@ -12,7 +12,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.execution.task import Task
+from qcore.session.task import Task
 from qcore.plan.nodes import SortKey, Values, Window, WindowCall, WindowFrame
 
 QUERIES = [

@@ -10,7 +10,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.execution.session import bind_sources
+from qcore.session.session import bind_sources
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.text.repeated import cut_repeated
 from qcore.plan import nodes as p

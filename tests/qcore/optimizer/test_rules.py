@@ -10,7 +10,7 @@ import pytest
 
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import ColumnStatistics, TableStatistics
-from qcore.execution.explain import explain_plan
+from qcore.session.explain import explain_plan
 from qcore.plan import nodes as p
 from qcore.expression.tree import Call, Expr, In, call, col, lit
 from qcore.optimizer import Estimator, optimize

@@ -16,8 +16,8 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.connectors.base import Split
 from qcore.errors import PlanError, QcoreError
-from qcore.execution.scans import Scans, expand_views
-from qcore.execution.task import recursion_opener
+from qcore.session.scans import Scans, expand_views
+from qcore.session.task import recursion_opener
 from qcore.plan import nodes as p
 from qcore.lowering.pipelines import Lowered, Lowering, Pipeline
 from qcore.protocols import Blocked, Context, PollPull, PollPush

@@ -9,7 +9,7 @@ import pyarrow as pa
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.config import Settings
 from qcore.errors import PlanError
-from qcore.execution.result import Result
+from qcore.session.result import Result
 from qcore.frontends.text.statements import Explain, Insert
 from qcore.expression.tree import Cast, col, lit
 from qcore.plan.naming import ColumnNames

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import settles
 from qcore import Cancelled, MemoryLimitError, PlanBuilder, PlanError, Session
-from qcore.execution.task import Task
+from qcore.session.task import Task
 from qcore.plan.nodes import PlanNode
 from qcore_ext.ground.memory_pool import MemoryPool
 

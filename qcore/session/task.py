@@ -15,8 +15,8 @@ from qcore.config import Settings
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import Split
 from qcore.errors import PlanError, QcoreError, Timeout
-from qcore.execution.output_buffers import OutputBufferManager, OutputBuffers
-from qcore.execution.scans import Scans, SplitFeed, expand_views
+from qcore.session.output_buffers import OutputBufferManager, OutputBuffers
+from qcore.session.scans import Scans, SplitFeed, expand_views
 from qcore.plan import nodes as p
 from qcore.lowering.pipelines import Lowering
 from qcore.lowering.recursion import RecursiveRows

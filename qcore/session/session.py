@@ -18,8 +18,8 @@ from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
 from qcore.connectors.zoned import table_in_zone, zone_of
 from qcore.errors import PlanError
-from qcore.execution import statements
-from qcore.execution.result import Result
+from qcore.session import statements
+from qcore.session.result import Result
 from qcore.frontends.planner.contexts import import_datafusion
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.substrait import read_substrait

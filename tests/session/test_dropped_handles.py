@@ -14,8 +14,8 @@ import pytest
 import qcore
 from qcore import PlanBuilder
 from qcore.config import Settings
-from qcore.execution.output_buffers import OutputBufferManager
-from qcore.execution.result import Result
+from qcore.session.output_buffers import OutputBufferManager
+from qcore.session.result import Result
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -1,0 +1,1 @@
+"""Sessions, the tasks that they run, and results."""
