@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER, STAND_FOR_SYNTAX
-from qcore.frontends.substrait.functions import other_names
+from qcore.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER, STAND_FOR_SYNTAX
+from qcore.substrait.functions import other_names
 from qcore.functions.catalogue import LIST_LAMBDAS, scalar_functions
 from qcore.functions.nested import ARROW_CALLS
 from qcore.functions.signatures import type_word

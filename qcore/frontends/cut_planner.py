@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from qcore.frontends.planner.contexts import QueryTables
 from qcore.frontends.planner.types import planner_type, sql_name
-from qcore.frontends.substrait.cut_subqueries import CutSubqueries
-from qcore.frontends.substrait.expressions import OWN
-from qcore.frontends.substrait.plan import PlanResult
+from qcore.substrait.cut_subqueries import CutSubqueries
+from qcore.substrait.expressions import OWN
+from qcore.substrait.plan import PlanResult
 from qcore.frontends.text.arithmetic import with_known_arithmetic
 from qcore.frontends.text.array_subqueries import with_arrays_aggregated
 from qcore.frontends.text.chains import with_short_chains

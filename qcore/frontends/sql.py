@@ -38,14 +38,14 @@ from qcore.frontends.planner.rules import (
 )
 from qcore.frontends.planner.syntax_errors import SyntaxFault
 from qcore.frontends.planner.types import asked_decimals
-from qcore.frontends.substrait.cut_limits import COUNT_PART, SHARE_PART
-from qcore.frontends.substrait.cut_subqueries import CutSubqueries
-from qcore.frontends.substrait.plan import (
+from qcore.substrait.cut_limits import COUNT_PART, SHARE_PART
+from qcore.substrait.cut_subqueries import CutSubqueries
+from qcore.substrait.plan import (
     PlanResult,
     parse_plan,
     read_plan_message,
 )
-from qcore.frontends.substrait.shared_parts import COPIES_MAX, SharedPart
+from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
 from qcore.frontends.text.aliases import with_aliases_written_out
 from qcore.frontends.text.asof import without_asof
 from qcore.frontends.text.chains import TOO_DEEP

@@ -22,7 +22,7 @@ from qcore.session import statements
 from qcore.session.result import Result
 from qcore.frontends.planner.contexts import import_datafusion
 from qcore.frontends.sql import plan_sql
-from qcore.frontends.substrait import read_substrait
+from qcore.substrait import read_substrait
 from qcore.frontends.text.clauses import quoted
 from qcore.frontends.text.files import with_named_files
 from qcore.frontends.text.spark import with_standard_texts

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qcore.frontends.planner.errors import cleaned
 from qcore.frontends.planner.types import planner_schema
-from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
+from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.plan.dialect import QCORE
 from qcore_ext.ground.process import ProcessLock
 from qcore_ext.ground.status import PlanError

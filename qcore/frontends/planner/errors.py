@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qcore.frontends.planner.remarks import NO_PARAMETERS, NO_SETS_OF_DAYS, remark, sql_types
 from qcore.frontends.planner.syntax_errors import syntax_fault
-from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS
+from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS
 from qcore.frontends.text.chains import TOO_DEEP
 from qcore.functions.aggregates import is_aggregate
 from qcore.functions.catalogue import scalar_functions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from qcore.frontends.substrait.messages import messages_within
+from qcore.substrait.messages import messages_within
 from qcore_ext.ground.status import PlanError
 
 _BOUND = r"(CURRENT ROW|.+? (?:PRECEDING|FOLLOWING))"

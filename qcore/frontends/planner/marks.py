@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from qcore.frontends.substrait.join_relations import NULL_AWARE
-from qcore.frontends.substrait.relations import GROUPING_SET
+from qcore.substrait.join_relations import NULL_AWARE
+from qcore.substrait.relations import GROUPING_SET
 from qcore_ext.ground.status import PlanError
 
 LEFT_ANTI, LEFT_MARK = 6, 11

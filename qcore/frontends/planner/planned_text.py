@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcore.frontends.substrait.dialect_functions import (
+from qcore.substrait.dialect_functions import (
     NAMES,
     OVERLOADED,
     SIMILAR_ESCAPE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from qcore.frontends.substrait.functions import STAND_IN, is_known_aggregate, is_known_scalar
+from qcore.substrait.functions import STAND_IN, is_known_aggregate, is_known_scalar
 from qcore.frontends.text.limits import CUT_LIMITS
 from qcore.plan.window_calls import is_window_function
 

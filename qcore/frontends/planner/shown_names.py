@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from qcore.frontends.planner.planned_text import FLOAT_FACTOR_SHOWN
-from qcore.frontends.substrait.windows import MARKER
+from qcore.substrait.windows import MARKER
 
 _QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=[A-Za-z_])")
 _TYPED_CONSTANT = re.compile(

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from qcore.frontends.substrait.functions import is_known_aggregate, is_known_scalar
+from qcore.substrait.functions import is_known_aggregate, is_known_scalar
 from qcore.frontends.text.clauses import (
     ColumnsOf,
     clauses_of,

@@ -6,7 +6,7 @@ multiplied by a number where the text shows that it is one: INTERVAL '1 day', to
 
 from __future__ import annotations
 
-from qcore.frontends.substrait.dialect_functions import TIMES_INTERVAL
+from qcore.substrait.dialect_functions import TIMES_INTERVAL
 from qcore.frontends.text.clauses import UNITS
 from qcore.frontends.text.operands import begins_value, ends_value, operand_end, operand_start
 from qcore.frontends.text.tokens import SqlText

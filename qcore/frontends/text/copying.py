@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qcore.frontends.substrait.plan import PlanResult
+from qcore.substrait.plan import PlanResult
 from qcore.frontends.text.tokens import SqlText
 from qcore.expression.tree import col
 from qcore.plan.naming import NodeIds

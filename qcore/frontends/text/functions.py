@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from qcore.frontends.substrait.dialect_functions import ANY, AS_TEXT, AT_TIME_ZONE, DIALECT_FUNCTIONS
-from qcore.frontends.substrait.functions import STAND_IN
+from qcore.substrait.dialect_functions import ANY, AS_TEXT, AT_TIME_ZONE, DIALECT_FUNCTIONS
+from qcore.substrait.functions import STAND_IN
 from qcore.frontends.text.aggregates import aggregate_as_others
 from qcore.frontends.text.clauses import items
 from qcore.frontends.text.operands import operand_start

@@ -3,7 +3,7 @@
 `list_transform(l, lambda x, i: x + i)`, `list_filter`, `list_reduce`, their other names, and `[x + 1 for x in l if
 x > 1]`. Parameters get names of their own, so that nobody takes them for columns or aliases. A second parameter, the
 element's place, makes the list one of pairs; what list_reduce means is told by a lambda within a lambda, which
-qcore.frontends.substrait.lambdas reads.
+qcore.substrait.lambdas reads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from qcore.frontends.substrait.dialect_functions import REDUCES
+from qcore.substrait.dialect_functions import REDUCES
 from qcore.frontends.text.operands import ends_value
 from qcore.frontends.text.tokens import SqlText
 from qcore_ext.ground.status import PlanError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from qcore.frontends.substrait.dialect_functions import TEXT_SLICE
+from qcore.substrait.dialect_functions import TEXT_SLICE
 from qcore.frontends.text.operands import ends_value, operand_start
 from qcore.frontends.text.tokens import SqlText
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from qcore.frontends.substrait.dialect_functions import AT_TIME_ZONE
+from qcore.substrait.dialect_functions import AT_TIME_ZONE
 from qcore.frontends.text.clauses import UNITS, is_type, items
 from qcore.frontends.text.group_keys import without_cast_keys
 from qcore.frontends.text.operands import ends_value, is_name, operand_start

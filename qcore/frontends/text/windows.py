@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from qcore.frontends.substrait.windows import MARKER
+from qcore.substrait.windows import MARKER
 from qcore.frontends.text.clauses import items
 from qcore.frontends.text.frames import frame_text
 from qcore.frontends.text.named_windows import with_windows_written_out, without_named_frames

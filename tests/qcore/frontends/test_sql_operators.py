@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import qcore
-from qcore.frontends.substrait.functions import scalar_call
+from qcore.substrait.functions import scalar_call
 from qcore.frontends.text.operators import with_known_operators
 from qcore.expression.tree import Call, Literal
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.expressions import ExpressionReader, window_key
-from qcore.frontends.substrait.functions import aggregate_name
-from qcore.frontends.substrait.lambdas import Scope
-from qcore.frontends.substrait.messages import messages_within
+from qcore.substrait.expressions import ExpressionReader, window_key
+from qcore.substrait.functions import aggregate_name
+from qcore.substrait.lambdas import Scope
+from qcore.substrait.messages import messages_within
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, Literal, call, col, walk
 from qcore.functions.catalogue import expr_type

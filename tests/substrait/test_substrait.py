@@ -12,8 +12,8 @@ from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
 from qcore.errors import PlanError
-from qcore.frontends.substrait import read_substrait
-from qcore.frontends.substrait.literals import read_literal
+from qcore.substrait import read_substrait
+from qcore.substrait.literals import read_literal
 from qcore.plan import nodes as p
 
 T = pa.schema([("a", pa.int64()), ("b", pa.int32()), ("s", pa.string())])

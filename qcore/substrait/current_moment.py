@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.literals import moment
+from qcore.substrait.literals import moment
 from qcore.expression.tree import Cast, Expr
 
 # Microseconds reach all dates there are; nanoseconds end in 2262.

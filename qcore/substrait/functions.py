@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.current_moment import MOMENTS
-from qcore.frontends.substrait.dialect_calls import in_dialect
-from qcore.frontends.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
-from qcore.frontends.substrait.time_patterns import strftime_pattern
+from qcore.substrait.current_moment import MOMENTS
+from qcore.substrait.dialect_calls import in_dialect
+from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
+from qcore.substrait.time_patterns import strftime_pattern
 from qcore.functions.aggregates import is_aggregate
 from qcore.plan.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, walk

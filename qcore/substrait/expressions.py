@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.current_moment import MOMENTS, current_moment
-from qcore.frontends.substrait.dialect_calls import rounded_to_even
-from qcore.frontends.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
-from qcore.frontends.substrait.functions import scalar_call
-from qcore.frontends.substrait.lambdas import Scope, parameter, read_list_call, refuse_in_lambda
-from qcore.frontends.substrait.literals import moment, read_literal
-from qcore.frontends.substrait.random_column import RANDOM, UUID, with_random_column
-from qcore.frontends.substrait.standard_functions import chosen, standard_aggregate, standard_call
-from qcore.frontends.substrait.type_names import type_name
-from qcore.frontends.substrait.types import read_type
+from qcore.substrait.current_moment import MOMENTS, current_moment
+from qcore.substrait.dialect_calls import rounded_to_even
+from qcore.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
+from qcore.substrait.functions import scalar_call
+from qcore.substrait.lambdas import Scope, parameter, read_list_call, refuse_in_lambda
+from qcore.substrait.literals import moment, read_literal
+from qcore.substrait.random_column import RANDOM, UUID, with_random_column
+from qcore.substrait.standard_functions import chosen, standard_aggregate, standard_call
+from qcore.substrait.type_names import type_name
+from qcore.substrait.types import read_type
 from qcore.expression.types import is_text, is_zoned
 from qcore.plan.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, call, children

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from qcore.frontends.substrait.plan import PlanResult, read_substrait
+from qcore.substrait.plan import PlanResult, read_substrait
 
 __all__ = ["PlanResult", "read_substrait"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.cut_subqueries import CutSubqueries
-from qcore.frontends.substrait.messages import messages_within
-from qcore.frontends.substrait.relations import Parts, RelationReader
-from qcore.frontends.substrait.types import OWN_TYPES, top_level_names, with_field_names
+from qcore.substrait.cut_subqueries import CutSubqueries
+from qcore.substrait.messages import messages_within
+from qcore.substrait.relations import Parts, RelationReader
+from qcore.substrait.types import OWN_TYPES, top_level_names, with_field_names
 from qcore.plan.dependent_joins import without_dependent_joins
 from qcore.plan.dialect import QCORE, Dialect
 from qcore.plan.naming import ColumnNames, NodeIds

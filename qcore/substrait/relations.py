@@ -12,23 +12,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.cut_limits import limited
-from qcore.frontends.substrait.cut_subqueries import CutSubqueries, gives_one_row
-from qcore.frontends.substrait.dropped import (
+from qcore.substrait.cut_limits import limited
+from qcore.substrait.cut_subqueries import CutSubqueries, gives_one_row
+from qcore.substrait.dropped import (
     FETCH_COUNT,
     FETCH_OFFSET,
     GROUPING_EXPRESSIONS,
     as_message,
     dropped_fields,
 )
-from qcore.frontends.substrait.expressions import ExpressionReader, window_key
-from qcore.frontends.substrait.functions import GROUPING_ID, aggregate_name, stands_for
-from qcore.frontends.substrait.join_relations import JoinRelations
-from qcore.frontends.substrait.lambdas import Scope
-from qcore.frontends.substrait.reads import TableRead, read_positions, read_table
-from qcore.frontends.substrait.relation import Relation
-from qcore.frontends.substrait.shared_parts import COPIES_MAX, SharedPart
-from qcore.frontends.substrait.windows import DIRECTIONS, WindowReader, window_functions
+from qcore.substrait.expressions import ExpressionReader, window_key
+from qcore.substrait.functions import GROUPING_ID, aggregate_name, stands_for
+from qcore.substrait.join_relations import JoinRelations
+from qcore.substrait.lambdas import Scope
+from qcore.substrait.reads import TableRead, read_positions, read_table
+from qcore.substrait.relation import Relation
+from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
+from qcore.substrait.windows import DIRECTIONS, WindowReader, window_functions
 from qcore.plan.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, conjuncts, lit, same
 from qcore.functions.catalogue import expr_type

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.functions import scalar_call
+from qcore.substrait.functions import scalar_call
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, lit
 from qcore_ext.ground.status import PlanError
 

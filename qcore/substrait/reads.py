@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.computed_values import computed_values
-from qcore.frontends.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
-from qcore.frontends.substrait.lambdas import Scope
-from qcore.frontends.substrait.literals import read_literal
-from qcore.frontends.substrait.types import read_type, top_level_names
+from qcore.substrait.computed_values import computed_values
+from qcore.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
+from qcore.substrait.lambdas import Scope
+from qcore.substrait.literals import read_literal
+from qcore.substrait.types import read_type, top_level_names
 from qcore.expression.types import common_type, is_instant
 from qcore.expression.tree import Expr, Literal
 from qcore.plan.naming import ColumnNames, NodeIds

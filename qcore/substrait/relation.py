@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcore.frontends.substrait.lambdas import Scope
+from qcore.substrait.lambdas import Scope
 from qcore.plan.nodes import PlanNode
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.expressions import ExpressionReader
-from qcore.frontends.substrait.lambdas import Scope
-from qcore.frontends.substrait.relation import Relation
+from qcore.substrait.expressions import ExpressionReader
+from qcore.substrait.lambdas import Scope
+from qcore.substrait.relation import Relation
 from qcore.expression.tree import Call, Case, Expr, Literal, call, col, column_names, conjuncts, substitute
 from qcore.plan.joins import conjunction, make_join
 from qcore.plan.naming import ColumnNames, NodeIds

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.dialect_functions import REDUCES
+from qcore.substrait.dialect_functions import REDUCES
 from qcore.expression.types import TypeMismatch, plain
 from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, closed, substitute
 from qcore.functions.catalogue import expr_type

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.frontends.substrait.types import read_type, time_type, unit_of
+from qcore.substrait.types import read_type, time_type, unit_of
 from qcore.expression.types import common_type
 from qcore.expression.tree import Literal
 from qcore_ext.ground.status import PlanError
