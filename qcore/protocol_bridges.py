@@ -23,7 +23,7 @@ from qcore.protocols import (
     Waker,
 )
 from qcore_ext.ground.error_text import class_name
-from qcore_ext.ground.status import ExecutionError
+from qcore.errors import ExecutionError
 
 MakeOperator = Callable[[int], Operator]
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from qcore.config import Settings
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 @dataclass(frozen=True)

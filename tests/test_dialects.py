@@ -18,7 +18,7 @@ import qcore
 from conftest import spark_obstacle
 from oracle import assert_same_rows
 
-PAGE = Path(__file__).parents[2] / "docs" / "SQL.md"
+PAGE = Path(__file__).parents[1] / "docs" / "SQL.md"
 ENGINES = ["qcore", "DuckDB", "PostgreSQL", "Spark"]
 TABLES = {
     "t": pa.table(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 pytestmark = pytest.mark.timeout(120)
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def example(name: str) -> ModuleType:

@@ -13,7 +13,7 @@ from qcore.builder.plan_steps import Expression, PlanSteps, check_boolean, in_st
 from qcore.expression.tree import Expr, col
 from qcore.plan.nodes import Aggregate, AggregateCall
 from qcore.plan.schema import aggregate_schema, check_unique, unknown
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # A cube has 2**n sets, each of which reads every row.
 CUBE_KEYS_MAX = 10

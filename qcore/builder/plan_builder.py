@@ -45,7 +45,7 @@ from qcore.plan.schema import (
     unnest_schema,
     without_metadata,
 )
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Lists unnested side by side.
 UNNESTED_MAX = 16

@@ -12,7 +12,7 @@ from qcore.expression.tree import Alias, Column, Expr, bounded_depth, children, 
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import PlanNode, SortKey
 from qcore.plan.schema import check_column, check_columns
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 Expression = Expr | str
 _SORT = re.compile(r"^(?P<column>.+?)(?:\s+(?P<order>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$", re.IGNORECASE)

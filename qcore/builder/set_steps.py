@@ -9,7 +9,7 @@ from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, UnionAll
 from qcore.plan.schema import same_type
 from qcore.plan.set_operations import make_set_operation
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 class SetSteps(PlanSteps):

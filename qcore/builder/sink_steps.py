@@ -14,7 +14,7 @@ from qcore.plan.schema import check_column, unknown
 from qcore.protocols import SinkOperator
 from qcore.writing.file_sets import local_path, replaced_file
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 #: The step of PlanBuilder that makes each kind of sink.
 STEP_OF = {CallbackSink: "callback", UserSink: "sink", PartitionedOutput: "partitioned_output"}

@@ -11,7 +11,7 @@ from qcore.connectors.base import check_policy
 from qcore.plan.nodes import UserOperator, UserSource
 from qcore.plan.schema import check_unique, without_metadata
 from qcore.protocols import BatchIterator, Operator, SinkOperator, SourceOperator, StatelessOperator
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 class UserSteps(PlanSteps):

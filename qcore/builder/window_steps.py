@@ -27,7 +27,7 @@ from qcore.plan.window_calls import (
     window_arguments,
     window_type,
 )
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 MODES = ("rows", "range", "groups")
 GivenFrame = tuple[str, WindowDistance, WindowDistance]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 class Expr:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 DECIMAL_DIGITS_MAX = 38
 

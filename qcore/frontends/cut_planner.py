@@ -35,7 +35,7 @@ from qcore.plan.dialect import Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import DependentJoin, PlanNode
 from qcore.plan.schema import join_schema
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 def with_known_syntax(query: str, dialect: Dialect) -> str:

@@ -10,7 +10,7 @@ from qcore.frontends.sql import plan_fragment
 from qcore.expression.tree import Column, Expr
 from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project, Scan
 from qcore.plan.schema import unknown
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # The table the text is planned over.
 _INPUT = "input"

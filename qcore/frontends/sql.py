@@ -70,7 +70,7 @@ from qcore.plan.nodes import PlanNode, RecursiveUnion, Unnest, WorkingTable
 from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import same_type, unnest_schema
 from qcore.plan.set_operations import make_set_operation, typed
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # What DataFusion says of a rule of its optimizer that fails.
 _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")

@@ -18,7 +18,7 @@ from qcore.expression.types import (
     plain,
 )
 from qcore.functions.signatures import MANY, n_arguments
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 def _sum(types: Types) -> pa.DataType:

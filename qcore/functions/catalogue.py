@@ -33,7 +33,7 @@ from qcore.expression.types import (
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Lambda, Literal, OuterColumn
 from qcore.functions.nested import ARROW_CALLS, element_type
 from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 

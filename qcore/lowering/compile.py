@@ -23,7 +23,7 @@ from qcore.lowering.compile_steps import COMPARISONS
 from qcore.lowering.list_lambdas import list_kernel
 from qcore_ext.compute.program import Program
 from qcore_ext.data.schema import Schema
-from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore.errors import PlanError, SchemaChangeError
 
 _PATTERNS = ("like", "ilike", "starts_with", "ends_with", "contains")
 

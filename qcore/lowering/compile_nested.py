@@ -11,7 +11,7 @@ from qcore.expression.types import BOOL, compares_by_bytes
 from qcore.functions.nested import NESTED_KERNELS
 from qcore.lowering.compile_steps import COMPARISONS
 from qcore.lowering.compile_temporal import TemporalSteps
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _COMPARED = frozenset({*COMPARISONS, "is_distinct_from", "is_not_distinct_from"})
 

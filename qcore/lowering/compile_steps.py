@@ -25,7 +25,7 @@ from qcore.lowering.nested_text import nested_text
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 

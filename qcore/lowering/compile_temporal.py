@@ -10,7 +10,7 @@ import pyarrow as pa
 from qcore.functions import catalogue as functions
 from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, is_temporal, is_zoned
 from qcore.lowering.compile_steps import Steps
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _TIME_PARTS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
 _UNITS = ("millennium", "century", "decade", "year", "quarter", "month", "week", "day", *_TIME_PARTS)

@@ -23,7 +23,7 @@ from qcore.functions.arrow.nested_values import nested_values
 from qcore.plan.schema import aggregate_schema, join_schema, project_schema
 from qcore.plan.window_calls import window_type
 from qcore.protocols import Context, StatelessOperator
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Aggregates that give one of a group's values, or all, of whatever type.
 _KEEP_A_VALUE = frozenset({"min", "max", "any_value", "first", "last", "array_agg"})

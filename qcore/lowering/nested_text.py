@@ -13,7 +13,7 @@ import pyarrow as pa
 from qcore.expression.types import is_list_of_any_layout
 from qcore.functions.arrow.list_layouts import large_lists
 from qcore.functions.arrow.looking import looked, pylist
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # The text of each value of an array that is not nested.
 LeafText = Callable[[pa.Array], pa.Array]

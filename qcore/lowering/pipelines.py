@@ -33,7 +33,7 @@ from qcore.writing.partition_files import PartitionFiles
 from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.basic.callback_sink import CallbackSink
 from qcore_ext.basic.enforce_single_row import EnforceSingleRow

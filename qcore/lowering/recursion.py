@@ -16,7 +16,7 @@ from qcore.plan.nodes import PlanNode, RecursiveUnion, Values, WorkingTable
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account, Reservation
-from qcore_ext.ground.status import ExecutionError
+from qcore.errors import ExecutionError
 from qcore_ext.aggregate.distinct_rows import DistinctRows
 
 RunPlan = Callable[[PlanNode], Iterator[pa.RecordBatch]]

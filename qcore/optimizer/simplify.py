@@ -21,7 +21,7 @@ from qcore.plan.joins import conjunction
 from qcore.plan.nodes import Aggregate, AggregateCall, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, Values
 from qcore.plan.schema import join_schema
 from qcore.optimizer.nodes import transformed
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 TRUE = Literal(True, pa.bool_())
 FALSE = Literal(False, pa.bool_())

@@ -21,7 +21,7 @@ from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import Aggregate, AggregateCall
 from qcore_ext.aggregate.calls import COLLECTED
 from qcore_ext.data.schema import Schema
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 from qcore_ext.aggregate.aggregation import partial_schema
 
 Named = list[tuple[str, Expr]]

@@ -54,7 +54,7 @@ from qcore.plan.nodes import (
     WindowFrame,
 )
 from qcore.plan.schema import MARK_KINDS, aggregate_schema, join_schema, project_schema, unnest_schema
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Aggregates of no rows that are not null.
 _COUNTS = frozenset({"count", "regr_count"})

@@ -13,7 +13,7 @@ from qcore.functions.catalogue import expr_type
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode, Project
 from qcore.plan.schema import MARK, join_schema, project_schema, same_type
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 KeyPair = tuple[Expr, Expr]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from qcore.plan.nodes import PlanNode, Scan
 from qcore.plan.planning_time import check_planning
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 class NodeIds:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from qcore_ext.ground.status import Timeout
+from qcore.errors import Timeout
 
 # When planning has to be over, by the monotonic clock, and the timeout that says so.
 _limit: ContextVar[tuple[float, float] | None] = ContextVar("planning_limit", default=None)

@@ -12,7 +12,7 @@ from qcore.expression.types import plain
 from qcore.expression.tree import Expr, column_names
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import AggregateCall
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Joins whose output is one side only.
 LEFT_ONLY = frozenset({"left_semi", "left_anti", "null_aware_anti"})

@@ -16,7 +16,7 @@ from qcore.plan.joins import make_join
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, PlanNode, Project, UnionAll, Window, WindowCall, WindowFrame
 from qcore.plan.schema import project_schema, same_type
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 KINDS = ("intersect", "intersect_all", "except", "except_all")
 

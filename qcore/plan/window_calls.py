@@ -15,7 +15,7 @@ from qcore.expression.types import is_text
 from qcore.expression.tree import Cast, Expr
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import WindowCall, WindowDistance
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Whole numbers that come of a row's place in its partition.
 PLACES = frozenset({"row_number", "rank", "dense_rank", "ntile", "partition_rows"})

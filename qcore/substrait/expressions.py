@@ -24,7 +24,7 @@ from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, c
 from qcore.functions.catalogue import expr_type
 from qcore.plan.naming import NodeIds
 from qcore.plan.schema import same_type
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _RETURN_NULL = 1
 _NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))

@@ -19,7 +19,7 @@ from qcore.functions.aggregates import is_aggregate
 from qcore.plan.dialect import QCORE, Dialect
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, walk
 from qcore.functions.catalogue import is_known, part_name
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _SAME_MEANING = {
     "lt": "less",

@@ -27,7 +27,7 @@ from qcore.plan.nodes import (
     WindowFrame,
 )
 from qcore.plan.schema import LEFT_ONLY, RIGHT_ONLY, join_schema
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # What sql.py writes into the hint of a join that comes from NOT IN or IN, which Substrait cannot tell from EXISTS.
 NULL_AWARE = "null_aware"

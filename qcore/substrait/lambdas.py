@@ -14,7 +14,7 @@ from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, closed, s
 from qcore.functions.catalogue import expr_type
 from qcore.functions.nested import element_type
 from qcore.plan.nodes import PlanNode
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _OF_ELEMENTS = {
     "array_transform": "list_transform",

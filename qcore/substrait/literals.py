@@ -11,7 +11,7 @@ import pyarrow as pa
 from qcore.substrait.types import read_type, time_type, unit_of
 from qcore.expression.types import common_type
 from qcore.expression.tree import Literal
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _DECIMAL_DIGITS_MAX = 38
 

@@ -19,7 +19,7 @@ from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode
 from qcore.plan.set_operations import typed
 from qcore_ext.ground.process import ProcessLock
-from qcore_ext.ground.status import PlanError, Timeout
+from qcore.errors import PlanError, Timeout
 
 _depth_lock = ProcessLock()
 

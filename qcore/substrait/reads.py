@@ -18,7 +18,7 @@ from qcore.expression.tree import Expr, Literal
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, Scan, Values
 from qcore.plan.schema import unknown
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # The one column of rows without columns (`select 1`): a batch counts its rows by its columns elsewhere.
 _ROW = "$row"

@@ -51,7 +51,7 @@ from qcore.plan.nodes import (
 from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import aggregate_schema, join_schema, project_schema
 from qcore.plan.set_operations import distinct, make_set_operation, union_all, with_common_types
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # What sql.py writes into the hint of an aggregate whose one grouping set Substrait cannot tell from a plain GROUP BY.
 GROUPING_SET = "grouping_set"

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from qcore.substrait.functions import scalar_call
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, lit
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # What the engine does, by option. Options of a function that are read below stand under its name.
 _BEHAVIOURS: dict[str, tuple[str, ...]] = {

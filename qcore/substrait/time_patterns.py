@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _POSTGRESQL = {
     "YYYY": "%Y", "YY": "%y", "MM": "%m", "FMMonth": "%B", "Mon": "%b", "DDD": "%j", "DD": "%d", "FMDay": "%A",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Type variations of DataFusion's producer; Substrait itself has neither unsigned integers nor layouts.
 _UNSIGNED = 1

@@ -32,7 +32,7 @@ from qcore.plan.window_calls import (
     window_arguments,
     window_type,
 )
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # (descending, nulls first) by SortDirection.
 DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}

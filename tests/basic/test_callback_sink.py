@@ -16,7 +16,7 @@ from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.stats import BlockReason
-from qcore_ext.ground.status import Cancelled, ExecutionError
+from qcore.errors import Cancelled, ExecutionError
 from qcore_ext.basic.callback_sink import CallbackSink
 from qcore_ext.testing import BatchSource, import_batches
 

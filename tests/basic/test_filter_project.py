@@ -9,7 +9,7 @@ from expression_table import make_table
 from qcore.expression.tree import Expr, col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError
 from qcore_ext.basic.filter import Filter
 from qcore_ext.basic.project import Project
 from qcore_ext.testing import run_chain

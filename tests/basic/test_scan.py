@@ -10,7 +10,7 @@ import pytest
 from oracle import assert_same_rows
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import ExecutionError
+from qcore.errors import ExecutionError
 from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.basic.scan import TableScan
 from qcore_ext.flow.split_queue import SplitQueue

@@ -11,7 +11,7 @@ from random_tables import ALL_TYPES, random_table
 
 from qcore_ext.data.capsule import PyBatch, Stream
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import MemoryLimitError
+from qcore.errors import MemoryLimitError
 from qcore_ext.testing import read_stream
 
 TEXTS = [None if i % 7 == 3 else "x" * (i % 50) for i in range(1000)]

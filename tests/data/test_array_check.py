@@ -14,7 +14,7 @@ import qcore
 from qcore.connectors.base import TableStatistics
 from qcore_ext.data.checked_stream import check_batch
 from qcore_ext.data.schema import Schema
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 TEXT = "a text of more than twelve bytes"
 COLUMNS = {

@@ -10,7 +10,7 @@ from random_tables import ALL_TYPES, SIZES, random_table
 
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
-from qcore_ext.ground.status import ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError
 
 NARROW_DECIMALS = [pa.decimal32(9, 2), pa.decimal64(15, 2)]
 

@@ -11,7 +11,7 @@ import pytest
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import SchemaChangeError
+from qcore.errors import SchemaChangeError
 from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.testing import run_chain
 

@@ -8,7 +8,7 @@ import pytest
 from oracle import assert_same_rows
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore.errors import PlanError, SchemaChangeError
 from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.flow.batch_queue import BatchQueue

@@ -10,7 +10,7 @@ import pytest
 
 from oracle import assert_same_rows
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import MemoryLimitError, PlanError, SchemaChangeError
+from qcore.errors import MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.testing import run_chain

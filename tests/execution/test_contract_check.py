@@ -10,7 +10,7 @@ import pytest
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.stats import BlockReason
-from qcore_ext.ground.status import ExecutionError
+from qcore.errors import ExecutionError
 from qcore_ext.flow.operator import Poll
 from qcore_ext.testing import FakeOperator, Resource, Sleeper, poll, run_driver
 

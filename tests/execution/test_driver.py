@@ -10,7 +10,7 @@ import pytest
 
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.stats import BlockReason, tick_nanos
-from qcore_ext.ground.status import ExecutionError, MemoryLimitError, SchemaChangeError, Timeout
+from qcore.errors import ExecutionError, MemoryLimitError, SchemaChangeError, Timeout
 from qcore_ext.flow.operator import Poll
 from qcore_ext.testing import FakeOperator
 

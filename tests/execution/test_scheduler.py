@@ -13,7 +13,7 @@ import pytest
 from qcore_ext.execution.scheduler import Scheduler, default_scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import Cancelled, QcoreError
+from qcore.errors import Cancelled, QcoreError
 from qcore_ext.flow.operator import Poll
 from qcore_ext.testing import FakeOperator, LongCall, Resource, Sleeper
 

@@ -9,7 +9,7 @@ import pytest
 
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.stats import BlockReason
-from qcore_ext.ground.status import Cancelled, ExecutionError, Timeout
+from qcore.errors import Cancelled, ExecutionError, Timeout
 from qcore_ext.flow.operator import Poll
 from qcore_ext.testing import FakeOperator
 

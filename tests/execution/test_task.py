@@ -21,7 +21,7 @@ from qcore_ext.execution.task import Task
 from qcore_ext.ground.fault import Faults
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.stats import BlockReason
-from qcore_ext.ground.status import Cancelled, ExecutionError, MemoryLimitError, PlanError, QcoreError, Timeout
+from qcore.errors import Cancelled, ExecutionError, MemoryLimitError, PlanError, QcoreError, Timeout
 from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition

@@ -19,7 +19,7 @@ from qcore.frontends.sql import plan_sql
 from qcore.plan import nodes as p
 from qcore.optimizer import optimize
 
-QUERIES = Path(__file__).parents[3] / "bench" / "tpch" / "queries"
+QUERIES = Path(__file__).parents[2] / "bench" / "tpch" / "queries"
 DAY = datetime.date
 T = pa.table(
     {

@@ -12,7 +12,7 @@ import pytest
 
 import qcore
 from conftest import spark_obstacle
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 VALUES = [
     ("7 div 2", 3),

@@ -10,7 +10,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 N_COLUMNS, N_ROWS = 40, 5_000
 KEYS = [f"c{n}" for n in range(N_COLUMNS)]

@@ -8,7 +8,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore_ext.ground.status import PlanError, QcoreError
+from qcore.errors import PlanError, QcoreError
 
 N = 10_007
 TABLES = {

@@ -8,7 +8,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 T = pa.table({
     "i": pa.array([1, 2, 3, 4, None, 6, 7], pa.int64()),

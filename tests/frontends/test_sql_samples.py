@@ -8,7 +8,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 N = 20_000
 TABLES = {

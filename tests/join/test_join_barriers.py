@@ -10,7 +10,7 @@ import pytest
 from joins import hash_join, output_of, run_together
 
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import MemoryLimitError, PlanError, SchemaChangeError
+from qcore.errors import MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
 from qcore_ext.basic.limit import Limit, LimitState

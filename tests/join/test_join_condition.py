@@ -10,7 +10,7 @@ from joins import KINDS, as_table, hash_join, oracle_join
 from oracle import assert_same_rows
 from qcore.expression.tree import col
 from qcore.lowering.compile import compile_predicate
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 CONDITIONAL_KINDS = [kind for kind in KINDS if not kind.startswith("null_aware")]
 

@@ -11,7 +11,7 @@ from expression_table import array, evaluate, make_table
 
 from qcore.expression.tree import Case, Cast, call, col, lit
 from qcore.lowering.compile import compile_projection
-from qcore_ext.ground.status import ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError
 
 D = decimal.Decimal
 TABLE = make_table(10)

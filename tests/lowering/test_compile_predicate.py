@@ -14,7 +14,7 @@ from qcore.expression.tree import col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import ExecutionError
+from qcore.errors import ExecutionError
 
 D = decimal.Decimal
 

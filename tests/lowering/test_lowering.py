@@ -17,7 +17,7 @@ from qcore.plan.nodes import PlanNode
 from qcore.lowering.pipelines import Lowered, Lowering
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import live_counts
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 def lowered(plan: PlanNode, drivers: int) -> Lowered:

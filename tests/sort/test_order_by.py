@@ -12,7 +12,7 @@ import pytest
 
 from oracle import assert_same_rows
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.status import MemoryLimitError, PlanError, SchemaChangeError
+from qcore.errors import MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.sort.order_by import OrderBy
 from qcore_ext.sort.top_n import TopN
 from qcore_ext.sort.merge import SortState

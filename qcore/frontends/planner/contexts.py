@@ -13,7 +13,7 @@ from qcore.frontends.planner.types import planner_schema
 from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.plan.dialect import QCORE
 from qcore_ext.ground.process import ProcessLock
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 SETTINGS = {
     # 0.06 is a decimal, as the standard says, not a float.

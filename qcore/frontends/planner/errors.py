@@ -16,7 +16,7 @@ from qcore.functions.aggregates import is_aggregate
 from qcore.functions.catalogue import scalar_functions
 from qcore.plan.schema import unknown
 from qcore.plan.window_calls import is_window_function
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Invalid or Unsupported Configuration: |"

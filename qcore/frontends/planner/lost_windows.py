@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from qcore.substrait.messages import messages_within
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _BOUND = r"(CURRENT ROW|.+? (?:PRECEDING|FOLLOWING))"
 _FRAME = re.compile(rf"(?:ROWS|RANGE|GROUPS) BETWEEN {_BOUND} AND {_BOUND}")

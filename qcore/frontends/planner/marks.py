@@ -11,7 +11,7 @@ from typing import Any
 
 from qcore.substrait.join_relations import NULL_AWARE
 from qcore.substrait.relations import GROUPING_SET
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 LEFT_ANTI, LEFT_MARK = 6, 11
 # A mark read otherwise than as a condition that holds; and IN (subquery) where the planner takes it for never unknown.

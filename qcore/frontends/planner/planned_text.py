@@ -14,7 +14,7 @@ from qcore.substrait.dialect_functions import (
 from qcore.frontends.text.lambdas import has_lambdas
 from qcore.frontends.text.tokens import SqlText
 from qcore.plan.dialect import QCORE, Dialect
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 @dataclass(frozen=True)

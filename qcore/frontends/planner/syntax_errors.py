@@ -10,7 +10,7 @@ import difflib
 import re
 
 from qcore.frontends.text.tokens import SqlText, Token
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _EXPECTED = re.compile(r"Expected: (.+?), found: (.+?)(?: at Line: (\d+), Column: (\d+))?\"?\)?$", re.DOTALL)
 _PLACED = re.compile(r"(Unterminated \w+ literal|Expected close delimiter '.') ?.*?at Line: (\d+), Column: (\d+)")

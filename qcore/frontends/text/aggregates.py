@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qcore.frontends.text.clauses import items
 from qcore.frontends.text.tokens import SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Of all values of a group: functions of the list of them.
 _OF_LISTS = {

@@ -24,7 +24,7 @@ from qcore.frontends.text.clauses import (
 )
 from qcore.frontends.text.operands import is_name
 from qcore.frontends.text.tokens import SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _QUERY = ("SELECT", "WITH", "VALUES", "TABLE", "FROM")
 _NO_AGGREGATES = frozenset({"cast", "try_cast", "extract", "if", "iff", "case"})

@@ -11,7 +11,7 @@ from qcore.frontends.text.clauses import UNITS
 from qcore.frontends.text.operands import begins_value, ends_value, operand_end, operand_start
 from qcore.frontends.text.tokens import SqlText
 from qcore.plan.dialect import Dialect
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _MAKERS = (
     "TO_YEARS", "TO_MONTHS", "TO_WEEKS", "TO_DAYS", "TO_HOURS", "TO_MINUTES", "TO_SECONDS", "TO_MILLISECONDS",

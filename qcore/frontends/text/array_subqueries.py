@@ -9,7 +9,7 @@ from __future__ import annotations
 from qcore.frontends.text.clauses import begins_clause, items, named, operands
 from qcore.frontends.text.scopes import is_query
 from qcore.frontends.text.tokens import Region, SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _LIMITS = ("LIMIT", "OFFSET", "FETCH")
 

@@ -20,7 +20,7 @@ from qcore.frontends.text.clauses import (
     with_visible,
 )
 from qcore.frontends.text.tokens import SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _MATCH = '"$asof"'
 _FLIPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from qcore.frontends.text.clauses import CLAUSES, JOINS
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Terms between one pair of brackets.
 GROUP = 32

@@ -13,7 +13,7 @@ from qcore.plan.nodes import Project, TableWrite
 from qcore.plan.schema import check_unique, project_schema
 from qcore.writing.file_sets import check_absent, local_path, replaced_file
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _USAGE = "COPY (select …) TO 'file.parquet' [(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 100000)]"
 

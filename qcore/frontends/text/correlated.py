@@ -29,7 +29,7 @@ from qcore.frontends.text.scopes import (
 from qcore.frontends.text.subqueries import operand
 from qcore.frontends.text.tokens import SET_OPERATORS, Region, SqlText
 from qcore.functions.aggregates import is_aggregate
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # How the planner names a column that comes from a query around its own.
 _OUTER = "outer_ref("

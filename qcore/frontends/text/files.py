@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from qcore.frontends.text.clauses import CLAUSES, is_distinct_from, items, operands, quoted, read_alias
 from qcore.frontends.text.scopes import is_call
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _READERS = frozenset(
     {"READ_PARQUET", "PARQUET_SCAN", "READ_CSV", "READ_CSV_AUTO", "READ_IPC", "READ_ARROW", "READ_ORC"}

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from qcore.frontends.text.tokens import SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # What a frame begins with.
 MODES = ("ROWS", "RANGE", "GROUPS")

@@ -13,7 +13,7 @@ from qcore.frontends.text.aggregates import aggregate_as_others
 from qcore.frontends.text.clauses import items
 from qcore.frontends.text.operands import operand_start
 from qcore.frontends.text.tokens import SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Other names of functions that the planner has.
 _RENAMED = {

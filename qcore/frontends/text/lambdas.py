@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from qcore.substrait.dialect_functions import REDUCES
 from qcore.frontends.text.operands import ends_value
 from qcore.frontends.text.tokens import SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _KINDS = {"TRANSFORM": "array_transform", "APPLY": "array_transform", "FILTER": "array_filter", "REDUCE": "reduce"}
 _CALLS = {f"{prefix}_{kind}": made for prefix in ("LIST", "ARRAY") for kind, made in _KINDS.items()}

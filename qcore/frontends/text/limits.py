@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from qcore.frontends.text.clauses import with_visible
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, Region, SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # LIMIT of this and more stands for one that is cut out; no table has as many rows.
 CUT_LIMITS = 1 << 62

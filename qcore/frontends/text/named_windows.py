@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from qcore.frontends.text.frames import MODES, without_frame
 from qcore.frontends.text.tokens import Region, SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _NO_BASE = ("PARTITION", "ORDER", *MODES)
 

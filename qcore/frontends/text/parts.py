@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, CommonTable, Region, SqlText
 from qcore.frontends.text.unnest import Unnesting, cut_unnest
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from qcore.frontends.text.clauses import (
     with_visible,
 )
 from qcore.frontends.text.tokens import TAIL, SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _PIVOT_USAGE = "PIVOT t ON c IN ('a', 'b') USING sum(x) GROUP BY k"
 _UNPIVOT_USAGE = "UNPIVOT t ON a, b INTO NAME n VALUE v"

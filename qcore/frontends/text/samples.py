@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from qcore.frontends.text.clauses import CLAUSES, is_distinct_from, operands
 from qcore.frontends.text.tokens import TAIL, SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _ROWWISE = ("BERNOULLI", "SYSTEM")
 _METHODS = frozenset({*_ROWWISE, "RESERVOIR"})

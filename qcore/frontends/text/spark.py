@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from qcore.frontends.text.clauses import JOINS, begins_clause, items, quoted
 from qcore.frontends.text.operands import begins_value, ends_value
 from qcore.frontends.text.tokens import SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _LITERAL = re.compile(
     r"""(?P<skip>--[^\n]*|/\*.*?\*/)

@@ -21,7 +21,7 @@ from qcore.frontends.text.clauses import (
 )
 from qcore.frontends.text.tokens import SqlText
 from qcore.plan.schema import unknown
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _COLUMNS = "COLUMNS"
 _MERGES = frozenset({"USING", "NATURAL"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from qcore.frontends.text.clauses import CLAUSES, items, selects
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
 from qcore.functions.aggregates import is_aggregate
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # What an expression before IN cannot go beyond, and words that are part of it.
 _BEFORE = frozenset({

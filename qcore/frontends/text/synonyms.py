@@ -9,7 +9,7 @@ from qcore.frontends.text.clauses import UNITS, is_type, items
 from qcore.frontends.text.group_keys import without_cast_keys
 from qcore.frontends.text.operands import ends_value, is_name, operand_start
 from qcore.frontends.text.tokens import SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Types by the names that DuckDB, PostgreSQL and Spark have for them.
 _TYPES = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from qcore.frontends.text.clauses import CLAUSES, JOINS, items, named, quoted, read_alias, selects, with_visible
 from qcore.frontends.text.tokens import TAIL, SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 
 @dataclass(frozen=True)

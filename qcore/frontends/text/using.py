@@ -26,7 +26,7 @@ from qcore.frontends.text.clauses import (
 )
 from qcore.frontends.text.tokens import TAIL, Region, SqlText
 from qcore.plan.schema import unknown
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _JOIN_KINDS = frozenset({"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "CROSS", "SEMI", "ANTI"})
 _NOT_INNER = frozenset({"LEFT", "RIGHT", "FULL", "SEMI", "ANTI"})

@@ -16,7 +16,7 @@ from qcore.frontends.text.clauses import items
 from qcore.frontends.text.frames import frame_text
 from qcore.frontends.text.named_windows import with_windows_written_out, without_named_frames
 from qcore.frontends.text.tokens import SqlText
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 _AFTER_EXPRESSION = frozenset({"ASC", "DESC", "NULLS", "ROWS", "RANGE", "GROUPS"})
 # Words within expressions without columns.

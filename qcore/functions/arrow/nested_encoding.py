@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from qcore.expression.types import is_list_of_any_layout
 from qcore.functions.arrow.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encoded
-from qcore_ext.ground.status import ExecutionError
+from qcore.errors import ExecutionError
 
 Bytes = npt.NDArray[np.uint8]
 Lengths = npt.NDArray[np.int64]

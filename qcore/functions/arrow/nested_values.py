@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.expression.types import is_list_of_any_layout
-from qcore_ext.ground.status import PlanError
+from qcore.errors import PlanError
 
 # Ahead of each part of a value; the end of a list is below both.
 _END, VALUE, NULL = b"\x00", b"\x01", b"\x02"

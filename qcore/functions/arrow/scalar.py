@@ -26,7 +26,7 @@ from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist, that_looks
 from qcore.functions.arrow.nested_encoding import nested_bytes
 from qcore.functions.signatures import Function, Signature, fixed
 from qcore_ext.compute.arrow_call import look
-from qcore_ext.ground.status import ExecutionError
+from qcore.errors import ExecutionError
 
 Kernel = Callable[..., Any]
 BINARY = pa.binary()
