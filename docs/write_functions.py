@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from qcore.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER, STAND_FOR_SYNTAX
-from qcore.substrait.functions import other_names
 from qcore.functions.catalogue import LIST_LAMBDAS, scalar_functions
 from qcore.functions.nested import ARROW_CALLS
 from qcore.functions.signatures import type_word
+from qcore.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER, STAND_FOR_SYNTAX
+from qcore.substrait.functions import other_names
 
 PAGE = Path(__file__).with_name("FUNCTIONS.md")
 INTRODUCTION = """\

@@ -17,13 +17,8 @@ from qcore.errors import (
     SchemaChangeError,
     Timeout,
 )
-from qcore.session.output_buffers import OutputBufferManager, OutputBuffers, Pages
-from qcore.session.polled_query import NativeOperator, PolledQuery, polled
-from qcore.session.result import Result
-from qcore.session.session import Session, sql
-from qcore.session.task import Task
-from qcore.plan.dialect import Dialect
 from qcore.expression.tree import Expr, col, lit
+from qcore.plan.dialect import Dialect
 from qcore.protocols import (
     BatchIterator,
     Blocked,
@@ -35,6 +30,11 @@ from qcore.protocols import (
     SourceOperator,
     StatelessOperator,
 )
+from qcore.session.output_buffers import OutputBufferManager, OutputBuffers, Pages
+from qcore.session.polled_query import NativeOperator, PolledQuery, polled
+from qcore.session.result import Result
+from qcore.session.session import Session, sql
+from qcore.session.task import Task
 from qcore.writing.partition_files import PartitionManifest
 
 __all__ = [

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.config import Settings
+from qcore.errors import ExecutionError
 from qcore.protocols import (
     BatchIterator,
     Blocked,
@@ -23,7 +24,6 @@ from qcore.protocols import (
     Waker,
 )
 from qcore_ext.ground.error_text import class_name
-from qcore.errors import ExecutionError
 
 MakeOperator = Callable[[int], Operator]
 

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from qcore.plan import nodes as p
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal
 from qcore.functions.catalogue import expr_type
+from qcore.plan import nodes as p
 
 OPERATORS = {
     "add": "+",

@@ -14,9 +14,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.testing import run_chain
 
 REPEATS = 5

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from qcore_ext.ground.memory import Account
+from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
-from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.testing import run_chain
 
 REPEATS = 5

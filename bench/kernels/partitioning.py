@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pyarrow as pa
 
-from qcore_ext.ground.memory import Account
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
+from qcore_ext.ground.memory import Account
 from qcore_ext.testing import run_chain
 
 REPEATS = 5

@@ -10,10 +10,10 @@ from typing import Any, Self
 import pyarrow as pa
 
 from qcore.builder.plan_steps import Expression, PlanSteps, check_boolean, in_step, listed
+from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col
 from qcore.plan.nodes import Aggregate, AggregateCall
 from qcore.plan.schema import aggregate_schema, check_unique, unknown
-from qcore.errors import PlanError
 
 # A cube has 2**n sets, each of which reads every row.
 CUBE_KEYS_MAX = 10

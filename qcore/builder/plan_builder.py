@@ -14,6 +14,7 @@ from qcore.builder.sink_steps import STEP_OF, SinkSteps
 from qcore.builder.user_steps import UserSteps
 from qcore.builder.window_steps import WindowSteps
 from qcore.connectors.base import check_policy
+from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col, conjuncts, substitute
 from qcore.plan.joins import join_on_keys
 from qcore.plan.naming import ColumnNames, NodeIds, fresh_ids, with_ids
@@ -45,7 +46,6 @@ from qcore.plan.schema import (
     unnest_schema,
     without_metadata,
 )
-from qcore.errors import PlanError
 
 # Lists unnested side by side.
 UNNESTED_MAX = 16

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.expression.tree import Alias, Column, Expr, bounded_depth, children, column_names, lit, rebuild
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import PlanNode, SortKey
 from qcore.plan.schema import check_column, check_columns
-from qcore.errors import PlanError
 
 Expression = Expr | str
 _SORT = re.compile(r"^(?P<column>.+?)(?:\s+(?P<order>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$", re.IGNORECASE)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 from qcore.builder.plan_steps import PlanSteps
+from qcore.errors import PlanError
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, UnionAll
 from qcore.plan.schema import same_type
 from qcore.plan.set_operations import make_set_operation
-from qcore.errors import PlanError
 
 
 class SetSteps(PlanSteps):

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from qcore.builder.plan_steps import PlanSteps
 from qcore.builder.user_steps import user_factory
+from qcore.errors import PlanError
 from qcore.plan.nodes import CallbackSink, PartitionedOutput, TableWrite, UserSink
 from qcore.plan.schema import check_column, unknown
 from qcore.protocols import SinkOperator
 from qcore.writing.file_sets import local_path, replaced_file
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
-from qcore.errors import PlanError
 
 #: The step of PlanBuilder that makes each kind of sink.
 STEP_OF = {CallbackSink: "callback", UserSink: "sink", PartitionedOutput: "partitioned_output"}

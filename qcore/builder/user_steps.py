@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from qcore.builder.plan_steps import PlanSteps
 from qcore.connectors.base import check_policy
+from qcore.errors import PlanError
 from qcore.plan.nodes import UserOperator, UserSource
 from qcore.plan.schema import check_unique, without_metadata
 from qcore.protocols import BatchIterator, Operator, SinkOperator, SourceOperator, StatelessOperator
-from qcore.errors import PlanError
 
 
 class UserSteps(PlanSteps):

@@ -9,8 +9,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from qcore.builder.plan_steps import Expression, PlanSteps, check_boolean, in_step, listed
-from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
+from qcore.errors import PlanError
 from qcore.expression.tree import Case, Column, Expr, Literal, col, lit
+from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.functions.catalogue import expr_type
 from qcore.plan.naming import ColumnNames
 from qcore.plan.nodes import PlanNode, Project, SortKey, Window, WindowCall, WindowDistance, WindowFrame
@@ -27,7 +28,6 @@ from qcore.plan.window_calls import (
     window_arguments,
     window_type,
 )
-from qcore.errors import PlanError
 
 MODES = ("rows", "range", "groups")
 GivenFrame = tuple[str, WindowDistance, WindowDistance]

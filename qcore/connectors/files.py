@@ -12,9 +12,9 @@ from qcore.access import FileAccess
 from qcore.connectors.alignment import logical_schema, require_same, unify_schemas
 from qcore.connectors.base import BatchStream, FileSplit, Split, TableStatistics, select_fields
 from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_schema
-from qcore.connectors.parquet.table import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
 from qcore.connectors.parquet.footer import FOOTERS
 from qcore.connectors.parquet.statistics import FooterStatistics
+from qcore.connectors.parquet.table import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
 from qcore.connectors.storage import FoundFile, Location, find_files, locate, partition_columns
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr

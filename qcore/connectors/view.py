@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from qcore.connectors.base import Split, Table, TableStatistics, select_fields
-from qcore.plan import nodes as p
 from qcore.expression.tree import Expr, col, column_names
+from qcore.plan import nodes as p
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
+from qcore.expression.types import plain
 from qcore.frontends.planner.contexts import QueryTables
 from qcore.frontends.planner.types import planner_type, sql_name
-from qcore.substrait.cut_subqueries import CutSubqueries
-from qcore.substrait.expressions import OWN
-from qcore.substrait.plan import PlanResult
 from qcore.frontends.text.arithmetic import with_known_arithmetic
 from qcore.frontends.text.array_subqueries import with_arrays_aggregated
 from qcore.frontends.text.chains import with_short_chains
@@ -30,12 +29,13 @@ from qcore.frontends.text.subqueries import with_rows_as_exists
 from qcore.frontends.text.synonyms import with_known_words
 from qcore.frontends.text.tokens import SET_OPERATORS, SqlText
 from qcore.frontends.text.unnest import with_elements_as_queries
-from qcore.expression.types import plain
 from qcore.plan.dialect import Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import DependentJoin, PlanNode
 from qcore.plan.schema import join_schema
-from qcore.errors import PlanError
+from qcore.substrait.cut_subqueries import CutSubqueries
+from qcore.substrait.expressions import OWN
+from qcore.substrait.plan import PlanResult
 
 
 def with_known_syntax(query: str, dialect: Dialect) -> str:

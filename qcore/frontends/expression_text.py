@@ -6,11 +6,11 @@ import re
 
 import pyarrow as pa
 
-from qcore.frontends.sql import plan_fragment
+from qcore.errors import PlanError
 from qcore.expression.tree import Column, Expr
+from qcore.frontends.sql import plan_fragment
 from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project, Scan
 from qcore.plan.schema import unknown
-from qcore.errors import PlanError
 
 # The table the text is planned over.
 _INPUT = "input"

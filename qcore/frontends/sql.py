@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
+from qcore.expression.types import common_type, plain
 from qcore.frontends.cut_planner import CutPlanner, with_known_clauses, with_known_syntax
 from qcore.frontends.names import GivenNames, shown_names, with_names
 from qcore.frontends.planner.contexts import QueryTables, context_of, read_only
@@ -38,14 +40,6 @@ from qcore.frontends.planner.rules import (
 )
 from qcore.frontends.planner.syntax_errors import SyntaxFault
 from qcore.frontends.planner.types import asked_decimals
-from qcore.substrait.cut_limits import COUNT_PART, SHARE_PART
-from qcore.substrait.cut_subqueries import CutSubqueries
-from qcore.substrait.plan import (
-    PlanResult,
-    parse_plan,
-    read_plan_message,
-)
-from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
 from qcore.frontends.text.aliases import with_aliases_written_out
 from qcore.frontends.text.asof import without_asof
 from qcore.frontends.text.chains import TOO_DEEP
@@ -63,14 +57,20 @@ from qcore.frontends.text.tokens import SqlText
 from qcore.frontends.text.unnest import Unnesting
 from qcore.frontends.text.using import without_using
 from qcore.frontends.text.windows import framed_by_peers, mark_windows
-from qcore.expression.types import common_type, plain
 from qcore.plan.dialect import QCORE, Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, RecursiveUnion, Unnest, WorkingTable
 from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import same_type, unnest_schema
 from qcore.plan.set_operations import make_set_operation, typed
-from qcore.errors import PlanError
+from qcore.substrait.cut_limits import COUNT_PART, SHARE_PART
+from qcore.substrait.cut_subqueries import CutSubqueries
+from qcore.substrait.plan import (
+    PlanResult,
+    parse_plan,
+    read_plan_message,
+)
+from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
 
 # What DataFusion says of a rule of its optimizer that fails.
 _FAILED_RULE = re.compile(r"Optimizer rule '(\w+)' failed")

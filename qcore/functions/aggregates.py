@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.expression.types import (
     BOOL,
     DECIMAL_DIGITS_MAX,
@@ -18,7 +19,6 @@ from qcore.expression.types import (
     plain,
 )
 from qcore.functions.signatures import MANY, n_arguments
-from qcore.errors import PlanError
 
 
 def _sum(types: Types) -> pa.DataType:

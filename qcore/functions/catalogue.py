@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
+from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Lambda, Literal, OuterColumn
 from qcore.expression.types import (
     BOOL,
     DATE,
@@ -30,10 +32,8 @@ from qcore.expression.types import (
     merged_type,
     plain,
 )
-from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Lambda, Literal, OuterColumn
 from qcore.functions.nested import ARROW_CALLS, element_type
 from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
-from qcore.errors import PlanError
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 

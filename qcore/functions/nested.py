@@ -15,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.functions.arrow.scalar import ARROW_FUNCTIONS, ArrowFunction, Kernel, as_array, by_pattern, n_rows
-from qcore.functions.arrow.calendar import CALENDAR_FUNCTIONS
 from qcore.expression.types import (
     BOOL,
     DECIMAL_DIGITS_MAX,
@@ -30,15 +28,17 @@ from qcore.expression.types import (
     merged_type,
     plain,
 )
+from qcore.functions.arrow.calendar import CALENDAR_FUNCTIONS
+from qcore.functions.arrow.formats import WRITTEN_FUNCTIONS
 from qcore.functions.arrow.list_layouts import large_lists, spans
 from qcore.functions.arrow.list_statistics import LIST_STATISTICS
 from qcore.functions.arrow.list_vectors import LIST_VECTORS
 from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist, that_looks
 from qcore.functions.arrow.numbers import NUMBER_FUNCTIONS
 from qcore.functions.arrow.paths import PATH_FUNCTIONS
-from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function
+from qcore.functions.arrow.scalar import ARROW_FUNCTIONS, ArrowFunction, Kernel, as_array, by_pattern, n_rows
 from qcore.functions.arrow.text_distances import TEXT_DISTANCES
-from qcore.functions.arrow.formats import WRITTEN_FUNCTIONS
+from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function
 from qcore_ext.compute.arrow_call import check_room
 from qcore_ext.data.nested import rows_taken
 

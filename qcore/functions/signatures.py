@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types, is_numeric
 from qcore.expression.tree import Expr, Literal
+from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types, is_numeric
 
 # Of arguments: no limit.
 MANY = 1 << 20

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.plan.aggregate_calls import AggregateSteps, Named
 from qcore.expression.tree import Cast, Expr
 from qcore.functions.catalogue import expr_type
 from qcore.lowering.compile import compile_projection
 from qcore.lowering.retyping import once_per_schema
+from qcore.plan.aggregate_calls import AggregateSteps, Named
 
 
 def compile_inputs(steps: AggregateSteps, declared: pa.Schema) -> Callable[[Any], Any]:

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.functions import catalogue as functions
-from qcore.plan import nodes as p
-from qcore.expression.types import BOOL, INT64, STRING, common_type, plain
+from qcore.errors import PlanError, SchemaChangeError
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, bounded_depth, conjuncts
+from qcore.expression.types import BOOL, INT64, STRING, common_type, plain
+from qcore.functions import catalogue as functions
 from qcore.functions.nested import ARROW_CALLS
-from qcore.plan.schema import element_type, same_type, unnest_schema
 from qcore.lowering.compile_nested import NestedSteps
 from qcore.lowering.compile_steps import COMPARISONS
 from qcore.lowering.list_lambdas import list_kernel
+from qcore.plan import nodes as p
+from qcore.plan.schema import element_type, same_type, unnest_schema
 from qcore_ext.compute.program import Program
 from qcore_ext.data.schema import Schema
-from qcore.errors import PlanError, SchemaChangeError
 
 _PATTERNS = ("like", "ilike", "starts_with", "ends_with", "contains")
 

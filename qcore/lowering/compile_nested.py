@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.expression.types import BOOL, compares_by_bytes
 from qcore.functions.nested import NESTED_KERNELS
 from qcore.lowering.compile_steps import COMPARISONS
 from qcore.lowering.compile_temporal import TemporalSteps
-from qcore.errors import PlanError
 
 _COMPARED = frozenset({*COMPARISONS, "is_distinct_from", "is_not_distinct_from"})
 

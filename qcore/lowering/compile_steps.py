@@ -8,6 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.errors import ExecutionError, PlanError
+from qcore.expression.interval_values import span_as_text, span_of_text, span_of_text_or_null
+from qcore.expression.types import STRING, is_text, is_zoned, plain
 from qcore.functions.arrow.scalar import (
     BoundCall,
     Kernel,
@@ -18,14 +21,11 @@ from qcore.functions.arrow.scalar import (
     instants_of_text,
     zone_offset,
 )
-from qcore.expression.types import STRING, is_text, is_zoned, plain
-from qcore.expression.interval_values import span_as_text, span_of_text, span_of_text_or_null
 from qcore.functions.nested import ARROW_CALLS, with_type
 from qcore.lowering.nested_text import nested_text
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program
 from qcore_ext.ground.memory import Account
-from qcore.errors import ExecutionError, PlanError
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 

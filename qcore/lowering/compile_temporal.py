@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from qcore.functions import catalogue as functions
-from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, is_temporal, is_zoned
-from qcore.lowering.compile_steps import Steps
 from qcore.errors import PlanError
+from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, is_temporal, is_zoned
+from qcore.functions import catalogue as functions
+from qcore.lowering.compile_steps import Steps
 
 _TIME_PARTS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
 _UNITS = ("millennium", "century", "decade", "year", "quarter", "month", "week", "day", *_TIME_PARTS)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from qcore.functions.arrow.scalar import Kernel, as_array, n_rows
 from qcore.functions.arrow.list_layouts import large_lists, spans
 from qcore.functions.arrow.looking import that_looks
+from qcore.functions.arrow.scalar import Kernel, as_array, n_rows
 from qcore.functions.nested import with_type
 from qcore_ext.compute.arrow_call import calling_account, look
 from qcore_ext.compute.evaluator import Evaluator

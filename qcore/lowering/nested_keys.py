@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from qcore.plan import nodes as p
-from qcore.expression.types import compares_by_bytes
+from qcore.errors import PlanError
 from qcore.expression.tree import Expr, call, col
-from qcore.functions.catalogue import expr_type
+from qcore.expression.types import compares_by_bytes
 from qcore.functions.arrow.nested_blocks import blocks, values_of_blocks
 from qcore.functions.arrow.nested_encoding import nested_bytes
 from qcore.functions.arrow.nested_values import nested_values
+from qcore.functions.catalogue import expr_type
+from qcore.plan import nodes as p
 from qcore.plan.schema import aggregate_schema, join_schema, project_schema
 from qcore.plan.window_calls import window_type
 from qcore.protocols import Context, StatelessOperator
-from qcore.errors import PlanError
 
 # Aggregates that give one of a group's values, or all, of whatever type.
 _KEEP_A_VALUE = frozenset({"min", "max", "any_value", "first", "last", "array_agg"})

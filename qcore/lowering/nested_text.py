@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.expression.types import is_list_of_any_layout
 from qcore.functions.arrow.list_layouts import large_lists
 from qcore.functions.arrow.looking import looked, pylist
-from qcore.errors import PlanError
 
 # The text of each value of an array that is not nested.
 LeafText = Callable[[pa.Array], pa.Array]

@@ -16,51 +16,51 @@ import pyarrow as pa
 
 from qcore.config import Settings
 from qcore.connectors.base import held_rows
-from qcore.plan import nodes as p
-from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
+from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col, column_names
-from qcore.plan.planning_time import check_planning
-from qcore.plan.window_calls import operator_call
 from qcore.lowering.aggregate_retyping import compile_inputs, compile_post
 from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
 from qcore.lowering.grouping_sets import GroupingSets, expanded
 from qcore.lowering.nested_keys import without_nested_keys
 from qcore.lowering.retyping import once_per_schema
 from qcore.lowering.runtime_filters import RuntimeFilters
+from qcore.plan import nodes as p
+from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
+from qcore.plan.planning_time import check_planning
+from qcore.plan.window_calls import operator_call
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore.writing.file_sets import check_absent
 from qcore.writing.partition_files import PartitionFiles
 from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
-from qcore_ext.data.schema import Schema
-from qcore_ext.ground.memory import Account
-from qcore.errors import PlanError
 from qcore_ext.aggregate.aggregation import HashAggregation
+from qcore_ext.aggregate.grouping_sets import GroupingSets as RepeatBySets
 from qcore_ext.basic.callback_sink import CallbackSink
 from qcore_ext.basic.enforce_single_row import EnforceSingleRow
 from qcore_ext.basic.filter import Filter
-from qcore_ext.aggregate.grouping_sets import GroupingSets as RepeatBySets
-from qcore_ext.join.hash_join_build import HashBuild
-from qcore_ext.join.hash_join_probe import HashProbe
 from qcore_ext.basic.limit import Limit, LimitState
-from qcore_ext.exchange.local_exchange import LocalExchange
-from qcore_ext.exchange.local_partition import LocalPartition
-from qcore_ext.sort.order_by import OrderBy
-from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.basic.project import Project
 from qcore_ext.basic.python_operator import PythonOperator
 from qcore_ext.basic.result_sink import ResultSink
 from qcore_ext.basic.scan import TableScan
 from qcore_ext.basic.spool_read import SpoolRead
 from qcore_ext.basic.spool_write import SpoolWrite
-from qcore_ext.sort.top_n import TopN
 from qcore_ext.basic.unnest import Unnest
-from qcore_ext.window.window import Window
+from qcore_ext.data.schema import Schema
+from qcore_ext.exchange.local_exchange import LocalExchange
+from qcore_ext.exchange.local_partition import LocalPartition
+from qcore_ext.exchange.output_buffer import OutputBuffer
+from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.batch_spool import BatchSpool
-from qcore_ext.join.bridge import JoinBridge
-from qcore_ext.exchange.output_buffer import OutputBuffer
-from qcore_ext.sort.merge import SortState
 from qcore_ext.flow.split_queue import SplitQueue
+from qcore_ext.ground.memory import Account
+from qcore_ext.join.bridge import JoinBridge
+from qcore_ext.join.hash_join_build import HashBuild
+from qcore_ext.join.hash_join_probe import HashProbe
+from qcore_ext.sort.merge import SortState
+from qcore_ext.sort.order_by import OrderBy
+from qcore_ext.sort.top_n import TopN
+from qcore_ext.window.window import Window
 
 # (driver, the query's account) → its operator. What it refers to lives as long as the pipeline does, so not to the
 # Lowering, which holds the pipelines.

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.connectors.alignment import Alignment
+from qcore.errors import ExecutionError
 from qcore.plan.nodes import PlanNode, RecursiveUnion, Values, WorkingTable
+from qcore_ext.aggregate.distinct_rows import DistinctRows
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account, Reservation
-from qcore.errors import ExecutionError
-from qcore_ext.aggregate.distinct_rows import DistinctRows
 
 RunPlan = Callable[[PlanNode], Iterator[pa.RecordBatch]]
 

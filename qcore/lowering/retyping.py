@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError, SchemaChangeError
-from qcore.expression.types import plain
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, children
+from qcore.expression.types import plain
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
 

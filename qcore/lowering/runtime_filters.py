@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.plan import nodes as p
 from qcore.expression.tree import Column, Expr, Literal, call, col
+from qcore.plan import nodes as p
 from qcore.plan.joins import conjunction
 from qcore_ext.join.bridge import JoinBridge
 

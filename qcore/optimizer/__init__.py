@@ -6,9 +6,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from qcore.expression.tree import bounded_depth
-from qcore.plan.naming import NodeIds
-from qcore.plan.nodes import PlanNode, Scan
-from qcore.plan.planning_time import check_planning
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
 from qcore.optimizer.anti_joins import make_anti_joins
 from qcore.optimizer.build_sides import choose_build_sides
@@ -29,6 +26,9 @@ from qcore.optimizer.series import scan_series
 from qcore.optimizer.shared_plans import share_subplans
 from qcore.optimizer.similar_plans import join_similar_plans
 from qcore.optimizer.simplify import simplify_plan
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import PlanNode, Scan
+from qcore.plan.planning_time import check_planning
 
 __all__ = ["RULES", "Estimator", "StatisticsOf", "optimize"]
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from qcore.expression.tree import Column, col
+from qcore.optimizer.cardinality import Estimator
+from qcore.optimizer.nodes import rebuilt, renames, transformed
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, Filter, HashJoin, PlanNode, Project, Scan
 from qcore.plan.schema import MARK_KINDS, same_type
-from qcore.optimizer.cardinality import Estimator
-from qcore.optimizer.nodes import rebuilt, renames, transformed
 
 # Part of the groups left, at most; and the copied scan's rows, as part of those of the largest input below, at most.
 GROUPS_MAX = 0.2

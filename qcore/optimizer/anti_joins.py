@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from qcore.expression.tree import Call, Column, Expr, Literal, col, conjuncts
+from qcore.optimizer.nodes import transformed
 from qcore.plan.joins import conjunction
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Filter, HashJoin, PlanNode, Project
-from qcore.optimizer.nodes import transformed
 
 
 def make_anti_joins(plan: PlanNode, ids: NodeIds) -> PlanNode:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcore.plan.naming import NodeIds
-from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import schema_of_join, transformed
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
 
 # Building on the kept side of a semi, anti or outer join costs flags of who matched; it must pay well.
 KEPT_SIDE_RATIO = 4.0

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression.types import is_numeric
 from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal, column_names, conjuncts
+from qcore.expression.types import is_numeric
 from qcore.plan.nodes import (
     Aggregate,
     EnforceSingleRow,

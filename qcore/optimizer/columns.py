@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from qcore.expression.tree import Expr, column_names
+from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, transformed, window_over
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
     Aggregate,
@@ -37,7 +38,6 @@ from qcore.plan.nodes import (
     WorkingTable,
 )
 from qcore.plan.schema import LEFT_ONLY, MARK_KINDS
-from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, transformed, window_over
 
 
 def prune_columns(plan: PlanNode, output: Sequence[str], ids: NodeIds) -> PlanNode:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcore.expression.tree import Call, Expr, conjuncts, same
+from qcore.optimizer.nodes import transformed
 from qcore.plan.joins import conjunction
 from qcore.plan.nodes import Filter, HashJoin, NestedLoopJoin, PlanNode
-from qcore.optimizer.nodes import transformed
 
 # Of two operands, in either order.
 _SYMMETRIC = frozenset({"equal", "not_equal", "is_distinct_from", "is_not_distinct_from"})

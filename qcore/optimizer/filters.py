@@ -18,6 +18,8 @@ from qcore.expression.tree import (
     same,
     substitute,
 )
+from qcore.optimizer.nodes import rebuilt, renames
+from qcore.optimizer.simplify import COMPARISONS
 from qcore.plan.joins import conjunction, join_on_keys, split_conditions
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
@@ -33,8 +35,6 @@ from qcore.plan.nodes import (
     Unnest,
 )
 from qcore.plan.schema import MARK_KINDS
-from qcore.optimizer.nodes import rebuilt, renames
-from qcore.optimizer.simplify import COMPARISONS
 
 Join = HashJoin | NestedLoopJoin
 Predicates = list[Expr]

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from qcore.expression.types import compares_by_bytes
 from qcore.expression.tree import Case, Cast, Expr, Literal, call, col
+from qcore.expression.types import compares_by_bytes
 from qcore.functions.catalogue import expr_type
+from qcore.optimizer.cardinality import Estimator
+from qcore.optimizer.nodes import transformed
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project, Shared, SharedRead, UnionAll
 from qcore.plan.schema import aggregate_schema, project_schema
-from qcore.optimizer.cardinality import Estimator
-from qcore.optimizer.nodes import transformed
 
 # Groups by all keys, as part of the rows, at most, where no set asks for them.
 UNASKED_GROUPS_MAX = 0.2

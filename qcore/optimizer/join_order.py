@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qcore.expression.tree import Call, Column, Expr, call, col, column_names, conjuncts
+from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, is_unique, values_in_range
+from qcore.optimizer.nodes import rebuilt
 from qcore.plan.joins import conjunction, join_on_keys, split_conditions
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Filter, HashJoin, NestedLoopJoin, PlanNode
-from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, is_unique, values_in_range
-from qcore.optimizer.nodes import rebuilt
 
 DP_RELATIONS_MAX = 10
 # Build rows weigh more than probe rows: measured about 2 : 1 for tables past the cache.

@@ -7,9 +7,9 @@ others read.
 from __future__ import annotations
 
 from qcore.expression.tree import col
+from qcore.optimizer.nodes import rebuilt
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import PlanNode, Project, Shared, SharedRead
-from qcore.optimizer.nodes import rebuilt
 
 
 def keep_shares(plan: PlanNode, ids: NodeIds) -> PlanNode:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qcore.optimizer.nodes import transformed
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Limit, OrderBy, PlanNode, Project, TopN
-from qcore.optimizer.nodes import transformed
 
 # A top-n keeps its rows in memory sorted as they come; past this a full sort is the better plan.
 TOP_N_ROWS_MAX = 100_000

@@ -9,10 +9,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from qcore.expression.tree import Column, col, column_names
-from qcore.plan.naming import NodeIds
-from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode, Project
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import rebuilt, renames, transformed
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode, Project
 
 # A join with a table of which every row has one match is lifted over too: another that filters may stand above it.
 GROWTH_MAX = 1.05

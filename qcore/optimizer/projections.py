@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import replace
 
 from qcore.expression.tree import Alias, Column, Expr, Literal, depth, substitute, walk
-from qcore.plan.nodes import Aggregate, PlanNode, Project
 from qcore.optimizer.nodes import renames, transformed
+from qcore.plan.nodes import Aggregate, PlanNode, Project
 
 # Levels of a merged expression at most: what goes through one does so level by level.
 DEPTH_MAX = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcore.expression.tree import same
-from qcore.plan.nodes import Filter, PlanNode, Scan
 from qcore.optimizer.nodes import transformed
+from qcore.plan.nodes import Filter, PlanNode, Scan
 
 
 def give_filters_to_scans(plan: PlanNode) -> PlanNode:

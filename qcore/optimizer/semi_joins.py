@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcore.expression.tree import column_names
-from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import schema_of_join, transformed
+from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
 
 # Above this part of rows kept, the inner joins (which shrink too) had better come first.
 FRACTION_MAX = 0.25

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from qcore.connectors.series import NUMBER, VALUE, SeriesTable
 from qcore.expression.tree import Call, Expr, Literal, col
-from qcore.plan.nodes import PlanNode, Project, Scan, Unnest, Values
 from qcore.optimizer.nodes import renames, transformed
+from qcore.plan.nodes import PlanNode, Project, Scan, Unnest, Values
 
 # Whether the end is one of the values.
 _SERIES = {"range": False, "generate_series": True}

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from qcore.expression.tree import Column, Expr, Lambda, Literal, col
+from qcore.optimizer.cardinality import Estimator
+from qcore.optimizer.nodes import rebuilt
 from qcore.plan.nodes import (
     Aggregate,
     Filter,
@@ -30,8 +32,6 @@ from qcore.plan.nodes import (
     Window,
 )
 from qcore.plan.schema import MARK_KINDS
-from qcore.optimizer.cardinality import Estimator
-from qcore.optimizer.nodes import rebuilt
 
 _RESULTS = (Aggregate, Window, TopN)
 # Parameters that decide which rows a node gives, by its type.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from qcore.expression.tree import Call, Column, Expr, col, column_names, conjuncts, same, substitute
+from qcore.optimizer.nodes import rebuilt, renames
+from qcore.optimizer.shared_plans import Meanings, TablesBelow
 from qcore.plan.joins import conjunction
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Aggregate, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, RecursiveUnion
-from qcore.optimizer.nodes import rebuilt, renames
-from qcore.optimizer.shared_plans import Meanings, TablesBelow
 
 # Copies of a subplan at most: each adds a condition to be tested for every row.
 COPIES_MAX = 8

@@ -14,14 +14,14 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.expression.types import common_type, is_instant, is_numeric, is_temporal, is_text, is_zoned, plain
+from qcore.errors import PlanError
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, children, conjuncts, rebuild, same
+from qcore.expression.types import common_type, is_instant, is_numeric, is_temporal, is_text, is_zoned, plain
 from qcore.functions.catalogue import expr_type
+from qcore.optimizer.nodes import transformed
 from qcore.plan.joins import conjunction
 from qcore.plan.nodes import Aggregate, AggregateCall, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, Values
 from qcore.plan.schema import join_schema
-from qcore.optimizer.nodes import transformed
-from qcore.errors import PlanError
 
 TRUE = Literal(True, pa.bool_())
 FALSE = Literal(False, pa.bool_())

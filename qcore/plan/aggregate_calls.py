@@ -14,15 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
-from qcore.expression.types import compares_by_bytes, is_text
+from qcore.errors import PlanError
 from qcore.expression.tree import Case, Cast, Column, Expr, Literal, call, col, same
+from qcore.expression.types import compares_by_bytes, is_text
+from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import Aggregate, AggregateCall
+from qcore_ext.aggregate.aggregation import partial_schema
 from qcore_ext.aggregate.calls import COLLECTED
 from qcore_ext.data.schema import Schema
-from qcore.errors import PlanError
-from qcore_ext.aggregate.aggregation import partial_schema
 
 Named = list[tuple[str, Expr]]
 # (function, argument positions, filter position, distinct), and what a function that keeps its values has beside.

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.expression.tree import (
     Case,
     Column,
@@ -54,7 +55,6 @@ from qcore.plan.nodes import (
     WindowFrame,
 )
 from qcore.plan.schema import MARK_KINDS, aggregate_schema, join_schema, project_schema, unnest_schema
-from qcore.errors import PlanError
 
 # Aggregates of no rows that are not null.
 _COUNTS = frozenset({"count", "regr_count"})

@@ -7,13 +7,13 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from qcore.expression.types import common_type, compares_by_bytes, is_temporal, plain
+from qcore.errors import PlanError
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, call, col, column_names
+from qcore.expression.types import common_type, compares_by_bytes, is_temporal, plain
 from qcore.functions.catalogue import expr_type
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode, Project
 from qcore.plan.schema import MARK, join_schema, project_schema, same_type
-from qcore.errors import PlanError
 
 KeyPair = tuple[Expr, Expr]
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from qcore.errors import PlanError
 from qcore.plan.nodes import PlanNode, Scan
 from qcore.plan.planning_time import check_planning
-from qcore.errors import PlanError
 
 
 class NodeIds:

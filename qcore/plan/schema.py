@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from qcore.functions.aggregates import aggregate_type
-from qcore.expression.types import plain
+from qcore.errors import PlanError
 from qcore.expression.tree import Expr, column_names
+from qcore.expression.types import plain
+from qcore.functions.aggregates import aggregate_type
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import AggregateCall
-from qcore.errors import PlanError
 
 # Joins whose output is one side only.
 LEFT_ONLY = frozenset({"left_semi", "left_anti", "null_aware_anti"})

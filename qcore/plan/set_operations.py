@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.expression.types import common_type
+from qcore.errors import PlanError
 from qcore.expression.tree import Cast, Expr, call, col
+from qcore.expression.types import common_type
 from qcore.plan.joins import make_join
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, PlanNode, Project, UnionAll, Window, WindowCall, WindowFrame
 from qcore.plan.schema import project_schema, same_type
-from qcore.errors import PlanError
 
 KINDS = ("intersect", "intersect_all", "except", "except_all")
 

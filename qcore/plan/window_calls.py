@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
-from qcore.plan.aggregate_calls import fraction, separator
-from qcore.expression.types import is_text
-from qcore.expression.tree import Cast, Expr
-from qcore.functions.catalogue import expr_type
-from qcore.plan.nodes import WindowCall, WindowDistance
 from qcore.errors import PlanError
+from qcore.expression.tree import Cast, Expr
+from qcore.expression.types import is_text
+from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
+from qcore.functions.catalogue import expr_type
+from qcore.plan.aggregate_calls import fraction, separator
+from qcore.plan.nodes import WindowCall, WindowDistance
 
 # Whole numbers that come of a row's place in its partition.
 PLACES = frozenset({"row_number", "rank", "dense_rank", "ntile", "partition_rows"})

@@ -8,6 +8,7 @@ from typing import Any
 
 from qcore.config import Settings
 from qcore.expression.tree import Column, Expr
+from qcore.lowering.pipelines import Lowering
 from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -35,7 +36,6 @@ from qcore.plan.nodes import (
     Window,
     WorkingTable,
 )
-from qcore.lowering.pipelines import Lowering
 from qcore.protocol_bridges import operator_name
 
 # Longer lists and expressions are cut: a plan is read as a whole.

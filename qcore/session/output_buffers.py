@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError, QcoreError, SchemaChangeError
+from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.process import ProcessLock
-from qcore_ext.exchange.output_buffer import OutputBuffer
 
 # What one fetch asks for, unless told: a few pages.
 FETCH_BYTES = 1 << 22

@@ -16,17 +16,17 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.connectors.base import Split
 from qcore.errors import PlanError, QcoreError
+from qcore.lowering.pipelines import Lowered, Lowering, Pipeline
+from qcore.plan import nodes as p
+from qcore.protocols import Blocked, Context, PollPull, PollPush
 from qcore.session.scans import Scans, expand_views
 from qcore.session.task import recursion_opener
-from qcore.plan import nodes as p
-from qcore.lowering.pipelines import Lowered, Lowering, Pipeline
-from qcore.protocols import Blocked, Context, PollPull, PollPush
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.polled import Polled, PolledPartition
+from qcore_ext.flow.batch_queue import QueueReader
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import check_not_leaving, check_process, current_process
-from qcore_ext.flow.batch_queue import QueueReader
 
 
 class _Embedded:

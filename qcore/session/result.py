@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from qcore.config import Settings
 from qcore.errors import ExecutionError, MemoryLimitError, SchemaChangeError
+from qcore.plan.nodes import PlanNode
+from qcore.plan.planning_time import planned_within
 from qcore.session.explain import explain_plan, pipelines_of
 from qcore.session.profile import profile_text
 from qcore.session.task import Task
-from qcore.plan.nodes import PlanNode
-from qcore.plan.planning_time import planned_within
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Reservation
 from qcore_ext.ground.process import ProcessLock

@@ -12,8 +12,8 @@ from qcore.config import Settings
 from qcore.connectors.base import Table
 from qcore.connectors.files import SplitTable
 from qcore.connectors.view import expand_view
-from qcore.plan import nodes as p
 from qcore.expression.tree import Expr, col, substitute
+from qcore.plan import nodes as p
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.ground.error_text import is_interrupt
 from qcore_ext.ground.process import check_not_leaving, is_leaving

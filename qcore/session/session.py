@@ -18,11 +18,8 @@ from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
 from qcore.connectors.zoned import table_in_zone, zone_of
 from qcore.errors import PlanError
-from qcore.session import statements
-from qcore.session.result import Result
 from qcore.frontends.planner.contexts import import_datafusion
 from qcore.frontends.sql import plan_sql
-from qcore.substrait import read_substrait
 from qcore.frontends.text.clauses import quoted
 from qcore.frontends.text.files import with_named_files
 from qcore.frontends.text.spark import with_standard_texts
@@ -38,12 +35,15 @@ from qcore.frontends.text.statements import (
     read_statement,
 )
 from qcore.frontends.text.tokens import SqlText
+from qcore.optimizer import Estimator, optimize
 from qcore.plan import nodes as p
 from qcore.plan.dialect import Dialect
 from qcore.plan.planning_time import planned_within
 from qcore.plan.schema import unknown
 from qcore.plan.time_zones import known_zone, plan_in_zone
-from qcore.optimizer import Estimator, optimize
+from qcore.session import statements
+from qcore.session.result import Result
+from qcore.substrait import read_substrait
 from qcore_ext.ground.memory_pool import MemoryPool
 from qcore_ext.ground.process import ProcessLock, check_not_leaving
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.config import Settings
 from qcore.errors import PlanError
-from qcore.session.result import Result
-from qcore.frontends.text.statements import Explain, Insert
 from qcore.expression.tree import Cast, col, lit
+from qcore.frontends.text.statements import Explain, Insert
 from qcore.plan.naming import ColumnNames
 from qcore.plan.schema import check_column
+from qcore.session.result import Result
 
 
 def explanation(statement: Explain, result: Result, settings: Settings) -> Result:

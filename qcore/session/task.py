@@ -15,19 +15,19 @@ from qcore.config import Settings
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import Split
 from qcore.errors import PlanError, QcoreError, Timeout
-from qcore.session.output_buffers import OutputBufferManager, OutputBuffers
-from qcore.session.scans import Scans, SplitFeed, expand_views
-from qcore.plan import nodes as p
 from qcore.lowering.pipelines import Lowering
 from qcore.lowering.recursion import RecursiveRows
+from qcore.plan import nodes as p
 from qcore.protocols import IterOutcome
+from qcore.session.output_buffers import OutputBufferManager, OutputBuffers
+from qcore.session.scans import Scans, SplitFeed, expand_views
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
 from qcore_ext.execution.scheduler import Scheduler, WaitingForOthers
 from qcore_ext.execution.task import Task as EngineTask
+from qcore_ext.flow.batch_queue import QueueReader
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import ProcessLock, check_not_leaving, current_process
-from qcore_ext.flow.batch_queue import QueueReader
 
 # Waiting for a batch is done in slices, so that Ctrl-C is seen.
 WAIT_SLICE_SECONDS = 0.05

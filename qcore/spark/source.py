@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from qcore.connectors.base import BatchStream, FileSplit, Split, Table, TableStatistics, select_fields
 from qcore.connectors.files import open_file
-from qcore.connectors.parquet.table import SPLIT_ROWS, check_section, constants_may_pass, split_file
 from qcore.connectors.parquet.footer import FOOTERS, ParquetFooter
 from qcore.connectors.parquet.statistics import FooterStatistics
+from qcore.connectors.parquet.table import SPLIT_ROWS, check_section, constants_may_pass, split_file
 from qcore.connectors.storage import locate
 from qcore.connectors.view import ViewTable
 from qcore.errors import ExecutionError, PlanError, QcoreError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.expression.types import common_type
 from qcore.expression.tree import Call, Cast, Expr, Literal, children, col, rebuild, substitute
+from qcore.expression.types import common_type
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, Project, Values
 from qcore.plan.schema import project_schema

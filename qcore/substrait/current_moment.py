@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from qcore.substrait.literals import moment
 from qcore.expression.tree import Cast, Expr
+from qcore.substrait.literals import moment
 
 # Microseconds reach all dates there are; nanoseconds end in 2262.
 _NOW = pa.timestamp("us", "UTC")

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.expression.tree import Column, Expr, OuterColumn, col
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, DependentJoin, EnforceSingleRow, PlanNode, Project
 from qcore.plan.schema import join_schema, project_schema
-from qcore.errors import PlanError
 
 Maker = Callable[[NodeIds, ColumnNames], PlanNode]
 

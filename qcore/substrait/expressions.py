@@ -8,6 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
+from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, call, children
+from qcore.expression.types import is_text, is_zoned
+from qcore.functions.catalogue import expr_type
+from qcore.plan.dialect import QCORE, Dialect
+from qcore.plan.naming import NodeIds
+from qcore.plan.schema import same_type
 from qcore.substrait.current_moment import MOMENTS, current_moment
 from qcore.substrait.dialect_calls import rounded_to_even
 from qcore.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
@@ -18,13 +25,6 @@ from qcore.substrait.random_column import RANDOM, UUID, with_random_column
 from qcore.substrait.standard_functions import chosen, standard_aggregate, standard_call
 from qcore.substrait.type_names import type_name
 from qcore.substrait.types import read_type
-from qcore.expression.types import is_text, is_zoned
-from qcore.plan.dialect import QCORE, Dialect
-from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, call, children
-from qcore.functions.catalogue import expr_type
-from qcore.plan.naming import NodeIds
-from qcore.plan.schema import same_type
-from qcore.errors import PlanError
 
 _RETURN_NULL = 1
 _NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
+from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, walk
+from qcore.functions.aggregates import is_aggregate
+from qcore.functions.catalogue import is_known, part_name
+from qcore.plan.dialect import QCORE, Dialect
 from qcore.substrait.current_moment import MOMENTS
 from qcore.substrait.dialect_calls import in_dialect
 from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
 from qcore.substrait.time_patterns import strftime_pattern
-from qcore.functions.aggregates import is_aggregate
-from qcore.plan.dialect import QCORE, Dialect
-from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, walk
-from qcore.functions.catalogue import is_known, part_name
-from qcore.errors import PlanError
 
 _SAME_MEANING = {
     "lt": "less",

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from qcore.substrait.expressions import ExpressionReader
-from qcore.substrait.lambdas import Scope
-from qcore.substrait.relation import Relation
+from qcore.errors import PlanError
 from qcore.expression.tree import Call, Case, Expr, Literal, call, col, column_names, conjuncts, substitute
 from qcore.plan.joins import conjunction, make_join
 from qcore.plan.naming import ColumnNames, NodeIds
@@ -27,7 +25,9 @@ from qcore.plan.nodes import (
     WindowFrame,
 )
 from qcore.plan.schema import LEFT_ONLY, RIGHT_ONLY, join_schema
-from qcore.errors import PlanError
+from qcore.substrait.expressions import ExpressionReader
+from qcore.substrait.lambdas import Scope
+from qcore.substrait.relation import Relation
 
 # What sql.py writes into the hint of a join that comes from NOT IN or IN, which Substrait cannot tell from EXISTS.
 NULL_AWARE = "null_aware"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.substrait.dialect_functions import REDUCES
-from qcore.expression.types import TypeMismatch, plain
+from qcore.errors import PlanError
 from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, closed, substitute
+from qcore.expression.types import TypeMismatch, plain
 from qcore.functions.catalogue import expr_type
 from qcore.functions.nested import element_type
 from qcore.plan.nodes import PlanNode
-from qcore.errors import PlanError
+from qcore.substrait.dialect_functions import REDUCES
 
 _OF_ELEMENTS = {
     "array_transform": "list_transform",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.substrait.types import read_type, time_type, unit_of
-from qcore.expression.types import common_type
-from qcore.expression.tree import Literal
 from qcore.errors import PlanError
+from qcore.expression.tree import Literal
+from qcore.expression.types import common_type
+from qcore.substrait.types import read_type, time_type, unit_of
 
 _DECIMAL_DIGITS_MAX = 38
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.substrait.cut_subqueries import CutSubqueries
-from qcore.substrait.messages import messages_within
-from qcore.substrait.relations import Parts, RelationReader
-from qcore.substrait.types import OWN_TYPES, top_level_names, with_field_names
+from qcore.errors import PlanError, Timeout
 from qcore.plan.dependent_joins import without_dependent_joins
 from qcore.plan.dialect import QCORE, Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode
 from qcore.plan.set_operations import typed
+from qcore.substrait.cut_subqueries import CutSubqueries
+from qcore.substrait.messages import messages_within
+from qcore.substrait.relations import Parts, RelationReader
+from qcore.substrait.types import OWN_TYPES, top_level_names, with_field_names
 from qcore_ext.ground.process import ProcessLock
-from qcore.errors import PlanError, Timeout
 
 _depth_lock = ProcessLock()
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
+from qcore.expression.tree import Expr, Literal
+from qcore.expression.types import common_type, is_instant
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode, Scan, Values
+from qcore.plan.schema import unknown
 from qcore.substrait.computed_values import computed_values
 from qcore.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
 from qcore.substrait.lambdas import Scope
 from qcore.substrait.literals import read_literal
 from qcore.substrait.types import read_type, top_level_names
-from qcore.expression.types import common_type, is_instant
-from qcore.expression.tree import Expr, Literal
-from qcore.plan.naming import ColumnNames, NodeIds
-from qcore.plan.nodes import PlanNode, Scan, Values
-from qcore.plan.schema import unknown
-from qcore.errors import PlanError
 
 # The one column of rows without columns (`select 1`): a batch counts its rows by its columns elsewhere.
 _ROW = "$row"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcore.substrait.lambdas import Scope
 from qcore.plan.nodes import PlanNode
+from qcore.substrait.lambdas import Scope
 
 
 @dataclass

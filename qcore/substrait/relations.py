@@ -12,26 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.substrait.cut_limits import limited
-from qcore.substrait.cut_subqueries import CutSubqueries, gives_one_row
-from qcore.substrait.dropped import (
-    FETCH_COUNT,
-    FETCH_OFFSET,
-    GROUPING_EXPRESSIONS,
-    as_message,
-    dropped_fields,
-)
-from qcore.substrait.expressions import ExpressionReader, window_key
-from qcore.substrait.functions import GROUPING_ID, aggregate_name, stands_for
-from qcore.substrait.join_relations import JoinRelations
-from qcore.substrait.lambdas import Scope
-from qcore.substrait.reads import TableRead, read_positions, read_table
-from qcore.substrait.relation import Relation
-from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
-from qcore.substrait.windows import DIRECTIONS, WindowReader, window_functions
-from qcore.plan.dialect import QCORE, Dialect
+from qcore.errors import PlanError
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, conjuncts, lit, same
 from qcore.functions.catalogue import expr_type
+from qcore.plan.dialect import QCORE, Dialect
 from qcore.plan.joins import conjunction, make_join
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import (
@@ -51,7 +35,23 @@ from qcore.plan.nodes import (
 from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import aggregate_schema, join_schema, project_schema
 from qcore.plan.set_operations import distinct, make_set_operation, union_all, with_common_types
-from qcore.errors import PlanError
+from qcore.substrait.cut_limits import limited
+from qcore.substrait.cut_subqueries import CutSubqueries, gives_one_row
+from qcore.substrait.dropped import (
+    FETCH_COUNT,
+    FETCH_OFFSET,
+    GROUPING_EXPRESSIONS,
+    as_message,
+    dropped_fields,
+)
+from qcore.substrait.expressions import ExpressionReader, window_key
+from qcore.substrait.functions import GROUPING_ID, aggregate_name, stands_for
+from qcore.substrait.join_relations import JoinRelations
+from qcore.substrait.lambdas import Scope
+from qcore.substrait.reads import TableRead, read_positions, read_table
+from qcore.substrait.relation import Relation
+from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
+from qcore.substrait.windows import DIRECTIONS, WindowReader, window_functions
 
 # What sql.py writes into the hint of an aggregate whose one grouping set Substrait cannot tell from a plain GROUP BY.
 GROUPING_SET = "grouping_set"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from qcore.substrait.functions import scalar_call
-from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, lit
 from qcore.errors import PlanError
+from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, lit
+from qcore.substrait.functions import scalar_call
 
 # What the engine does, by option. Options of a function that are read below stand under its name.
 _BEHAVIOURS: dict[str, tuple[str, ...]] = {

@@ -12,12 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.substrait.expressions import ExpressionReader, window_key
-from qcore.substrait.functions import aggregate_name
-from qcore.substrait.lambdas import Scope
-from qcore.substrait.messages import messages_within
-from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
+from qcore.errors import PlanError
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, Literal, call, col, walk
+from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.functions.catalogue import expr_type
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
@@ -32,7 +29,10 @@ from qcore.plan.window_calls import (
     window_arguments,
     window_type,
 )
-from qcore.errors import PlanError
+from qcore.substrait.expressions import ExpressionReader, window_key
+from qcore.substrait.functions import aggregate_name
+from qcore.substrait.lambdas import Scope
+from qcore.substrait.messages import messages_within
 
 # (descending, nulls first) by SortDirection.
 DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}

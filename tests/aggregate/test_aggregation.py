@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from oracle import assert_same_rows
-from qcore_ext.data.schema import Schema
-from qcore_ext.ground.memory import Account
 from qcore.errors import ExecutionError, MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.aggregate.aggregation import HashAggregation, partial_schema
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
 from qcore_ext.testing import run_chain
 from random_tables import DECIMALS, FLOATS, INTEGERS, SIZES, TEMPORALS, random_table
 

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from qcore.errors import Cancelled, ExecutionError
+from qcore_ext.basic.callback_sink import CallbackSink
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.stats import BlockReason
-from qcore.errors import Cancelled, ExecutionError
-from qcore_ext.basic.callback_sink import CallbackSink
 from qcore_ext.testing import BatchSource, import_batches
 
 pytestmark = pytest.mark.timeout(120)

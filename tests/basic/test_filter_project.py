@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 from expression_table import make_table
 
+from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr, col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
-from qcore_ext.ground.memory import Account
-from qcore.errors import ExecutionError, PlanError
 from qcore_ext.basic.filter import Filter
 from qcore_ext.basic.project import Project
+from qcore_ext.ground.memory import Account
 from qcore_ext.testing import run_chain
 
 

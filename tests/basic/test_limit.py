@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from qcore_ext.data.schema import Schema
-from qcore_ext.ground.memory import Account
 from qcore_ext.basic.limit import Limit, LimitState
+from qcore_ext.data.schema import Schema
 from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.flow.batch_queue import BatchQueue
+from qcore_ext.ground.memory import Account
 from qcore_ext.testing import run_chain
 
 TABLE = pa.table({"id": pa.array(range(5000), pa.int64())})

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from oracle import assert_same_rows
-from qcore_ext.data.schema import Schema
-from qcore_ext.ground.memory import Account
 from qcore.errors import ExecutionError
 from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.basic.scan import TableScan
+from qcore_ext.data.schema import Schema
 from qcore_ext.flow.split_queue import SplitQueue
+from qcore_ext.ground.memory import Account
 from qcore_ext.testing import run_chain
 from random_tables import ALL_TYPES, SIZES, random_table
 

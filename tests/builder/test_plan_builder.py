@@ -8,8 +8,8 @@ import pytest
 from qcore.builder.aggregate_steps import agg
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.errors import PlanError
-from qcore.plan import nodes as p
 from qcore.expression.tree import col, lit
+from qcore.plan import nodes as p
 
 LINES = pa.schema([("ok", pa.int64()), ("qty", pa.decimal128(15, 2)), ("day", pa.date32()), ("tag", pa.string())])
 ORDERS = pa.schema([("o_ok", pa.int32()), ("o_day", pa.date32()), ("tag", pa.string())])

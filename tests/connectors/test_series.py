@@ -11,8 +11,8 @@ from oracle import assert_same_rows
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.arrow import ArrowSplit
 from qcore.connectors.series import SPLIT_ROWS, SeriesSplit, SeriesTable
-from qcore.plan import nodes as p
 from qcore.optimizer import optimize
+from qcore.plan import nodes as p
 
 MEMORY = 64 << 20
 

@@ -8,8 +8,8 @@ import pytest
 from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.view import ViewTable, expand_view
 from qcore.errors import PlanError
-from qcore.plan import nodes as p
 from qcore.expression.tree import col
+from qcore.plan import nodes as p
 
 HELD = ArrowTable(pa.table({"a": [1, 2], "b": ["x", "y"], "c": [True, False]}))
 VIEW = ViewTable(pa.schema([("s", pa.string()), ("n", pa.int64())]), HELD, ("b", "a"), col("c") & (col("a") > 1))

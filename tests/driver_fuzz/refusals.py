@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from driver_fuzz.epochs import ADDED
-from qcore.plan import nodes as p
 from qcore.expression.tree import Alias, Call, Cast, Column, Expr, In, children, column_names
+from qcore.plan import nodes as p
 
 # Aggregates whose result is of their argument's type, or follows it.
 FOLLOWING = frozenset({"sum", "min", "max", "first", "last", "any_value", "mode", "quantile_disc"})

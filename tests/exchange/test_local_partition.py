@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 
 from oracle import assert_same_rows
-from qcore_ext.data.schema import Schema
-from qcore_ext.ground.memory import Account
 from qcore.errors import PlanError, SchemaChangeError
+from qcore_ext.data.schema import Schema
 from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.flow.batch_queue import BatchQueue
+from qcore_ext.ground.memory import Account
 from qcore_ext.testing import run_chain
 from random_tables import ALL_TYPES, KEY_TYPES, SIZES, plain, random_table
 

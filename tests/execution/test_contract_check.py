@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from qcore.errors import ExecutionError
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
-from qcore_ext.ground.stats import BlockReason
-from qcore.errors import ExecutionError
 from qcore_ext.flow.operator import Poll
+from qcore_ext.ground.stats import BlockReason
 from qcore_ext.testing import FakeOperator, Resource, Sleeper, poll, run_driver
 
 OUTPUT, NEEDS_INPUT, FINISHED, YIELDED = Poll.OUTPUT, Poll.NEEDS_INPUT, Poll.FINISHED, Poll.YIELDED

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from qcore_ext.execution.task import Task
-from qcore_ext.ground.stats import BlockReason, tick_nanos
 from qcore.errors import ExecutionError, MemoryLimitError, SchemaChangeError, Timeout
+from qcore_ext.execution.task import Task
 from qcore_ext.flow.operator import Poll
+from qcore_ext.ground.stats import BlockReason, tick_nanos
 from qcore_ext.testing import FakeOperator
 
 OUTPUT, NEEDS_INPUT, FINISHED, YIELDED = Poll.OUTPUT, Poll.NEEDS_INPUT, Poll.FINISHED, Poll.YIELDED

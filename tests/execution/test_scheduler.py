@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from qcore.errors import Cancelled, QcoreError
 from qcore_ext.execution.scheduler import Scheduler, default_scheduler
 from qcore_ext.execution.task import Task
-from qcore_ext.ground.memory import Account
-from qcore.errors import Cancelled, QcoreError
 from qcore_ext.flow.operator import Poll
+from qcore_ext.ground.memory import Account
 from qcore_ext.testing import FakeOperator, LongCall, Resource, Sleeper
 
 pytestmark = pytest.mark.timeout(120)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from qcore_ext.execution.task import Task
-from qcore_ext.ground.stats import BlockReason
 from qcore.errors import Cancelled, ExecutionError, Timeout
+from qcore_ext.execution.task import Task
 from qcore_ext.flow.operator import Poll
+from qcore_ext.ground.stats import BlockReason
 from qcore_ext.testing import FakeOperator
 
 pytestmark = pytest.mark.timeout(120)

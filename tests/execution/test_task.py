@@ -15,21 +15,21 @@ import pyarrow as pa
 import pytest
 
 from conftest import settles
+from qcore.errors import Cancelled, ExecutionError, MemoryLimitError, PlanError, QcoreError, Timeout
+from qcore_ext.basic.limit import Limit, LimitState
+from qcore_ext.basic.result_sink import ResultSink
+from qcore_ext.basic.scan import TableScan
 from qcore_ext.data.schema import Schema
+from qcore_ext.exchange.local_exchange import LocalExchange
+from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
+from qcore_ext.flow.batch_queue import BatchQueue, QueueReader
+from qcore_ext.flow.operator import Poll
+from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.ground.fault import Faults
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.stats import BlockReason
-from qcore.errors import Cancelled, ExecutionError, MemoryLimitError, PlanError, QcoreError, Timeout
-from qcore_ext.basic.limit import Limit, LimitState
-from qcore_ext.exchange.local_exchange import LocalExchange
-from qcore_ext.exchange.local_partition import LocalPartition
-from qcore_ext.flow.operator import Poll
-from qcore_ext.basic.result_sink import ResultSink
-from qcore_ext.basic.scan import TableScan
-from qcore_ext.flow.batch_queue import BatchQueue, QueueReader
-from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.testing import FakeOperator, Resource, Sleeper
 
 pytestmark = pytest.mark.timeout(120)

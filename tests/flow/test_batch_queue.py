@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from qcore_ext.execution.scheduler import Scheduler
-from qcore_ext.execution.task import Task
-from qcore_ext.ground.memory import Account
 from qcore.errors import Timeout
 from qcore_ext.basic.result_sink import ResultSink
+from qcore_ext.execution.scheduler import Scheduler
+from qcore_ext.execution.task import Task
 from qcore_ext.flow.batch_queue import BatchQueue, QueueReader
+from qcore_ext.ground.memory import Account
 from qcore_ext.testing import BatchSource, import_batches, run_chain
 
 pytestmark = pytest.mark.timeout(120)

@@ -10,11 +10,11 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.session.session import bind_sources
 from qcore.frontends.sql import plan_sql
 from qcore.frontends.text.repeated import cut_repeated
-from qcore.plan import nodes as p
 from qcore.optimizer import optimize
+from qcore.plan import nodes as p
+from qcore.session.session import bind_sources
 
 T = pa.table({"a": [1, 2, 3, None], "b": [10, 20, 30, 40]})
 #: What each table of a chain is made of, of the one before it.

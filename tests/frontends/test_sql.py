@@ -16,8 +16,8 @@ import qcore
 from oracle import assert_same_rows
 from qcore.errors import PlanError
 from qcore.frontends.sql import plan_sql
-from qcore.plan import nodes as p
 from qcore.optimizer import optimize
+from qcore.plan import nodes as p
 
 QUERIES = Path(__file__).parents[2] / "bench" / "tpch" / "queries"
 DAY = datetime.date

@@ -10,8 +10,8 @@ import pytest
 
 import qcore
 from qcore import PlanError
-from qcore.frontends.text.chains import GROUP, with_short_chains
 from qcore.expression.tree import col, depth, lit
+from qcore.frontends.text.chains import GROUP, with_short_chains
 from qcore.lowering.compile import compile_projection
 
 T = pa.table({"a": [1, 2, None, 4], "s": ["x", "yz", None, ""], "b": [True, False, None, True]})

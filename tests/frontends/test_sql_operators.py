@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import qcore
-from qcore.substrait.functions import scalar_call
-from qcore.frontends.text.operators import with_known_operators
 from qcore.expression.tree import Call, Literal
+from qcore.frontends.text.operators import with_known_operators
+from qcore.substrait.functions import scalar_call
 
 T = pa.table(
     {

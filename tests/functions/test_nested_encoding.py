@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 import qcore
-from qcore.functions.arrow import nested_blocks
-from qcore.functions.arrow import nested_encoding
+from qcore.functions.arrow import nested_blocks, nested_encoding
 from qcore.functions.arrow.nested_blocks import blocks, values_of_blocks
 from qcore.functions.arrow.nested_encoding import nested_bytes
 from qcore.functions.arrow.nested_values import decoded, encoded

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from qcore import Cancelled, MemoryLimitError, PlanBuilder, QcoreError, Session, Task, col
-from qcore.expression.types import TypeMismatch
 from qcore.expression.tree import call
+from qcore.expression.types import TypeMismatch
 from qcore.functions.catalogue import LIST_LAMBDAS, scalar_functions
 from qcore_ext.compute.text_distance import damerau_levenshtein, jaro, levenshtein
 from qcore_ext.ground.fault import Faults

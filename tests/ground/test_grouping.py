@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from oracle import assert_same_rows
+from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground import grouping
 from qcore_ext.ground.memory import Account
-from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.testing import run_chain
 
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from joins import hash_join, output_of, run_together
 
-from qcore_ext.ground.memory import Account
 from qcore.errors import MemoryLimitError, PlanError, SchemaChangeError
+from qcore_ext.basic.limit import Limit, LimitState
+from qcore_ext.ground.memory import Account
+from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
-from qcore_ext.basic.limit import Limit, LimitState
-from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.table import IndexKind
 from qcore_ext.testing import run_chain
 

@@ -8,9 +8,9 @@ import pytest
 from joins import KINDS, as_table, hash_join, oracle_join
 
 from oracle import assert_same_rows
+from qcore.errors import PlanError
 from qcore.expression.tree import col
 from qcore.lowering.compile import compile_predicate
-from qcore.errors import PlanError
 
 CONDITIONAL_KINDS = [kind for kind in KINDS if not kind.startswith("null_aware")]
 

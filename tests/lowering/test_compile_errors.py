@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from expression_table import array, evaluate, make_table
 
+from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Case, Cast, call, col, lit
 from qcore.lowering.compile import compile_projection
-from qcore.errors import ExecutionError, PlanError
 
 D = decimal.Decimal
 TABLE = make_table(10)

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from expression_table import SIZES, make_table
 
+from qcore.errors import ExecutionError
 from qcore.expression.tree import col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account
-from qcore.errors import ExecutionError
 
 D = decimal.Decimal
 

@@ -12,12 +12,12 @@ import qcore
 from operator_plans import CASES, LEFT, RIGHT
 from qcore import PlanBuilder, col
 from qcore.config import Settings
-from qcore.session.explain import explain_plan
-from qcore.plan.nodes import PlanNode
+from qcore.errors import PlanError
 from qcore.lowering.pipelines import Lowered, Lowering
+from qcore.plan.nodes import PlanNode
+from qcore.session.explain import explain_plan
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import live_counts
-from qcore.errors import PlanError
 
 
 def lowered(plan: PlanNode, drivers: int) -> Lowered:

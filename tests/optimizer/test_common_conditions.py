@@ -10,10 +10,10 @@ import qcore
 from oracle import assert_same_rows
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import TableStatistics
-from qcore.plan import nodes as p
 from qcore.expression.tree import Expr, call, col
 from qcore.optimizer import optimize
 from qcore.optimizer.common_conditions import factored
+from qcore.plan import nodes as p
 
 I64 = pa.int64()
 TABLES = {"a": pa.schema([("k", I64), ("x", I64)]), "b": pa.schema([("l", I64), ("y", I64)])}

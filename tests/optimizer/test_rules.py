@@ -10,11 +10,11 @@ import pytest
 
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import ColumnStatistics, TableStatistics
-from qcore.session.explain import explain_plan
-from qcore.plan import nodes as p
 from qcore.expression.tree import Call, Expr, In, call, col, lit
 from qcore.optimizer import Estimator, optimize
 from qcore.optimizer.simplify import simplify
+from qcore.plan import nodes as p
+from qcore.session.explain import explain_plan
 
 I64 = pa.int64()
 TABLES = {

@@ -11,10 +11,10 @@ import pytest
 import qcore
 from oracle import assert_same_rows
 from qcore.plan.nodes import RecursiveUnion, UserOperator, WorkingTable
+from qcore_ext.aggregate.distinct_rows import DistinctRows
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.aggregate.distinct_rows import DistinctRows
 
 EDGES = pa.table({"a": [1, 2, 3, 4, 2, 5, 6, 7, None], "b": [2, 3, 4, 2, 5, None, 7, 6, 1]})
 

@@ -19,8 +19,8 @@ import qcore
 from oracle import assert_same_rows
 from qcore import PlanBuilder, PollPull, SchemaChangeError, col
 from qcore.builder.aggregate_steps import agg
-from qcore.plan import nodes as p
 from qcore.functions.aggregates import aggregate_type
+from qcore.plan import nodes as p
 from qcore.plan.schema import aggregate_schema
 
 ROWS = 300

@@ -19,11 +19,11 @@ import pytest
 import qcore
 from qcore import Blocked, IterOutcome, PlanBuilder, PollPull, PollPush, Task, protocol_bridges
 from qcore.connectors.base import Split, TableStatistics
-from qcore_ext.execution import driver, task
-from qcore_ext.ground import error_text
 from qcore_ext.basic import python_operator
 from qcore_ext.basic import scan as scan_operator
+from qcore_ext.execution import driver, task
 from qcore_ext.flow import future_wait
+from qcore_ext.ground import error_text
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import qcore
 from qcore.builder.aggregate_steps import agg
 from qcore.builder.plan_builder import PlanBuilder
-from qcore.session.explain import describe, explain_plan
 from qcore.expression.tree import col
+from qcore.session.explain import describe, explain_plan
 
 T = pa.schema([("k", pa.string()), ("x", pa.int64()), ("y", pa.int64())])
 

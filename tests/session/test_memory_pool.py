@@ -12,8 +12,8 @@ import pytest
 
 from conftest import settles
 from qcore import Cancelled, MemoryLimitError, PlanBuilder, PlanError, Session
-from qcore.session.task import Task
 from qcore.plan.nodes import PlanNode
+from qcore.session.task import Task
 from qcore_ext.ground.memory_pool import MemoryPool
 
 N_ROWS = 300_000

@@ -11,11 +11,11 @@ import pyarrow.compute
 import pytest
 
 from oracle import assert_same_rows
-from qcore_ext.ground.memory import Account
 from qcore.errors import MemoryLimitError, PlanError, SchemaChangeError
+from qcore_ext.ground.memory import Account
+from qcore_ext.sort.merge import SortState
 from qcore_ext.sort.order_by import OrderBy
 from qcore_ext.sort.top_n import TopN
-from qcore_ext.sort.merge import SortState
 from qcore_ext.testing import run_chain
 from random_tables import KEY_TYPES, NESTED_TYPES, SIZES, random_table
 

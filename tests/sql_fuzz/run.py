@@ -20,14 +20,14 @@ from qcore.config import Settings
 from qcore.connectors.arrow import ArrowSplit, ArrowTable
 from qcore.connectors.sources import table_from
 from qcore.errors import PlanError
-from qcore.session.result import Result
-from qcore.session.session import bind_sources
-from qcore.frontends.sql import plan_sql
-from qcore.plan import nodes as p
 from qcore.expression.tree import Call, col, conjuncts
-from qcore.plan.naming import NodeIds
+from qcore.frontends.sql import plan_sql
 from qcore.lowering.pipelines import FLIPPED
 from qcore.optimizer import RULES, Estimator, optimize
+from qcore.plan import nodes as p
+from qcore.plan.naming import NodeIds
+from qcore.session.result import Result
+from qcore.session.session import bind_sources
 from sql_fuzz.queries import Ordered
 from sql_fuzz.tables import TableData, zone_of
 

@@ -12,9 +12,9 @@ from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
 from qcore.errors import PlanError
+from qcore.plan import nodes as p
 from qcore.substrait import read_substrait
 from qcore.substrait.literals import read_literal
-from qcore.plan import nodes as p
 
 T = pa.schema([("a", pa.int64()), ("b", pa.int32()), ("s", pa.string())])
 

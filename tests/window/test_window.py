@@ -12,8 +12,8 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.session.task import Task
 from qcore.plan.nodes import SortKey, Values, Window, WindowCall, WindowFrame
+from qcore.session.task import Task
 
 QUERIES = [
     "select id, row_number() over (partition by a order by id) from t",

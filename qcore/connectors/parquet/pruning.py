@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.expression.types import is_instant
 from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal
+from qcore.expression.types import is_instant
 
 
 @dataclass(frozen=True, slots=True)

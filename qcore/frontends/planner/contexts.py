@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.frontends.planner.errors import cleaned
 from qcore.frontends.planner.types import planner_schema
-from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore.plan.dialect import QCORE
+from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore_ext.ground.process import ProcessLock
-from qcore.errors import PlanError
 
 SETTINGS = {
     # 0.06 is a decimal, as the standard says, not a float.

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.frontends.planner.remarks import NO_PARAMETERS, NO_SETS_OF_DAYS, remark, sql_types
 from qcore.frontends.planner.syntax_errors import syntax_fault
-from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS
 from qcore.frontends.text.chains import TOO_DEEP
 from qcore.functions.aggregates import is_aggregate
 from qcore.functions.catalogue import scalar_functions
 from qcore.plan.schema import unknown
 from qcore.plan.window_calls import is_window_function
-from qcore.errors import PlanError
+from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS
 
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Invalid or Unsupported Configuration: |"

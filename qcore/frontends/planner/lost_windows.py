@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from qcore.substrait.messages import messages_within
 from qcore.errors import PlanError
+from qcore.substrait.messages import messages_within
 
 _BOUND = r"(CURRENT ROW|.+? (?:PRECEDING|FOLLOWING))"
 _FRAME = re.compile(rf"(?:ROWS|RANGE|GROUPS) BETWEEN {_BOUND} AND {_BOUND}")

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from qcore.errors import PlanError
 from qcore.substrait.join_relations import NULL_AWARE
 from qcore.substrait.relations import GROUPING_SET
-from qcore.errors import PlanError
 
 LEFT_ANTI, LEFT_MARK = 6, 11
 # A mark read otherwise than as a condition that holds; and IN (subquery) where the planner takes it for never unknown.

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qcore.errors import PlanError
+from qcore.frontends.text.lambdas import has_lambdas
+from qcore.frontends.text.tokens import SqlText
+from qcore.plan.dialect import QCORE, Dialect
 from qcore.substrait.dialect_functions import (
     NAMES,
     OVERLOADED,
@@ -11,10 +15,6 @@ from qcore.substrait.dialect_functions import (
     SIMILAR_PREFIX,
     planner_name,
 )
-from qcore.frontends.text.lambdas import has_lambdas
-from qcore.frontends.text.tokens import SqlText
-from qcore.plan.dialect import QCORE, Dialect
-from qcore.errors import PlanError
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from qcore.substrait.functions import STAND_IN, is_known_aggregate, is_known_scalar
 from qcore.frontends.text.limits import CUT_LIMITS
 from qcore.plan.window_calls import is_window_function
+from qcore.substrait.functions import STAND_IN, is_known_aggregate, is_known_scalar
 
 _ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[(?:\]|ROLLUP|CUBE|GROUPING SETS)")
 _CONDITION = re.compile(r"Filter: |\w+ Join: ")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 
-from qcore.frontends.text.tokens import SqlText, Token
 from qcore.errors import PlanError
+from qcore.frontends.text.tokens import SqlText, Token
 
 _EXPECTED = re.compile(r"Expected: (.+?), found: (.+?)(?: at Line: (\d+), Column: (\d+))?\"?\)?$", re.DOTALL)
 _PLACED = re.compile(r"(Unterminated \w+ literal|Expected close delimiter '.') ?.*?at Line: (\d+), Column: (\d+)")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import items
 from qcore.frontends.text.tokens import SqlText
-from qcore.errors import PlanError
 
 # Of all values of a group: functions of the list of them.
 _OF_LISTS = {

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from qcore.substrait.functions import is_known_aggregate, is_known_scalar
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import (
     ColumnsOf,
     clauses_of,
@@ -24,7 +24,7 @@ from qcore.frontends.text.clauses import (
 )
 from qcore.frontends.text.operands import is_name
 from qcore.frontends.text.tokens import SqlText
-from qcore.errors import PlanError
+from qcore.substrait.functions import is_known_aggregate, is_known_scalar
 
 _QUERY = ("SELECT", "WITH", "VALUES", "TABLE", "FROM")
 _NO_AGGREGATES = frozenset({"cast", "try_cast", "extract", "if", "iff", "case"})

@@ -6,12 +6,12 @@ multiplied by a number where the text shows that it is one: INTERVAL '1 day', to
 
 from __future__ import annotations
 
-from qcore.substrait.dialect_functions import TIMES_INTERVAL
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import UNITS
 from qcore.frontends.text.operands import begins_value, ends_value, operand_end, operand_start
 from qcore.frontends.text.tokens import SqlText
 from qcore.plan.dialect import Dialect
-from qcore.errors import PlanError
+from qcore.substrait.dialect_functions import TIMES_INTERVAL
 
 _MAKERS = (
     "TO_YEARS", "TO_MONTHS", "TO_WEEKS", "TO_DAYS", "TO_HOURS", "TO_MINUTES", "TO_SECONDS", "TO_MILLISECONDS",

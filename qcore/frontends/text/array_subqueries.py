@@ -6,10 +6,10 @@ rows are numbered by it. A list of no rows is empty, where array_agg would be nu
 
 from __future__ import annotations
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import begins_clause, items, named, operands
 from qcore.frontends.text.scopes import is_query
 from qcore.frontends.text.tokens import Region, SqlText
-from qcore.errors import PlanError
 
 _LIMITS = ("LIMIT", "OFFSET", "FETCH")
 

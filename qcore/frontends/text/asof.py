@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import (
     JOINS,
     ColumnsOf,
@@ -20,7 +21,6 @@ from qcore.frontends.text.clauses import (
     with_visible,
 )
 from qcore.frontends.text.tokens import SqlText
-from qcore.errors import PlanError
 
 _MATCH = '"$asof"'
 _FLIPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}

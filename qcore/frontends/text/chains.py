@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import CLAUSES, JOINS
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
-from qcore.errors import PlanError
 
 # Terms between one pair of brackets.
 GROUP = 32

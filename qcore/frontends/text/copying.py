@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qcore.substrait.plan import PlanResult
-from qcore.frontends.text.tokens import SqlText
+from qcore.errors import PlanError
 from qcore.expression.tree import col
+from qcore.frontends.text.tokens import SqlText
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Project, TableWrite
 from qcore.plan.schema import check_unique, project_schema
+from qcore.substrait.plan import PlanResult
 from qcore.writing.file_sets import check_absent, local_path, replaced_file
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
-from qcore.errors import PlanError
 
 _USAGE = "COPY (select …) TO 'file.parquet' [(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 100000)]"
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import begins_clause, items, quoted, read_alias, with_visible
 from qcore.frontends.text.scopes import (
     Name,
@@ -29,7 +30,6 @@ from qcore.frontends.text.scopes import (
 from qcore.frontends.text.subqueries import operand
 from qcore.frontends.text.tokens import SET_OPERATORS, Region, SqlText
 from qcore.functions.aggregates import is_aggregate
-from qcore.errors import PlanError
 
 # How the planner names a column that comes from a query around its own.
 _OUTER = "outer_ref("

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import CLAUSES, is_distinct_from, items, operands, quoted, read_alias
 from qcore.frontends.text.scopes import is_call
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
-from qcore.errors import PlanError
 
 _READERS = frozenset(
     {"READ_PARQUET", "PARQUET_SCAN", "READ_CSV", "READ_CSV_AUTO", "READ_IPC", "READ_ARROW", "READ_ORC"}

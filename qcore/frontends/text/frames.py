@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from qcore.frontends.text.tokens import SqlText
 from qcore.errors import PlanError
+from qcore.frontends.text.tokens import SqlText
 
 # What a frame begins with.
 MODES = ("ROWS", "RANGE", "GROUPS")

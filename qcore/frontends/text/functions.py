@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 
-from qcore.substrait.dialect_functions import ANY, AS_TEXT, AT_TIME_ZONE, DIALECT_FUNCTIONS
-from qcore.substrait.functions import STAND_IN
+from qcore.errors import PlanError
 from qcore.frontends.text.aggregates import aggregate_as_others
 from qcore.frontends.text.clauses import items
 from qcore.frontends.text.operands import operand_start
 from qcore.frontends.text.tokens import SqlText
-from qcore.errors import PlanError
+from qcore.substrait.dialect_functions import ANY, AS_TEXT, AT_TIME_ZONE, DIALECT_FUNCTIONS
+from qcore.substrait.functions import STAND_IN
 
 # Other names of functions that the planner has.
 _RENAMED = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from qcore.substrait.dialect_functions import REDUCES
+from qcore.errors import PlanError
 from qcore.frontends.text.operands import ends_value
 from qcore.frontends.text.tokens import SqlText
-from qcore.errors import PlanError
+from qcore.substrait.dialect_functions import REDUCES
 
 _KINDS = {"TRANSFORM": "array_transform", "APPLY": "array_transform", "FILTER": "array_filter", "REDUCE": "reduce"}
 _CALLS = {f"{prefix}_{kind}": made for prefix in ("LIST", "ARRAY") for kind, made in _KINDS.items()}

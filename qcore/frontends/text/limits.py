@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import with_visible
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, Region, SqlText
-from qcore.errors import PlanError
 
 # LIMIT of this and more stands for one that is cut out; no table has as many rows.
 CUT_LIMITS = 1 << 62

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from qcore.errors import PlanError
 from qcore.frontends.text.frames import MODES, without_frame
 from qcore.frontends.text.tokens import Region, SqlText
-from qcore.errors import PlanError
 
 _NO_BASE = ("PARTITION", "ORDER", *MODES)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qcore.errors import PlanError
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, CommonTable, Region, SqlText
 from qcore.frontends.text.unnest import Unnesting, cut_unnest
-from qcore.errors import PlanError
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import (
     CLAUSES,
     JOINS,
@@ -22,7 +23,6 @@ from qcore.frontends.text.clauses import (
     with_visible,
 )
 from qcore.frontends.text.tokens import TAIL, SqlText
-from qcore.errors import PlanError
 
 _PIVOT_USAGE = "PIVOT t ON c IN ('a', 'b') USING sum(x) GROUP BY k"
 _UNPIVOT_USAGE = "UNPIVOT t ON a, b INTO NAME n VALUE v"

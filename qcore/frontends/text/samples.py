@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import CLAUSES, is_distinct_from, operands
 from qcore.frontends.text.tokens import TAIL, SqlText
-from qcore.errors import PlanError
 
 _ROWWISE = ("BERNOULLI", "SYSTEM")
 _METHODS = frozenset({*_ROWWISE, "RESERVOIR"})

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import JOINS, begins_clause, items, quoted
 from qcore.frontends.text.operands import begins_value, ends_value
 from qcore.frontends.text.tokens import SqlText
-from qcore.errors import PlanError
 
 _LITERAL = re.compile(
     r"""(?P<skip>--[^\n]*|/\*.*?\*/)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import (
     ColumnsOf,
     clauses_of,
@@ -21,7 +22,6 @@ from qcore.frontends.text.clauses import (
 )
 from qcore.frontends.text.tokens import SqlText
 from qcore.plan.schema import unknown
-from qcore.errors import PlanError
 
 _COLUMNS = "COLUMNS"
 _MERGES = frozenset({"USING", "NATURAL"})

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import items, quoted
 from qcore.frontends.text.tokens import SqlText
-from qcore.errors import PlanError
 
 _BEGINS_QUERY = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 _CREATE_USAGE = "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name AS select …, or name (column type, …)"

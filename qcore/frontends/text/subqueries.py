@@ -7,10 +7,10 @@ what IN is: whether there is a match, whether there is a row at all, and whether
 
 from __future__ import annotations
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import CLAUSES, items, selects
 from qcore.frontends.text.tokens import SET_OPERATORS, TAIL, SqlText
 from qcore.functions.aggregates import is_aggregate
-from qcore.errors import PlanError
 
 # What an expression before IN cannot go beyond, and words that are part of it.
 _BEFORE = frozenset({

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from qcore.substrait.dialect_functions import TEXT_SLICE
 from qcore.frontends.text.operands import ends_value, operand_start
 from qcore.frontends.text.tokens import SqlText
+from qcore.substrait.dialect_functions import TEXT_SLICE
 
 # With more subscripts than these, either all are of texts or none.
 _TRIED_MAX = 5

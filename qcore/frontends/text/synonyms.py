@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from qcore.substrait.dialect_functions import AT_TIME_ZONE
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import UNITS, is_type, items
 from qcore.frontends.text.group_keys import without_cast_keys
 from qcore.frontends.text.operands import ends_value, is_name, operand_start
 from qcore.frontends.text.tokens import SqlText
-from qcore.errors import PlanError
+from qcore.substrait.dialect_functions import AT_TIME_ZONE
 
 # Types by the names that DuckDB, PostgreSQL and Spark have for them.
 _TYPES = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import CLAUSES, JOINS, items, named, quoted, read_alias, selects, with_visible
 from qcore.frontends.text.tokens import TAIL, SqlText
-from qcore.errors import PlanError
 
 
 @dataclass(frozen=True)

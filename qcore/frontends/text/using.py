@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import (
     ColumnsOf,
     clauses_of,
@@ -26,7 +27,6 @@ from qcore.frontends.text.clauses import (
 )
 from qcore.frontends.text.tokens import TAIL, Region, SqlText
 from qcore.plan.schema import unknown
-from qcore.errors import PlanError
 
 _JOIN_KINDS = frozenset({"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "CROSS", "SEMI", "ANTI"})
 _NOT_INNER = frozenset({"LEFT", "RIGHT", "FULL", "SEMI", "ANTI"})

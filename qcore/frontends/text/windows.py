@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from qcore.substrait.windows import MARKER
+from qcore.errors import PlanError
 from qcore.frontends.text.clauses import items
 from qcore.frontends.text.frames import frame_text
 from qcore.frontends.text.named_windows import with_windows_written_out, without_named_frames
 from qcore.frontends.text.tokens import SqlText
-from qcore.errors import PlanError
+from qcore.substrait.windows import MARKER
 
 _AFTER_EXPRESSION = frozenset({"ASC", "DESC", "NULLS", "ROWS", "RANGE", "GROUPS"})
 # Words within expressions without columns.

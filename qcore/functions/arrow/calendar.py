@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.functions.arrow.scalar import MICROS, ArrowFunction, by_value
 from qcore.expression.types import FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types
+from qcore.functions.arrow.scalar import MICROS, ArrowFunction, by_value
 from qcore.functions.signatures import Function, Signature, fixed
 
 TIME = pa.time64("us")

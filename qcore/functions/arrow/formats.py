@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.functions.arrow.scalar import BINARY, ArrowFunction, Kernel, by_value
 from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types
+from qcore.functions.arrow.scalar import BINARY, ArrowFunction, Kernel, by_value
 from qcore.functions.signatures import MANY, Function, Signature, fixed
 
 _WORD_BITS = 64

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qcore.functions.arrow.scalar import ArrowFunction, Kernel
 from qcore.expression.types import FLOAT64, TypeMismatch, Types, is_list_of_any_layout, is_numeric
 from qcore.functions.arrow.list_layouts import large_lists
 from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist
 from qcore.functions.arrow.nested_values import encoded
+from qcore.functions.arrow.scalar import ArrowFunction, Kernel
 from qcore.functions.signatures import Function, Signature
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from qcore.functions.arrow.scalar import ArrowFunction, Kernel, as_array, n_rows
 from qcore.expression.types import FLOAT64, TypeMismatch, Types, is_list_of_any_layout, is_numeric
 from qcore.functions.arrow.list_layouts import large_lists, spans
+from qcore.functions.arrow.scalar import ArrowFunction, Kernel, as_array, n_rows
 from qcore.functions.signatures import Function, Signature
 
 _VECTOR = pa.list_(FLOAT64)

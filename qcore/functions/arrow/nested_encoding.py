@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from qcore.errors import ExecutionError
 from qcore.expression.types import is_list_of_any_layout
 from qcore.functions.arrow.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encoded
-from qcore.errors import ExecutionError
 
 Bytes = npt.NDArray[np.uint8]
 Lengths = npt.NDArray[np.int64]

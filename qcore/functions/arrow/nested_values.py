@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qcore.expression.types import is_list_of_any_layout
 from qcore.errors import PlanError
+from qcore.expression.types import is_list_of_any_layout
 
 # Ahead of each part of a value; the end of a list is below both.
 _END, VALUE, NULL = b"\x00", b"\x01", b"\x02"

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from qcore.functions.arrow.scalar import ArrowFunction, Kernel, as_array, by_value, n_rows
 from qcore.expression.types import BOOL, FLOAT64
+from qcore.functions.arrow.scalar import ArrowFunction, Kernel, as_array, by_value, n_rows
 from qcore.functions.signatures import fixed
 
 

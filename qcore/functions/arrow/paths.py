@@ -7,8 +7,8 @@ import urllib.parse
 
 import pyarrow as pa
 
-from qcore.functions.arrow.scalar import ArrowFunction, by_value
 from qcore.expression.types import STRING, TypeMismatch, Types
+from qcore.functions.arrow.scalar import ArrowFunction, by_value
 from qcore.functions.signatures import Function, Signature, fixed
 
 # What stands between the parts of a path, by the names that calls have for it.

@@ -20,13 +20,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
+from qcore.errors import ExecutionError
 from qcore.expression.interval_values import age, interval_divide, interval_multiply
+from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
 from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist, that_looks
 from qcore.functions.arrow.nested_encoding import nested_bytes
 from qcore.functions.signatures import Function, Signature, fixed
 from qcore_ext.compute.arrow_call import look
-from qcore.errors import ExecutionError
 
 Kernel = Callable[..., Any]
 BINARY = pa.binary()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 
-from qcore.functions.arrow.scalar import ArrowFunction, by_value
 from qcore.expression.types import FLOAT64, INT64, STRING
+from qcore.functions.arrow.scalar import ArrowFunction, by_value
 from qcore.functions.signatures import fixed
 from qcore_ext.compute.arrow_call import look
 from qcore_ext.compute.text_distance import damerau_levenshtein, jaro, levenshtein

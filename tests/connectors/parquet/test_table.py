@@ -17,8 +17,8 @@ from reading import read_split, read_splits, read_table
 from oracle import assert_same_rows
 from qcore.connectors.base import FileSplit
 from qcore.connectors.files import FileTable, SplitTable
-from qcore.connectors.parquet.table import ALIGNMENTS_MAX
 from qcore.connectors.parquet.footer import FOOTERS
+from qcore.connectors.parquet.table import ALIGNMENTS_MAX
 from qcore.connectors.storage import locate
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import col, lit
