@@ -442,7 +442,7 @@ cdef class FakeOperator(Operator):
 def poll(Driver driver, int at):
     """Ask operator `at` of a driver for output, as if the driver did."""
     cdef Batch* batch = NULL
-    cdef int answer = (<Operator> driver.seats[at].occupant).get_output(&batch, driver.token)
+    cdef int answer = (<Operator> driver.slots[at].operator).get_output(&batch, driver.token)
     batch_unref(batch)
     return answer
 

@@ -40,7 +40,7 @@ ROWS = {
     "V11": "partitioned output: fetched by task, partition and sequence, acknowledged, with back-pressure; or files",
     "V12": "a callback sink may block its pipeline",
     "V13": "many output batches for one input batch, in bounded memory",
-    "V14": "figures per operator and driver, at any time, charged to who did the work",
+    "V14": "counters per operator and driver, at any time, charged to who did the work",
     "V15": "build and probe sit in two pipelines and meet at a bridge",
     "G1": "poll results: PUSHED, PENDING, BREAK; a batch, PENDING, EXHAUSTED",
     "G2": "logic apart from state: global once, local once a partition",

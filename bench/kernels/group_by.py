@@ -70,8 +70,8 @@ def run(case: Case, step: str) -> tuple[float, int]:
     schema = pa.schema([*keys, *((name, sum_type) for name in names), ("n", INT64)])
     operator = HashAggregation("agg", Account(), None, case.n_keys, calls, step, Schema(schema))
     run_chain([operator], case.table.to_batches(max_chunksize=BATCH_ROWS))
-    figures = operator.stats_snapshot()
-    return (figures["add_input"]["cpu_nanos"] + figures["get_output"]["cpu_nanos"]) / 1e9, figures["output_rows"]
+    counters = operator.stats_snapshot()
+    return (counters["add_input"]["cpu_nanos"] + counters["get_output"]["cpu_nanos"]) / 1e9, counters["output_rows"]
 
 
 def duckdb_seconds(case: Case) -> float:

@@ -127,13 +127,13 @@ def _measured(stats: Mapping[str, Any]) -> dict[str, _Measured]:
     """Figures by node id; a node's rows are those of its last operator."""
     result: dict[str, _Measured] = {}
     for number, pipeline in enumerate(stats.get("pipelines", ())):
-        for figures in pipeline["operators"]:
-            one = result.setdefault(str(figures["node_id"]), _Measured())
+        for counters in pipeline["operators"]:
+            one = result.setdefault(str(counters["node_id"]), _Measured())
             one.ran = True
-            one.wall_nanos += sum(int(figures[name]["wall_nanos"]) for name in _CALLS if name in figures)
-            one.arrow_nanos += int(figures.get("arrow_wall_nanos", 0))
-            one.blocked_nanos += sum(figures.get("blocked_wall_nanos", {}).values())
-            one.rows = int(figures["output_rows"])
+            one.wall_nanos += sum(int(counters[name]["wall_nanos"]) for name in _CALLS if name in counters)
+            one.arrow_nanos += int(counters.get("arrow_wall_nanos", 0))
+            one.blocked_nanos += sum(counters.get("blocked_wall_nanos", {}).values())
+            one.rows = int(counters["output_rows"])
             if number not in one.pipelines:
                 one.pipelines.append(number)
     return result

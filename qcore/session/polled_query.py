@@ -172,7 +172,7 @@ class NativeOperator:
         local.close()
 
     def stats(self, local: PolledPartition) -> dict[str, Any]:
-        """One partition's figures so far (SPEC V14)."""
+        """One partition's counters so far (SPEC V14)."""
         return local.stats()
 
 

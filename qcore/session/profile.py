@@ -10,9 +10,9 @@ from qcore.text_table import render_cells
 TIMED_CALLS = ("add_input", "get_output", "finish", "is_blocked")
 
 
-def operator_wall_nanos(figures: Mapping[str, Any]) -> int:
+def operator_wall_nanos(counters: Mapping[str, Any]) -> int:
     """Time inside the operator's own calls, waiting not counted."""
-    return sum(int(figures[name]["wall_nanos"]) for name in TIMED_CALLS)
+    return sum(int(counters[name]["wall_nanos"]) for name in TIMED_CALLS)
 
 
 def profile_text(stats: Mapping[str, Any]) -> str:
@@ -21,27 +21,27 @@ def profile_text(stats: Mapping[str, Any]) -> str:
     A last column shows the time of functions that pyarrow computes, when there are any (docs/FUNCTIONS.md). `stats` is
     what Result.stats() gives.
     """
-    rows = [figures for pipeline in stats["pipelines"] for figures in pipeline["operators"]]
+    rows = [counters for pipeline in stats["pipelines"] for counters in pipeline["operators"]]
     rows.sort(key=operator_wall_nanos, reverse=True)
     total = sum(map(operator_wall_nanos, rows)) or 1
     columns: list[list[str]] = [[] for _ in range(8)]
-    for figures in rows:
-        wall = operator_wall_nanos(figures)
-        blocked = sum(figures["blocked_wall_nanos"].values())
+    for counters in rows:
+        wall = operator_wall_nanos(counters)
+        blocked = sum(counters["blocked_wall_nanos"].values())
         cells = (
-            figures["name"],
-            figures["node_id"],
+            counters["name"],
+            counters["node_id"],
             f"{wall / 1e6:,.2f}",
             f"{100 * wall / total:.0f}%",
             f"{blocked / 1e6:,.2f}",
-            f"{figures['input_rows']:,}",
-            f"{figures['output_rows']:,}",
-            f"{figures['peak_bytes']:,}",
+            f"{counters['input_rows']:,}",
+            f"{counters['output_rows']:,}",
+            f"{counters['peak_bytes']:,}",
         )
         for column, cell in zip(columns, cells, strict=True):
             column.append(cell)
     headers = ["operator", "node", "ms", "share", "blocked ms", "rows in", "rows out", "peak bytes"]
-    if any(figures.get("arrow_calls") for figures in rows):
+    if any(counters.get("arrow_calls") for counters in rows):
         headers.append("pyarrow ms")
-        columns.append([f"{figures.get('arrow_wall_nanos', 0) / 1e6:,.2f}" for figures in rows])
+        columns.append([f"{counters.get('arrow_wall_nanos', 0) / 1e6:,.2f}" for counters in rows])
     return render_cells(headers, columns, [False, False, *(True for _ in headers[2:])])

@@ -322,7 +322,7 @@ class Task:
         sources = [scan.source for scan in self._scans.nodes.values() if scan.source is not None]
         return any((source.statistics().row_count or 0) > 0 for source in sources)
 
-    # --- figures ---
+    # --- counters ---
 
     def progress(self) -> tuple[int, int]:
         """Splits read to their end, and splits added, of all scans together."""

@@ -12,8 +12,8 @@ from qcore_ext.flow.operator cimport Operator
 from qcore_ext.aggregate.call_input cimport AggregateInput
 from qcore_ext.aggregate.group_set cimport GroupPlan, GroupSet
 from qcore_ext.aggregate.radix_groups cimport RadixGroups
-from qcore_ext.rows.column_store cimport RowStore
-from qcore_ext.rows.key_columns cimport StoredKeys
+from qcore_ext.rows.column_store cimport ColumnStore
+from qcore_ext.rows.key_columns cimport KeyColumns
 
 
 cdef class HashAggregation(Operator):
@@ -51,7 +51,7 @@ cdef class HashAggregation(Operator):
     # Partial step: rows since the table was last emptied, and rows still to pass through without a table.
     cdef int64_t rows_grouped
     cdef int64_t rows_to_pass
-    cdef StoredKeys* passed         # owned; keys of rows passed through, NULL when the table is in use
+    cdef KeyColumns* passed         # owned; keys of rows passed through, NULL when the table is in use
 
     cdef int bind_program(self, Schema schema) except -1
     cdef bint types_differ(self, CSchema* loaded) noexcept nogil
@@ -73,6 +73,6 @@ cdef class HashAggregation(Operator):
     cdef bint next_part(self) noexcept nogil
     cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil
     cdef Batch* emit(self) except NULL nogil
-    cdef int append_part(self, RowStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil
+    cdef int append_part(self, ColumnStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil
     cdef Batch* emit_parts(self) except NULL nogil
     cdef void release(self) noexcept nogil

@@ -33,9 +33,9 @@ from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.aggregate.radix_groups cimport (
     RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
 )
-from qcore_ext.rows.column_store cimport RowStore, row_store_append, row_store_column, row_store_new
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_new
 from qcore_ext.rows.key_columns cimport (
-    stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve,
+    key_columns_append, key_columns_free, key_columns_new, key_columns_reserve,
 )
 from qcore_ext.aggregate.widened_groups cimport (
     HeldGroups, first_change, held_groups_free, held_groups_move,
@@ -311,7 +311,7 @@ cdef class HashAggregation(Operator):
         cdef uint32_t* numbers = <uint32_t*> self.numbers.data
         cdef int64_t first = self.passed.n_rows
         cdef int64_t i
-        stored_keys_append(self.passed, self.vectors, NULL, n)
+        key_columns_append(self.passed, self.vectors, NULL, n)
         for i in range(n):
             numbers[i] = <uint32_t> (first + i)
         self.rows_to_pass -= n
@@ -446,12 +446,12 @@ cdef class HashAggregation(Operator):
             self.groups = groups
         else:
             group_set_clear(self.groups)
-        stored_keys_free(self.passed)
+        key_columns_free(self.passed)
         self.passed = NULL
         self.rows_grouped = 0
         if self.rows_to_pass > 0:
-            self.passed = stored_keys_new(self.account, self.types, self.n_keys)
-            stored_keys_reserve(self.passed, self.partial_groups_max)
+            self.passed = key_columns_new(self.account, self.types, self.n_keys)
+            key_columns_reserve(self.passed, self.partial_groups_max)
         return 0
 
     cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil:
@@ -478,7 +478,7 @@ cdef class HashAggregation(Operator):
         self.emitted += n
         return out
 
-    cdef int append_part(self, RowStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil:
+    cdef int append_part(self, ColumnStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil:
         """The n groups left of this part, behind `rows`."""
         cdef int32_t n_columns = self.output_schema.n_fields
         cdef Column** columns = <Column**> struct_new(n_columns * sizeof(Column*))
@@ -487,7 +487,7 @@ cdef class HashAggregation(Operator):
         try:
             self.emit_columns(self.emitted, n, columns)
             while start < n:
-                row_store_append(rows, columns, start, NULL, min(n - start, <int64_t> VECTOR_ROWS), scratch)
+                column_store_append(rows, columns, start, NULL, min(n - start, <int64_t> VECTOR_ROWS), scratch)
                 start += VECTOR_ROWS
         finally:
             for i in range(n_columns):
@@ -500,7 +500,7 @@ cdef class HashAggregation(Operator):
         cdef CSchema* schema = self.output_schema
         cdef DataType* types = <DataType*> struct_new(schema.n_fields * sizeof(DataType))
         cdef Buffer* scratch = NULL
-        cdef RowStore* rows = NULL
+        cdef ColumnStore* rows = NULL
         cdef Batch* out = NULL
         cdef int32_t i
         cdef int64_t n
@@ -509,7 +509,7 @@ cdef class HashAggregation(Operator):
             for i in range(schema.n_fields):
                 types[i] = schema.fields[i].type
             scratch = buffer_new(self.account, sizeof(VectorScratch))
-            rows = row_store_new(self.account, types, schema.n_fields)
+            rows = column_store_new(self.account, types, schema.n_fields)
             while rows.n_rows < PART_ROWS_MIN:
                 n = min(self.n_groups() - self.emitted, <int64_t> OUTPUT_ROWS - rows.n_rows)
                 self.append_part(rows, <VectorScratch*> scratch.data, n)
@@ -518,7 +518,7 @@ cdef class HashAggregation(Operator):
                     break
             out = batch_new(schema, rows.n_rows)
             for i in range(schema.n_fields):
-                out.columns[i] = row_store_column(rows, i)
+                out.columns[i] = column_store_column(rows, i)
             done = True
         finally:
             struct_free(types)
@@ -571,7 +571,7 @@ cdef class HashAggregation(Operator):
         self.batch = NULL
         group_set_free(self.groups)
         radix_groups_free(self.radix)
-        stored_keys_free(self.passed)
+        key_columns_free(self.passed)
         self.groups = NULL
         self.radix = NULL
         self.passed = NULL

@@ -23,7 +23,7 @@ ctypedef struct DirectField:
     uint32_t stride
 
 
-ctypedef struct DirectGroups:
+ctypedef struct ArrayGroups:
     MemoryAccount* account      # borrowed
     bint enabled
     bint coded                  # `codes` are those of the vector last looked for
@@ -35,12 +35,12 @@ ctypedef struct DirectGroups:
     Buffer* codes               # owned; uint32 a row of the vector
 
 
-cdef DirectGroups* direct_groups_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
-cdef void direct_groups_free(DirectGroups* direct) noexcept nogil          # NULL is ignored
-cdef void direct_groups_clear(DirectGroups* direct) noexcept nogil
+cdef ArrayGroups* array_groups_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
+cdef void array_groups_free(ArrayGroups* direct) noexcept nogil          # NULL is ignored
+cdef void array_groups_clear(ArrayGroups* direct) noexcept nogil
 # True when all n rows' groups were known; else `groups` holds rubbish.
-cdef bint direct_groups_find(DirectGroups* direct, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil
+cdef bint array_groups_find(ArrayGroups* direct, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil
 # Remember the groups of the vector that was just looked for in vain.
-cdef int direct_groups_learn(
-    DirectGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups,
+cdef int array_groups_learn(
+    ArrayGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups,
 ) except -1 nogil

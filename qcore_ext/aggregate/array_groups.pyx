@@ -27,10 +27,10 @@ ctypedef fused Integer:
     uint32_t
 
 
-cdef DirectGroups* direct_groups_new(
+cdef ArrayGroups* array_groups_new(
     MemoryAccount* account, const DataType* types, int32_t n_columns,
 ) except NULL nogil:
-    cdef DirectGroups* direct = <DirectGroups*> struct_new(sizeof(DirectGroups))
+    cdef ArrayGroups* direct = <ArrayGroups*> struct_new(sizeof(ArrayGroups))
     cdef int32_t c
     cdef uint8_t phys
     direct.account = account
@@ -45,7 +45,7 @@ cdef DirectGroups* direct_groups_new(
     return direct
 
 
-cdef void direct_groups_free(DirectGroups* direct) noexcept nogil:
+cdef void array_groups_free(ArrayGroups* direct) noexcept nogil:
     if direct == NULL:
         return
     buffer_unref(direct.groups)
@@ -53,7 +53,7 @@ cdef void direct_groups_free(DirectGroups* direct) noexcept nogil:
     struct_free(direct)
 
 
-cdef void direct_groups_clear(DirectGroups* direct) noexcept nogil:
+cdef void array_groups_clear(ArrayGroups* direct) noexcept nogil:
     if direct.groups != NULL:
         memset(direct.groups.data, 0xFF, direct.n_codes * sizeof(uint32_t))
 
@@ -100,7 +100,7 @@ cdef uint32_t add_strings(
     return outside
 
 
-cdef bint encode(DirectGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
+cdef bint encode(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
     """Codes of the rows; False when a value lies outside the ranges known."""
     cdef uint32_t* codes = <uint32_t*> direct.codes.data
     cdef DirectField* field
@@ -142,7 +142,7 @@ cdef bint encode(DirectGroups* direct, const Vector* keys, int64_t n) noexcept n
     return True
 
 
-cdef bint direct_groups_find(DirectGroups* direct, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil:
+cdef bint array_groups_find(ArrayGroups* direct, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil:
     cdef const uint32_t* known
     cdef const uint32_t* codes
     cdef uint32_t missing = 0
@@ -199,7 +199,7 @@ cdef bint range_of_strings(
     return True
 
 
-cdef bint widen(DirectGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
+cdef bint widen(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
     """Make the ranges cover the vector's values; False when they cannot be numbered or are too many."""
     cdef DirectField* field
     cdef const void* values
@@ -254,7 +254,7 @@ cdef bint widen(DirectGroups* direct, const Vector* keys, int64_t n) noexcept no
     return True
 
 
-cdef int rebuild(DirectGroups* direct, const Vector* keys, int64_t n) except -1 nogil:
+cdef int rebuild(ArrayGroups* direct, const Vector* keys, int64_t n) except -1 nogil:
     cdef Buffer* groups
     direct.n_rebuilds += 1
     if direct.n_rebuilds > REBUILDS_MAX or not widen(direct, keys, n):
@@ -267,13 +267,13 @@ cdef int rebuild(DirectGroups* direct, const Vector* keys, int64_t n) except -1 
     groups = buffer_new(direct.account, direct.n_codes * sizeof(uint32_t))
     buffer_unref(direct.groups)
     direct.groups = groups
-    direct_groups_clear(direct)
+    array_groups_clear(direct)
     direct.coded = encode(direct, keys, n)
     return 0
 
 
-cdef int direct_groups_learn(
-    DirectGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups,
+cdef int array_groups_learn(
+    ArrayGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups,
 ) except -1 nogil:
     cdef uint32_t* known
     cdef const uint32_t* codes

@@ -8,12 +8,12 @@ from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Account, MemoryAccount
 from qcore_ext.aggregate.group_set cimport GroupSet
-from qcore_ext.rows.key_columns cimport StoredKeys
+from qcore_ext.rows.key_columns cimport KeyColumns
 
 # Keys and states of n groups from start, each owned by the caller (also on error, where not NULL). `passed`: where the
 # keys are instead of in the set's table, or NULL.
 cdef int group_states(
-    GroupSet* groups, StoredKeys* passed, int64_t start, int64_t n, Column** columns, MemoryAccount* account,
+    GroupSet* groups, KeyColumns* passed, int64_t start, int64_t n, Column** columns, MemoryAccount* account,
 ) except -1 nogil
 # Keys and results, as fields of `schema`, likewise.
 cdef int group_results(

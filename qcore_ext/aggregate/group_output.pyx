@@ -16,18 +16,18 @@ from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport Buffer, Owner, owner_unref, struct_free, struct_new
 from qcore_ext.aggregate.holistic cimport collected_column
 from qcore_ext.aggregate.group_table cimport group_table_column
-from qcore_ext.rows.key_columns cimport stored_keys_column
+from qcore_ext.rows.key_columns cimport key_columns_column
 
 
 cdef int group_states(
-    GroupSet* groups, StoredKeys* passed, int64_t start, int64_t n, Column** columns, MemoryAccount* account,
+    GroupSet* groups, KeyColumns* passed, int64_t start, int64_t n, Column** columns, MemoryAccount* account,
 ) except -1 nogil:
     cdef int32_t n_keys = groups.plan.n_keys
     cdef Column** into
     cdef int32_t i, j
     for i in range(n_keys):
         if passed != NULL:
-            columns[i] = stored_keys_column(passed, i, start, n, account)
+            columns[i] = key_columns_column(passed, i, start, n, account)
         else:
             columns[i] = group_table_column(groups.table, i, start, n, account)
     for i in range(groups.plan.n_states):

@@ -8,7 +8,7 @@ from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.aggregate.call_input cimport AggregateInput
-from qcore_ext.aggregate.holistic cimport CollectedValues
+from qcore_ext.aggregate.holistic cimport HolisticValues
 from qcore_ext.aggregate.group_table cimport GroupTable
 
 
@@ -32,7 +32,7 @@ ctypedef struct GroupSet:
     const GroupPlan* plan       # borrowed
     GroupTable* table           # owned
     AggregateState* states      # owned; plan.n_states, behind the struct
-    CollectedValues* collected  # owned; plan.n_collections, behind the states
+    HolisticValues* collected  # owned; plan.n_collections, behind the states
 
 
 # `scratch` as group_table_new's.

@@ -11,7 +11,7 @@ from qcore_ext.data.column cimport Vector, VectorScratch
 from qcore_ext.ground.memory cimport Buffer, struct_free, struct_new
 from qcore_ext.aggregate.call_input cimport AggregateInput, aggregate_input_load
 from qcore_ext.aggregate.holistic cimport (
-    CollectedValues, collected_append, collected_clear, collected_finish, collected_free, collected_init,
+    HolisticValues, collected_append, collected_clear, collected_finish, collected_free, collected_init,
 )
 from qcore_ext.aggregate.group_table cimport (
     group_table_assign, group_table_clear, group_table_free, group_table_new,
@@ -21,14 +21,14 @@ from qcore_ext.aggregate.group_table cimport (
 cdef GroupSet* group_set_new(const GroupPlan* plan, Buffer* scratch) except NULL nogil:
     cdef int64_t states_bytes = plan.n_states * <int64_t> sizeof(AggregateState)
     cdef GroupSet* groups = <GroupSet*> struct_new(
-        sizeof(GroupSet) + states_bytes + plan.n_collections * <int64_t> sizeof(CollectedValues)
+        sizeof(GroupSet) + states_bytes + plan.n_collections * <int64_t> sizeof(HolisticValues)
     )
     cdef const CallInput* input
     cdef int32_t i
     cdef bint done = False
     groups.plan = plan
     groups.states = <AggregateState*> (groups + 1)
-    groups.collected = <CollectedValues*> (groups.states + plan.n_states)
+    groups.collected = <HolisticValues*> (groups.states + plan.n_states)
     try:
         for i in range(plan.n_states):
             state_init(&groups.states[i], plan.account, plan.states[i].kind, &plan.state_types[i])

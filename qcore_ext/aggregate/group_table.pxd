@@ -10,9 +10,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.aggregate.array_groups cimport DirectGroups
+from qcore_ext.aggregate.array_groups cimport ArrayGroups
 from qcore_ext.aggregate.key_packing cimport KeyLayout
-from qcore_ext.rows.key_columns cimport StoredKeys
+from qcore_ext.rows.key_columns cimport KeyColumns
 
 cdef enum:
     GROUP_SCRATCH_BYTES = 262144        # of a scratch to be shared
@@ -32,8 +32,8 @@ ctypedef struct GroupTable:
     Buffer* words               # owned; packed keys by group, or the hashes of stored ones
     Buffer* nulls               # owned; null masks of packed keys by group
     int64_t capacity            # groups that words and nulls have room for
-    StoredKeys* stored          # owned; KEYS_STORED
-    DirectGroups* direct        # owned
+    KeyColumns* stored          # owned; KEYS_STORED
+    ArrayGroups* direct        # owned
     Buffer* scratch             # owned; vectors of the call under way; may be shared with tables of the same driver
 
 

@@ -13,13 +13,13 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.aggregate.array_groups cimport (
-    direct_groups_clear, direct_groups_find, direct_groups_free, direct_groups_learn, direct_groups_new,
+    array_groups_clear, array_groups_find, array_groups_free, array_groups_learn, array_groups_new,
 )
 from qcore_ext.aggregate.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack,
 )
 from qcore_ext.rows.key_columns cimport (
-    stored_keys_append, stored_keys_column, stored_keys_compare, stored_keys_free, stored_keys_new,
+    key_columns_append, key_columns_column, key_columns_compare, key_columns_free, key_columns_new,
 )
 
 cdef enum:
@@ -87,9 +87,9 @@ cdef GroupTable* group_table_new(
         else:
             table.scratch = <Buffer*> owner_ref(<Owner*> scratch)
         if table.layout.mode == KEYS_STORED:
-            table.stored = stored_keys_new(account, types, n_columns)
+            table.stored = key_columns_new(account, types, n_columns)
         elif table.layout.mode != KEYS_NONE and scratch == NULL:
-            table.direct = direct_groups_new(account, types, n_columns)
+            table.direct = array_groups_new(account, types, n_columns)
         done = True
     finally:
         if not done:
@@ -105,24 +105,24 @@ cdef void group_table_free(GroupTable* table) noexcept nogil:
     buffer_unref(table.words)
     buffer_unref(table.nulls)
     buffer_unref(table.scratch)
-    stored_keys_free(table.stored)
-    direct_groups_free(table.direct)
+    key_columns_free(table.stored)
+    array_groups_free(table.direct)
     struct_free(table)
 
 
 cdef int group_table_clear(GroupTable* table) except -1 nogil:
-    cdef StoredKeys* stored
+    cdef KeyColumns* stored
     if table.layout.mode == KEYS_NONE:
         return 0
     if table.layout.mode == KEYS_STORED:
         # Output columns may point into the old arena.
-        stored = stored_keys_new(table.account, table.types, table.n_columns)
-        stored_keys_free(table.stored)
+        stored = key_columns_new(table.account, table.types, table.n_columns)
+        key_columns_free(table.stored)
         table.stored = stored
     if table.slots != NULL:
         bytes_fill(table.slots.data, 0, table.n_slots * slot_width(table.layout.mode), table.account)
     if table.direct != NULL:
-        direct_groups_clear(table.direct)
+        array_groups_clear(table.direct)
     table.n_groups = 0
     return 0
 
@@ -423,9 +423,9 @@ cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_
         )
         if n_fresh > 0:
             # Before comparing: a later row's candidate may be a group just opened.
-            stored_keys_append(table.stored, keys, scratch.fresh, n_fresh)
+            key_columns_append(table.stored, keys, scratch.fresh, n_fresh)
             table.n_groups += n_fresh
-        stored_keys_compare(table.stored, keys, scratch.rows, scratch.groups, n_candidates, scratch.hit)
+        key_columns_compare(table.stored, keys, scratch.rows, scratch.groups, n_candidates, scratch.hit)
         n_pending = 0
         for i in range(n_candidates):
             row = scratch.rows[i]
@@ -463,30 +463,30 @@ cdef int store_keys(GroupTable* table) except -1 nogil:
     cdef Vector vectors[16]
     cdef Buffer* room = NULL
     cdef Buffer* hashes = NULL
-    cdef StoredKeys* stored = NULL
+    cdef KeyColumns* stored = NULL
     cdef int64_t n
     cdef int64_t start = 0
     cdef bint done = False
     try:
         room = buffer_new(table.account, table.n_columns * (VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES))
         hashes = buffer_new(table.account, max(table.capacity, <int64_t> GROUPS_MIN) * 8)
-        stored = stored_keys_new(table.account, table.types, table.n_columns)
+        stored = key_columns_new(table.account, table.types, table.n_columns)
         while start < table.n_groups:
             account_check(table.account)
             n = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
             unpack_vectors(table, start, n, room.data, vectors)
             hash_keys(vectors, table.n_columns, n, (<uint64_t*> hashes.data) + start)
-            stored_keys_append(stored, vectors, NULL, n)
+            key_columns_append(stored, vectors, NULL, n)
             start += n
         done = True
     finally:
         buffer_unref(room)
         if not done:
             buffer_unref(hashes)
-            stored_keys_free(stored)
+            key_columns_free(stored)
     buffer_unref(table.words)
     buffer_unref(table.nulls)
-    direct_groups_free(table.direct)
+    array_groups_free(table.direct)
     table.words = hashes
     table.nulls = NULL
     table.capacity = max(table.capacity, <int64_t> GROUPS_MIN)
@@ -503,14 +503,14 @@ cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, ui
     if table.layout.mode == KEYS_NONE:
         memset(groups, 0, n * sizeof(uint32_t))
         return 0
-    if table.direct != NULL and direct_groups_find(table.direct, keys, n, groups):
+    if table.direct != NULL and array_groups_find(table.direct, keys, n, groups):
         return 0
     if table.layout.mode != KEYS_STORED:
         scratch = <Scratch*> table.scratch.data
         if key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes):
             assign_packed(table, n, groups)
             if table.direct != NULL:
-                return direct_groups_learn(table.direct, keys, n, groups)
+                return array_groups_learn(table.direct, keys, n, groups)
             return 0
         store_keys(table)
     return assign_stored(table, keys, n, groups)
@@ -524,7 +524,7 @@ cdef Column* group_table_column(
     cdef uint8_t* validity
     cdef int stride = 2 if table.layout.mode == KEYS_TWO_WORDS else 1
     if table.layout.mode == KEYS_STORED:
-        return stored_keys_column(table.stored, column, start, n, account)
+        return key_columns_column(table.stored, column, start, n, account)
     out = column_new_flat(&table.types[column], n, True, account, &values, &validity)
     if n > 0 and not key_unpack(
         &table.layout, column, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start,

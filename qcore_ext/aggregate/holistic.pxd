@@ -10,19 +10,19 @@ from qcore_ext.aggregate.calls cimport CallCollection, CallInput
 from qcore_ext.data.column cimport Column, StringView, Vector
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount
-from qcore_ext.rows.key_columns cimport StoredKeys
+from qcore_ext.rows.key_columns cimport KeyColumns
 
 
 cdef enum:
     TEXT_BYTES_MAX = 0x7FFFFFFF
 
 
-ctypedef struct CollectedValues:
+ctypedef struct HolisticValues:
     # Zero-initialised, then collected_init. Belongs to one operator.
     MemoryAccount* account      # borrowed
     const CallCollection* call  # borrowed
     const CallInput* input      # borrowed
-    StoredKeys* rows            # owned; group, keys, value
+    KeyColumns* rows            # owned; group, keys, value
     Buffer* order               # owned; uint32 a row: rows by group, in their order; once finished
     Buffer* begins              # owned; int64 a group and one more: where its rows begin
     Column* values              # owned; the values of all rows, once finished; NULL without rows
@@ -31,20 +31,20 @@ ctypedef struct CollectedValues:
 
 # `types` of all that is loaded.
 cdef int collected_init(
-    CollectedValues* self, MemoryAccount* account, const CallCollection* call, const CallInput* input,
+    HolisticValues* self, MemoryAccount* account, const CallCollection* call, const CallInput* input,
     const DataType* types,
 ) except -1 nogil
-cdef void collected_free(CollectedValues* self) noexcept nogil
-cdef int collected_clear(CollectedValues* self) except -1 nogil
+cdef void collected_free(HolisticValues* self) noexcept nogil
+cdef int collected_clear(HolisticValues* self) except -1 nogil
 # n <= VECTOR_ROWS rows of all loaded vectors; groups NULL: all are of group 0; mask NULL: every row takes part.
 cdef int collected_append(
-    CollectedValues* self, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* mask,
+    HolisticValues* self, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* mask,
 ) except -1 nogil
 # No more rows come: sort them.
-cdef int collected_finish(CollectedValues* self, int64_t n_groups) except -1 nogil
+cdef int collected_finish(HolisticValues* self, int64_t n_groups) except -1 nogil
 # The results of n groups from start: field `field` of `schema`.
 cdef Column* collected_column(
-    CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
+    HolisticValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil
 
 # Lists of the column's rows `rows` (uint32, n_rows): list i has those from ends[i] to ends[i + 1]; an empty one is

@@ -23,7 +23,7 @@ from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.sort.order cimport SortKey, sort_prefix_layout
 from qcore_ext.sort.run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (
-    StoredColumn, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
+    StoredColumn, key_columns_append, key_columns_free, key_columns_new, key_columns_reserve, key_columns_vector,
 )
 from qcore_ext.aggregate.value_numbers cimport value_numbers
 
@@ -32,7 +32,7 @@ cdef enum:
 
 
 cdef int collected_init(
-    CollectedValues* self, MemoryAccount* account, const CallCollection* call, const CallInput* input,
+    HolisticValues* self, MemoryAccount* account, const CallCollection* call, const CallInput* input,
     const DataType* types,
 ) except -1 nogil:
     cdef DataType[ARGUMENTS_MAX + 1] columns
@@ -46,12 +46,12 @@ cdef int collected_init(
     for k in range(1, input.n_arguments):
         columns[k] = types[input.arguments[k]]
     columns[input.n_arguments] = types[input.argument]
-    self.rows = stored_keys_new(account, columns, input.n_arguments + 1)
+    self.rows = key_columns_new(account, columns, input.n_arguments + 1)
     return 0
 
 
-cdef void collected_free(CollectedValues* self) noexcept nogil:
-    stored_keys_free(self.rows)
+cdef void collected_free(HolisticValues* self) noexcept nogil:
+    key_columns_free(self.rows)
     buffer_unref(self.order)
     buffer_unref(self.begins)
     buffer_unref(self.numbers)
@@ -63,20 +63,20 @@ cdef void collected_free(CollectedValues* self) noexcept nogil:
     self.values = NULL
 
 
-cdef int collected_clear(CollectedValues* self) except -1 nogil:
-    cdef StoredKeys* rows
+cdef int collected_clear(HolisticValues* self) except -1 nogil:
+    cdef KeyColumns* rows
     cdef DataType[ARGUMENTS_MAX + 1] columns
     cdef int32_t k
     for k in range(self.rows.n_columns):
         columns[k] = self.rows.columns[k].type
-    rows = stored_keys_new(self.account, columns, self.rows.n_columns)
+    rows = key_columns_new(self.account, columns, self.rows.n_columns)
     collected_free(self)
     self.rows = rows
     return 0
 
 
 cdef int collected_append(
-    CollectedValues* self, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* mask,
+    HolisticValues* self, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* mask,
 ) except -1 nogil:
     cdef Vector[ARGUMENTS_MAX + 1] columns
     cdef uint32_t zeros[VECTOR_ROWS]
@@ -95,11 +95,11 @@ cdef int collected_append(
     for k in range(1, self.input.n_arguments):
         columns[k] = loaded[self.input.arguments[k]]
     columns[self.input.n_arguments] = loaded[self.input.argument]
-    stored_keys_reserve(self.rows, self.rows.n_rows + count)
-    return stored_keys_append(self.rows, columns, chosen, count)
+    key_columns_reserve(self.rows, self.rows.n_rows + count)
+    return key_columns_append(self.rows, columns, chosen, count)
 
 
-cdef int collected_finish(CollectedValues* self, int64_t n_groups) except -1 nogil:
+cdef int collected_finish(HolisticValues* self, int64_t n_groups) except -1 nogil:
     cdef int64_t n = self.rows.n_rows
     cdef int32_t n_keys = self.input.n_arguments
     cdef SortKey[ARGUMENTS_MAX + 1] parts
@@ -123,7 +123,7 @@ cdef int collected_finish(CollectedValues* self, int64_t n_groups) except -1 nog
         validity = buffer_new(self.account, n_keys * (bitmap_bytes(n) + 64))
         for k in range(n_keys):
             account_check(self.account)
-            stored_keys_vector(
+            key_columns_vector(
                 self.rows, k, 0, n, <uint8_t*> validity.data + k * (bitmap_bytes(n) + 64), &keys[k]
             )
             phys[k] = keys[k].phys
@@ -151,7 +151,7 @@ cdef int collected_finish(CollectedValues* self, int64_t n_groups) except -1 nog
     return 0
 
 
-cdef Column* values_column(CollectedValues* self, int32_t k) except NULL nogil:
+cdef Column* values_column(HolisticValues* self, int32_t k) except NULL nogil:
     """Column k of the rows kept, as it lies there."""
     cdef int64_t n = self.rows.n_rows
     cdef StoredColumn* stored = &self.rows.columns[k]
@@ -172,7 +172,7 @@ cdef Column* values_column(CollectedValues* self, int32_t k) except NULL nogil:
         validity = buffer_new(self.account, bitmap_bytes(n) + 64)
         while start < n:
             account_check(self.account)
-            stored_keys_vector(
+            key_columns_vector(
                 self.rows, k, start, min(n - start, <int64_t> CHECK_ROWS), <uint8_t*> validity.data + (start >> 3),
                 &part,
             )
@@ -192,7 +192,7 @@ cdef Column* values_column(CollectedValues* self, int32_t k) except NULL nogil:
 # --- results ---
 
 cdef Column* collected_column(
-    CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
+    HolisticValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     cdef uint8_t kind = self.call.kind
     if self.rows.n_rows == 0:           # nothing was ever reserved
@@ -208,7 +208,7 @@ cdef Column* collected_column(
     return picked_column(self, start, n, account)
 
 
-cdef Column* picked_column(CollectedValues* self, int64_t start, int64_t n, MemoryAccount* account) except NULL nogil:
+cdef Column* picked_column(HolisticValues* self, int64_t start, int64_t n, MemoryAccount* account) except NULL nogil:
     """One of the values of each group; null where there is none."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
     cdef const uint32_t* order = <const uint32_t*> self.order.data
@@ -236,7 +236,7 @@ cdef Column* picked_column(CollectedValues* self, int64_t start, int64_t n, Memo
 
 
 cdef Column* most_frequent_column(
-    CollectedValues* self, int64_t start, int64_t n, MemoryAccount* account,
+    HolisticValues* self, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     """The value that each group has most often; of several the one that comes first."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
@@ -297,7 +297,7 @@ cdef Buffer* numbers_of_all(Column* values, int64_t n, MemoryAccount* account) e
 
 
 cdef Column* between_column(
-    CollectedValues* self, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
+    HolisticValues* self, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     """A point between two neighbours among each group's numbers."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
@@ -325,7 +325,7 @@ cdef Column* between_column(
 
 
 cdef Column* text_column(
-    CollectedValues* self, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
+    HolisticValues* self, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     """Each group's strings with the separator between them."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
@@ -392,7 +392,7 @@ cdef int raise_text_too_long() except -1 nogil:
 
 
 cdef Column* list_column(
-    CollectedValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
+    HolisticValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     """Each group's values as a list."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start

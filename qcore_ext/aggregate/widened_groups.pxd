@@ -11,7 +11,7 @@ from qcore_ext.ground.memory cimport Account
 from qcore_ext.aggregate.call_input cimport AggregateInput
 from qcore_ext.aggregate.group_set cimport GroupSet
 from qcore_ext.aggregate.radix_groups cimport RadixGroups
-from qcore_ext.rows.key_columns cimport StoredKeys
+from qcore_ext.rows.key_columns cimport KeyColumns
 
 
 ctypedef struct HeldGroups:
@@ -21,7 +21,7 @@ ctypedef struct HeldGroups:
     int32_t n_inputs
     GroupSet* groups
     RadixGroups* radix          # finished, or NULL
-    StoredKeys* passed          # the groups' keys, or NULL
+    KeyColumns* passed          # the groups' keys, or NULL
 
 
 # The first column of `loaded` that is of another type than declared; -1: none. SchemaChangeError for one that does not

@@ -16,7 +16,7 @@ from qcore_ext.aggregate.group_set cimport GroupPlan, group_set_free, group_set_
 from qcore_ext.aggregate.group_table cimport GroupTable, group_table_assign, group_table_column
 from qcore_ext.aggregate.radix_groups cimport RADIX_PARTS, radix_groups_free
 from qcore_ext.rows.key_columns cimport (
-    stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_reserve,
+    key_columns_append, key_columns_column, key_columns_free, key_columns_reserve,
 )
 
 cdef enum:
@@ -94,7 +94,7 @@ cdef int load(Batch* batch, int64_t start, int64_t n, Room* room) except -1 nogi
 
 
 cdef Batch* set_batch(
-    GroupSet* source, StoredKeys* passed, CSchema* held, int64_t start, int64_t n, Account account,
+    GroupSet* source, KeyColumns* passed, CSchema* held, int64_t start, int64_t n, Account account,
 ) except NULL nogil:
     """Keys and states of n groups as columns."""
     cdef Batch* batch = batch_new(held, n)
@@ -125,7 +125,7 @@ cdef int merge_chunk(Batch* batch, Widener widener, GroupSet* target, Room* room
 
 
 cdef int group_set_widened(
-    GroupSet* source, int64_t n_groups, StoredKeys* passed, CSchema* held, GroupSet* target, CSchema* wide,
+    GroupSet* source, int64_t n_groups, KeyColumns* passed, CSchema* held, GroupSet* target, CSchema* wide,
     Account account,
 ) except -1:
     """The groups of a set merged into another; their keys are in `passed`, unless that is NULL."""
@@ -136,7 +136,7 @@ cdef int group_set_widened(
 
 
 cdef int merge_set(
-    GroupSet* source, int64_t n_groups, StoredKeys* passed, CSchema* held, GroupSet* target, Widener widener,
+    GroupSet* source, int64_t n_groups, KeyColumns* passed, CSchema* held, GroupSet* target, Widener widener,
     Account account,
 ) except -1 nogil:
     cdef Buffer* buffer
@@ -162,7 +162,7 @@ cdef int merge_set(
 
 
 cdef int take_chunk(
-    Batch* batch, Widener widener, GroupTable* table, StoredKeys* rows, Room* room,
+    Batch* batch, Widener widener, GroupTable* table, KeyColumns* rows, Room* room,
 ) except -1 nogil:
     cdef Batch* widened = widener.widened(batch)
     cdef int64_t start = 0
@@ -176,7 +176,7 @@ cdef int take_chunk(
                 group_table_assign(table, room.vectors, n, room.numbers)
             else:
                 account_check(rows.account)
-                stored_keys_append(rows, room.vectors, NULL, n)
+                key_columns_append(rows, room.vectors, NULL, n)
             start += n
     finally:
         batch_unref(widened)
@@ -184,7 +184,7 @@ cdef int take_chunk(
 
 
 cdef int columns_widened(
-    GroupTable* table, GroupTable* wide_table, StoredKeys* rows, StoredKeys* wide_rows, CSchema* held, CSchema* wide,
+    GroupTable* table, GroupTable* wide_table, KeyColumns* rows, KeyColumns* wide_rows, CSchema* held, CSchema* wide,
     Account account,
 ) except -1:
     """All groups of a table in another one, or all rows stored."""
@@ -195,7 +195,7 @@ cdef int columns_widened(
 
 
 cdef int take_columns(
-    GroupTable* table, GroupTable* wide_table, StoredKeys* rows, StoredKeys* wide_rows, CSchema* held,
+    GroupTable* table, GroupTable* wide_table, KeyColumns* rows, KeyColumns* wide_rows, CSchema* held,
     Widener widener, Account account,
 ) except -1 nogil:
     cdef Buffer* buffer
@@ -214,7 +214,7 @@ cdef int take_columns(
                     if table != NULL:
                         batch.columns[i] = group_table_column(table, i, start, n, account.account)
                     else:
-                        batch.columns[i] = stored_keys_column(rows, i, start, n, account.account)
+                        batch.columns[i] = key_columns_column(rows, i, start, n, account.account)
                 take_chunk(batch, widener, wide_table, wide_rows, <Room*> buffer.data)
             finally:
                 batch_unref(batch)
@@ -236,7 +236,7 @@ cdef int group_table_widened(GroupTable* source, GroupTable* target, Account acc
     return 0
 
 
-cdef CSchema* stored_schema(const StoredKeys* rows) except NULL nogil:
+cdef CSchema* stored_schema(const KeyColumns* rows) except NULL nogil:
     cdef CSchema* schema = schema_new(rows.n_columns)
     cdef bint done = False
     cdef int32_t i
@@ -250,12 +250,12 @@ cdef CSchema* stored_schema(const StoredKeys* rows) except NULL nogil:
     return schema
 
 
-cdef int stored_keys_widened(StoredKeys* source, StoredKeys* target, Account account) except -1:
+cdef int key_columns_widened(KeyColumns* source, KeyColumns* target, Account account) except -1:
     cdef CSchema* held = stored_schema(source)
     cdef CSchema* wide = NULL
     try:
         wide = stored_schema(target)
-        stored_keys_reserve(target, source.n_rows)
+        key_columns_reserve(target, source.n_rows)
         columns_widened(NULL, NULL, source, target, held, wide, account)
     finally:
         owner_unref(<Owner*> held)
@@ -304,7 +304,7 @@ cdef int held_groups_move(
             if held.inputs[i].pairs != NULL:
                 group_table_widened(held.inputs[i].pairs, plan.inputs[i].pairs, account)
         for i in range(plan.n_collections):
-            stored_keys_widened(held.groups.collected[i].rows, target.collected[i].rows, account)
+            key_columns_widened(held.groups.collected[i].rows, target.collected[i].rows, account)
     finally:
         owner_unref(<Owner*> narrow)
         owner_unref(<Owner*> wide)
@@ -314,6 +314,6 @@ cdef int held_groups_move(
 cdef void held_groups_free(HeldGroups* held) noexcept nogil:
     radix_groups_free(held.radix)
     group_set_free(held.groups)
-    stored_keys_free(held.passed)
+    key_columns_free(held.passed)
     aggregate_inputs_free(held.inputs, held.n_inputs)
     struct_free(held.types)

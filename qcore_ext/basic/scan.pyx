@@ -10,7 +10,7 @@ from qcore_ext.data.capsule cimport Stream
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal, type_equal
 from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart, schema_widen
 from qcore_ext.ground.fault cimport FAULT_SPLIT_OPEN, FAULT_SPLIT_READ, fault_here, raise_injected
-from qcore_ext.ground.figure cimport figure_add
+from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_SPLIT
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -147,7 +147,7 @@ cdef class TableScan(Operator):
             self.split = <object> split
             Py_DECREF(self.split)       # the reference that came from the queue
             self.begin_split()
-        figure_add(&self.stats.splits, 1)
+        counter_add(&self.stats.splits, 1)
         return YIELDED
 
     cdef int begin_split(self) except -1:

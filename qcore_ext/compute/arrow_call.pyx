@@ -14,7 +14,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport PHYS_NESTED, phys_width, type_equal, type_name
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
-from qcore_ext.ground.figure cimport figure_add
+from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.memory cimport (
     Account, Buffer, MemoryAccount, Owner, account_check, account_new, account_release, account_reserve, buffer_new,
     buffer_new_zeroed, buffer_unref, owner_list_add, owner_list_new, owner_unref,
@@ -184,9 +184,9 @@ cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL 
     finally:
         batch_unref(made)
     if frame.stats != NULL:
-        figure_add(&frame.stats.arrow_calls, 1)
-        figure_add(&frame.stats.arrow_rows, batch.n_rows)
-        figure_add(&frame.stats.arrow_wall_nanos, wall_nanos() - began)
+        counter_add(&frame.stats.arrow_calls, 1)
+        counter_add(&frame.stats.arrow_rows, batch.n_rows)
+        counter_add(&frame.stats.arrow_wall_nanos, wall_nanos() - began)
     return column
 
 

@@ -482,7 +482,7 @@ cdef class PyBatch:
 
     @property
     def n_bytes(self):
-        """What the batch's rows take of memory, as queues and figures count it."""
+        """What the batch's rows take of memory, as queues and counters count it."""
         return batch_bytes(self.batch)
 
     def __len__(self):

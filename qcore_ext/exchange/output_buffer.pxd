@@ -72,4 +72,4 @@ cdef class OutputBuffer:
         int64_t* n, bint* complete,
     ) except -1 nogil
     cdef void forget_token(self, int64_t partition, WaitToken* token) noexcept nogil
-    cdef void read_partition(self, int64_t partition, PagePartition* figures) noexcept nogil
+    cdef void read_partition(self, int64_t partition, PagePartition* counters) noexcept nogil

@@ -349,10 +349,10 @@ cdef class OutputBuffer:
         if found:
             owner_unref(<Owner*> token)
 
-    cdef void read_partition(self, int64_t partition, PagePartition* figures) noexcept nogil:
+    cdef void read_partition(self, int64_t partition, PagePartition* counters) noexcept nogil:
         """Copy what the lock guards; the pointers are not to be followed."""
         mutex_lock(&self.mutex)
-        figures[0] = self.partitions[partition]
+        counters[0] = self.partitions[partition]
         mutex_unlock(&self.mutex)
 
     # --- consumers ---
@@ -487,11 +487,11 @@ cdef class OutputBuffer:
         """Of each partition: what it was given so far, the pages it holds, and whether it is gone."""
         cdef PagePartition of
         cdef int64_t i
-        figures = []
+        counters = []
         for i in range(self.n_partitions):
             self.read_partition(i, &of)
-            figures.append({
+            counters.append({
                 "pages": of.pages_total, "rows": of.rows_total, "bytes": of.bytes_total, "held": of.n_pages,
                 "acknowledged": of.first, "gone": bool(of.is_gone),
             })
-        return figures
+        return counters

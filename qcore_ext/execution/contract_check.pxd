@@ -43,7 +43,7 @@ cdef class ContractCheck(Operator):
     cdef void* enter_quietly(self, const char* call, int64_t* allocations) noexcept nogil
     cdef void leave_quietly(self, const char* call, void* before, int64_t allocations) noexcept nogil
     cdef void count_locks(self, int by) noexcept nogil
-    cdef dict lock_figures(self)
+    cdef dict lock_counters(self)
 
 
 # One for each operator of a driver, source first.

@@ -16,7 +16,7 @@ from qcore_ext.ground.fault cimport (
     FAULT_ADD_INPUT, FAULT_BIND, FAULT_FINISH, FAULT_GET_OUTPUT, FAULT_OPEN, allocations_of_thread, allocations_watch,
     fault_here, raise_injected,
 )
-from qcore_ext.ground.figure cimport figure_add
+from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.lock cimport N_LOCK_SITES, locks_taken
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -134,15 +134,15 @@ cdef class ContractCheck(Operator):
         cdef const int64_t* taken = locks_taken()
         cdef int i
         for i in range(N_LOCK_SITES):
-            figure_add(&self.locks[i], by * taken[i])
+            counter_add(&self.locks[i], by * taken[i])
 
-    cdef dict lock_figures(self):
+    cdef dict lock_counters(self):
         cdef int i
-        figures = {}
+        counters = {}
         for i in range(N_LOCK_SITES):
             if qc_load(&self.locks[i]) != 0:
-                figures[LOCK_NAMES[i]] = qc_load(&self.locks[i])
-        return figures
+                counters[LOCK_NAMES[i]] = qc_load(&self.locks[i])
+        return counters
 
     # --- the contract ---
 

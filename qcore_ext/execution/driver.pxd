@@ -22,9 +22,9 @@ cpdef enum DriverAnswer:
     DRIVER_STOPPED = 4          # *stop was set
 
 
-ctypedef struct Seat:
+ctypedef struct OperatorSlot:
     # What the driver knows of one operator.
-    PyObject* occupant          # Operator, or its ContractCheck; borrowed from the Driver's lists
+    PyObject* operator          # Operator, or its ContractCheck; borrowed from the Driver's lists
     OperatorStats* stats        # the operator's
     Batch* pending              # owned; offered to the operator, not yet accepted
     int64_t pending_bytes
@@ -41,7 +41,7 @@ cdef class Driver:
     cdef readonly list operators
     cdef list wideners
     cdef list checks            # ContractCheck of each operator in checked mode, else None
-    cdef Seat* seats
+    cdef OperatorSlot* slots
     cdef int n_operators
     cdef WaitToken* token       # borrowed; outlives every run
     cdef MemoryAccount* query   # borrowed; set where it has to leave memory to other queries of its pool, else NULL

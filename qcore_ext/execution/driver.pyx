@@ -12,7 +12,7 @@ from qcore_ext.data.schema cimport CSchema, schema_equal
 from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.execution.contract_check cimport ContractCheck, contract_checks
 from qcore_ext.ground.atomic cimport qc_load, qc_store
-from qcore_ext.ground.figure cimport figure_add
+from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport pool_is_short, pool_of, pool_wait
 from qcore_ext.ground.stats cimport (
@@ -61,15 +61,15 @@ cdef class Driver:
         if os.environ.get("QCORE_DEBUG", "0") not in ("", "0"):
             self.checks = contract_checks(self.operators)
         self.n_operators = <int> len(operators)
-        # One more than there are operators: abandon_upstream(n_operators) also clears the seat behind the last.
-        self.seats = <Seat*> struct_new((self.n_operators + 1) * sizeof(Seat))
+        # One more than there are operators: abandon_upstream(n_operators) also clears the slot behind the last.
+        self.slots = <OperatorSlot*> struct_new((self.n_operators + 1) * sizeof(OperatorSlot))
         for i in range(self.n_operators):
-            self.seats[i].occupant = <PyObject*> (self.checks or self.operators)[i]
-            self.seats[i].stats = &(<Operator> self.operators[i]).stats
+            self.slots[i].operator = <PyObject*> (self.checks or self.operators)[i]
+            self.slots[i].stats = &(<Operator> self.operators[i]).stats
         self.blocked_at = -1
 
     def __dealloc__(self):
-        struct_free(self.seats)
+        struct_free(self.slots)
 
     @property
     def runs(self):
@@ -114,7 +114,7 @@ cdef class Driver:
             snapshot["name"] = source.name
             snapshot["node_id"] = source.node_id
             if self.checks is not None:
-                snapshot["locks"] = (<ContractCheck> self.checks[i]).lock_figures()
+                snapshot["locks"] = (<ContractCheck> self.checks[i]).lock_counters()
             if i == blocked_at:
                 reason = REASON_NAMES[qc_load(&self.blocked_reason)]
                 since = max(0, wall_nanos() - qc_load(&self.blocked_since))
@@ -129,7 +129,7 @@ cdef class Driver:
         cdef int64_t until
         self.start_clock()
         self.end_blocked()
-        figure_add(&self.n_runs, 1)
+        counter_add(&self.n_runs, 1)
         until = self.clock + slice_nanos
         if self.shut_down or self.doubled:
             return raise_not_due(self)
@@ -139,7 +139,7 @@ cdef class Driver:
             self.open_operators()
         self.fed = False
         while True:
-            figure_add(&self.n_steps, 1)
+            counter_add(&self.n_steps, 1)
             asked = at
             at = self.step(asked)
             if at == STEP_FINISHED:
@@ -157,25 +157,25 @@ cdef class Driver:
         self.opened = True
         for i in range(self.n_operators):
             self.at = i
-            self.charging = &self.seats[i].stats.get_output
-            (<Operator> self.seats[i].occupant).open()
-            self.charge(&self.seats[i].stats.get_output)
+            self.charging = &self.slots[i].stats.get_output
+            (<Operator> self.slots[i].operator).open()
+            self.charge(&self.slots[i].stats.get_output)
         return 0
 
     cdef int step(self, int at) except -1 nogil:
         """Ask operator `at`. Returns the operator to ask next, or how the run ends."""
         cdef Batch* batch = NULL
-        cdef PyObject* asked = self.seats[at].occupant
+        cdef PyObject* asked = self.slots[at].operator
         cdef int answer
         self.at = at
         if at == 0 and self.query != NULL and self.waits_for_memory(at):
             return STEP_BLOCKED
-        self.charging = &self.seats[at].stats.get_output
+        self.charging = &self.slots[at].stats.get_output
         answer = (<Operator> asked).get_output(&batch, self.token)
         if answer == BLOCKED:
-            self.charge(&self.seats[at].stats.is_blocked)
+            self.charge(&self.slots[at].stats.is_blocked)
             return self.block_at(at)
-        self.charge(&self.seats[at].stats.get_output)
+        self.charge(&self.slots[at].stats.get_output)
         if answer == NEEDS_INPUT:
             return self.feed(at)
         if answer == OUTPUT:
@@ -188,22 +188,22 @@ cdef class Driver:
 
     cdef int feed(self, int at) except -1 nogil:
         """Operator `at` answered NEEDS_INPUT: find some."""
-        cdef Seat* seat = &self.seats[at]
-        if not (<Operator> seat.occupant).needs_input():
+        cdef OperatorSlot* slot = &self.slots[at]
+        if not (<Operator> slot.operator).needs_input():
             return raise_no_progress(self)
-        if seat.pending != NULL:
+        if slot.pending != NULL:
             return self.offer(at)
         if at == 0:
             return raise_source_needs_input(self)
-        if self.seats[at - 1].finished:
-            if seat.finish_called:
+        if self.slots[at - 1].finished:
+            if slot.finish_called:
                 return raise_needs_input_after_finish(self)
             if self.query != NULL and self.waits_for_memory(at):
                 return STEP_BLOCKED
-            seat.finish_called = True
-            self.charging = &seat.stats.finish
-            (<Operator> seat.occupant).finish()
-            self.charge(&seat.stats.finish)
+            slot.finish_called = True
+            self.charging = &slot.stats.finish
+            (<Operator> slot.operator).finish()
+            self.charge(&slot.stats.finish)
             return at
         if self.fed:
             # A batch went in and nothing came out: begin at the sink again, it may have got enough by other drivers.
@@ -214,99 +214,99 @@ cdef class Driver:
 
     cdef int hand_down(self, int at, Batch* batch) except -1 nogil:
         """Operator `at` gave a batch."""
-        cdef OperatorStats* stats = self.seats[at].stats
-        cdef Seat* next_seat
+        cdef OperatorStats* stats = self.slots[at].stats
+        cdef OperatorSlot* next_slot
         if batch == NULL:
             return raise_null_output(self)
         if at == self.n_operators - 1:
             batch_unref(batch)
             return raise_sink_output(self)
-        next_seat = &self.seats[at + 1]
-        next_seat.pending = batch
-        next_seat.pending_bytes = batch_bytes(batch)
-        figure_add(&stats.output_rows, batch.n_selected)
-        figure_add(&stats.output_bytes, next_seat.pending_bytes)
-        figure_add(&stats.output_batches, 1)
-        if batch.n_selected == 0 and next_seat.bound != NULL and schema_equal(batch.schema, next_seat.bound):
+        next_slot = &self.slots[at + 1]
+        next_slot.pending = batch
+        next_slot.pending_bytes = batch_bytes(batch)
+        counter_add(&stats.output_rows, batch.n_selected)
+        counter_add(&stats.output_bytes, next_slot.pending_bytes)
+        counter_add(&stats.output_batches, 1)
+        if batch.n_selected == 0 and next_slot.bound != NULL and schema_equal(batch.schema, next_slot.bound):
             # Nothing in it, not even a new schema.
-            next_seat.pending = NULL
+            next_slot.pending = NULL
             batch_unref(batch)
             return at
         return self.offer(at + 1)
 
     cdef int offer(self, int at) except -1 nogil:
         """Give its pending batch to operator `at`, binding a new schema first."""
-        cdef Seat* seat = &self.seats[at]
-        cdef Batch* batch = seat.pending
-        cdef OperatorStats* stats = seat.stats
+        cdef OperatorSlot* slot = &self.slots[at]
+        cdef Batch* batch = slot.pending
+        cdef OperatorStats* stats = slot.stats
         cdef int64_t n_rows = batch.n_selected
         cdef int answer
         self.at = at
         self.charging = &stats.add_input
-        if batch.schema != seat.bound:
+        if batch.schema != slot.bound:
             self.meet_schema(at)
-            batch = seat.pending
-        answer = (<Operator> seat.occupant).add_input(batch)
+            batch = slot.pending
+        answer = (<Operator> slot.operator).add_input(batch)
         self.charge(&stats.add_input)
         if answer != ACCEPTED:
-            seat.refusals += 1
-            if seat.refusals > REFUSALS_MAX:
+            slot.refusals += 1
+            if slot.refusals > REFUSALS_MAX:
                 return raise_refuses(self)
             return at
-        seat.pending = NULL
-        seat.refusals = 0
+        slot.pending = NULL
+        slot.refusals = 0
         self.fed = True
-        figure_add(&stats.input_rows, n_rows)
-        figure_add(&stats.input_bytes, seat.pending_bytes)
-        figure_add(&stats.input_batches, 1)
+        counter_add(&stats.input_rows, n_rows)
+        counter_add(&stats.input_bytes, slot.pending_bytes)
+        counter_add(&stats.input_batches, 1)
         return at
 
     cdef int meet_schema(self, int at) except -1 nogil:
         """The pending batch of operator `at` has another schema than was bound: bind a wider one, widen the batch, or
         both (SPEC D6). An operator sees schemas only grow.
         """
-        cdef Seat* seat = &self.seats[at]
+        cdef OperatorSlot* slot = &self.slots[at]
         cdef CSchema* wide
-        if seat.bound == NULL:
-            (<Operator> seat.occupant).bind(seat.pending.schema)
-            seat.bound = <CSchema*> owner_ref(<Owner*> seat.pending.schema)
+        if slot.bound == NULL:
+            (<Operator> slot.operator).bind(slot.pending.schema)
+            slot.bound = <CSchema*> owner_ref(<Owner*> slot.pending.schema)
             return 0
-        if schema_equal(seat.pending.schema, seat.bound):
-            owner_ref(<Owner*> seat.pending.schema)
-            owner_unref(<Owner*> seat.bound)
-            seat.bound = seat.pending.schema
+        if schema_equal(slot.pending.schema, slot.bound):
+            owner_ref(<Owner*> slot.pending.schema)
+            owner_unref(<Owner*> slot.bound)
+            slot.bound = slot.pending.schema
             return 0
-        wide = schema_widen(seat.bound, seat.pending.schema)
+        wide = schema_widen(slot.bound, slot.pending.schema)
         try:
-            if wide != seat.bound:
-                (<Operator> seat.occupant).bind(wide)
-                owner_unref(<Owner*> seat.bound)
-                seat.bound = <CSchema*> owner_ref(<Owner*> wide)
+            if wide != slot.bound:
+                (<Operator> slot.operator).bind(wide)
+                owner_unref(<Owner*> slot.bound)
+                slot.bound = <CSchema*> owner_ref(<Owner*> wide)
         finally:
             owner_unref(<Owner*> wide)
-        if not schema_equal(seat.pending.schema, seat.bound):
+        if not schema_equal(slot.pending.schema, slot.bound):
             self.widen_pending(at)
         return 0
 
     cdef int widen_pending(self, int at) except -1 nogil:
-        cdef Seat* seat = &self.seats[at]
+        cdef OperatorSlot* slot = &self.slots[at]
         cdef Batch* wide
-        if seat.widener == NULL:
+        if slot.widener == NULL:
             with gil:
                 widener = Widener((<Operator> self.operators[at]).memory)
                 self.wideners.append(widener)
-                seat.widener = <PyObject*> widener
-        (<Widener> seat.widener).aim(seat.pending.schema, seat.bound)
-        wide = (<Widener> seat.widener).widened(seat.pending)
-        batch_unref(seat.pending)
-        seat.pending = wide
+                slot.widener = <PyObject*> widener
+        (<Widener> slot.widener).aim(slot.pending.schema, slot.bound)
+        wide = (<Widener> slot.widener).widened(slot.pending)
+        batch_unref(slot.pending)
+        slot.pending = wide
         return 0
 
     cdef int finish_at(self, int at) except -1 nogil:
         """Operator `at` is finished: nothing upstream of it is wanted, the one downstream gets no more."""
-        cdef Seat* seat
-        self.seats[at].finished = True
-        if at > 0 and not self.seats[at - 1].finished:
+        cdef OperatorSlot* slot
+        self.slots[at].finished = True
+        if at > 0 and not self.slots[at - 1].finished:
             self.finished_early = True
         self.abandon_upstream(at)
         if at == self.n_operators - 1:
@@ -314,36 +314,36 @@ cdef class Driver:
         if qc_load(self.stop) != 0:
             # The input may have ended because somebody failed: the next operator must not take it for complete.
             return STEP_STOPPED
-        seat = &self.seats[at + 1]
+        slot = &self.slots[at + 1]
         self.at = at + 1
         if self.query != NULL and self.waits_for_memory(at + 1):
             return STEP_BLOCKED         # it needs input, and is told on the way there that none is left
-        seat.finish_called = True
-        self.charging = &seat.stats.finish
-        (<Operator> seat.occupant).finish()
-        self.charge(&seat.stats.finish)
+        slot.finish_called = True
+        self.charging = &slot.stats.finish
+        (<Operator> slot.operator).finish()
+        self.charge(&slot.stats.finish)
         return at + 1
 
     cdef void abandon_upstream(self, int below) noexcept nogil:
         """Abandon every operator before `below` that is not finished, nearest first, and drop what waits for them."""
         cdef int i
-        cdef Seat* seat
-        batch_unref(self.seats[below].pending)
-        self.seats[below].pending = NULL
+        cdef OperatorSlot* slot
+        batch_unref(self.slots[below].pending)
+        self.slots[below].pending = NULL
         for i in range(below - 1, -1, -1):
-            seat = &self.seats[i]
-            batch_unref(seat.pending)
-            seat.pending = NULL
-            if not seat.finished and not seat.abandoned:
-                seat.abandoned = True
-                seat.finished = True
-                (<Operator> seat.occupant).abandon()
-                self.charge(&seat.stats.finish)
-                if (<Operator> seat.occupant).end_failed:
+            slot = &self.slots[i]
+            batch_unref(slot.pending)
+            slot.pending = NULL
+            if not slot.finished and not slot.abandoned:
+                slot.abandoned = True
+                slot.finished = True
+                (<Operator> slot.operator).abandon()
+                self.charge(&slot.stats.finish)
+                if (<Operator> slot.operator).end_failed:
                     self.end_failed = True
 
     cdef int block_at(self, int at) except -1 nogil:
-        cdef int reason = (<Operator> self.seats[at].occupant).blocked_reason
+        cdef int reason = (<Operator> self.slots[at].operator).blocked_reason
         if reason <= NOT_BLOCKED or reason >= N_BLOCK_REASONS:
             return raise_blocked_without_reason(self, reason)
         return self.block(at, reason)
@@ -352,7 +352,7 @@ cdef class Driver:
         qc_store(&self.blocked_reason, reason)
         qc_store(&self.blocked_since, self.clock)
         qc_store(&self.blocked_at, at)
-        self.seats[at].refusals = 0
+        self.slots[at].refusals = 0
         return STEP_BLOCKED
 
     cdef bint waits_for_memory(self, int at) except -1 nogil:
@@ -366,16 +366,16 @@ cdef class Driver:
         cdef OperatorStats* stats
         if self.blocked_at < 0:
             return
-        stats = self.seats[self.blocked_at].stats
-        figure_add(&stats.blocked_wall_nanos[self.blocked_reason], self.clock - self.blocked_since)
-        figure_add(&stats.blocked_times[self.blocked_reason], 1)
+        stats = self.slots[self.blocked_at].stats
+        counter_add(&stats.blocked_wall_nanos[self.blocked_reason], self.clock - self.blocked_since)
+        counter_add(&stats.blocked_times[self.blocked_reason], 1)
         qc_store(&self.blocked_at, -1)
 
     cdef void shut(self) noexcept nogil:
         cdef int i
-        cdef Seat* seat
+        cdef OperatorSlot* slot
         cdef bint widened = False
-        if self.shut_down or self.seats == NULL:
+        if self.shut_down or self.slots == NULL:
             return
         self.shut_down = True
         if self.charging != NULL:
@@ -384,15 +384,15 @@ cdef class Driver:
         self.end_blocked()
         self.abandon_upstream(self.n_operators)
         for i in range(self.n_operators - 1, -1, -1):
-            seat = &self.seats[i]
-            (<Operator> seat.occupant).close()
-            self.charge(&seat.stats.finish)
-            owner_unref(<Owner*> seat.bound)
-            seat.bound = NULL
-            if seat.widener != NULL:
-                seat.widener = NULL
+            slot = &self.slots[i]
+            (<Operator> slot.operator).close()
+            self.charge(&slot.stats.finish)
+            owner_unref(<Owner*> slot.bound)
+            slot.bound = NULL
+            if slot.widener != NULL:
+                slot.widener = NULL
                 widened = True
-            if (<Operator> seat.occupant).end_failed:
+            if (<Operator> slot.operator).end_failed:
                 self.end_failed = True
         if widened:
             with gil:
@@ -424,13 +424,13 @@ cdef class Driver:
         wall = now - self.clock if now > self.clock else 0
         self.clock += wall
         self.charging = NULL
-        figure_add(&timing.calls, 1)
-        figure_add(&timing.wall_nanos, wall)
+        counter_add(&timing.calls, 1)
+        counter_add(&timing.wall_nanos, wall)
         if wall < CPU_READ_NANOS:
             self.cpu_assumed += wall
-            figure_add(&timing.cpu_nanos, wall)
+            counter_add(&timing.cpu_nanos, wall)
         else:
-            figure_add(&timing.cpu_nanos, self.cpu_since_reading())
+            counter_add(&timing.cpu_nanos, self.cpu_since_reading())
 
     cdef int64_t cpu_since_reading(self) noexcept nogil:
         """CPU time of the last call, beside what was assumed of the calls before it."""

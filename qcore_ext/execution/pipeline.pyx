@@ -1,15 +1,15 @@
-"""The drivers of one pipeline, and their figures taken together. Floor E5. SPEC V4, V14."""
+"""The drivers of one pipeline, and their counters taken together. Floor E5. SPEC V4, V14."""
 
 from qcore_ext.ground.atomic cimport qc_load
 
 from qcore_ext.execution.driver import ClosingDriver
 
 
-def add_figures(total, figures):
+def add_counters(total, counters):
     """Add numbers of nested dicts to those of `total`."""
-    for key, value in figures.items():
+    for key, value in counters.items():
         if isinstance(value, dict):
-            add_figures(total.setdefault(key, {}), value)
+            add_counters(total.setdefault(key, {}), value)
         elif isinstance(value, int):
             total[key] = total.get(key, 0) + value
         else:
@@ -35,7 +35,7 @@ cdef class Pipeline:
     def stats(self):
         """Figures of each operator, summed over drivers, and of the drivers' turns on threads.
 
-        'drivers' of an operator has the same figures for each driver. 'turns' are stretches on a thread, 'steps'
+        'drivers' of an operator has the same counters for each driver. 'turns' are stretches on a thread, 'steps'
         questions to operators in them.
         """
         of_drivers = [driver.stats_snapshot() for driver in self.drivers]
@@ -44,7 +44,7 @@ cdef class Pipeline:
             parts = [snapshots[position] for snapshots in of_drivers]
             total = {}
             for part in parts:
-                add_figures(total, part)
+                add_counters(total, part)
             total["drivers"] = parts
             operators.append(total)
         return {

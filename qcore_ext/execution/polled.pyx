@@ -292,7 +292,7 @@ cdef class PolledPartition:
         return REASON_NAMES[(<Operator> self.driver.operators[self.driver.blocked_at]).blocked_reason]
 
     def stats(self):
-        """The operator's figures so far, as ground.stats describes them."""
+        """The operator's counters so far, as ground.stats describes them."""
         return self.driver.stats_snapshot()[0 if self.intake is None else 1]
 
     def close(self):

@@ -135,7 +135,7 @@ cdef class Task:
         For each pipeline, for each of its drivers, its chain, source first. The last pipeline gives the result: when
         its drivers are finished, what still runs is stopped.
     memory : Account, optional
-        The query's account, for figures.
+        The query's account, for counters.
     scheduler : Scheduler, optional
         Who runs it after `start`; left out: the process's own.
     split_queues : dict of str to SplitQueue, optional
@@ -574,7 +574,7 @@ cdef class Task:
             raise PlanError(f"no source node {node_id!r} takes splits; nodes that do: {known}")
         return queue
 
-    # --- figures ---
+    # --- counters ---
 
     def progress(self):
         """Splits read to their end, and splits added, of all sources together."""

@@ -116,7 +116,7 @@ cdef class BatchQueue:
         n_bytes = cell.n_bytes
         qc_fetch_add(&self.bytes_queued, -n_bytes)
         qc_fetch_add(&self.n_queued, -1)
-        # Last, so that the figures never tell of more than the bounds allow.
+        # Last, so that the counters never tell of more than the bounds allow.
         qc_swap(&cell.turn, 2 * (number + self.capacity))
         return batch
 

@@ -79,10 +79,10 @@ cdef class Operator:
 
     def stats_snapshot(self):
         """Figures so far, as ground.stats describes them, with 'peak_bytes' of the operator's memory."""
-        figures = stats_to_dict(&self.stats)
-        figures["peak_bytes"] = self.memory.peak_bytes
-        figures["reserved_bytes"] = self.memory.reserved_bytes
-        return figures
+        counters = stats_to_dict(&self.stats)
+        counters["peak_bytes"] = self.memory.peak_bytes
+        counters["reserved_bytes"] = self.memory.reserved_bytes
+        return counters
 
     @property
     def schema(self):

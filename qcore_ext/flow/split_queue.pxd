@@ -25,7 +25,7 @@ cdef class SplitQueue:
     cdef readonly str node_id
     cdef Mutex mutex            # of those who add
     cdef PyObject** chunks[SPLIT_CHUNKS]    # each split owned; taken ones move to the taker
-    cdef int64_t n_added        # atomic, as are the figures below
+    cdef int64_t n_added        # atomic, as are the counters below
     cdef int64_t n_taken
     cdef int64_t n_done
     cdef int64_t closed         # no_more was called

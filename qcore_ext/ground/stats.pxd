@@ -1,7 +1,7 @@
 """What an operator did and how long it took (SPEC V14). Floor E0.
 
 Written by the one driver that runs the operator, read by anyone at any time: plain 64-bit words, so a reader sees each
-figure whole, if not all of the same instant.
+counter whole, if not all of the same instant.
 """
 
 from libc.stdint cimport int64_t

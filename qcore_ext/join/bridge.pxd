@@ -16,7 +16,7 @@ from qcore_ext.ground.wait_token cimport WaitSet, WaitToken
 from qcore_ext.flow.barrier cimport Barrier, Membership
 from qcore_ext.join.table cimport JoinTable
 from qcore_ext.join.key_codes cimport KeyPart
-from qcore_ext.rows.column_store cimport RowStore
+from qcore_ext.rows.column_store cimport ColumnStore
 
 cdef enum BuildState:
     BUILD_PENDING = 0
@@ -36,7 +36,7 @@ cdef class JoinBridge:
     cdef Barrier probers
     # Build drivers lock to hand in what they have; probers never do.
     cdef Mutex mutex                    # guards the stores, and the step from BUILD_PENDING
-    cdef RowStore** stores              # each owned
+    cdef ColumnStore** stores              # each owned
     cdef CSchema** store_schemas        # each owned; of a store's columns, or NULL while they are unknown
     cdef int64_t n_stores
     cdef bint null_key_seen             # fixed once published
@@ -55,7 +55,7 @@ cdef class JoinBridge:
     cdef bint replace_build_schema(self, CSchema* seen, CSchema* wide) noexcept nogil
     # Hand in one driver's rows (its reference is taken over); the last call makes and publishes the table.
     cdef int deliver(
-        self, RowStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
+        self, ColumnStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
         Account memory, Membership* member,
     ) except -1 nogil
     cdef int publish(self, const int32_t* key_columns, int32_t n_keys, Account memory) except -1 nogil

@@ -18,8 +18,8 @@ from qcore_ext.join.kind cimport gives_build_rows, join_kind_of, needs_no_groups
 from qcore_ext.join.table cimport INDEX_CODES, INDEX_RANKS, JoinTable
 from qcore_ext.join.table_build cimport join_table_build
 from qcore_ext.join.key_codes cimport KeyPart
-from qcore_ext.rows.column_store cimport RowStore, row_store_concat
-from qcore_ext.rows.widened_rows cimport row_store_widened
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_concat
+from qcore_ext.rows.widened_rows cimport column_store_widened
 
 from qcore_ext.ground.status import PlanError
 from qcore_ext.join.table import IndexKind
@@ -56,7 +56,7 @@ cdef class JoinBridge:
         self.probers.n_members = n_probe_drivers
         self.declared_build_schema = Schema(build_schema) if build_schema is not None else None
         self.declared_probe_schema = Schema(probe_schema) if probe_schema is not None else None
-        self.stores = <RowStore**> struct_new(n_build_drivers * sizeof(RowStore*))
+        self.stores = <ColumnStore**> struct_new(n_build_drivers * sizeof(ColumnStore*))
         self.store_schemas = <CSchema**> struct_new(n_build_drivers * sizeof(CSchema*))
 
     def __dealloc__(self):
@@ -118,7 +118,7 @@ cdef class JoinBridge:
         return replaced
 
     cdef int deliver(
-        self, RowStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
+        self, ColumnStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
         Account memory, Membership* member,
     ) except -1 nogil:
         cdef bint lost
@@ -142,22 +142,22 @@ cdef class JoinBridge:
 
     cdef int widen_stores(self, Account memory) except -1 nogil:
         """Put all stores under the table's schema, which one driver's rows may have widened after another's came."""
-        cdef RowStore* wider
+        cdef ColumnStore* wider
         cdef int64_t i
         for i in range(self.n_stores):
             if self.store_schemas[i] != NULL and not schema_equal(self.store_schemas[i], self.build_schema):
-                wider = row_store_widened(self.stores[i], self.store_schemas[i], self.build_schema, memory)
+                wider = column_store_widened(self.stores[i], self.store_schemas[i], self.build_schema, memory)
                 owner_unref(<Owner*> self.stores[i])
                 self.stores[i] = wider
         return 0
 
     cdef int publish(self, const int32_t* key_columns, int32_t n_keys, Account memory) except -1 nogil:
         cdef MemoryAccount* account = memory.account
-        cdef RowStore* rows
+        cdef ColumnStore* rows
         cdef JoinTable* table
         cdef bint done = False
         self.widen_stores(memory)
-        rows = row_store_concat(self.stores, self.n_stores, account)
+        rows = column_store_concat(self.stores, self.n_stores, account)
         self.drop_stores()
         try:
             table = join_table_build(

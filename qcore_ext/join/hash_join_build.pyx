@@ -17,8 +17,8 @@ from qcore_ext.join.bridge cimport JoinBridge
 from qcore_ext.join.kind cimport keeps_null_keys
 from qcore_ext.join.key_codes cimport rows_without_null
 from qcore_ext.rows.nested_rows cimport nested_part, schema_has_nested
-from qcore_ext.rows.column_store cimport RowStore, row_store_append, row_store_keep_nested, row_store_new
-from qcore_ext.rows.widened_rows cimport row_store_widened
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_keep_nested, column_store_new
+from qcore_ext.rows.widened_rows cimport column_store_widened
 
 from qcore_ext.ground.status import PlanError
 
@@ -47,7 +47,7 @@ cdef class HashBuild(Operator):
     cdef int32_t* key_columns       # owned; by key, position among the stored
     cdef int32_t* input_columns     # owned; by stored column, position in the input
     cdef CSchema* stored_schema     # owned
-    cdef RowStore* store            # owned; NULL before the first batch and once handed over
+    cdef ColumnStore* store            # owned; NULL before the first batch and once handed over
     cdef Buffer* room               # owned; scratch of a vector
     cdef Column** picked            # owned array; columns of the batch under way, borrowed
     cdef bint has_nested
@@ -107,10 +107,10 @@ cdef class HashBuild(Operator):
 
     cdef int widen_store(self, CSchema* stored) except -1 nogil:
         """Put the rows kept under the types of what follows (SPEC D6); without rows the store is made anew."""
-        cdef RowStore* wider
+        cdef ColumnStore* wider
         if self.store == NULL:
             return 0
-        wider = row_store_widened(self.store, self.stored_schema, stored, self.memory)
+        wider = column_store_widened(self.store, self.stored_schema, stored, self.memory)
         owner_unref(<Owner*> self.store)
         self.store = wider
         return 0
@@ -139,7 +139,7 @@ cdef class HashBuild(Operator):
     cdef int keep_nested(self, Batch* batch) except -1 nogil:
         cdef Batch* part = nested_part(batch, self.stored_schema, self.input_columns)
         try:
-            row_store_keep_nested(self.store, <Owner*> part)
+            column_store_keep_nested(self.store, <Owner*> part)
         finally:
             batch_unref(part)
         return 0
@@ -156,15 +156,15 @@ cdef class HashBuild(Operator):
             self.store = self.new_store()
         return 0
 
-    cdef RowStore* new_store(self) except NULL nogil:
+    cdef ColumnStore* new_store(self) except NULL nogil:
         cdef DataType* types = <DataType*> struct_new(self.n_stored * sizeof(DataType) + 1)
-        cdef RowStore* store
+        cdef ColumnStore* store
         cdef int32_t i
         try:
             for i in range(self.n_stored):
                 if self.stored_schema != NULL:
                     types[i] = self.stored_schema.fields[i].type
-            store = row_store_new(self.account, types, self.n_stored)
+            store = column_store_new(self.account, types, self.n_stored)
         finally:
             struct_free(types)
         return store
@@ -185,9 +185,9 @@ cdef class HashBuild(Operator):
             selected = batch.selection + start if batch.selection != NULL else NULL
             kept = self.keyed_rows(selected, start, n, rows) if drop_nulls else n
             if kept == n:
-                row_store_append(self.store, self.picked, start, selected, n, scratch)
+                column_store_append(self.store, self.picked, start, selected, n, scratch)
             elif kept > 0:
-                row_store_append(self.store, self.picked, 0, rows, kept, scratch)
+                column_store_append(self.store, self.picked, 0, rows, kept, scratch)
             start += n
         return 0
 
@@ -228,7 +228,7 @@ cdef class HashBuild(Operator):
         return NEEDS_INPUT
 
     cdef int finish(self) except -1 nogil:
-        cdef RowStore* store
+        cdef ColumnStore* store
         self.is_done = True
         if self.bridge.all_probers_left():
             return 0                # nobody will probe: no table is made; close leaves the barrier

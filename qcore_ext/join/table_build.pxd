@@ -4,12 +4,12 @@ from libc.stdint cimport int32_t
 
 from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.join.table cimport JoinTable
-from qcore_ext.rows.column_store cimport RowStore
+from qcore_ext.rows.column_store cimport ColumnStore
 
 # A table over all rows of the store. `existence_only`: it will only be asked whether a key occurs. `track_matches`:
 # probers mark the rows they find.
 cdef JoinTable* join_table_build(
-    RowStore* store,
+    ColumnStore* store,
     const int32_t* key_columns, int32_t n_keys,
     bint existence_only,
     bint track_matches,

@@ -22,7 +22,7 @@ from qcore_ext.join.key_codes cimport key_codable, key_coder_measure, key_codes,
 from qcore_ext.join.key_compare cimport keys_equal
 from qcore_ext.rows.nested_rows cimport nested_concat
 from qcore_ext.join.rank_bitmap cimport rank_words_finish, rank_words_new, rank_words_set
-from qcore_ext.rows.column_store cimport RowStore, row_store_column
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_column
 
 cdef extern from "native/huge_pages.h" nogil:
     void qc_advise_huge_pages(void* start, int64_t n_bytes)
@@ -303,14 +303,14 @@ cdef int build_index(JoinTable* table, JoinLookup* lookup, Column** keys) except
     return build_slots(table, lookup, keys, INDEX_HASHES)
 
 
-cdef int take_columns(JoinTable* table, RowStore* store) except -1 nogil:
+cdef int take_columns(JoinTable* table, ColumnStore* store) except -1 nogil:
     cdef Batch* nested = NULL
     cdef int32_t at = 0
     cdef int32_t i
     try:
         for i in range(store.n_columns):
             if store.columns[i].type.id != TYPE_NESTED:
-                table.columns[i] = row_store_column(store, i)
+                table.columns[i] = column_store_column(store, i)
             elif store.n_rows == 0:
                 table.columns[i] = column_constant_null(&store.columns[i].type, 0)
             else:
@@ -323,7 +323,7 @@ cdef int take_columns(JoinTable* table, RowStore* store) except -1 nogil:
     return 0
 
 
-cdef int build_whole(JoinTable* table, RowStore* store, bint track_matches) except -1 nogil:
+cdef int build_whole(JoinTable* table, ColumnStore* store, bint track_matches) except -1 nogil:
     cdef JoinLookup lookup
     cdef Column** keys = NULL
     cdef int32_t i
@@ -351,7 +351,7 @@ cdef int build_whole(JoinTable* table, RowStore* store, bint track_matches) exce
 
 
 cdef JoinTable* join_table_build(
-    RowStore* store, const int32_t* key_columns, int32_t n_keys, bint existence_only, bint track_matches,
+    ColumnStore* store, const int32_t* key_columns, int32_t n_keys, bint existence_only, bint track_matches,
     MemoryAccount* account,
 ) except NULL nogil:
     cdef JoinTable* table

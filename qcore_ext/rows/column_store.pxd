@@ -23,7 +23,7 @@ ctypedef struct StoreColumn:
     int64_t n_copied            # rows of it
 
 
-ctypedef struct RowStore:
+ctypedef struct ColumnStore:
     Owner owner                 # held by reference count; changed only while one driver holds it
     MemoryAccount* account      # owned
     int64_t n_rows
@@ -33,15 +33,15 @@ ctypedef struct RowStore:
     StoreColumn* columns        # lies behind the struct
 
 
-cdef RowStore* row_store_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
+cdef ColumnStore* column_store_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
 # Append n <= VECTOR_ROWS rows of the columns: rows[0..n), or start..start+n when rows is NULL (column_load has the
 # terms). After an error the store is only good for being dropped.
-cdef int row_store_append(
-    RowStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
+cdef int column_store_append(
+    ColumnStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
 ) except -1 nogil
 # All rows of the parts in order; a new reference to the one that has rows when only one has.
-cdef RowStore* row_store_concat(RowStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil
+cdef ColumnStore* column_store_concat(ColumnStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil
 # Keep the nested columns of rows that are appended beside; takes a new reference to the part.
-cdef int row_store_keep_nested(RowStore* store, Owner* part) except -1 nogil
+cdef int column_store_keep_nested(ColumnStore* store, Owner* part) except -1 nogil
 # A flat column (not of a nested type) over all rows; it may outlive the store, which must not be appended to any more.
-cdef Column* row_store_column(const RowStore* store, int32_t i) except NULL nogil
+cdef Column* column_store_column(const ColumnStore* store, int32_t i) except NULL nogil

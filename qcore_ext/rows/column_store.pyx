@@ -20,8 +20,8 @@ cdef enum:
     SPARSE_HEAP_ROWS_MAX = 131072   # twice a batch
 
 
-cdef void row_store_free(Owner* self) noexcept nogil:
-    cdef RowStore* store = <RowStore*> self
+cdef void column_store_free(Owner* self) noexcept nogil:
+    cdef ColumnStore* store = <ColumnStore*> self
     cdef int32_t i
     for i in range(store.n_columns):
         buffer_unref(store.columns[i].values)
@@ -33,12 +33,12 @@ cdef void row_store_free(Owner* self) noexcept nogil:
     struct_free(store)
 
 
-cdef RowStore* row_store_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
-    cdef RowStore* store = <RowStore*> struct_new(sizeof(RowStore) + n_columns * sizeof(StoreColumn))
+cdef ColumnStore* column_store_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
+    cdef ColumnStore* store = <ColumnStore*> struct_new(sizeof(ColumnStore) + n_columns * sizeof(StoreColumn))
     cdef bint done = False
     cdef int32_t i
     store.owner.references = 1
-    store.owner.release = row_store_free
+    store.owner.release = column_store_free
     store.account = <MemoryAccount*> owner_ref(<Owner*> account)
     store.n_columns = n_columns
     store.columns = <StoreColumn*> (store + 1)
@@ -55,7 +55,7 @@ cdef RowStore* row_store_new(MemoryAccount* account, const DataType* types, int3
     return store
 
 
-cdef int reserve(RowStore* store, int64_t n_rows) except -1 nogil:
+cdef int reserve(ColumnStore* store, int64_t n_rows) except -1 nogil:
     cdef StoreColumn* column
     cdef int64_t capacity = store.capacity
     cdef int64_t old_bytes
@@ -78,7 +78,7 @@ cdef int reserve(RowStore* store, int64_t n_rows) except -1 nogil:
 
 
 cdef int append_nulls(
-    RowStore* store, StoreColumn* column, int64_t at, const uint8_t* validity, int64_t n,
+    ColumnStore* store, StoreColumn* column, int64_t at, const uint8_t* validity, int64_t n,
 ) except -1 nogil:
     """Clear the bits of rows at..at+n that are null in `validity`; beyond, all bits stay ones."""
     cdef uint8_t* bits
@@ -116,7 +116,7 @@ cdef bint is_sparse(StoreColumn* column, const Column* given, const uint32_t* ro
 
 
 cdef int keep_strings(
-    RowStore* store, StoreColumn* column, const Column* given, const uint32_t* rows, const uint8_t* validity, int64_t n,
+    ColumnStore* store, StoreColumn* column, const Column* given, const uint32_t* rows, const uint8_t* validity, int64_t n,
 ) except -1 nogil:
     """The bytes of the last n strings, whose views are in place, kept alive or copied."""
     cdef StringView* views
@@ -136,8 +136,8 @@ cdef int keep_strings(
     return 0
 
 
-cdef int row_store_append(
-    RowStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
+cdef int column_store_append(
+    ColumnStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
 ) except -1 nogil:
     cdef StoreColumn* column
     cdef Vector vector
@@ -157,7 +157,7 @@ cdef int row_store_append(
     return 0
 
 
-cdef int row_store_keep_nested(RowStore* store, Owner* part) except -1 nogil:
+cdef int column_store_keep_nested(ColumnStore* store, Owner* part) except -1 nogil:
     if store.nested == NULL:
         store.nested = owner_list_new()
     return owner_list_add(store.nested, part)
@@ -183,7 +183,7 @@ cdef int copy_part(
     return 0
 
 
-cdef int copy_parts(RowStore* store, RowStore** parts, int64_t n_parts, int64_t n_rows) except -1 nogil:
+cdef int copy_parts(ColumnStore* store, ColumnStore** parts, int64_t n_parts, int64_t n_rows) except -1 nogil:
     cdef StoreColumn* column
     cdef int64_t part, kept
     cdef int64_t at = 0
@@ -201,13 +201,13 @@ cdef int copy_parts(RowStore* store, RowStore** parts, int64_t n_parts, int64_t 
         at += parts[part].n_rows
         if parts[part].nested != NULL:
             for kept in range(parts[part].nested.n_items):
-                row_store_keep_nested(store, parts[part].nested.items[kept])
+                column_store_keep_nested(store, parts[part].nested.items[kept])
     store.n_rows = n_rows
     return 0
 
 
-cdef RowStore* row_store_concat(RowStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil:
-    cdef RowStore* store
+cdef ColumnStore* column_store_concat(ColumnStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil:
+    cdef ColumnStore* store
     cdef int64_t n_rows = 0
     cdef int64_t part
     cdef int64_t largest = 0
@@ -219,13 +219,13 @@ cdef RowStore* row_store_concat(RowStore** parts, int64_t n_parts, MemoryAccount
         if parts[part].n_rows > parts[largest].n_rows:
             largest = part
     if parts[largest].n_rows == n_rows:
-        return <RowStore*> owner_ref(<Owner*> parts[largest])
+        return <ColumnStore*> owner_ref(<Owner*> parts[largest])
     # A driver that had no batch does not know its types; the one with most rows does.
     types = <DataType*> struct_new(parts[largest].n_columns * sizeof(DataType) + 1)
     try:
         for i in range(parts[largest].n_columns):
             types[i] = parts[largest].columns[i].type
-        store = row_store_new(account, types, parts[largest].n_columns)
+        store = column_store_new(account, types, parts[largest].n_columns)
     finally:
         struct_free(types)
     try:
@@ -237,7 +237,7 @@ cdef RowStore* row_store_concat(RowStore** parts, int64_t n_parts, MemoryAccount
     return store
 
 
-cdef Column* row_store_column(const RowStore* store, int32_t i) except NULL nogil:
+cdef Column* column_store_column(const ColumnStore* store, int32_t i) except NULL nogil:
     cdef const StoreColumn* stored = &store.columns[i]
     cdef Column* column
     if stored.type.phys == PHYS_NONE:

@@ -14,7 +14,7 @@ ctypedef struct StoredColumn:
     Buffer* nulls               # owned; one byte a row, 1: null (its value is zero)
 
 
-ctypedef struct StoredKeys:
+ctypedef struct KeyColumns:
     MemoryAccount* account      # borrowed
     int32_t n_columns
     StoredColumn* columns
@@ -23,21 +23,21 @@ ctypedef struct StoredKeys:
     Arena* arena                # owned; string bytes
 
 
-cdef StoredKeys* stored_keys_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
-cdef void stored_keys_free(StoredKeys* keys) noexcept nogil        # NULL is ignored
-cdef int stored_keys_reserve(StoredKeys* keys, int64_t n_rows) except -1 nogil
+cdef KeyColumns* key_columns_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
+cdef void key_columns_free(KeyColumns* keys) noexcept nogil        # NULL is ignored
+cdef int key_columns_reserve(KeyColumns* keys, int64_t n_rows) except -1 nogil
 # Append rows[0..n) of the vectors, or all n rows when rows is NULL. Strings are copied.
-cdef int stored_keys_append(StoredKeys* keys, const Vector* vectors, const uint32_t* rows, int64_t n) except -1 nogil
+cdef int key_columns_append(KeyColumns* keys, const Vector* vectors, const uint32_t* rows, int64_t n) except -1 nogil
 # equal[i]: does row rows[i] of the vectors equal stored row stored[i]? Nulls equal nulls, NaN equals NaN.
-cdef void stored_keys_compare(
-    const StoredKeys* keys, const Vector* vectors, const uint32_t* rows, const uint32_t* stored, int64_t n,
+cdef void key_columns_compare(
+    const KeyColumns* keys, const Vector* vectors, const uint32_t* rows, const uint32_t* stored, int64_t n,
     uint8_t* equal,             # OUT
 ) noexcept nogil
 # Rows start..start+n of one column; `validity` (room for n bits) is written and points into the result.
-cdef void stored_keys_vector(
-    const StoredKeys* keys, int32_t column, int64_t start, int64_t n, uint8_t* validity, Vector* out,
+cdef void key_columns_vector(
+    const KeyColumns* keys, int32_t column, int64_t start, int64_t n, uint8_t* validity, Vector* out,
 ) noexcept nogil
 # A flat column of n stored rows from start; n at most what fits 32 bits.
-cdef Column* stored_keys_column(
-    const StoredKeys* keys, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
+cdef Column* key_columns_column(
+    const KeyColumns* keys, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil

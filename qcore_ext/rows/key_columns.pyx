@@ -29,8 +29,8 @@ ctypedef fused Real:
     double
 
 
-cdef StoredKeys* stored_keys_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
-    cdef StoredKeys* keys = <StoredKeys*> struct_new(sizeof(StoredKeys))
+cdef KeyColumns* key_columns_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
+    cdef KeyColumns* keys = <KeyColumns*> struct_new(sizeof(KeyColumns))
     cdef int32_t c
     cdef bint done = False
     try:
@@ -44,11 +44,11 @@ cdef StoredKeys* stored_keys_new(MemoryAccount* account, const DataType* types, 
         done = True
     finally:
         if not done:
-            stored_keys_free(keys)
+            key_columns_free(keys)
     return keys
 
 
-cdef void stored_keys_free(StoredKeys* keys) noexcept nogil:
+cdef void key_columns_free(KeyColumns* keys) noexcept nogil:
     cdef int32_t c
     if keys == NULL:
         return
@@ -67,7 +67,7 @@ cdef int reserve(MemoryAccount* account, Buffer** buffer, int64_t used, int64_t 
     return buffer_grow(buffer, used, size)
 
 
-cdef int stored_keys_reserve(StoredKeys* keys, int64_t n_rows) except -1 nogil:
+cdef int key_columns_reserve(KeyColumns* keys, int64_t n_rows) except -1 nogil:
     cdef int64_t capacity = max(keys.capacity, <int64_t> 256)
     cdef StoredColumn* column
     cdef int32_t c
@@ -123,7 +123,7 @@ cdef int copy_strings(
     return 0
 
 
-cdef int stored_keys_append(StoredKeys* keys, const Vector* vectors, const uint32_t* rows, int64_t n) except -1 nogil:
+cdef int key_columns_append(KeyColumns* keys, const Vector* vectors, const uint32_t* rows, int64_t n) except -1 nogil:
     cdef StoredColumn* column
     cdef const Vector* vector
     cdef char* out
@@ -133,7 +133,7 @@ cdef int stored_keys_append(StoredKeys* keys, const Vector* vectors, const uint3
     if n == 0:
         # Nothing may be reserved yet.
         return 0
-    stored_keys_reserve(keys, keys.n_rows + n)
+    key_columns_reserve(keys, keys.n_rows + n)
     for c in range(keys.n_columns):
         column = &keys.columns[c]
         vector = &vectors[c]
@@ -219,8 +219,8 @@ cdef void compare_strings(
             same[i] = memcmp(a.pointer, b.pointer, a.length) == 0
 
 
-cdef void stored_keys_compare(
-    const StoredKeys* keys, const Vector* vectors, const uint32_t* rows, const uint32_t* stored, int64_t n,
+cdef void key_columns_compare(
+    const KeyColumns* keys, const Vector* vectors, const uint32_t* rows, const uint32_t* stored, int64_t n,
     uint8_t* equal,
 ) noexcept nogil:
     cdef uint8_t same[2048]
@@ -285,8 +285,8 @@ cdef bint validity_from_nulls(const uint8_t* nulls, int64_t n, uint8_t* validity
     return any_null
 
 
-cdef void stored_keys_vector(
-    const StoredKeys* keys, int32_t column, int64_t start, int64_t n, uint8_t* validity, Vector* out,
+cdef void key_columns_vector(
+    const KeyColumns* keys, int32_t column, int64_t start, int64_t n, uint8_t* validity, Vector* out,
 ) noexcept nogil:
     cdef const StoredColumn* stored = &keys.columns[column]
     cdef bint any_null = validity_from_nulls(<const uint8_t*> stored.nulls.data + start, n, validity)
@@ -295,8 +295,8 @@ cdef void stored_keys_vector(
     out.validity = validity if any_null else NULL
 
 
-cdef Column* stored_keys_column(
-    const StoredKeys* keys, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
+cdef Column* key_columns_column(
+    const KeyColumns* keys, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     cdef const StoredColumn* stored = &keys.columns[column]
     cdef Buffer* values

@@ -12,7 +12,7 @@ from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.rows.column_store cimport (
-    RowStore, row_store_append, row_store_column, row_store_keep_nested, row_store_new,
+    ColumnStore, column_store_append, column_store_column, column_store_keep_nested, column_store_new,
 )
 
 
@@ -33,19 +33,19 @@ cdef int refuse_new_nested(CSchema* held, CSchema* wide) except -1 nogil:
     return 0
 
 
-cdef RowStore* store_of(CSchema* schema, Account account) except NULL nogil:
+cdef ColumnStore* store_of(CSchema* schema, Account account) except NULL nogil:
     """An empty store for rows of a schema."""
     cdef DataType* types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
     cdef int32_t i
     try:
         for i in range(schema.n_fields):
             types[i] = schema.fields[i].type
-        return row_store_new(account.account, types, schema.n_fields)
+        return column_store_new(account.account, types, schema.n_fields)
     finally:
         struct_free(types)
 
 
-cdef Batch* batch_of(RowStore* store, CSchema* schema) except NULL nogil:
+cdef Batch* batch_of(ColumnStore* store, CSchema* schema) except NULL nogil:
     """The store's rows as a batch; nested columns stand aside and are null here."""
     cdef Batch* batch = batch_new(schema, store.n_rows)
     cdef bint done = False
@@ -55,7 +55,7 @@ cdef Batch* batch_of(RowStore* store, CSchema* schema) except NULL nogil:
             if schema.fields[i].type.id == TYPE_NESTED:
                 batch.columns[i] = column_constant_null(&schema.fields[i].type, store.n_rows)
             else:
-                batch.columns[i] = row_store_column(store, i)
+                batch.columns[i] = column_store_column(store, i)
         done = True
     finally:
         if not done:
@@ -63,12 +63,12 @@ cdef Batch* batch_of(RowStore* store, CSchema* schema) except NULL nogil:
     return batch
 
 
-cdef int append_all(RowStore* store, Batch* batch, Account account) except -1 nogil:
+cdef int append_all(ColumnStore* store, Batch* batch, Account account) except -1 nogil:
     cdef Buffer* room = buffer_new(account.account, sizeof(VectorScratch))
     cdef int64_t start = 0
     try:
         while start < batch.n_rows:
-            row_store_append(
+            column_store_append(
                 store, batch.columns, start, NULL, min(batch.n_rows - start, <int64_t> VECTOR_ROWS),
                 <VectorScratch*> room.data,
             )
@@ -78,14 +78,14 @@ cdef int append_all(RowStore* store, Batch* batch, Account account) except -1 no
     return 0
 
 
-cdef RowStore* row_store_widened(RowStore* store, CSchema* held, CSchema* wide, Account account) except NULL nogil:
-    cdef RowStore* out = NULL
+cdef ColumnStore* column_store_widened(ColumnStore* store, CSchema* held, CSchema* wide, Account account) except NULL nogil:
+    cdef ColumnStore* out = NULL
     cdef Batch* batch = NULL
     cdef Batch* widened = NULL
     cdef bint done = False
     cdef int64_t i
     if schema_equal(held, wide):
-        return <RowStore*> owner_ref(<Owner*> store)
+        return <ColumnStore*> owner_ref(<Owner*> store)
     refuse_new_nested(held, wide)
     try:
         out = store_of(wide, account)
@@ -95,7 +95,7 @@ cdef RowStore* row_store_widened(RowStore* store, CSchema* held, CSchema* wide, 
             append_all(out, widened, account)
         if store.nested != NULL:
             for i in range(store.nested.n_items):
-                row_store_keep_nested(out, store.nested.items[i])
+                column_store_keep_nested(out, store.nested.items[i])
         done = True
     finally:
         batch_unref(batch)

@@ -7,7 +7,7 @@ from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.flow.operator cimport Operator
-from qcore_ext.rows.column_store cimport RowStore
+from qcore_ext.rows.column_store cimport ColumnStore
 from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.sort.run cimport SortRun
 from qcore_ext.sort.merge cimport SortState
@@ -16,7 +16,7 @@ from qcore_ext.sort.merge cimport SortState
 cdef class OrderBy(Operator):
     cdef SortOrder order
     cdef SortState state
-    cdef RowStore* rows             # owned; until the run is delivered
+    cdef ColumnStore* rows             # owned; until the run is delivered
     cdef int32_t* positions         # owned; 0, 1, … of the columns; NULL when none is nested
     cdef Buffer* scratch            # owned; one VectorScratch
     cdef Buffer* merged             # owned; uint32 positions of all rows in order
@@ -30,7 +30,7 @@ cdef class OrderBy(Operator):
 
     cdef int prepare(self, CSchema* schema) except -1 nogil
     cdef int keep_nested(self, Batch* batch) except -1 nogil
-    cdef int take_columns(self, RowStore* rows) except -1 nogil
+    cdef int take_columns(self, ColumnStore* rows) except -1 nogil
     cdef int merge(self) except -1 nogil
     cdef int agree(self, SortRun** runs, int64_t n_runs) except -1 nogil
     cdef void leave(self) noexcept nogil

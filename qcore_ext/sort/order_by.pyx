@@ -13,12 +13,12 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.rows.nested_rows cimport nested_concat, nested_part, schema_has_nested
 from qcore_ext.rows.column_store cimport (
-    RowStore, row_store_append, row_store_column, row_store_concat, row_store_keep_nested, row_store_new,
+    ColumnStore, column_store_append, column_store_column, column_store_concat, column_store_keep_nested, column_store_new,
 )
 from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new
 from qcore_ext.sort.merge cimport SortState, merge_runs
-from qcore_ext.rows.widened_rows cimport row_store_widened
+from qcore_ext.rows.widened_rows cimport column_store_widened
 
 cdef enum:
     OUTPUT_ROWS = 65536
@@ -52,11 +52,11 @@ cdef class OrderBy(Operator):
         self.release()
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
-        cdef RowStore* wider
+        cdef ColumnStore* wider
         with gil:
             self.order.resolve(schema)
         if self.rows != NULL:
-            wider = row_store_widened(self.rows, self.input_schema, schema, self.memory)
+            wider = column_store_widened(self.rows, self.input_schema, schema, self.memory)
             owner_unref(<Owner*> self.rows)
             self.rows = wider
         self.set_input_schema(schema)
@@ -76,7 +76,7 @@ cdef class OrderBy(Operator):
                 if self.positions != NULL:
                     self.positions[i] = i
             if self.rows == NULL:
-                self.rows = row_store_new(self.account, types, schema.n_fields)
+                self.rows = column_store_new(self.account, types, schema.n_fields)
             if self.scratch == NULL:
                 self.scratch = buffer_new(self.account, sizeof(VectorScratch))
         finally:
@@ -95,7 +95,7 @@ cdef class OrderBy(Operator):
         while start < batch.n_selected:
             n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
             rows = batch.selection + start if batch.selection != NULL else NULL
-            row_store_append(self.rows, batch.columns, start, rows, n, <VectorScratch*> self.scratch.data)
+            column_store_append(self.rows, batch.columns, start, rows, n, <VectorScratch*> self.scratch.data)
             start += n
         if self.positions != NULL:
             self.keep_nested(batch)
@@ -105,14 +105,14 @@ cdef class OrderBy(Operator):
     cdef int keep_nested(self, Batch* batch) except -1 nogil:
         cdef Batch* part = nested_part(batch, self.input_schema, self.positions)
         try:
-            row_store_keep_nested(self.rows, <Owner*> part)
+            column_store_keep_nested(self.rows, <Owner*> part)
         finally:
             batch_unref(part)
         return 0
 
     cdef int finish(self) except -1 nogil:
         cdef SortRun* run = NULL
-        cdef RowStore* rows = self.rows
+        cdef ColumnStore* rows = self.rows
         self.input_over = True
         buffer_unref(self.scratch)
         self.scratch = NULL
@@ -130,8 +130,8 @@ cdef class OrderBy(Operator):
         """All runs are there: put them in one order and under one set of columns."""
         cdef SortRun** runs = self.state.runs
         cdef int64_t n_runs = self.state.n_runs
-        cdef RowStore** parts = NULL
-        cdef RowStore* all_rows = NULL
+        cdef ColumnStore** parts = NULL
+        cdef ColumnStore* all_rows = NULL
         cdef int64_t i
         if n_runs == 0:
             return 0
@@ -140,11 +140,11 @@ cdef class OrderBy(Operator):
             self.merged = merge_runs(
                 runs, n_runs, self.order.parts, self.order.first_open, self.order.n_keys, self.account
             )
-            parts = <RowStore**> struct_new(n_runs * sizeof(RowStore*))
+            parts = <ColumnStore**> struct_new(n_runs * sizeof(ColumnStore*))
             for i in range(n_runs):
                 parts[i] = runs[i].rows
                 self.n_merged += runs[i].rows.n_rows
-            all_rows = row_store_concat(parts, n_runs, self.account)
+            all_rows = column_store_concat(parts, n_runs, self.account)
             self.merged_schema = <CSchema*> owner_ref(<Owner*> runs[0].schema)
             self.take_columns(all_rows)
         finally:
@@ -170,7 +170,7 @@ cdef class OrderBy(Operator):
             for i in range(n_runs):
                 if not schema_equal(runs[i].schema, wide):
                     run = sort_run_new(
-                        row_store_widened(runs[i].rows, runs[i].schema, wide, self.memory), wide, self.order.parts,
+                        column_store_widened(runs[i].rows, runs[i].schema, wide, self.memory), wide, self.order.parts,
                         self.order.first_open, self.order.n_keys, self.account,
                     )
                     sort_run_free(runs[i])
@@ -180,7 +180,7 @@ cdef class OrderBy(Operator):
             owner_unref(<Owner*> wide)
         return 0
 
-    cdef int take_columns(self, RowStore* rows) except -1 nogil:
+    cdef int take_columns(self, ColumnStore* rows) except -1 nogil:
         cdef Batch* nested = NULL
         cdef int32_t n_nested = 0
         cdef int32_t i
@@ -194,7 +194,7 @@ cdef class OrderBy(Operator):
                     self.columns[i] = column_ref(nested.columns[n_nested])
                     n_nested += 1
                 else:
-                    self.columns[i] = row_store_column(rows, i)
+                    self.columns[i] = column_store_column(rows, i)
         finally:
             batch_unref(nested)
         return 0

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
-from qcore_ext.rows.column_store cimport RowStore
+from qcore_ext.rows.column_store cimport ColumnStore
 from qcore_ext.sort.order cimport SortKey
 
 
@@ -17,7 +17,7 @@ ctypedef struct SortEntry:
 
 ctypedef struct SortRun:
     CSchema* schema             # owned; of the rows
-    RowStore* rows              # owned
+    ColumnStore* rows              # owned
     Buffer* entries             # owned; SortEntry a row, in order
     Vector* keys                # owned; over rows, a key each
     int32_t n_keys
@@ -30,6 +30,6 @@ cdef Buffer* sort_columns(
 
 # A run of the rows; takes over the reference to `rows`, also on error.
 cdef SortRun* sort_run_new(
-    RowStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
+    ColumnStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
 ) except NULL nogil
 cdef void sort_run_free(SortRun* run) noexcept nogil        # NULL is ignored

@@ -16,7 +16,7 @@ from qcore_ext.ground.memory cimport (
     owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.rows.column_store cimport RowStore
+from qcore_ext.rows.column_store cimport ColumnStore
 from qcore_ext.sort.order cimport (
     STRING_WORD_BYTES, SortKey, sort_compare, sort_key_words, sort_prefixes,
 )
@@ -314,14 +314,14 @@ cdef Buffer* sort_columns(
 
 
 cdef SortRun* sort_run_new(
-    RowStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
+    ColumnStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
 ) except NULL nogil:
     cdef SortRun* run = NULL
     cdef int32_t k
     cdef bint done = False
     try:
         run = <SortRun*> struct_new(sizeof(SortRun))
-        run.rows = <RowStore*> owner_ref(<Owner*> rows)
+        run.rows = <ColumnStore*> owner_ref(<Owner*> rows)
         run.schema = <CSchema*> owner_ref(<Owner*> schema)
         run.n_keys = n_keys
         run.keys = <Vector*> struct_new(max(n_keys, 1) * sizeof(Vector))

@@ -8,7 +8,7 @@ from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.flow.operator cimport Operator
 from qcore_ext.sort.order cimport SortOrder
-from qcore_ext.rows.key_columns cimport StoredKeys
+from qcore_ext.rows.key_columns cimport KeyColumns
 
 
 cdef class TopN(Operator):
@@ -19,7 +19,7 @@ cdef class TopN(Operator):
     cdef int32_t n_columns
     cdef int32_t n_keys
     cdef DataType* types            # owned
-    cdef StoredKeys* rows           # owned; the candidates, strings copied so that no input batch is kept alive
+    cdef KeyColumns* rows           # owned; the candidates, strings copied so that no input batch is kept alive
     cdef Vector* vectors            # owned; a column each
     cdef Vector* keys               # owned; a key each
     cdef Vector* worst              # owned; the keys of the row that new ones must beat

@@ -18,8 +18,8 @@ from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, RE
 from qcore_ext.sort.order cimport SortOrder, sort_compare, sort_prefixes
 from qcore_ext.sort.run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (
-    StoredKeys, stored_keys_append, stored_keys_column, stored_keys_free, stored_keys_new, stored_keys_reserve,
-    stored_keys_vector,
+    KeyColumns, key_columns_append, key_columns_column, key_columns_free, key_columns_new, key_columns_reserve,
+    key_columns_vector,
 )
 from qcore_ext.rows.widened_rows cimport batch_widened
 
@@ -118,7 +118,7 @@ cdef class TopN(Operator):
         self.worst = <Vector*> struct_new(max(self.n_keys, 1) * sizeof(Vector))
         self.worst_validity = <uint64_t*> struct_new(max(self.n_keys, 1) * sizeof(uint64_t))
         self.scratch = buffer_new(self.account, sizeof(Scratch) + n_scratch * sizeof(VectorScratch))
-        self.rows = stored_keys_new(self.account, self.types, self.n_columns)
+        self.rows = key_columns_new(self.account, self.types, self.n_columns)
         return 0
 
     cdef bint needs_input(self) noexcept nogil:
@@ -145,7 +145,7 @@ cdef class TopN(Operator):
         cdef int32_t c
         try:
             for c in range(self.n_columns):
-                batch.columns[c] = stored_keys_column(self.rows, c, start, n, self.account)
+                batch.columns[c] = key_columns_column(self.rows, c, start, n, self.account)
             done = True
         finally:
             if not done:
@@ -196,7 +196,7 @@ cdef class TopN(Operator):
             scratch.rows[i] = selection[scratch.rows[i]] if selection != NULL else <uint32_t> (start + scratch.rows[i])
         for c in range(self.n_columns):
             column_load(batch.columns[c], 0, scratch.rows, picked, &room[c], &self.vectors[c])
-        stored_keys_append(self.rows, self.vectors, NULL, picked)
+        key_columns_append(self.rows, self.vectors, NULL, picked)
         if self.rows.n_rows >= self.rows_max:
             return self.shrink(False)
         self.note_worst()
@@ -210,7 +210,7 @@ cdef class TopN(Operator):
         cdef Buffer* validity = NULL
         cdef Buffer* entries = NULL
         cdef Buffer* order = NULL
-        cdef StoredKeys* kept = NULL
+        cdef KeyColumns* kept = NULL
         cdef int64_t start = 0
         cdef int64_t i
         cdef int32_t c
@@ -219,7 +219,7 @@ cdef class TopN(Operator):
             validity = buffer_new(self.account, bitmap * max(self.n_columns, 1))
             for c in range(self.n_columns):
                 account_check(self.account)
-                stored_keys_vector(
+                key_columns_vector(
                     self.rows, c, 0, n_rows, (<uint8_t*> validity.data) + c * bitmap, &self.vectors[c]
                 )
             for c in range(self.n_keys):
@@ -230,11 +230,11 @@ cdef class TopN(Operator):
             order = buffer_new(self.account, n_kept * sizeof(uint32_t))
             for i in range(n_kept):
                 (<uint32_t*> order.data)[i] = (<SortEntry*> entries.data)[i].row
-            kept = stored_keys_new(self.account, self.types, self.n_columns)
-            stored_keys_reserve(kept, n_kept)
+            kept = key_columns_new(self.account, self.types, self.n_columns)
+            key_columns_reserve(kept, n_kept)
             while start < n_kept:
                 account_check(self.account)
-                stored_keys_append(
+                key_columns_append(
                     kept, self.vectors, <uint32_t*> order.data + start, min(n_kept - start, <int64_t> CHECK_ROWS)
                 )
                 start += CHECK_ROWS
@@ -247,8 +247,8 @@ cdef class TopN(Operator):
             buffer_unref(entries)
             buffer_unref(order)
             if not done:
-                stored_keys_free(kept)
-        stored_keys_free(self.rows)
+                key_columns_free(kept)
+        key_columns_free(self.rows)
         self.rows = kept
         if not final:
             self.note_worst()
@@ -260,7 +260,7 @@ cdef class TopN(Operator):
         if not self.full:
             return
         for c in range(self.n_keys):
-            stored_keys_vector(
+            key_columns_vector(
                 self.rows, self.order.parts[c].column, self.count + self.offset - 1, 1,
                 <uint8_t*> &self.worst_validity[c], &self.worst[c],
             )
@@ -298,7 +298,7 @@ cdef class TopN(Operator):
 
     cdef void drop_candidates(self) noexcept nogil:
         self.full = False
-        stored_keys_free(self.rows)
+        key_columns_free(self.rows)
         self.rows = NULL
         buffer_unref(self.scratch)
         self.scratch = NULL

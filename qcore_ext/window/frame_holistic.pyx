@@ -24,7 +24,7 @@ from qcore_ext.window.frame_members cimport (
     FrameMembers, frame_members_count, frame_members_free, frame_members_gather, frame_members_get, frame_members_init,
 )
 from qcore_ext.window.frame_rows cimport FrameRows
-from qcore_ext.window.wavelet_matrix cimport RankTree, rank_tree_free, rank_tree_init, rank_tree_pick
+from qcore_ext.window.wavelet_matrix cimport WaveletMatrix, wavelet_matrix_free, wavelet_matrix_init, wavelet_matrix_pick
 from qcore_ext.aggregate.value_numbers cimport value_numbers
 from qcore_ext.window.frames cimport Stretches
 
@@ -79,13 +79,13 @@ cdef int pick(FrameMembers* members, const CallCollection* call, uint32_t* place
     """One row of each frame, by its place in the call's order."""
     cdef const uint32_t* order = <const uint32_t*> members.order.data
     cdef const uint32_t* found = NULL
-    cdef RankTree tree
+    cdef WaveletMatrix tree
     cdef Stretches here
     cdef int64_t f, count
-    memset(&tree, 0, sizeof(RankTree))
+    memset(&tree, 0, sizeof(WaveletMatrix))
     try:
         if members.previous == NULL:
-            rank_tree_init(&tree, <const uint32_t*> members.ranks.data, members.n, members.account)
+            wavelet_matrix_init(&tree, <const uint32_t*> members.ranks.data, members.n, members.account)
         for f in range(members.frames.n_frames):
             places[f] = NO_ROW
             if members.previous != NULL:
@@ -96,9 +96,9 @@ cdef int pick(FrameMembers* members, const CallCollection* call, uint32_t* place
             frame_members_count(members, tree.n_levels)
             count = frame_members_get(members, f, &here)
             if count > 0:
-                places[f] = members.rows[order[rank_tree_pick(&tree, &here, place_in(call, count))]]
+                places[f] = members.rows[order[wavelet_matrix_pick(&tree, &here, place_in(call, count))]]
     finally:
-        rank_tree_free(&tree)
+        wavelet_matrix_free(&tree)
     return 0
 
 
@@ -109,7 +109,7 @@ cdef Column* points_between(
     cdef const double* numbers = <const double*> value.values
     cdef const uint32_t* order = <const uint32_t*> members.order.data
     cdef const uint32_t* found = NULL
-    cdef RankTree tree
+    cdef WaveletMatrix tree
     cdef Stretches here
     cdef Buffer* values
     cdef uint8_t* validity
@@ -117,10 +117,10 @@ cdef Column* points_between(
     cdef int64_t f, count, at, above
     cdef bint done = False
     cdef Column* out = column_new_flat(type, members.frames.n_frames, True, members.account, &values, &validity)
-    memset(&tree, 0, sizeof(RankTree))
+    memset(&tree, 0, sizeof(WaveletMatrix))
     try:
         if members.previous == NULL:
-            rank_tree_init(&tree, <const uint32_t*> members.ranks.data, members.n, members.account)
+            wavelet_matrix_init(&tree, <const uint32_t*> members.ranks.data, members.n, members.account)
         for f in range(members.frames.n_frames):
             (<double*> values.data)[f] = 0
             if members.previous != NULL:
@@ -136,14 +136,14 @@ cdef Column* points_between(
             if members.previous != NULL:
                 low, high = found[at], found[above]
             else:
-                low = order[rank_tree_pick(&tree, &here, at)]
-                high = order[rank_tree_pick(&tree, &here, above)]
+                low = order[wavelet_matrix_pick(&tree, &here, at)]
+                high = order[wavelet_matrix_pick(&tree, &here, above)]
             (<double*> values.data)[f] = point_between(
                 numbers[members.rows[low]], numbers[members.rows[high]], call.fraction * (count - 1) - at
             )
         done = True
     finally:
-        rank_tree_free(&tree)
+        wavelet_matrix_free(&tree)
         if not done:
             column_unref(out)
     return out

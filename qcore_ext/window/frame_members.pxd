@@ -17,7 +17,7 @@ ctypedef struct FrameMembers:
     Buffer* buffer              # owned; holds the two arrays
     uint32_t* rows              # of each member, where its row lies
     uint32_t* before            # by position, and one more: how many members stand before it
-    Buffer* previous            # owned; as previous_places has it, of members; NULL: repeats count, or there are none
+    Buffer* previous            # owned; as previous_positions has it, of members; NULL: repeats count, or there are none
     Buffer* order               # owned; members in the order of the call's keys; NULL: it has none
     Buffer* ranks               # owned; the place of each member in it
     Buffer* found               # owned; what frame_members_gather gives

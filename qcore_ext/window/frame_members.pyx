@@ -11,11 +11,11 @@ from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
 )
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_get
-from qcore_ext.window.previous_positions cimport previous_places, stands_before
+from qcore_ext.window.previous_positions cimport previous_positions, stands_before
 from qcore_ext.sort.order cimport SortKey, sort_prefix_layout
 from qcore_ext.sort.run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (
-    StoredKeys, stored_keys_append, stored_keys_free, stored_keys_new, stored_keys_reserve, stored_keys_vector,
+    KeyColumns, key_columns_append, key_columns_free, key_columns_new, key_columns_reserve, key_columns_vector,
 )
 from qcore_ext.window.frames cimport Stretches
 
@@ -90,7 +90,7 @@ cdef int find_repeats(FrameMembers* self, Column* value) except -1 nogil:
                 account_check(self.account)
             if self.before[i + 1] > self.before[i]:
                 begin[self.before[i]] = self.before[part_begin[i]]
-        self.previous = previous_places(value, self.rows, begin, self.n, self.account)
+        self.previous = previous_positions(value, self.rows, begin, self.n, self.account)
     finally:
         buffer_unref(begins)
     if self.frames.from_first:
@@ -121,7 +121,7 @@ cdef int find_order(
     cdef DataType[ARGUMENTS_MAX] types
     cdef Vector[ARGUMENTS_MAX] keys
     cdef uint8_t[ARGUMENTS_MAX] phys
-    cdef StoredKeys* stored = NULL
+    cdef KeyColumns* stored = NULL
     cdef Buffer* validity = NULL
     cdef Buffer* entries = NULL
     cdef const SortEntry* entry
@@ -140,11 +140,11 @@ cdef int find_order(
     if self.n == 0:
         return 0
     try:
-        stored = stored_keys_new(self.account, types, n_keys)
+        stored = key_columns_new(self.account, types, n_keys)
         store_keys(self, stored, columns, input)
         validity = buffer_new(self.account, n_keys * (bitmap_bytes(self.n) + 64))
         for k in range(n_keys):
-            stored_keys_vector(
+            key_columns_vector(
                 stored, k, 0, self.n, <uint8_t*> validity.data + k * (bitmap_bytes(self.n) + 64), &keys[k]
             )
         entries = sort_columns(keys, self.n, parts, sort_prefix_layout(parts, phys, n_keys), n_keys, self.account)
@@ -157,14 +157,14 @@ cdef int find_order(
             order[i] = entry[i].row
             ranks[entry[i].row] = <uint32_t> i
     finally:
-        stored_keys_free(stored)
+        key_columns_free(stored)
         buffer_unref(validity)
         buffer_unref(entries)
     return 0
 
 
 cdef int store_keys(
-    FrameMembers* self, StoredKeys* stored, Column** columns, const CallInput* input,
+    FrameMembers* self, KeyColumns* stored, Column** columns, const CallInput* input,
 ) except -1 nogil:
     """The keys of all members, one behind the other."""
     cdef int32_t n_keys = input.n_arguments - 1
@@ -175,7 +175,7 @@ cdef int store_keys(
     cdef int64_t m
     cdef int32_t k
     try:
-        stored_keys_reserve(stored, self.n)
+        key_columns_reserve(stored, self.n)
         while start < self.n:
             account_check(self.account)
             m = min(self.n - start, <int64_t> VECTOR_ROWS)
@@ -184,7 +184,7 @@ cdef int store_keys(
                     columns[input.arguments[k + 1]], 0, self.rows + start, m,
                     <VectorScratch*> (scratch.data + k * scratch_bytes), &loaded[k],
                 )
-            stored_keys_append(stored, loaded, NULL, m)
+            key_columns_append(stored, loaded, NULL, m)
             start += m
     finally:
         buffer_unref(scratch)

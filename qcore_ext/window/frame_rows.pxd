@@ -6,12 +6,12 @@ from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.window.frames cimport Frame, Stretches, frame_stretches
-from qcore_ext.window.partition_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport PartitionRows
 
 
 ctypedef struct FrameRows:
     # Zero-initialised, then frame_rows_init.
-    const WindowRows* rows      # borrowed
+    const PartitionRows* rows      # borrowed
     uint8_t exclusion
     bint from_first             # every frame begins with its partition and excludes nothing
     Buffer* bounds              # owned; holds lo and hi
@@ -22,7 +22,7 @@ ctypedef struct FrameRows:
 
 # `key`, `type` and `descending` as frames_find has them.
 cdef int frame_rows_init(
-    FrameRows* self, const WindowRows* rows, const Frame* frame, const Vector* key, const DataType* type,
+    FrameRows* self, const PartitionRows* rows, const Frame* frame, const Vector* key, const DataType* type,
     bint descending, MemoryAccount* account,
 ) except -1 nogil
 cdef void frame_rows_free(FrameRows* self) noexcept nogil

@@ -6,11 +6,11 @@ from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.window.frames cimport EXCLUDE_GROUP, EXCLUDE_NO_OTHERS, Frame, frames_find
-from qcore_ext.window.partition_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport PartitionRows
 
 
 cdef int frame_rows_init(
-    FrameRows* self, const WindowRows* rows, const Frame* frame, const Vector* key, const DataType* type,
+    FrameRows* self, const PartitionRows* rows, const Frame* frame, const Vector* key, const DataType* type,
     bint descending, MemoryAccount* account,
 ) except -1 nogil:
     self.rows = rows

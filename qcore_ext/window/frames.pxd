@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.window.partition_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport PartitionRows
 
 cpdef enum FrameMode:
     FRAME_ROWS = 0
@@ -46,7 +46,7 @@ ctypedef struct Stretches:
 # lo[i]..hi[i] are the positions in the frame of the row at i; equal when there is none. `key` is the column a RANGE
 # with a distance goes by, all its rows, and `type` its type; else NULL.
 cdef int frames_find(
-    const WindowRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending, uint32_t* lo,
+    const PartitionRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending, uint32_t* lo,
     uint32_t* hi, MemoryAccount* account,
 ) except -1 nogil
 
@@ -63,7 +63,7 @@ cdef inline void stretches_add(Stretches* self, uint32_t begin, uint32_t end) no
 
 
 cdef inline void frame_stretches(
-    const WindowRows* rows, uint8_t exclusion, int64_t row, uint32_t lo, uint32_t hi, Stretches* out,
+    const PartitionRows* rows, uint8_t exclusion, int64_t row, uint32_t lo, uint32_t hi, Stretches* out,
 ) noexcept nogil:
     """The frame lo..hi of the row at a position."""
     cdef uint32_t at = <uint32_t> row

@@ -19,7 +19,7 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wide cimport int128
-from qcore_ext.window.partition_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport PartitionRows
 
 cdef int64_t DAY_NANOS = 86400000000000
 
@@ -29,7 +29,7 @@ ctypedef fused Measure:
 
 
 cdef int frames_find(
-    const WindowRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending, uint32_t* lo,
+    const PartitionRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending, uint32_t* lo,
     uint32_t* hi, MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t start = 0
@@ -46,7 +46,7 @@ cdef int frames_find(
 
 
 cdef int find_bound(
-    const WindowRows* rows, const Frame* frame, bint is_end, const Vector* key, const DataType* type, bint descending,
+    const PartitionRows* rows, const Frame* frame, bint is_end, const Vector* key, const DataType* type, bint descending,
     uint32_t* out, MemoryAccount* account,
 ) except -1 nogil:
     cdef const FrameBound* bound = &frame.end if is_end else &frame.start
@@ -75,7 +75,7 @@ cdef int find_bound(
 
 
 cdef int find_groups(
-    const WindowRows* rows, int64_t distance, bint is_end, uint32_t* out, MemoryAccount* account,
+    const PartitionRows* rows, int64_t distance, bint is_end, uint32_t* out, MemoryAccount* account,
 ) except -1 nogil:
     cdef Buffer* buffer = buffer_new(account, rows.n * sizeof(uint32_t))
     cdef uint32_t* bounds = <uint32_t*> buffer.data
@@ -101,7 +101,7 @@ cdef int find_groups(
 
 
 cdef int find_range(
-    const WindowRows* rows, const Vector* key, const DataType* type, bint descending, const FrameBound* bound,
+    const PartitionRows* rows, const Vector* key, const DataType* type, bint descending, const FrameBound* bound,
     bint is_end, uint32_t* out, MemoryAccount* account,
 ) except -1 nogil:
     cdef Buffer* buffer
@@ -136,7 +136,7 @@ cdef int find_range(
 
 
 cdef int move_along(
-    const WindowRows* rows, const Vector* key, const Measure* values, Measure distance, bint is_end, uint32_t* out,
+    const PartitionRows* rows, const Vector* key, const Measure* values, Measure distance, bint is_end, uint32_t* out,
     const MemoryAccount* account,
 ) except -1 nogil:
     """Each row's bound among the rows of its partition that have a value."""
@@ -173,7 +173,7 @@ cdef int move_along(
 
 
 cdef int find_calendar(
-    const WindowRows* rows, const Vector* key, const DataType* type, bint descending, const FrameBound* bound,
+    const PartitionRows* rows, const Vector* key, const DataType* type, bint descending, const FrameBound* bound,
     bint is_end, uint32_t* out, MemoryAccount* account,
 ) except -1 nogil:
     """Bounds by months, days and nanoseconds: all values are taken as nanoseconds."""
@@ -207,7 +207,7 @@ cdef int find_calendar(
 
 
 cdef inline int64_t search(
-    const WindowRows* rows, const Vector* key, int128 unit, bint descending, bint is_end, int128 wanted, int64_t first,
+    const PartitionRows* rows, const Vector* key, int128 unit, bint descending, bint is_end, int128 wanted, int64_t first,
     int64_t last,
 ) noexcept nogil:
     """The first position of first..last that is not before what is wanted; as an end, the first one after it."""

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.window.frame_rows cimport FrameRows
-from qcore_ext.window.partition_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport PartitionRows
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF         # as an index: a null row
@@ -16,7 +16,7 @@ cdef enum:
 
 # LAG and LEAD: indices[i] is the row `number` rows before or behind the one at i, in its partition.
 cdef int rows_beside(
-    const WindowRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
+    const PartitionRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil
 # The others: the first, the last or the number-th row of the frame.
 cdef int rows_of_frames(
@@ -24,6 +24,6 @@ cdef int rows_of_frames(
 ) except -1 nogil
 # The same of rows whose value is no null; `frames` NULL for LAG and LEAD, where a number of 0 means the row itself.
 cdef int rows_that_are(
-    const WindowRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
+    const PartitionRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
     uint32_t* indices, MemoryAccount* account,
 ) except -1 nogil

@@ -6,11 +6,11 @@ from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_at
 from qcore_ext.window.frames cimport EXCLUDE_NO_OTHERS, Stretches
-from qcore_ext.window.partition_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport PartitionRows
 
 
 cdef int rows_beside(
-    const WindowRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
+    const PartitionRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i, at
     for i in range(window.n):
@@ -27,7 +27,7 @@ cdef int rows_beside(
 cdef int rows_of_frames(
     const FrameRows* frames, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
-    cdef const WindowRows* window = frames.rows
+    cdef const PartitionRows* window = frames.rows
     cdef const uint32_t* lo = frames.lo
     cdef const uint32_t* hi = frames.hi
     cdef Stretches at_row
@@ -69,7 +69,7 @@ cdef inline int64_t place_of(const Stretches* frame, int kind, int64_t number) n
 
 
 cdef int rows_that_are(
-    const WindowRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
+    const PartitionRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
     uint32_t* indices, MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t n = window.n
@@ -106,7 +106,7 @@ cdef int rows_that_are(
 
 
 cdef int values_beside(
-    const WindowRows* window, int kind, int64_t number, const uint32_t* before, const uint32_t* places,
+    const PartitionRows* window, int kind, int64_t number, const uint32_t* before, const uint32_t* places,
     uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i, wanted

@@ -7,8 +7,8 @@ from qcore_ext.sort.order cimport SortKey
 from qcore_ext.sort.run cimport SortRun
 
 
-ctypedef struct WindowRows:
-    # Zero-initialised, then window_rows_init. Positions count the rows in their order; each array has one a row.
+ctypedef struct PartitionRows:
+    # Zero-initialised, then partition_rows_init. Positions count the rows in their order; each array has one a row.
     int64_t n
     Buffer* buffer              # owned; holds the arrays
     uint32_t* perm              # where the row at a position lies
@@ -19,7 +19,7 @@ ctypedef struct WindowRows:
     uint32_t* group             # peers counted through, over all partitions
 
 # The first n_partition of the run's keys tell partitions apart, the others order.
-cdef int window_rows_init(
-    WindowRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, MemoryAccount* account,
+cdef int partition_rows_init(
+    PartitionRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, MemoryAccount* account,
 ) except -1 nogil
-cdef void window_rows_free(WindowRows* self) noexcept nogil
+cdef void partition_rows_free(PartitionRows* self) noexcept nogil

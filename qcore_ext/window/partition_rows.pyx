@@ -10,8 +10,8 @@ cdef enum:
     N_ARRAYS = 6
 
 
-cdef int window_rows_init(
-    WindowRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, MemoryAccount* account,
+cdef int partition_rows_init(
+    PartitionRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t n = run.rows.n_rows
     cdef uint32_t* arrays
@@ -31,7 +31,7 @@ cdef int window_rows_init(
 
 
 cdef int find_begins(
-    WindowRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, const MemoryAccount* account,
+    PartitionRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, const MemoryAccount* account,
 ) except -1 nogil:
     cdef const SortEntry* entries = <const SortEntry*> run.entries.data
     cdef uint32_t part = 0
@@ -68,7 +68,7 @@ cdef int find_ends(const uint32_t* begins, int64_t n, uint32_t* ends, const Memo
     return 0
 
 
-cdef void window_rows_free(WindowRows* self) noexcept nogil:
+cdef void partition_rows_free(PartitionRows* self) noexcept nogil:
     buffer_unref(self.buffer)
     self.buffer = NULL
     self.n = 0

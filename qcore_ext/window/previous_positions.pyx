@@ -9,7 +9,7 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.aggregate.value_numbers cimport value_numbers
 
 
-cdef Buffer* previous_places(
+cdef Buffer* previous_positions(
     Column* column, const uint32_t* perm, const uint32_t* part_begin, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     cdef Buffer* numbers = NULL

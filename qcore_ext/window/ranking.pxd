@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.window.partition_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport PartitionRows
 
 cdef enum:
     ROW_NUMBER = 0
@@ -16,7 +16,7 @@ cdef enum:
 
 # One number a row, in the window's order; `tiles` is how many of NTILE.
 cdef int place_numbers(
-    const WindowRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
+    const PartitionRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
 ) except -1 nogil
 # PERCENT_RANK and CUME_DIST.
-cdef int place_fractions(const WindowRows* rows, int kind, double* out, const MemoryAccount* account) except -1 nogil
+cdef int place_fractions(const PartitionRows* rows, int kind, double* out, const MemoryAccount* account) except -1 nogil

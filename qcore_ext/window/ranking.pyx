@@ -3,11 +3,11 @@
 from libc.stdint cimport int64_t
 
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check
-from qcore_ext.window.partition_rows cimport WindowRows
+from qcore_ext.window.partition_rows cimport PartitionRows
 
 
 cdef int place_numbers(
-    const WindowRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
+    const PartitionRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i, at
     for i in range(rows.n):
@@ -27,7 +27,7 @@ cdef int place_numbers(
     return 0
 
 
-cdef int place_fractions(const WindowRows* rows, int kind, double* out, const MemoryAccount* account) except -1 nogil:
+cdef int place_fractions(const PartitionRows* rows, int kind, double* out, const MemoryAccount* account) except -1 nogil:
     cdef int64_t i, size
     for i in range(rows.n):
         if i % CHECK_ROWS == 0:

@@ -9,8 +9,8 @@ from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.window.frames cimport Stretches
 
 
-ctypedef struct RankTree:
-    # Zero-initialised, then rank_tree_init. A level a bit, the highest first: the bits at each position, where the
+ctypedef struct WaveletMatrix:
+    # Zero-initialised, then wavelet_matrix_init. A level a bit, the highest first: the bits at each position, where the
     # numbers stand that the levels before have parted stably, those with a 0 first.
     int32_t n_levels
     int64_t n_words             # a level
@@ -18,7 +18,7 @@ ctypedef struct RankTree:
     uint32_t zeros[32]          # of each level
 
 # `numbers` are the numbers 0..n in any order.
-cdef int rank_tree_init(RankTree* self, const uint32_t* numbers, int64_t n, MemoryAccount* account) except -1 nogil
-cdef void rank_tree_free(RankTree* self) noexcept nogil
+cdef int wavelet_matrix_init(WaveletMatrix* self, const uint32_t* numbers, int64_t n, MemoryAccount* account) except -1 nogil
+cdef void wavelet_matrix_free(WaveletMatrix* self) noexcept nogil
 # The k-th smallest number (from 0) among those at the positions; there are more than k of these.
-cdef uint32_t rank_tree_pick(const RankTree* self, const Stretches* at, int64_t k) noexcept nogil
+cdef uint32_t wavelet_matrix_pick(const WaveletMatrix* self, const Stretches* at, int64_t k) noexcept nogil

@@ -10,7 +10,7 @@ from qcore_ext.ground.probe cimport RankWord
 from qcore_ext.window.frames cimport Stretches
 
 
-cdef int rank_tree_init(RankTree* self, const uint32_t* numbers, int64_t n, MemoryAccount* account) except -1 nogil:
+cdef int wavelet_matrix_init(WaveletMatrix* self, const uint32_t* numbers, int64_t n, MemoryAccount* account) except -1 nogil:
     cdef Buffer* room = NULL
     cdef uint32_t* numbers_here
     cdef uint32_t* parted
@@ -58,7 +58,7 @@ cdef uint32_t part(
     return <uint32_t> n - set_before
 
 
-cdef void rank_tree_free(RankTree* self) noexcept nogil:
+cdef void wavelet_matrix_free(WaveletMatrix* self) noexcept nogil:
     buffer_unref(self.words)
     self.words = NULL
 
@@ -68,7 +68,7 @@ cdef inline uint32_t ones_before(const RankWord* words, uint32_t position) noexc
     return word.rank + <uint32_t> qc_popcount(word.bits & ((<uint64_t> 1 << (position & 63)) - 1))
 
 
-cdef uint32_t rank_tree_pick(const RankTree* self, const Stretches* at, int64_t k) noexcept nogil:
+cdef uint32_t wavelet_matrix_pick(const WaveletMatrix* self, const Stretches* at, int64_t k) noexcept nogil:
     cdef Stretches here = at[0]
     cdef uint32_t begins[3]
     cdef uint32_t ends[3]

@@ -30,18 +30,18 @@ from qcore_ext.window.frame_aggregates cimport aggregate_over_frames
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_free, frame_rows_init, frame_rows_share
 from qcore_ext.window.frame_holistic cimport frame_values
 from qcore_ext.aggregate.group_output cimport output_for_types
-from qcore_ext.rows.column_store cimport RowStore, row_store_append, row_store_column, row_store_new
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_new
 from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new
 from qcore_ext.window.frames cimport (
     EXCLUDE_CURRENT_ROW, EXCLUDE_GROUP, EXCLUDE_NO_OTHERS, EXCLUDE_TIES, FRAME_GROUPS, FRAME_RANGE, FRAME_ROWS, Frame,
     FrameBound,
 )
-from qcore_ext.rows.widened_rows cimport row_store_widened
+from qcore_ext.rows.widened_rows cimport column_store_widened
 from qcore_ext.window.ranking cimport (
     CUME_DIST, DENSE_RANK, NTILE, PARTITION_ROWS, PERCENT_RANK, RANK, ROW_NUMBER, place_fractions, place_numbers,
 )
-from qcore_ext.window.partition_rows cimport WindowRows, window_rows_free, window_rows_init
+from qcore_ext.window.partition_rows cimport PartitionRows, partition_rows_free, partition_rows_init
 from qcore_ext.window.navigation cimport (
     FIRST_VALUE, LAG, LAST_VALUE, LEAD, NTH_VALUE, rows_beside, rows_of_frames, rows_that_are,
 )
@@ -131,9 +131,9 @@ cdef class Window(Operator):
     cdef int32_t n_calls
     cdef CSchema* result_schema     # owned; of the output, for the input last bound
     cdef CSchema* declared          # owned; the same in the plan
-    cdef RowStore* rows         # owned; until all are there
+    cdef ColumnStore* rows         # owned; until all are there
     cdef Buffer* scratch        # owned; one VectorScratch
-    cdef WindowRows window
+    cdef PartitionRows window
     cdef Column** columns       # owned; of all rows
     cdef int32_t n_columns
     cdef int64_t n_given
@@ -167,11 +167,11 @@ cdef class Window(Operator):
         owner_unref(<Owner*> self.declared)
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
-        cdef RowStore* wider
+        cdef ColumnStore* wider
         with gil:
             self.resolve_for(schema)
         if self.rows != NULL:
-            wider = row_store_widened(self.rows, self.input_schema, schema, self.memory)
+            wider = column_store_widened(self.rows, self.input_schema, schema, self.memory)
             owner_unref(<Owner*> self.rows)
             self.rows = wider
         self.widen_result(schema)
@@ -297,7 +297,7 @@ cdef class Window(Operator):
             for i in range(schema.n_fields):
                 types[i] = schema.fields[i].type
             if self.rows == NULL:
-                self.rows = row_store_new(self.account, types, schema.n_fields)
+                self.rows = column_store_new(self.account, types, schema.n_fields)
             if self.scratch == NULL:
                 self.scratch = buffer_new(self.account, sizeof(VectorScratch))
         finally:
@@ -316,14 +316,14 @@ cdef class Window(Operator):
         while start < batch.n_selected:
             n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
             rows = batch.selection + start if batch.selection != NULL else NULL
-            row_store_append(self.rows, batch.columns, start, rows, n, <VectorScratch*> self.scratch.data)
+            column_store_append(self.rows, batch.columns, start, rows, n, <VectorScratch*> self.scratch.data)
             start += n
         batch_unref(batch)
         return ACCEPTED
 
     cdef int finish(self) except -1 nogil:
         cdef SortRun* run = NULL
-        cdef RowStore* rows = self.rows
+        cdef ColumnStore* rows = self.rows
         self.input_over = True
         buffer_unref(self.scratch)
         self.scratch = NULL
@@ -334,18 +334,18 @@ cdef class Window(Operator):
             rows, self.input_schema, self.order.parts, self.order.first_open, self.order.n_keys, self.account
         )
         try:
-            window_rows_init(&self.window, run, self.order.parts, self.n_partition, self.account)
+            partition_rows_init(&self.window, run, self.order.parts, self.n_partition, self.account)
             self.compute(run)
         finally:
             sort_run_free(run)
         return 0
 
     cdef int compute(self, SortRun* run) except -1 nogil:
-        cdef RowStore* rows = run.rows
+        cdef ColumnStore* rows = run.rows
         cdef int32_t i
         self.columns = <Column**> struct_new((rows.n_columns + 1) * sizeof(Column*))
         for i in range(rows.n_columns):
-            self.columns[i] = row_store_column(rows, i)
+            self.columns[i] = column_store_column(rows, i)
             self.n_columns += 1
         for i in range(self.n_calls):
             account_check(self.account)
@@ -386,7 +386,7 @@ cdef class Window(Operator):
         memset(&frames, 0, sizeof(FrameRows))
         call.indices = buffer_new(self.account, self.window.n * sizeof(uint32_t))
         indices = <uint32_t*> call.indices.data
-        call.base = row_store_column(run.rows, call.argument)
+        call.base = column_store_column(run.rows, call.argument)
         validity = call.base.validity if call.ignores_nulls else NULL
         try:
             if call.kind != LAG and call.kind != LEAD:
@@ -517,7 +517,7 @@ cdef class Window(Operator):
             state_free(&self.calls[i].of_frames[1])
             self.calls[i].base = NULL
             self.calls[i].indices = NULL
-        window_rows_free(&self.window)
+        partition_rows_free(&self.window)
         self.n_given = 0
         buffer_unref(self.scratch)
         owner_unref(<Owner*> self.rows)

@@ -191,8 +191,8 @@ def test_a_long_list_in_bounded_memory() -> None:
     assert pa.Table.from_batches(batches)["l"].to_pylist() == [0, *range(1_000_000), 5]
     task = qcore.Task(builder.aggregate(aggs={"s": ("sum", "l"), "i": ("sum", "id")}).build(), drivers=1)
     assert next(task.batches()).to_pylist() == [{"s": 499_999_500_005, "i": 2_000_004}]
-    (figures,) = [one for one in task.stats()["pipelines"][0]["operators"] if one["name"] == "Unnest"]
-    assert figures["peak_bytes"] < 2_000_000 and figures["output_rows"] == 1_000_002
+    (counters,) = [one for one in task.stats()["pipelines"][0]["operators"] if one["name"] == "Unnest"]
+    assert counters["peak_bytes"] < 2_000_000 and counters["output_rows"] == 1_000_002
 
 
 def test_a_limit_stops_it() -> None:

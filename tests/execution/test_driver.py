@@ -294,9 +294,9 @@ def test_waiting_shows_in_the_figures_while_it_lasts() -> None:
     task = Task([[chain.operators]])
     with pytest.raises(Timeout):
         task.run_on_caller(timeout=0.03)
-    figures = task.stats()["pipelines"][0]["operators"][0]
-    assert figures["blocked_times"] == {"split": 1}
-    assert figures["blocked_wall_nanos"]["split"] > 1e6
+    counters = task.stats()["pipelines"][0]["operators"][0]
+    assert counters["blocked_times"] == {"split": 1}
+    assert counters["blocked_wall_nanos"]["split"] > 1e6
     task.cancel()
     assert task.settle(5)
     assert task.stats()["pipelines"][0]["operators"][0]["blocked_times"] == {"split": 1}
@@ -386,7 +386,7 @@ def test_slow_calls_are_charged_to_who_was_slow() -> None:
 
 
 def test_every_nanosecond_of_a_turn_is_charged_to_some_call() -> None:
-    """SPEC V14: figures follow the monotonic clock, whichever counter they were read from."""
+    """SPEC V14: counters follow the monotonic clock, whichever counter they were read from."""
     deadline = time.monotonic() + 5
     while not tick_nanos() and time.monotonic() < deadline:
         time.sleep(0.05)  # the counter is trusted once it was compared with the clock for long enough

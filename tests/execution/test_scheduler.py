@@ -54,10 +54,10 @@ def test_no_wake_up_is_lost_or_doubled_under_stress(scheduler: Scheduler) -> Non
         for thread in threads:
             thread.join()
     for task in tasks:
-        figures = task.stats()["pipelines"][0]["operators"][0]
-        assert figures["blocked_times"] == {"user": 5 * 299}
+        counters = task.stats()["pipelines"][0]["operators"][0]
+        assert counters["blocked_times"] == {"user": 5 * 299}
         # Every poll but the last blocked, so nobody ran without having been woken.
-        assert figures["is_blocked"]["calls"] == 5 * 299
+        assert counters["is_blocked"]["calls"] == 5 * 299
 
 
 def test_the_same_on_the_callers_thread() -> None:

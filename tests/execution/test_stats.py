@@ -67,9 +67,9 @@ def run(operators: list[FakeOperator], expect: Any = None) -> list[dict[str, Any
     return task.stats()["pipelines"][0]["operators"]
 
 
-def where_time_went(figures: list[dict[str, Any]], clock: str = "cpu_nanos") -> dict[tuple[str, str], int]:
+def where_time_went(counters: list[dict[str, Any]], clock: str = "cpu_nanos") -> dict[tuple[str, str], int]:
     """(operator, timing) of what took more than half of what was burnt."""
-    times = {(operator["name"], timing): operator[timing][clock] for operator in figures for timing in TIMINGS}
+    times = {(operator["name"], timing): operator[timing][clock] for operator in counters for timing in TIMINGS}
     return {key: nanos for key, nanos in times.items() if nanos > BURN_SECONDS * 0.5e9}
 
 
@@ -94,8 +94,8 @@ SLOW_CALLS = [
 @pytest.mark.parametrize(("operator", "call", "timing"), SLOW_CALLS)
 def test_v14_a_slow_call_is_charged_to_who_was_slow_and_nobody_else(operator: str, call: str, timing: str) -> None:
     """V14: add_input, get_output, finish; opening and closing count with the latter two."""
-    figures = run(chain(Slow(operator, call), [OUTPUT, OUTPUT]))
-    charged = where_time_went(figures)
+    counters = run(chain(Slow(operator, call), [OUTPUT, OUTPUT]))
+    charged = where_time_went(counters)
     assert list(charged) == [(operator, timing)]
     assert BURN_SECONDS * 0.95e9 <= charged[operator, timing] < BURN_SECONDS * 1.5e9
 
@@ -107,9 +107,9 @@ def test_v14_a_slow_answer_that_it_is_blocked_is_its_own(operator: str) -> None:
     operators = chain(Slow(operator, "get_output"), script if operator == "source" else [OUTPUT])
     if operator == "middle":
         operators[1] = FakeOperator("middle", [SPLIT], log=operators[0].log, relay=True)
-    figures = run(operators)
-    assert list(where_time_went(figures)) == [(operator, "is_blocked")]
-    blocked = {of["name"]: of["blocked_times"] for of in figures}
+    counters = run(operators)
+    assert list(where_time_went(counters)) == [(operator, "is_blocked")]
+    blocked = {of["name"]: of["blocked_times"] for of in counters}
     assert blocked == {name: {"split": 1} if name == operator else {} for name in ("source", "middle", "sink")}
 
 
@@ -122,34 +122,34 @@ def test_v14_abandon_is_charged_to_who_is_abandoned() -> None:
 
 def test_v14_sleep_is_wall_time_and_no_processor_time() -> None:
     """V14: both clocks; a call that sleeps takes the one alone."""
-    figures = run(chain(Slow("middle", "add_input", how=lambda: time.sleep(BURN_SECONDS)), [OUTPUT]))
-    assert ("middle", "add_input") in where_time_went(figures, "wall_nanos")
-    assert not where_time_went(figures)
+    counters = run(chain(Slow("middle", "add_input", how=lambda: time.sleep(BURN_SECONDS)), [OUTPUT]))
+    assert ("middle", "add_input") in where_time_went(counters, "wall_nanos")
+    assert not where_time_went(counters)
 
 
 def test_v14_each_wait_is_counted_by_its_reason() -> None:
     """V14, V7: blockedWallNanos of every reason there is."""
     reasons = [reason for reason in BlockReason if reason is not BlockReason.NOT_BLOCKED]
     names = ["split", "join_build", "producer", "consumer", "memory", "peers", "yield", "user"]
-    figures = run(chain([], [(reason,) for reason in reasons]))
-    assert figures[0]["blocked_times"] == dict.fromkeys(names, 1)
-    assert set(figures[0]["blocked_wall_nanos"]) == set(names)
+    counters = run(chain([], [(reason,) for reason in reasons]))
+    assert counters[0]["blocked_times"] == dict.fromkeys(names, 1)
+    assert set(counters[0]["blocked_wall_nanos"]) == set(names)
     # Each lasted until the caller's wait was over: 10 ms, less what a busy machine took before the wait began.
-    waits = figures[0]["blocked_wall_nanos"].values()
+    waits = counters[0]["blocked_wall_nanos"].values()
     assert min(waits) > 0
     assert sum(waits) > 10e6
-    assert figures[0]["is_blocked"]["calls"] == len(reasons)
+    assert counters[0]["is_blocked"]["calls"] == len(reasons)
 
 
 @pytest.mark.parametrize("end", ["error", "cancel", "early finish"])
 def test_v14_figures_are_there_however_it_ended(end: str) -> None:
     """V14: rows, calls and times of a driver that failed, was cancelled or stopped early are not lost."""
     if end == "error":
-        figures = run(chain([], [OUTPUT, OUTPUT, ValueError("on purpose")]), ExecutionError)
+        counters = run(chain([], [OUTPUT, OUTPUT, ValueError("on purpose")]), ExecutionError)
     elif end == "early finish":
         operators = chain([], [OUTPUT] * 100)
         operators[2] = FakeOperator("sink", [NEEDS_INPUT, NEEDS_INPUT, Poll.FINISHED])
-        figures = run(operators)
+        counters = run(operators)
     else:
         task = Task([[chain([], [OUTPUT, OUTPUT, SPLIT])]])
         for _ in range(1000):
@@ -165,13 +165,13 @@ def test_v14_figures_are_there_however_it_ended(end: str) -> None:
             task.wait(5)
         stats = task.stats()
         assert stats["state"] == "cancelled"
-        figures = stats["pipelines"][0]["operators"]
-    source, middle, sink = figures
+        counters = stats["pipelines"][0]["operators"]
+    source, middle, sink = counters
     assert (source["output_rows"], source["output_batches"]) == (6, 2)
     assert (middle["input_rows"], middle["input_batches"], middle["output_rows"]) == (6, 2, 6)
     assert (sink["input_rows"], sink["input_batches"], sink["output_rows"]) == (6, 2, 0)
-    assert [of["add_input"]["calls"] for of in figures] == [0, 2, 2]
-    assert all(of["finish"]["calls"] >= 1 for of in figures)
+    assert [of["add_input"]["calls"] for of in counters] == [0, 2, 2]
+    assert all(of["finish"]["calls"] >= 1 for of in counters)
 
 
 def test_v14_drivers_are_told_apart_and_summed() -> None:

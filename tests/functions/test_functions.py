@@ -275,17 +275,17 @@ def test_calls_are_counted() -> None:
     table = pa.table({"s": ["abc", "def"] * 2000})
     result = qcore.sql("select regexp_replace(s, 'b', 'x') as x, upper(s) as y from t", {"t": table}, threads=1)
     result.to_arrow()
-    counted = [figures for pipeline in result.stats()["pipelines"] for figures in pipeline["operators"]]
-    assert sum(figures["arrow_rows"] for figures in counted) == 4000
-    assert sum(figures["arrow_calls"] for figures in counted) == 1
-    assert sum(figures["arrow_wall_nanos"] for figures in counted) > 0
+    counted = [counters for pipeline in result.stats()["pipelines"] for counters in pipeline["operators"]]
+    assert sum(counters["arrow_rows"] for counters in counted) == 4000
+    assert sum(counters["arrow_calls"] for counters in counted) == 1
+    assert sum(counters["arrow_wall_nanos"] for counters in counted) > 0
     assert "pyarrow ms" in result.profile()
     assert "pyarrow ms" in result.explain(analyze=True)
     native = qcore.sql("select upper(s) as y from t", {"t": table})
     native.to_arrow()
     assert "pyarrow ms" not in native.profile()
     assert all(
-        figures["arrow_calls"] == 0 for pipeline in native.stats()["pipelines"] for figures in pipeline["operators"]
+        counters["arrow_calls"] == 0 for pipeline in native.stats()["pipelines"] for counters in pipeline["operators"]
     )
 
 

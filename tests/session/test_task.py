@@ -169,7 +169,7 @@ def test_v14_rows_and_splits_are_counted(numbers: str) -> None:
     task.no_more_splits("numbers")
     list(task.batches())
     stats = task.stats()
-    by_name = {figures["name"]: figures for figures in stats["pipelines"][0]["operators"]}
+    by_name = {counters["name"]: counters for counters in stats["pipelines"][0]["operators"]}
     assert by_name["TableScan"]["output_rows"] == ROWS
     assert by_name["TableScan"]["splits"] == 4
     assert by_name["Filter"]["input_rows"] == ROWS

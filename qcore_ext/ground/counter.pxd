@@ -8,6 +8,6 @@ from libc.stdint cimport int64_t
 from qcore_ext.ground.atomic cimport qc_load, qc_store
 
 
-cdef inline void figure_add(int64_t* figure, int64_t by) noexcept nogil:
-    """By the figure's one writer; readers use qc_load."""
-    qc_store(figure, qc_load(figure) + by)
+cdef inline void counter_add(int64_t* counter, int64_t by) noexcept nogil:
+    """By the counter's one writer; readers use qc_load."""
+    qc_store(counter, qc_load(counter) + by)
