@@ -12,9 +12,8 @@ from qcore_ext.aggregate.calls cimport AggregateCalls
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
-from qcore_ext.data.column cimport (
-    VECTOR_ROWS, Column, Vector, VectorScratch, column_load_narrow, column_unref,
-)
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
+from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport (

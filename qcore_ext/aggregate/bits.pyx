@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from qcore_ext.aggregate.state cimport STATE_BIT_AND, STATE_BIT_OR
+from qcore_ext.aggregate.state_kind cimport STATE_BIT_AND, STATE_BIT_OR
 from qcore_ext.ground.bitmap cimport is_valid
 
 

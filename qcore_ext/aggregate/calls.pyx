@@ -8,10 +8,10 @@ from qcore_ext.aggregate.comoments cimport (
     CORR, COVAR_POP, COVAR_SAMP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX,
     REGR_SXY, REGR_SYY, comoments_result,
 )
-from qcore_ext.aggregate.state cimport (
+from qcore_ext.aggregate.state cimport AggregateState, state_column, state_column_type, state_n_columns, state_rep
+from qcore_ext.aggregate.state_kind cimport (
     REP_F64, REP_I64, REP_U64, REP_VIEW, STATE_BIT_AND, STATE_BIT_OR, STATE_BIT_XOR, STATE_COMOMENTS, STATE_COUNT,
-    STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM, AggregateState, Comoments, Moments,
-    state_column, state_column_type, state_n_columns, state_rep,
+    STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM, Comoments, Moments,
 )
 from qcore_ext.data.column cimport Column, column_new_flat, column_unref
 from qcore_ext.data.schema cimport (

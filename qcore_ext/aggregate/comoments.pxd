@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from qcore_ext.aggregate.state cimport Comoments
+from qcore_ext.aggregate.state_kind cimport Comoments
 from qcore_ext.data.column cimport Vector
 
 cpdef enum ComomentResult:

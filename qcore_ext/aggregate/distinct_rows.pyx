@@ -5,7 +5,8 @@ from libc.string cimport memset
 
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_take, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
-from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport TYPE_NESTED, DataType, Schema, schema_equal
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new,

@@ -3,7 +3,7 @@
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from qcore_ext.aggregate.state cimport REP_F64, REP_I64, REP_U64
+from qcore_ext.aggregate.state_kind cimport REP_F64, REP_I64, REP_U64
 from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, StringView, Vector, view_data
 from qcore_ext.data.schema cimport PHYS_I64
 from qcore_ext.ground.bitmap cimport is_valid

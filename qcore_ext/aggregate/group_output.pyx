@@ -8,7 +8,8 @@ from qcore_ext.aggregate.calls cimport (
     CallResult, result_column,
 )
 from qcore_ext.aggregate.comoments cimport REGR_COUNT
-from qcore_ext.aggregate.state cimport STATE_COUNT, state_column, state_column_type, state_n_columns
+from qcore_ext.aggregate.state cimport state_column, state_column_type, state_n_columns
+from qcore_ext.aggregate.state_kind cimport STATE_COUNT
 from qcore_ext.data.batch cimport batch_new, batch_unref
 from qcore_ext.data.column cimport column_constant_null, column_new_flat
 from qcore_ext.data.schema cimport schema_copy_field, schema_new, type_equal

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from qcore_ext.aggregate.state cimport Moments
+from qcore_ext.aggregate.state_kind cimport Moments
 from qcore_ext.data.column cimport Vector
 
 # groups NULL: every row is of group 0. mask NULL: every row takes part. Integers are divided by `unit` (a decimal's

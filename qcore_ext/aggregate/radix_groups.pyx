@@ -6,9 +6,9 @@ from libc.string cimport memcpy, memset
 from qcore_ext.aggregate.state cimport state_column, state_n_columns
 from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.column cimport (
-    VECTOR_BITMAP_BYTES, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_load_narrow,
-    column_unref,
+    VECTOR_BITMAP_BYTES, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_unref,
 )
+from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_VIEW, phys_width
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.bitmap cimport bit_get, is_valid

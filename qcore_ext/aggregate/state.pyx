@@ -9,6 +9,10 @@ from qcore_ext.aggregate.extremes cimport (
     extreme_fill, extreme_update, pick_strings, pick_update, string_update,
 )
 from qcore_ext.aggregate.moments cimport moments_merge, moments_update
+from qcore_ext.aggregate.state_kind cimport (
+    Comoments, Moments, REP_F64, REP_I64, REP_U64, REP_VIEW, REP_WIDE, STATE_BIT_AND, STATE_BIT_XOR, STATE_COMOMENTS,
+    STATE_COUNT, STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM,
+)
 from qcore_ext.aggregate.sums cimport add_counts, count_rows, sum_doubles, sum_integers
 from qcore_ext.data.column cimport (
     STORE_DECIMAL64, VECTOR_ROWS, Column, StringView, Vector, column_constant_null, column_new_flat,

@@ -2,7 +2,8 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch
+from qcore_ext.data.load cimport column_load
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.aggregate.group_table cimport GroupTable, group_table_assign, group_table_free, group_table_new
 

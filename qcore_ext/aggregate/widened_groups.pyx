@@ -6,7 +6,8 @@ from qcore_ext.aggregate.calls cimport CallState
 from qcore_ext.aggregate.state cimport state_column_type, state_extend, state_n_columns
 from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load_narrow
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
+from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport schema_new, schema_set_field, type_equal
 from qcore_ext.data.widening cimport raise_types_differ, type_widen
 from qcore_ext.ground.memory cimport Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free

@@ -9,9 +9,8 @@ from qcore_ext.compute.kernel cimport (
 )
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_take, batch_unref
 from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
-from qcore_ext.data.column cimport (
-    Column, Vector, column_heap, column_load, column_load_narrow, column_ref, column_take, column_unref,
-)
+from qcore_ext.data.column cimport Column, Vector, column_heap, column_ref, column_take, column_unref
+from qcore_ext.data.load cimport column_load, column_load_narrow
 from qcore_ext.data.schema cimport PHYS_NESTED, phys_width, type_equal, type_name
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
 from qcore_ext.ground.counter cimport counter_add

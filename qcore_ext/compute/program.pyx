@@ -16,9 +16,8 @@ from qcore_ext.compute.numeric cimport numeric_bind
 from qcore_ext.compute.temporal cimport temporal_bind
 from qcore_ext.compute.text cimport text_bind
 from qcore_ext.data.capsule cimport PyBatch
-from qcore_ext.data.column cimport (
-    CONSTANT, DICTIONARY, VECTOR_ROWS, Column, Vector, VectorScratch, column_heap, column_load_narrow,
-)
+from qcore_ext.data.column cimport CONSTANT, DICTIONARY, VECTOR_ROWS, Column, Vector, VectorScratch, column_heap
+from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_NESTED, PHYS_VIEW, TYPE_DECIMAL, CSchema, DataType, Schema, type_name
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
 from qcore_ext.ground.memory cimport (

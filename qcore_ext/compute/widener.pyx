@@ -6,9 +6,8 @@ from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.exact_values cimport EXACT_NUMBER, exact_kind, exact_vector, exact_whole
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_compact, batch_new, batch_select, batch_unref
-from qcore_ext.data.column cimport (
-    VECTOR_ROWS, Vector, VectorScratch, column_constant_null, column_load, column_ref,
-)
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_constant_null, column_ref
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport (
     PHYS_U64, TYPE_DECIMAL, TYPE_FLOAT64, TYPE_NULL, CSchema, DataType, Schema, phys_width, schema_copy_field,
     schema_equal, schema_new, type_equal, type_name,

@@ -119,15 +119,6 @@ cdef int columns_take(
 cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL nogil     # start: a multiple of 8
 cdef Column* column_constant_null(const DataType* type, int64_t n_rows) except NULL nogil
 
-# Canonical values of n <= VECTOR_ROWS rows: rows[0..n) of the column, or start..start+n when rows is NULL (then start
-# is a multiple of 8). Phys is the type's. ExecutionError when a stored decimal does not fit its type.
-cdef int column_load(
-    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
-) except -1 nogil
-# The same, but a decimal of more than 18 digits comes as PHYS_I64 when all n values fit into 64 bits.
-cdef int column_load_narrow(
-    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
-) except -1 nogil
 # What the column's rows take of memory: values, validity, and the bytes of strings and nested values. Of a DICTIONARY
 # without the indices: the share that its rows have of the base on average, at most all of it.
 cdef int64_t column_bytes(const Column* column) noexcept nogil

@@ -1,10 +1,9 @@
 """One column of a batch: borrowed or owned values in the layout they came in. Floor E1."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
 
-from qcore_ext.data.load cimport load_flat
-from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_VIEW, DataType, TYPE_DECIMAL, phys_width
+from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, DataType, phys_width
 from qcore_ext.ground.atomic cimport qc_load, qc_store
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.memory cimport (
@@ -234,95 +233,6 @@ cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL 
     if column.storage == STORE_NESTED and column.n_rows > 0:
         out.n_bytes = <int64_t> (<double> column.n_bytes * n / column.n_rows)
     return out
-
-
-cdef void spread(const char* value, int width, int64_t n, char* out) noexcept nogil:
-    """Repeat one value n times."""
-    cdef int64_t i
-    if width == 8:
-        for i in range(n):
-            (<uint64_t*> out)[i] = (<uint64_t*> value)[0]
-    elif width == 4:
-        for i in range(n):
-            (<uint32_t*> out)[i] = (<uint32_t*> value)[0]
-    else:
-        for i in range(n):
-            memcpy(out + i * width, value, width)
-
-
-cdef int load_constant(
-    const Column* column, int64_t n, bint narrow, VectorScratch* scratch, Vector* out,
-) except -1 nogil:
-    cdef Vector one
-    cdef char value[16]
-    cdef int width
-    cdef bint valid = column.validity == NULL or (column.validity[0] & 1)
-    if column.type.phys == PHYS_NONE or not valid:
-        out.phys = column.type.phys
-        if narrow and out.phys == PHYS_I128:
-            out.phys = PHYS_I64
-        memset(scratch.values, 0, n * phys_width(out.phys))
-        memset(scratch.validity, 0, bitmap_bytes(n))
-        out.values = scratch.values
-        out.validity = scratch.validity
-        return 0
-    load_flat(column, 0, NULL, 1, narrow, scratch, &one)
-    width = phys_width(one.phys)
-    memcpy(value, one.values, width)
-    spread(value, width, n, scratch.values)
-    out.phys = one.phys
-    out.values = scratch.values
-    out.validity = NULL
-    return 0
-
-
-cdef int load(
-    const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch,
-    Vector* out,
-) except -1 nogil:
-    cdef uint32_t picked[VECTOR_ROWS]
-    cdef const uint32_t* at
-    cdef const uint8_t* own
-    cdef uint8_t* validity
-    cdef int64_t i
-    if column.encoding == FLAT:
-        return load_flat(column, start, rows, n, narrow, scratch, out)
-    if column.encoding == CONSTANT:
-        return load_constant(column, n, narrow, scratch, out)
-    if rows == NULL:
-        at = column.indices + start
-    else:
-        for i in range(n):
-            picked[i] = column.indices[rows[i]]
-        at = picked
-    if column.base.encoding == CONSTANT:
-        load_constant(column.base, n, narrow, scratch, out)
-    else:
-        load_flat(column.base, 0, at, n, narrow, scratch, out)
-    if column.validity != NULL:
-        own = column.validity
-        validity = scratch.validity
-        if out.validity == NULL:
-            memset(validity, 0xFF, bitmap_bytes(n))
-        elif out.validity != validity:
-            memcpy(validity, out.validity, bitmap_bytes(n))
-        for i in range(n):
-            if not bit_get(own, rows[i] if rows != NULL else start + i):
-                bit_clear(validity, i)
-        out.validity = validity
-    return 0
-
-
-cdef int column_load(
-    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
-) except -1 nogil:
-    return load(column, start, rows, n, False, scratch, out)
-
-
-cdef int column_load_narrow(
-    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
-) except -1 nogil:
-    return load(column, start, rows, n, column.type.id == TYPE_DECIMAL, scratch, out)
 
 
 cdef int64_t viewed_bytes(const Column* column) noexcept nogil:

@@ -6,8 +6,9 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_bytes, column_load, view_data,
+    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_bytes, view_data,
 )
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.nested cimport nested_export
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_I64, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, TYPE_NESTED, VARIANT_LARGE, VARIANT_VIEW, DataType,

@@ -4,9 +4,12 @@ from libc.stdint cimport int64_t, uint32_t
 
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
 
-# `column` is FLAT or CONSTANT (then row 0 is the value); n <= VECTOR_ROWS rows: rows[0..n), or start..start+n when rows
-# is NULL. `narrow`: a decimal of more than 18 digits comes as PHYS_I64 when all values fit.
-cdef int load_flat(
-    const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch,
-    Vector* out,
+# Canonical values of n <= VECTOR_ROWS rows: rows[0..n) of the column, or start..start+n when rows is NULL (then start
+# is a multiple of 8). Phys is the type's. ExecutionError when a stored decimal does not fit its type.
+cdef int column_load(
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
+) except -1 nogil
+# The same, but a decimal of more than 18 digits comes as PHYS_I64 when all n values fit into 64 bits.
+cdef int column_load_narrow(
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil

@@ -4,7 +4,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from qcore_ext.compute.row_hash cimport hash_as_declared, hash_survives, hash_vector
 from qcore_ext.data.batch cimport Batch
-from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport CSchema, DataType, Schema, schema_index
 from qcore_ext.data.widening cimport raise_types_differ, type_widen
 from qcore_ext.ground.memory cimport struct_free, struct_new

@@ -5,9 +5,10 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_constant_null, column_load,
-    column_new, column_ref,
+    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_constant_null, column_new,
+    column_ref,
 )
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport PHYS_VIEW, CSchema, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.memory cimport (

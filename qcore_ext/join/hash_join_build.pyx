@@ -3,7 +3,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport (
     CSchema, DataType, Schema, schema_copy_field, schema_index, schema_new,
 )

@@ -5,7 +5,8 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.exact_values cimport exact_vector
 from qcore_ext.compute.row_hash cimport hash_vector
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load, column_unref
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport DataType, type_equal
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,

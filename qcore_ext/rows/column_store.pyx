@@ -5,8 +5,9 @@ from libc.string cimport memcpy
 
 from qcore_ext.data.column cimport (
     DICTIONARY, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_constant_null,
-    column_heap, column_load, column_new,
+    column_heap, column_new,
 )
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_NESTED, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.memory cimport (

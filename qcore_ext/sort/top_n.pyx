@@ -7,7 +7,8 @@ row must beat the worst one kept: most are turned away by their 64-bit prefix, b
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_load
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType
 from qcore_ext.ground.bitmap cimport bitmap_bytes
 from qcore_ext.ground.memory cimport (

@@ -11,13 +11,13 @@ from libc.string cimport memset
 
 from qcore_ext.aggregate.calls cimport CallInput, CallState
 from qcore_ext.aggregate.state cimport (
-    STATE_COLUMNS_MAX, AggregateState, state_column, state_extend, state_free, state_init, state_merge, state_n_columns,
-    state_update,
-    state_widen,
+    STATE_COLUMNS_MAX, AggregateState, state_column, state_extend, state_free, state_init, state_merge,
+    state_n_columns, state_update, state_widen,
 )
 from qcore_ext.data.column cimport (
-    VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch, column_load_narrow, column_ref, column_unref,
+    VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch, column_ref, column_unref,
 )
+from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.window.frame_members cimport FrameMembers, frame_members_free, frame_members_init

@@ -4,7 +4,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 
 from qcore_ext.aggregate.calls cimport ARGUMENTS_MAX, CallCollection, CallInput
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_load
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch
+from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid, qc_popcount
 from qcore_ext.ground.memory cimport (
