@@ -1,4 +1,4 @@
-"""qcore: a query execution core for Python. Floor P4.
+"""qcore: a query execution core for Python.
 
 `qcore.sql(text, tables={...})` runs SQL; `PlanBuilder` and `Task` run plans of one's own.
 """

@@ -1,4 +1,4 @@
-"""Run `python -m qcore` as the qcore command. Floor P6."""
+"""Run `python -m qcore` as the qcore command."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Which files the text of queries reaches: the setting file_access of a session. Floor P0."""
+"""Which files the text of queries reaches: the setting file_access of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The qcore command. Floor P5."""
+"""The qcore command."""
 
 from __future__ import annotations
 

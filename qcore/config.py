@@ -1,4 +1,4 @@
-"""Version and settings. Floor P0."""
+"""Version and settings."""
 
 from __future__ import annotations
 

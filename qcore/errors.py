@@ -1,4 +1,4 @@
-"""Every error qcore raises on purpose. Floor P0."""
+"""Every error qcore raises on purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a result in a file format, batch by batch. Floor P4."""
+"""Writing a result in a file format, batch by batch."""
 
 from __future__ import annotations
 

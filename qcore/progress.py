@@ -1,4 +1,4 @@
-"""A progress bar of splits, on terminals. Floor P0."""
+"""A progress bar of splits, on terminals."""
 
 from __future__ import annotations
 

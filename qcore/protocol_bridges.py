@@ -1,4 +1,4 @@
-"""The polled and the iterating protocol spoken as the pushed one, which the engine runs. Floor P1. SPEC H3."""
+"""The polled and the iterating protocol spoken as the pushed one, which the engine runs. SPEC H3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators written in Python: base classes of the three protocols. Floor P1. SPEC V5, G1–G4, D2, H3.
+"""Operators written in Python: base classes of the three protocols. SPEC V5, G1–G4, D2, H3.
 
 `Operator` is pushed to and asked (Velox's protocol), `SinkOperator`, `SourceOperator` and `StatelessOperator` are
 polled with their state apart (GlareDB's), `BatchIterator` is an iterator over its input (Drill's). Batches are

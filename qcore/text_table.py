@@ -1,4 +1,4 @@
-"""Rows as an aligned text table, for people. Floor P0."""
+"""Rows as an aligned text table, for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For tests: an operator that passes rows on and does, at random, whatever else the contract allows. Floor E6."""
+"""For tests: an operator that passes rows on and does, at random, whatever else the contract allows."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

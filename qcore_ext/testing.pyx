@@ -1,4 +1,4 @@
-"""For tests: run one chain of operators over batches on the caller's thread, and scripted operators. Floor E6."""
+"""For tests: run one chain of operators over batches on the caller's thread, and scripted operators."""
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc

@@ -1,4 +1,4 @@
-"""The house rules that a machine can check. The order of floors is the one docs/ARCHITECTURE.md draws."""
+"""The house rules that a machine can check. docs/ARCHITECTURE.md lists the rooms in their order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILE_LINES_MAX = 600
+FILE_LINES_MAX = 900
 FUNCTION_LINES_MAX = 70
+# The SQL door that is replaced as a whole: no rule about classes is worth a change there.
+DELETED_NEXT = "qcore/frontends/"
 BANNED_NAMES = {"util", "utils", "helper", "helpers", "common", "misc"}
 # Spelled in pieces, so that this file does not match itself.
 BANNED_TEXT = {
@@ -25,16 +27,24 @@ TEXT_SUFFIXES = {
 }  # fmt: skip
 
 
-def floors() -> list[str]:
-    """Modules, lowest first, as the block of docs/ARCHITECTURE.md that begins with ```floors lists them."""
+def rooms() -> dict[str, int]:
+    """Folders and modules of both packages with their ranks, as the ```rooms block of docs/ARCHITECTURE.md orders them."""
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
-    block = text.split("```floors\n", 1)[1].split("```", 1)[0]
-    modules, package = [], ""
+    block = text.split("```rooms\n", 1)[1].split("```", 1)[0]
+    ranks: dict[str, int] = {}
+    package = ""
     for line in block.splitlines():
         if not line.startswith(" "):
             package, _, line = line.partition(":")
-        modules += [f"{package.strip()}.{name}".replace("/", ".") for name in line.split()]
-    return modules
+        for name in line.split():
+            ranks[f"{package}.{name}"] = len(ranks)
+    return ranks
+
+
+def room(module: str) -> str:
+    """The room of a module: its folder below the package, or the module itself where it stands in none."""
+    parts = module.split(".")
+    return ".".join(parts[:2])
 
 
 def package_files(*suffixes: str) -> list[Path]:
@@ -95,52 +105,123 @@ def resolve(module: str, known: set[str]) -> str | None:
     return None
 
 
-def is_part_of(path: Path, target: str) -> bool:
-    """Whether `target` is a part of this .pyx in a file of its own: a sibling that builds on this module's .pxd."""
-    stem = ROOT / Path(*target.split("."))
-    if path.suffix != ".pyx" or stem.parent != path.parent:
-        return False
-    files = [file for file in (stem.with_suffix(".pxd"), stem.with_suffix(".pyx")) if file.exists()]
-    own = f"{module_name(path)}."
-    return any(f"{imported}.".startswith(own) for file in files for _, imported in imported_modules(file))
-
-
 def where(path: Path, line: int | None = None) -> str:
     return f"{path.relative_to(ROOT)}" + (f":{line}" if line else "")
 
 
-def test_architecture_places_every_module() -> None:
-    placed = floors()
-    assert len(placed) == len(set(placed))
-    present = {
-        module_name(path)
-        for path in package_files(".py", ".pyx", ".pxd")
-        if path.name not in ("__init__.py", "__init__.pxd") or path.read_text().strip()
-    }
-    packages = {module for module in present if module.endswith(".__init__")}
-    missing, stale = sorted(present - set(placed) - packages), sorted(set(placed) - present)
-    assert not missing, f"docs/ARCHITECTURE.md does not place {missing}"
-    assert not stale, f"docs/ARCHITECTURE.md places what is not there: {stale}"
-
-
-def test_imports_point_down() -> None:
-    order = {module: rank for rank, module in enumerate(floors())}
-    # A package's __init__ ranks with its last module, unless placed on its own.
-    for module in list(order):
-        package = module.rpartition(".")[0]
-        order[f"{package}.__init__"] = max(order.get(f"{package}.__init__", 0), order[module])
-    order.update({module: rank for rank, module in enumerate(floors())})
-    wrong = []
-    for path in package_files(".py", ".pyx", ".pxd"):
+def import_graph() -> dict[str, list[tuple[str, str]]]:
+    """What each module imports of ours: module, and where the import stands. A .pyx and its .pxd are one module."""
+    files = package_files(".py", ".pyx", ".pxd")
+    known = {module_name(path) for path in files}
+    graph: dict[str, list[tuple[str, str]]] = {}
+    for path in files:
         module = module_name(path)
         for line, imported in imported_modules(path):
-            target = resolve(imported, set(order))
-            if target is None or target == module:
-                continue
-            if is_part_of(path, target):
-                continue
-            if order[target] >= order.get(module, 0) and not module.endswith("__init__"):
-                wrong.append(f"{where(path, line)} imports {target}")
+            target = resolve(imported, known)
+            if target is not None and target != module:
+                graph.setdefault(module, []).append((target, where(path, line)))
+    return graph
+
+
+def test_every_room_has_a_rank() -> None:
+    present = {
+        room(module_name(path))
+        for path in package_files(".py", ".pyx", ".pxd")
+        if path.read_text().strip() or path.parent.parent != ROOT
+    }
+    ranks = set(rooms())
+    assert not present - ranks, f"docs/ARCHITECTURE.md has no room for {sorted(present - ranks)}"
+    assert not ranks - present, f"docs/ARCHITECTURE.md has rooms that are not there: {sorted(ranks - present)}"
+
+
+def test_rooms_import_downwards() -> None:
+    ranks = rooms()
+    wrong = [
+        f"{place} imports {target}"
+        for module, imports in import_graph().items()
+        for target, place in imports
+        if module.split(".")[0] == target.split(".")[0] and ranks[room(target)] > ranks[room(module)]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_modules_do_not_import_in_circles() -> None:
+    graph = {module: {target for target, _ in imports} for module, imports in import_graph().items()}
+    finished: set[str] = set()
+    for start in graph:
+        path: list[str] = []
+        stack = [(start, iter(sorted(graph[start])))] if start not in finished else []
+        path = [start] if stack else []
+        while stack:
+            module, targets = stack[-1]
+            following = next((target for target in targets if target not in finished), None)
+            if following is None:
+                finished.add(module)
+                stack.pop()
+                path.pop()
+            else:
+                assert following not in path, " imports ".join([*path[path.index(following) :], following])
+                path.append(following)
+                stack.append((following, iter(sorted(graph.get(following, ())))))
+
+
+# Subjects of the engine, and the subjects that each may use.
+SUBJECTS: dict[str, set[str]] = {
+    "sort": set(),
+    "aggregate": {"sort"},
+    "join": set(),
+    "window": {"sort", "aggregate"},
+    "exchange": set(),
+    "basic": set(),
+}
+
+
+def test_subjects_do_not_know_each_other() -> None:
+    wrong = []
+    for module, imports in import_graph().items():
+        subject = room(module).rpartition(".")[2]
+        if not module.startswith("qcore_ext.") or subject not in SUBJECTS:
+            continue
+        allowed = SUBJECTS[subject] | {subject}
+        for target, place in imports:
+            other = room(target).rpartition(".")[2]
+            if other in SUBJECTS and other not in allowed:
+                wrong.append(f"{place} imports {target}")
+    assert not wrong, "\n".join(wrong)
+
+
+def operator_modules() -> set[str]:
+    """Modules of the engine's subjects that define an operator."""
+    head = re.compile(r"^cdef class \w+\((?:Operator|SourceOperator|SinkOperator)\)", re.MULTILINE)
+    return {
+        module_name(path)
+        for path in package_files(".pyx", ".pxd")
+        if room(module_name(path)).rpartition(".")[2] in SUBJECTS and head.search(path.read_text())
+    }
+
+
+def test_only_lowering_builds_operators() -> None:
+    """Nobody else imports an operator: other operators and rooms of the engine neither."""
+    operators = operator_modules()
+    assert len(operators) > 20
+    wrong = [
+        f"{place} imports {target}"
+        for module, imports in import_graph().items()
+        for target, place in imports
+        if target in operators and not module.startswith("qcore.lowering.") and module != target
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_front_doors_and_connectors_do_not_know_each_other() -> None:
+    doors = {"qcore.frontends", "qcore.substrait", "qcore.connectors", "qcore.sql"}
+    wrong = [
+        f"{place} imports {target}"
+        for module, imports in import_graph().items()
+        for target, place in imports
+        if room(module) in doors and room(target) in doors and "connectors" in module + target
+        and room(module) != room(target)
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -153,29 +234,6 @@ def test_the_engine_knows_no_planner() -> None:
         if module.split(".")[0] == "qcore"
     ]
     assert not wrong, "\n".join(wrong)
-
-
-def test_neighbours_do_not_know_each_other() -> None:
-    """Operators never import each other, connectors never frontends, and only lowering builds operators."""
-    wrong = []
-    for path in package_files(".pyx", ".pxd", ".py"):
-        module = module_name(path)
-        for line, imported in imported_modules(path):
-            operator = imported.startswith("qcore_ext.operators.") and not imported.startswith(
-                "qcore_ext.flow.operator"
-            )
-            if operator and not allowed_operator_import(module, imported):
-                wrong.append(f"{where(path, line)} imports {imported}")
-            for one, other in (("connectors", "frontends"), ("frontends", "connectors")):
-                if module.startswith(f"qcore.{one}.") and imported.startswith(f"qcore.{other}"):
-                    wrong.append(f"{where(path, line)} imports {imported}")
-    assert not wrong, "\n".join(wrong)
-
-
-def allowed_operator_import(module: str, imported: str) -> bool:
-    return imported.startswith(module) or not module.startswith(
-        ("qcore_ext.operators.", "qcore.connectors", "qcore.frontends")
-    )
 
 
 def test_files_and_functions_are_short() -> None:
@@ -240,23 +298,62 @@ def test_tracked_files_are_free_of(what: str) -> None:
     assert not wrong, f"{what}:\n" + "\n".join(wrong)
 
 
-def test_modules_open_with_purpose_and_floor() -> None:
-    folders = ("ground", "data", "compute", "structures", "operators", "execution")
+def test_names_of_structs_and_classes_are_unique() -> None:
+    """One name, one thing, in the engine."""
+    head = re.compile(r"^(?:ctypedef (?:struct|union|fused)|c?p?def (?:class|enum|struct)|class) (\w+)", re.MULTILINE)
+    places: dict[str, set[str]] = {}
+    for path in package_files(".pyx", ".pxd"):
+        for name in head.findall(path.read_text()):
+            places.setdefault(name, set()).add(module_name(path))
+    wrong = {name: sorted(modules) for name, modules in places.items() if len(modules) > 1}
+    assert not wrong, wrong
+
+
+def test_classes_are_whole() -> None:
+    """No class is cut into mixins that declare each other's attributes, and none finds its methods by made-up names."""
+    wrong = []
+    for path in package_files(".py"):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                wrong += [
+                    f"{where(path, part.lineno)}: {node.name} declares attributes for type checkers alone"
+                    for part in node.body
+                    if isinstance(part, ast.If) and "TYPE_CHECKING" in ast.dump(part.test)
+                ]
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "getattr"
+                and isinstance(node.args[1], ast.JoinedStr)
+            ):
+                wrong.append(f"{where(path, node.lineno)}: getattr with a name that is put together")
+    wrong = [line for line in wrong if not line.startswith(DELETED_NEXT)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_modules_open_with_their_purpose() -> None:
     wrong = []
     for path in package_files(".pyx", ".pxd"):
-        text = path.read_text()
-        if path.name == "__init__.pxd":
-            continue
-        opening = text.split('"""')[1] if text.startswith('"""') else ""
-        floor = re.search(r"\bFloor\s+E(\d)\b", opening)
-        folder = path.relative_to(ROOT).parts[1]
-        if floor is None or (folder in folders and int(floor[1]) != folders.index(folder)):
-            wrong.append(f"{where(path)}: {opening.strip().splitlines()[:1]}")
+        if path.name != "__init__.pxd" and not path.read_text().startswith('"""'):
+            wrong.append(f"{where(path)}: no docstring")
     for path in package_files(".py"):
         text = path.read_text()
         if text.strip() and not ast.get_docstring(ast.parse(text)):
             wrong.append(f"{where(path)}: no docstring")
     assert not wrong, "\n".join(wrong)
+
+
+def test_units_of_the_engine_have_tests() -> None:
+    """Each .pyx has a test file of its name in the same folder of tests/; UNTESTED lists those without, and shrinks."""
+    without = {
+        str(path.relative_to(ROOT / "qcore_ext").with_suffix(""))
+        for path in package_files(".pyx")
+        if not (ROOT / "tests" / path.relative_to(ROOT / "qcore_ext").parent / f"test_{path.stem}.py").exists()
+    }
+    listed = set((ROOT / "tests" / "untested_units.txt").read_text().split())
+    assert not without - listed, f"units without a test file: {sorted(without - listed)}"
+    assert not listed - without, f"these have a test file now; take them off the list: {sorted(listed - without)}"
 
 
 def test_nothing_compiled_is_tracked() -> None:

@@ -1,4 +1,4 @@
-"""The step of a plan that groups. Floor P3. SPEC Q2."""
+"""The step of a plan that groups. SPEC Q2."""
 
 from __future__ import annotations
 

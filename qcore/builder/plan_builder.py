@@ -1,4 +1,4 @@
-"""PlanBuilder: plans written step by step in Python. Floor P3. SPEC Q1."""
+"""PlanBuilder: plans written step by step in Python. SPEC Q1."""
 
 from __future__ import annotations
 

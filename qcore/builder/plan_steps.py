@@ -1,4 +1,4 @@
-"""What every step of a PlanBuilder uses: expressions, names and sort keys as users give them. Floor P3."""
+"""What every step of a PlanBuilder uses: expressions, names and sort keys as users give them."""
 
 from __future__ import annotations
 

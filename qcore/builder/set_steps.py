@@ -1,4 +1,4 @@
-"""Steps of a plan that combine whole rows of several inputs. Floor P3. SPEC Q2."""
+"""Steps of a plan that combine whole rows of several inputs. SPEC Q2."""
 
 from __future__ import annotations
 

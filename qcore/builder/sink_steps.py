@@ -1,4 +1,4 @@
-"""Steps that give rows away: to functions, operators in Python, other tasks, files. Floor P3. SPEC V11, V12, Q2, H3."""
+"""Steps that give rows away: to functions, operators in Python, other tasks, files. SPEC V11, V12, Q2, H3."""
 
 from __future__ import annotations
 

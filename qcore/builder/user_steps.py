@@ -1,4 +1,4 @@
-"""Steps of a plan that run operators written in Python. Floor P3. SPEC H3."""
+"""Steps of a plan that run operators written in Python. SPEC H3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step of a plan that adds window functions. Floor P3. SPEC Q2."""
+"""The step of a plan that adds window functions. SPEC Q2."""
 
 from __future__ import annotations
 

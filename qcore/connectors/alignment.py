@@ -1,4 +1,4 @@
-"""Make what a file holds into what a scan declares: columns by name, types widened or cast. Floor P2."""
+"""Make what a file holds into what a scan declares: columns by name, types widened or cast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables made of Arrow data in memory, of Arrow streams, and of pyarrow datasets. Floor P2. SPEC H2, V10."""
+"""Tables made of Arrow data in memory, of Arrow streams, and of pyarrow datasets. SPEC H2, V10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source of data is to the engine: a table that names its splits and opens each as an Arrow stream. Floor P2."""
+"""What a source of data is to the engine: a table that names its splits and opens each as an Arrow stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables made of files: Parquet, CSV, Arrow IPC, ORC; local or on any pyarrow or fsspec filesystem. Floor P2, V10."""
+"""Tables made of files: Parquet, CSV, Arrow IPC, ORC; local or on any pyarrow or fsspec filesystem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV, Arrow IPC and ORC files, read whole, in batches. Floor P2."""
+"""CSV, Arrow IPC and ORC files, read whole, in batches."""
 
 from __future__ import annotations
 

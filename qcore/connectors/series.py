@@ -1,4 +1,4 @@
-"""The table of range() and generate_series(): integers a step apart, made as they are read. Floor P2. SPEC V13, P4."""
+"""The table of range() and generate_series(): integers a step apart, made as they are read. SPEC V13, P4."""
 
 from __future__ import annotations
 

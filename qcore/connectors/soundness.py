@@ -1,4 +1,4 @@
-"""Arrow data that this process did not make, checked before anything follows its pointers. Floor P2.
+"""Arrow data that this process did not make, checked before anything follows its pointers.
 
 Data from outside may lie: offsets that leave their buffer, indices outside their dictionary, text that is not UTF-8.
 pyarrow knows the sizes of buffers and compares lengths with them (`validate()`, a few microseconds an array); what

@@ -1,4 +1,4 @@
-"""Whatever a user passes as a table becomes a Table. Floor P2."""
+"""Whatever a user passes as a table becomes a Table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where files are: paths, URLs, globs and directories resolved to files on a filesystem. Floor P2."""
+"""Where files are: paths, URLs, globs and directories resolved to files on a filesystem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that is another's rows through a filter, under other names: scan, filter and projection. Floor P2."""
+"""A table that is another's rows through a filter, under other names: scan, filter and projection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as a session of a time zone sees them: every timestamp that has a zone is of that one. Floor P2."""
+"""Tables as a session of a time zone sees them: every timestamp that has a zone is of that one."""
 
 from __future__ import annotations
 

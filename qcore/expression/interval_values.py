@@ -1,4 +1,4 @@
-"""Intervals one at a time: as text, multiplied, and between two times. Floor P1."""
+"""Intervals one at a time: as text, multiplied, and between two times."""
 
 from __future__ import annotations
 

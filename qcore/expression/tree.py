@@ -1,4 +1,4 @@
-"""Expressions: immutable trees over the columns of one input, independent of its schema until compiled. Floor P1."""
+"""Expressions: immutable trees over the columns of one input, independent of its schema until compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logical types, and the one type that several have in common. Floor P1; knows nothing of the engine."""
+"""Logical types, and the one type that several have in common."""
 
 from __future__ import annotations
 

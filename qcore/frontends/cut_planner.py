@@ -1,4 +1,4 @@
-"""The part of the SQL planner that plans correlated subqueries by themselves. Floor P2."""
+"""The part of the SQL planner that plans correlated subqueries by themselves."""
 
 from __future__ import annotations
 

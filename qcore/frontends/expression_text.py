@@ -1,4 +1,4 @@
-"""Expressions written as SQL text. Floor P2. They need the `sql` extra; col() and lit() never do."""
+"""Expressions written as SQL text. They need the `sql` extra; col() and lit() never do."""
 
 from __future__ import annotations
 

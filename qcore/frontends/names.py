@@ -1,4 +1,4 @@
-"""Names of columns that the query gave none: their expressions as written. Floor P2.
+"""Names of columns that the query gave none: their expressions as written.
 
 The planner would name them by what it makes of them, `CAST(a AS INT)` by the column alone, and refuse a select list
 that has the same expression twice. Those of the result get names that cannot meet others instead, which are replaced in

@@ -1,4 +1,4 @@
-"""SQL text → plan, with DataFusion's planner and optimizer. Floor P2. SPEC Q1.
+"""SQL text → plan, with DataFusion's planner and optimizer. SPEC Q1.
 
 DataFusion parses, resolves, decorrelates and simplifies, and writes Substrait; nothing of it runs. It knows the tables
 by their schemas only: join order and build sides are decided by qcore.optimizer, which has statistics.

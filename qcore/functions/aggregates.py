@@ -1,4 +1,4 @@
-"""Aggregate functions: their names, and the types they give. Floor P1; knows nothing of the engine."""
+"""Aggregate functions: their names, and the types they give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions: their names, and the types they take and give. Floor P1; knows nothing of the engine.
+"""Functions: their names, and the types they take and give.
 
 A function is resolved from its name and argument types to a Signature: the result type, and the types its arguments are
 converted to first. Frontends use it to check plans; qcore.lowering.compile uses it to insert the conversions.

@@ -1,4 +1,4 @@
-"""Scalar functions that take or make lists, structs and maps: computed over Arrow arrays. Floor P1.
+"""Scalar functions that take or make lists, structs and maps: computed over Arrow arrays.
 
 The engine carries nested columns and computes none, so these are kernels of arrow_functions' kind. What moves whole
 arrays works on offsets; the rest goes value by value through Python.

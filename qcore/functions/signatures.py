@@ -1,4 +1,4 @@
-"""Signatures: what a function takes and gives, found from the types at hand. Floor P1; knows nothing of the engine."""
+"""Signatures: what a function takes and gives, found from the types at hand."""
 
 from __future__ import annotations
 

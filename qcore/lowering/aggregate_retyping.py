@@ -1,4 +1,4 @@
-"""What an aggregation computes of columns of wider types than its plan declares. Floor P3. SPEC D6."""
+"""What an aggregation computes of columns of wider types than its plan declares. SPEC D6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions to vector programs: names bound, conversions inserted, constants folded, common parts shared. Floor P2.
+"""Expressions to vector programs: names bound, conversions inserted, constants folded, common parts shared.
 
 The tree is walked once, bottom up. Each distinct part becomes one step of the program, so that what two expressions
 have in common is computed once.

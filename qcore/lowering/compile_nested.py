@@ -1,4 +1,4 @@
-"""Steps over lists, structs and maps, which no register holds: arrow calls compute them. Floor P2."""
+"""Steps over lists, structs and maps, which no register holds: arrow calls compute them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a vector program under construction: shared, folded, converted. Floor P2."""
+"""Steps of a vector program under construction: shared, folded, converted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of dates, times and intervals. Floor P2.
+"""Steps of dates, times and intervals.
 
 What depends on a calendar or a clock is computed of a timestamp's local time, in the zone of its type.
 """

@@ -1,4 +1,4 @@
-"""An Aggregate of several grouping sets as an ordinary one over rows repeated once a set. Floor P3.
+"""An Aggregate of several grouping sets as an ordinary one over rows repeated once a set.
 
 The set's number is one more key, so that groups of different sets stay apart though their keys are equal. Its low bits
 say which keys are missing, the first key highest, which is what GROUPING() reads.

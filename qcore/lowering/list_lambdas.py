@@ -1,4 +1,4 @@
-"""Calls of a lambda for each element of lists: its body is a program over all elements of a batch. Floor P2."""
+"""Calls of a lambda for each element of lists: its body is a program over all elements of a batch."""
 
 from __future__ import annotations
 

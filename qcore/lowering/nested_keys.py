@@ -1,5 +1,5 @@
 """Lists, structs, maps and intervals as keys, in windows and as what aggregates keep: by way of bytes that compare as
-they do. Floor P3.
+they do.
 
 The engine carries nested values and does not look into them, nor does it compare intervals, of which one has several
 spellings. A step in Python puts beside each such key a binary column whose bytes are equal where the values are, and in

@@ -1,4 +1,4 @@
-"""Lists, structs and maps as text, as DuckDB writes them: [1, NULL], {'a': x}, {key=value}. Floor P2.
+"""Lists, structs and maps as text, as DuckDB writes them: [1, NULL], {'a': x}, {key=value}.
 
 What is within is written as the engine writes it alone, in quotes where it would read as something else.
 """

@@ -1,4 +1,4 @@
-"""Plan → pipelines of operators; the only place that builds operators. Floor P3.
+"""Plan → pipelines of operators; the only place that builds operators.
 
 The tree is cut at every input of a node but one (SPEC V1) and at LocalPartition (V2). A pipeline is a list of steps;
 each step makes one operator for one driver, so that every driver gets instances of its own (V4). What drivers share

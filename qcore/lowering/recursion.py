@@ -1,4 +1,4 @@
-"""Recursive queries: a plan run round after round over the rows of the round before. Floor P3. SPEC Q2.
+"""Recursive queries: a plan run round after round over the rows of the round before. SPEC Q2.
 
 Rows are given out as they come, so that a LIMIT above ends a recursion that would not end by itself. Each round is a
 plan of its own, in which a Values node stands for the working table.

@@ -1,4 +1,4 @@
-"""When an expression may be compiled anew for columns of wider types than its plan declares. Floor P2. SPEC D6.
+"""When an expression may be compiled anew for columns of wider types than its plan declares. SPEC D6.
 
 Rows of the narrower type have been computed already, so the wider type must not change what the expression means. A
 comparison of exact values does not depend on how they are typed, nor does a sum or a product of integers and decimals;

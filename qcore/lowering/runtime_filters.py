@@ -1,4 +1,4 @@
-"""Filters known only while a query runs: a join's build keys bound what its probe side needs to read. Floor P3.
+"""Filters known only while a query runs: a join's build keys bound what its probe side needs to read.
 
 A probe's scan opens its first split after the tables of all joins above it in its pipeline are there: until then the
 driver is blocked at the probe. Row groups without a key between the smallest and the largest of the build side are then

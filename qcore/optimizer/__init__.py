@@ -1,4 +1,4 @@
-"""Plan → cheaper plan of the same rows. Floor P3."""
+"""Plan → cheaper plan of the same rows."""
 
 from __future__ import annotations
 

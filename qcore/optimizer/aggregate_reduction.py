@@ -1,4 +1,4 @@
-"""Rule: an aggregate whose groups are joined with few keys computes only those groups. Floor P3.
+"""Rule: an aggregate whose groups are joined with few keys computes only those groups.
 
 A correlated subquery (TPC-H Q2, Q17, Q20) becomes an aggregate over all of a large table, joined with a few parts. A
 semi join with a copy of the filtered scan those parts come from, below the aggregate, leaves only their rows to group.

@@ -1,4 +1,4 @@
-"""Rule: a left join of which only the rows without a match are wanted is an anti join. Floor P3."""
+"""Rule: a left join of which only the rows without a match are wanted is an anti join."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule: the smaller input is the build side. Floor P3."""
+"""Rule: the smaller input is the build side."""
 
 from __future__ import annotations
 

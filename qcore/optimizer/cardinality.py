@@ -1,4 +1,4 @@
-"""How many rows a node gives, guessed from what the sources know. Floor P3.
+"""How many rows a node gives, guessed from what the sources know.
 
 Guesses are for comparing plans: a missing statistic gives a moderate default, never an error.
 """

@@ -1,4 +1,4 @@
-"""Rule: read, compute and carry only the columns that are used. Floor P3."""
+"""Rule: read, compute and carry only the columns that are used."""
 
 from __future__ import annotations
 

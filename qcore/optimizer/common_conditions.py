@@ -1,4 +1,4 @@
-"""Rule: a condition that every branch of an OR has stands once, beside the OR. Floor P3.
+"""Rule: a condition that every branch of an OR has stands once, beside the OR.
 
 (k = l and x) or (k = l and y) becomes k = l and (x or y): an equality of the two sides of a join becomes a key, and a
 condition on one table can be pushed to its scan. In SQL's three-valued logic both are the same, of nulls too.

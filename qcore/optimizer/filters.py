@@ -1,4 +1,4 @@
-"""Rule: filters go down, and equalities of both sides of a join become its keys. Floor P3."""
+"""Rule: filters go down, and equalities of both sides of a join become its keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule: coarse grouping sets are made of fine ones' groups, not of the rows again. Floor P3.
+"""Rule: coarse grouping sets are made of fine ones' groups, not of the rows again.
 
 ROLLUP (a, b, c) groups the rows by (a, b, c), those groups by (a, b), and so on: each set reads the fewest groups it
 can be made of, which are computed once (Shared) where several want them. What is carried up are the aggregates' own

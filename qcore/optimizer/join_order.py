@@ -1,4 +1,4 @@
-"""Rule: the order of inner joins, by estimated rows. Floor P3.
+"""Rule: the order of inner joins, by estimated rows.
 
 A group of inner joins is taken apart into its relations and conditions, and put together again: the cheapest tree by
 dynamic programming over connected subsets for up to DP_RELATIONS_MAX relations, greedily beyond.

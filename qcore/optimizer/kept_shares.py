@@ -1,4 +1,4 @@
-"""Shared subplans whose own place was dropped are computed where they are read first. Floor P3.
+"""Shared subplans whose own place was dropped are computed where they are read first.
 
 A condition that never holds, or a LIMIT 0, drops the subplan below it, and that may be the one place that computes what
 others read.

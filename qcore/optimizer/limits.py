@@ -1,4 +1,4 @@
-"""Rule: limits go down, and a limit over an order becomes a top-n. Floor P3."""
+"""Rule: limits go down, and a limit over an order becomes a top-n."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebuilding nodes over other inputs, and numbering them. Floor P3."""
+"""Rebuilding nodes over other inputs, and numbering them."""
 
 from __future__ import annotations
 

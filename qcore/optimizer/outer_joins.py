@@ -1,4 +1,4 @@
-"""Rule: left and anti joins go above inner joins that leave fewer rows for them. Floor P3.
+"""Rule: left and anti joins go above inner joins that leave fewer rows for them.
 
 A ⟕ B ⋈ C is (A ⋈ C) ⟕ B where the inner join reads nothing of B; so is A ▷ B. The inner joins below can then be ordered
 together.

@@ -1,4 +1,4 @@
-"""Rule: adjacent projections become one, and those that change nothing go. Floor P3."""
+"""Rule: adjacent projections become one, and those that change nothing go."""
 
 from __future__ import annotations
 

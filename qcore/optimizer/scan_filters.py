@@ -1,4 +1,4 @@
-"""Rule: a scan knows the filter above it, so that its connector can skip files and row groups. Floor P3. SPEC V10."""
+"""Rule: a scan knows the filter above it, so that its connector can skip files and row groups. SPEC V10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule: a selective semi or anti join goes below inner joins, to the input its keys come from. Floor P3."""
+"""Rule: a selective semi or anti join goes below inner joins, to the input its keys come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule: range() of constants among the tables is read as a table, not made as one list first. Floor P3.
+"""Rule: range() of constants among the tables is read as a table, not made as one list first.
 
 So a series of any length streams: its memory is that of a batch, drivers share it, and its number of rows is known.
 """

@@ -1,4 +1,4 @@
-"""Rule: subplans that occur several times are computed once. Floor P3.
+"""Rule: subplans that occur several times are computed once.
 
 A common table expression that a query names twice is planned twice, each copy with the columns its place needs.
 Aggregates, windows and top-ns of the same rows become one Shared node and SharedReads of it: their results are small

@@ -1,4 +1,4 @@
-"""Rule: aggregates that differ only in which groups they want become the same, with filters above them. Floor P3.
+"""Rule: aggregates that differ only in which groups they want become the same, with filters above them.
 
 A common table expression that a query names for this year and for the last one is planned twice, each copy with its own
 condition on the year far below. Where such conditions are on keys of the groups, every copy gets the rows that any of

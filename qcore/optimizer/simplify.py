@@ -1,4 +1,4 @@
-"""Rule: simpler expressions. Floor P3.
+"""Rule: simpler expressions.
 
 Constants are computed, nested and/or flattened, not() moved into comparisons, equalities with constants gathered
 into IN.

@@ -1,5 +1,4 @@
-"""What an Aggregate node asks of the aggregation operators: inputs, calls, states and what is left to compute. Floor
-P3.
+"""What an Aggregate node asks of the aggregation operators: inputs, calls, states and what is left to compute.
 
 avg is sum over count, and count(x) is the count of rows less the count of nulls, which costs nothing where a batch has
 no nulls; so the sums and counts of a node's aggregates are computed once however many of them need each.

@@ -1,4 +1,4 @@
-"""Dependent joins without the dependence: a correlated subquery computed once for all its outer values. Floor P2.
+"""Dependent joins without the dependence: a correlated subquery computed once for all its outer values.
 
 After Neumann and Kemper, Unnesting Arbitrary Queries (BTW 2015). The distinct values of the outer columns, the
 *domain*, go into the subquery as columns: rows of its inputs are joined with them as deep as it reads them, aggregates

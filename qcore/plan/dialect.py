@@ -1,4 +1,4 @@
-"""Dialects: what SQL text means where engines differ. Floor P0. docs/SQL.md compares them."""
+"""Dialects: what SQL text means where engines differ. docs/SQL.md compares them."""
 
 from __future__ import annotations
 

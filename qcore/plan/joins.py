@@ -1,4 +1,4 @@
-"""Making joins: which conditions are keys, and keys of one type on both sides. Floor P2."""
+"""Making joins: which conditions are keys, and keys of one type on both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fresh node ids and column names. Floor P2."""
+"""Fresh node ids and column names."""
 
 from __future__ import annotations
 

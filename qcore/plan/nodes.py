@@ -1,4 +1,4 @@
-"""Plan nodes: a frozen tree that says what to compute, not how. Floor P1; knows nothing of the engine.
+"""Plan nodes: a frozen tree that says what to compute, not how.
 
 Column names are unique within a node's schema; expressions refer to the schema of the node's child. `schema` is known
 for every node before anything runs (SPEC D4).

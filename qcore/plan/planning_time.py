@@ -1,4 +1,4 @@
-"""The timeout of a query while it is planned: steps whose number the query decides look at it. Floor P2."""
+"""The timeout of a query while it is planned: steps whose number the query decides look at it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output schemas of plan nodes, and what makes a node's inputs acceptable. Floor P2."""
+"""Output schemas of plan nodes, and what makes a node's inputs acceptable."""
 
 from __future__ import annotations
 

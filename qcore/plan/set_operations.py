@@ -1,4 +1,4 @@
-"""INTERSECT and EXCEPT, distinct and ALL, as joins on whole rows in which nulls are equal. Floor P2. SPEC Q2.
+"""INTERSECT and EXCEPT, distinct and ALL, as joins on whole rows in which nulls are equal. SPEC Q2.
 
 ALL counts how often a row occurs. So each occurrence gets a number among its equals: the second (1, 'a') of one input
 then meets the second of the other, and rows with numbers are a set.

@@ -1,4 +1,4 @@
-"""The time zone of a session: plans whose timestamps with a time zone are all shown by its clocks. Floor P1.
+"""The time zone of a session: plans whose timestamps with a time zone are all shown by its clocks.
 
 A timestamp with a time zone is an instant, and its type names the zone whose clocks the engine reads for parts,
 truncation, casts, text and sums with months and days. So the zone of a session is the zone of all these types.

@@ -1,4 +1,4 @@
-"""Window functions: which there are, the types they give, and what they ask of the operator. Floor P2. SPEC Q2."""
+"""Window functions: which there are, the types they give, and what they ask of the operator. SPEC Q2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan as text: a tree of nodes with estimated rows, and what really happened once it ran. Floor P4. SPEC G7."""
+"""A plan as text: a tree of nodes with estimated rows, and what really happened once it ran. SPEC G7."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task's output for other tasks: pages fetched by number, acknowledged, and fetched again if need be. Floor P4.
+"""A task's output for other tasks: pages fetched by number, acknowledged, and fetched again if need be.
 
 SPEC V11.
 """

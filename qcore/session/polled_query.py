@@ -1,4 +1,4 @@
-"""The engine's own operators in the polled protocol, for embedding and testing (SPEC G1, G2, G4). Floor P4.
+"""The engine's own operators in the polled protocol, for embedding and testing (SPEC G1, G2, G4).
 
 `polled(plan, partitions)` lowers a plan as a Task does, but runs nothing: whoever embeds it pushes, pulls and finishes
 each partition of each operator on threads of its own choosing, in its own event loop, one operator alone if it likes.

@@ -1,4 +1,4 @@
-"""Where a query's time went, as text. Floor P4."""
+"""Where a query's time went, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query's result: its batches as they come, and what running it showed. Floor P4."""
+"""A query's result: its batches as they come, and what running it showed."""
 
 from __future__ import annotations
 

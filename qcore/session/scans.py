@@ -1,4 +1,4 @@
-"""The scans of a plan as what runs it sees them: their tables, their splits, their streams. Floor P3. SPEC V3."""
+"""The scans of a plan as what runs it sees them: their tables, their splits, their streams. SPEC V3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: registered tables, settings, and running SQL, plans and Substrait with them. Floor P4."""
+"""Sessions: registered tables, settings, and running SQL, plans and Substrait with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statements give as rows, in the columns that DuckDB gives them. Floor P4. SPEC Q1."""
+"""What statements give as rows, in the columns that DuckDB gives them. SPEC Q1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The low-level handle on a running plan: splits in, batches out (SPEC V3, V4, D2, D3). Floor P4."""
+"""The low-level handle on a running plan: splits in, batches out (SPEC V3, V4, D2, D3)."""
 
 from __future__ import annotations
 

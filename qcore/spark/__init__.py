@@ -1,1 +1,1 @@
-"""Apache Spark: DataFrames as tables of the engine. Whoever passes one has imported pyspark. Floor P5."""
+"""Apache Spark: DataFrames as tables of the engine. Whoever passes one has imported pyspark."""

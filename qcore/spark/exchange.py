@@ -1,4 +1,4 @@
-"""Partitions of any DataFrame as Arrow files that Spark's own tasks write, each read once its task succeeded. Floor P5.
+"""Partitions of any DataFrame as Arrow files that Spark's own tasks write, each read once its task succeeded.
 
 Never collects: `toArrow()` and the DataFrame's C stream hold everything in Spark's driver at once and run out of
 memory. An attempt at a task writes its partition to a file of its own, and reports the file. A file is read only when

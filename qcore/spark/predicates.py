@@ -1,4 +1,4 @@
-"""Conditions of Spark's plans as expressions of ours, with Spark's meaning kept to the last row. Floor P5.
+"""Conditions of Spark's plans as expressions of ours, with Spark's meaning kept to the last row.
 
 The trees live in the JVM and are walked through py4j, at 0.1 to 0.3 ms a call. What has no exact counterpart raises
 Untranslated, and the DataFrame is then computed by Spark itself.

@@ -1,4 +1,4 @@
-"""Files, sections and filters of a DataFrame that is only a scan of files, out of Spark's physical plan. Floor P5."""
+"""Files, sections and filters of a DataFrame that is only a scan of files, out of Spark's physical plan."""
 
 from __future__ import annotations
 

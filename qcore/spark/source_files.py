@@ -1,4 +1,4 @@
-"""Files of a scan that Spark planned: the same still, and of a calendar that is ours. Floor P5."""
+"""Files of a scan that Spark planned: the same still, and of a calendar that is ours."""
 
 from __future__ import annotations
 

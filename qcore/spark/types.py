@@ -1,4 +1,4 @@
-"""Spark's data types as Arrow's. Floor P5."""
+"""Spark's data types as Arrow's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Substrait plans → qcore plans. Floor P2. SPEC Q1, B3."""
+"""Substrait plans → qcore plans. SPEC Q1, B3."""
 
 from __future__ import annotations
 

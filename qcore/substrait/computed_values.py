@@ -1,4 +1,4 @@
-"""Rows of VALUES that are not all literals: a projection computes them. Floor P2."""
+"""Rows of VALUES that are not all literals: a projection computes them."""
 
 from __future__ import annotations
 

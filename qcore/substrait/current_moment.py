@@ -1,4 +1,4 @@
-"""Functions of the moment of the query, which is one for all of its parts. Floor P2."""
+"""Functions of the moment of the query, which is one for all of its parts."""
 
 from __future__ import annotations
 

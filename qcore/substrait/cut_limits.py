@@ -1,4 +1,4 @@
-"""LIMIT by numbers that a plan gives: the rows are numbered in their order. Floor P2."""
+"""LIMIT by numbers that a plan gives: the rows are numbered in their order."""
 
 from __future__ import annotations
 

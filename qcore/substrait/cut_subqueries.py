@@ -1,4 +1,4 @@
-"""Subqueries that a frontend has cut out of a query, and what the calls in their places mean. Floor P2."""
+"""Subqueries that a frontend has cut out of a query, and what the calls in their places mean."""
 
 from __future__ import annotations
 

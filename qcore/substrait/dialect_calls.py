@@ -1,4 +1,4 @@
-"""Calls that mean one thing to qcore and another to a dialect. Floor P2. docs/SQL.md has them row by row."""
+"""Calls that mean one thing to qcore and another to a dialect. docs/SQL.md has them row by row."""
 
 from __future__ import annotations
 

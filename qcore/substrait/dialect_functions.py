@@ -1,4 +1,4 @@
-"""Functions of DuckDB, PostgreSQL and Spark that DataFusion's SQL does not know. Floor P2.
+"""Functions of DuckDB, PostgreSQL and Spark that DataFusion's SQL does not know.
 
 qcore.frontends.sql registers them with the planner by name, number of arguments and fixed types; the planner converts
 arguments to those, and what is read here is built over the arguments as they were written.

@@ -1,4 +1,4 @@
-"""Fields that Substrait's messages no longer have and older producers still write. Floor P2.
+"""Fields that Substrait's messages no longer have and older producers still write.
 
 Left unread they would change a plan's meaning without a word: a LIMIT or the keys of a GROUP BY would be gone.
 """

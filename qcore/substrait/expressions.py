@@ -1,4 +1,4 @@
-"""Substrait expressions → Expr. Floor P2."""
+"""Substrait expressions → Expr."""
 
 from __future__ import annotations
 

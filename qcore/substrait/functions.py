@@ -1,4 +1,4 @@
-"""Substrait function names → expressions over qcore's functions. Floor P2.
+"""Substrait function names → expressions over qcore's functions.
 
 Names are those of Substrait's standard extensions and of DataFusion's producer; a signature after ':' is dropped, for
 qcore.functions.catalogue infers types itself.

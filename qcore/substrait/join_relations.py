@@ -1,4 +1,4 @@
-"""Substrait's joins, logical and physical → plan nodes. Floor P2."""
+"""Substrait's joins, logical and physical → plan nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lambdas of Substrait: calls of a function for each element of a list. Floor P2."""
+"""Lambdas of Substrait: calls of a function for each element of a list."""
 
 from __future__ import annotations
 

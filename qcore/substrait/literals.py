@@ -1,4 +1,4 @@
-"""Substrait literals → Literal expressions. Floor P2."""
+"""Substrait literals → Literal expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages within messages. Floor P2."""
+"""Messages within messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a whole Substrait plan. Floor P2."""
+"""Reading a whole Substrait plan."""
 
 from __future__ import annotations
 

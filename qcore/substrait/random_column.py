@@ -1,5 +1,5 @@
 """random() and uuid(): columns of their own below what reads them, so that a row has one value wherever it is named.
-Floor P2.
+
 
 No rule of the optimizer copies, moves or shares an operator in Python.
 """

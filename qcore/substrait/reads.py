@@ -1,4 +1,4 @@
-"""Substrait read relations → Scan and Values nodes. Floor P2."""
+"""Substrait read relations → Scan and Values nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Substrait relation as read. Floor P2."""
+"""A Substrait relation as read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Substrait relations → plan nodes. Floor P2.
+"""Substrait relations → plan nodes.
 
 Substrait counts columns, plans name them. Every column made here gets a name no other column of the plan has, so that
 joins never clash; a projection that only picks and reorders columns becomes no node, only another list of names.

@@ -1,4 +1,4 @@
-"""Parts of a plan that many places of it read: computed once from some number of copies on. Floor P2."""
+"""Parts of a plan that many places of it read: computed once from some number of copies on."""
 
 from __future__ import annotations
 

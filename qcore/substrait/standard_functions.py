@@ -1,4 +1,4 @@
-"""Functions as Substrait's standard extensions mean them, for plans that others than DataFusion made. Floor P2.
+"""Functions as Substrait's standard extensions mean them, for plans that others than DataFusion made.
 
 The standard gives some names another meaning than SQL's (least of a null is null), words as arguments (which part of a
 date) and options: a list of behaviours for the case that engines differ in, any of which will do. A plan whose options

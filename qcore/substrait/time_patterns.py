@@ -1,4 +1,4 @@
-"""Patterns of dates and times as PostgreSQL and Spark write them, as strftime's. Floor P2."""
+"""Patterns of dates and times as PostgreSQL and Spark write them, as strftime's."""
 
 from __future__ import annotations
 

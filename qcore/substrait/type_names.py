@@ -1,4 +1,4 @@
-"""Types by the names that DuckDB has for them, which typeof() gives. Floor P2."""
+"""Types by the names that DuckDB has for them, which typeof() gives."""
 
 from __future__ import annotations
 

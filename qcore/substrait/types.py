@@ -1,4 +1,4 @@
-"""Substrait types → Arrow types. Floor P2."""
+"""Substrait types → Arrow types."""
 
 from __future__ import annotations
 

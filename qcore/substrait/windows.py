@@ -1,4 +1,4 @@
-"""Window functions inside a Substrait projection → Window nodes below it. Floor P2.
+"""Window functions inside a Substrait projection → Window nodes below it.
 
 Calls over the same partitions and order share a node. What they take that is no column is computed by a Project below.
 """

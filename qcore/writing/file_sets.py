@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written in a folder beside, renamed when all are complete. Floor P3."""
+"""Files that appear whole or not at all: written in a folder beside, renamed when all are complete."""
 
 from __future__ import annotations
 

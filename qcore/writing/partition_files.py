@@ -1,4 +1,4 @@
-"""A task's output as Arrow IPC files, one a partition, with a manifest: for tasks elsewhere, or later. Floor P3.
+"""A task's output as Arrow IPC files, one a partition, with a manifest: for tasks elsewhere, or later.
 
 SPEC V11.
 """

@@ -1,4 +1,4 @@
-"""Writing a query's rows to Parquet files, which appear when all are complete. Floor P3. SPEC Q2.
+"""Writing a query's rows to Parquet files, which appear when all are complete. SPEC Q2.
 
 Every driver's TableWrite writes a file of its own below a hidden name and gives a row about it; TableCommit, behind
 them all, gives the files their names and passes the rows on. Both are operators in Python: what they do, a call a

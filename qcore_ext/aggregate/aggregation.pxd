@@ -1,4 +1,4 @@
-"""Hash aggregation: partial, final or in a single step. Floor E4."""
+"""Hash aggregation: partial, final or in a single step."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Hash aggregation: partial, final or in a single step. Floor E4.
+"""Hash aggregation: partial, final or in a single step.
 
 Reads vectors, finds each row's group, then runs one kernel an aggregate over the vector. When there are many groups it
 goes over to a radix-partitioned table. The partial step's table is bounded: when it is full its groups are given out as

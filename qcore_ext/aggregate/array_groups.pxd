@@ -1,4 +1,4 @@
-"""Groups of keys with few possible values, looked up in an array: no hash, no comparison. Floor E3.
+"""Groups of keys with few possible values, looked up in an array: no hash, no comparison.
 
 A shortcut in front of a group table. Each key column's values are counted from the least seen (a null is 0; a string
 counts when it has at most one byte), and the columns' numbers are combined into one index of an array of groups. It

@@ -1,4 +1,4 @@
-"""Groups of keys with few possible values, looked up in an array: no hash, no comparison. Floor E3."""
+"""Groups of keys with few possible values, looked up in an array: no hash, no comparison."""
 
 from libc.stdint cimport (
     INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
@@ -17,7 +17,7 @@ cdef enum:
     CODES_MAX = 65536           # 256 KB of groups: within the second-level cache
     REBUILDS_MAX = 32
 
-ctypedef fused Integer:
+ctypedef fused CodedInteger:
     int8_t
     int16_t
     int32_t
@@ -61,7 +61,7 @@ cdef void array_groups_clear(ArrayGroups* direct) noexcept nogil:
 # --- numbering ---
 
 cdef uint64_t add_integers(
-    const Integer* values, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride,
+    const CodedInteger* values, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride,
     uint32_t* codes,
 ) noexcept nogil:
     """Add each row's number times stride; the result is non-zero when a value lies outside low..low + span - 1."""
@@ -164,7 +164,7 @@ cdef bint array_groups_find(ArrayGroups* direct, const Vector* keys, int64_t n, 
 # --- learning ---
 
 cdef void range_of_integers(
-    const Integer* values, const uint8_t* validity, int64_t n, DirectField* field,
+    const CodedInteger* values, const uint8_t* validity, int64_t n, DirectField* field,
 ) noexcept nogil:
     cdef int64_t value, low, high
     cdef int64_t i

@@ -1,4 +1,4 @@
-"""Bitwise and, or and exclusive or by group. Floor E2."""
+"""Bitwise and, or and exclusive or by group."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 

@@ -1,4 +1,4 @@
-"""What an aggregate reads of one vector: its arguments, widened, and which rows take part. Floor E3."""
+"""What an aggregate reads of one vector: its arguments, widened, and which rows take part."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 

@@ -1,35 +1,24 @@
-"""What an aggregate reads of one vector: its arguments, widened, and which rows take part. Floor E3."""
+"""What an aggregate reads of one vector: its arguments, widened, and which rows take part."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.aggregate.calls cimport ARGUMENTS_MAX
 from qcore_ext.aggregate.state cimport state_widen
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, DataType, phys_width
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set
+from qcore_ext.data.take cimport gather_validity, gather_width
+from qcore_ext.ground.bitmap cimport bit_get, bit_set
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref, struct_free
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.aggregate.group_table cimport group_table_assign, group_table_free, group_table_new
-
-ctypedef struct Wide:
-    # A 16-byte value, moved but not looked into.
-    uint64_t low
-    uint64_t high
-
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    Wide
 
 ctypedef struct Gathered:
     # Distinct: an argument of the rows that take part.
     char values[VECTOR_ROWS * 16]
     uint8_t validity[VECTOR_BITMAP_BYTES]
 
-ctypedef struct Room:
+ctypedef struct CallScratch:
     char widened[2][16384]              # VECTOR_ROWS numbers of eight bytes
     uint8_t mask[VECTOR_BITMAP_BYTES]
     uint32_t rows[VECTOR_ROWS]
@@ -48,7 +37,7 @@ cdef int aggregate_input_init(
     input.call = call[0]
     if call.distinct:
         input.n_compared = max(call.n_required, <int32_t> 1)
-    input.room = buffer_new(account, sizeof(Room) + input.n_compared * sizeof(Gathered))
+    input.room = buffer_new(account, sizeof(CallScratch) + input.n_compared * sizeof(Gathered))
     if call.distinct:
         memset(&compared[0], 0, sizeof(DataType))
         compared[0].id = TYPE_UINT32
@@ -73,39 +62,11 @@ cdef void aggregate_inputs_free(AggregateInput* inputs, int32_t n_inputs) noexce
     struct_free(inputs)
 
 
-cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        out[i] = values[rows[i]]
-
-
-cdef void gather_vector(const Vector* vector, const uint32_t* rows, int64_t n, char* out) noexcept nogil:
-    cdef int width = phys_width(vector.phys)
-    if width == 8:
-        gather[uint64_t](<const uint64_t*> vector.values, rows, n, <uint64_t*> out)
-    elif width == 4:
-        gather[uint32_t](<const uint32_t*> vector.values, rows, n, <uint32_t*> out)
-    elif width == 16:
-        gather[Wide](<const Wide*> vector.values, rows, n, <Wide*> out)
-    elif width == 2:
-        gather[uint16_t](<const uint16_t*> vector.values, rows, n, <uint16_t*> out)
-    elif width == 1:
-        gather[uint8_t](<const uint8_t*> vector.values, rows, n, <uint8_t*> out)
-
-
-cdef void gather_validity(const uint8_t* validity, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
-    cdef int64_t i
-    memset(out, 0xFF, VECTOR_BITMAP_BYTES)
-    for i in range(n):
-        if not bit_get(validity, rows[i]):
-            bit_clear(out, i)
-
-
 cdef int keep_first_of_pairs(
     AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
 ) except -1 nogil:
     """Narrow the mask to rows whose (group, values) were not met before."""
-    cdef Room* room = <Room*> input.room.data
+    cdef CallScratch* room = <CallScratch*> input.room.data
     cdef Vector[ARGUMENTS_MAX + 1] keys
     cdef const Vector* vector
     cdef int64_t before = input.pairs.n_groups
@@ -122,7 +83,7 @@ cdef int keep_first_of_pairs(
     keys[0].validity = NULL
     for k in range(input.n_compared):
         vector = &loaded[input.call.arguments[k]]
-        gather_vector(vector, room.rows, count, room.gathered[k].values)
+        gather_width(vector.values, phys_width(vector.phys), room.rows, count, room.gathered[k].values)
         keys[k + 1].phys = vector.phys
         keys[k + 1].values = room.gathered[k].values
         keys[k + 1].validity = NULL
@@ -143,7 +104,7 @@ cdef int keep_first_of_pairs(
 
 cdef void restrict(AggregateInput* input, const uint8_t* bits, bint inverted, int64_t n) noexcept nogil:
     """And `bits`, or their opposite, into the mask."""
-    cdef Room* room = <Room*> input.room.data
+    cdef CallScratch* room = <CallScratch*> input.room.data
     cdef uint64_t* mask = <uint64_t*> room.mask
     cdef uint64_t word
     cdef int64_t i
@@ -161,7 +122,7 @@ cdef void restrict(AggregateInput* input, const uint8_t* bits, bint inverted, in
 cdef int aggregate_input_load(
     AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
 ) except -1 nogil:
-    cdef Room* room = <Room*> input.room.data
+    cdef CallScratch* room = <CallScratch*> input.room.data
     cdef const Vector* vector = NULL
     cdef const Vector* filter
     cdef int32_t k

@@ -1,4 +1,4 @@
-"""Aggregate calls taken apart: what is read, which states are kept, how results come of them. Floor E2.
+"""Aggregate calls taken apart: what is read, which states are kept, how results come of them.
 
 A call is (function, argument, filter, distinct), with positions among the inputs or -1; arguments may be a tuple.
 Calls that need the same state share it: sum(x) and avg(x) keep one sum, avg(x) and count(x) one count.

@@ -1,4 +1,4 @@
-"""Aggregate calls taken apart: what is read, which states are kept, how results come of them. Floor E2."""
+"""Aggregate calls taken apart: what is read, which states are kept, how results come of them."""
 
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t

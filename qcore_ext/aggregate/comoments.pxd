@@ -1,4 +1,4 @@
-"""Moments of pairs by group: covariance, correlation and regression without cancellation. Floor E2."""
+"""Moments of pairs by group: covariance, correlation and regression without cancellation."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Moments of pairs by group: covariance, correlation and regression without cancellation. Floor E2.
+"""Moments of pairs by group: covariance, correlation and regression without cancellation.
 
 Welford's update, of both arguments and of the product of their distances from their means; states meet by Chan's.
 """

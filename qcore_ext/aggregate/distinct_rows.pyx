@@ -1,4 +1,4 @@
-"""Rows met so far, and which of a batch are new: what a recursive UNION keeps between its rounds. Floor E3."""
+"""Rows met so far, and which of a batch are new: what a recursive UNION keeps between its rounds."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset

@@ -1,4 +1,4 @@
-"""Least, greatest, first and last values by group, a vector at a time. Floor E2.
+"""Least, greatest, first and last values by group, a vector at a time.
 
 NaN is greater than every other float. `best` of a group without a value holds what any value beats (extreme_fill), so
 that the loops need not ask; strings and FIRST ask `seen`.

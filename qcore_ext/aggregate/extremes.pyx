@@ -1,4 +1,4 @@
-"""Least, greatest, first and last values by group, a vector at a time. Floor E2."""
+"""Least, greatest, first and last values by group, a vector at a time."""
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
@@ -10,10 +10,7 @@ from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport Arena, arena_take
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.wide cimport int128, wide_power_of_ten
-
-ctypedef struct Wide:
-    uint64_t low
-    uint64_t high
+from qcore_ext.ground.words cimport Word128
 
 ctypedef fused Value:
     int64_t
@@ -21,9 +18,9 @@ ctypedef fused Value:
     double
     int128
 
-ctypedef fused Word:
+ctypedef fused StateWord:
     uint64_t
-    Wide
+    Word128
 
 
 cdef inline bint before(Value a, Value b) noexcept nogil:
@@ -131,7 +128,7 @@ cdef int string_update(
 # --- first and last ---
 
 cdef void pick(
-    bint only_unseen, Word* kept, uint8_t* seen, const uint32_t* groups, int64_t n, const Word* values,
+    bint only_unseen, StateWord* kept, uint8_t* seen, const uint32_t* groups, int64_t n, const StateWord* values,
     const uint8_t* mask,
 ) noexcept nogil:
     cdef int64_t i, group
@@ -150,7 +147,7 @@ cdef void pick_update(
     if width == 8:
         pick[uint64_t](only_unseen, <uint64_t*> kept, seen, groups, n, <const uint64_t*> values, mask)
     else:
-        pick[Wide](only_unseen, <Wide*> kept, seen, groups, n, <const Wide*> values, mask)
+        pick[Word128](only_unseen, <Word128*> kept, seen, groups, n, <const Word128*> values, mask)
 
 
 cdef int pick_strings(

@@ -1,4 +1,4 @@
-"""Groups as columns: keys, and their aggregates' states or results. Floor E3."""
+"""Groups as columns: keys, and their aggregates' states or results."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset

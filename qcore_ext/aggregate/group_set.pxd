@@ -1,4 +1,4 @@
-"""Groups and their aggregates: a group table with a state an aggregate beside it. Floor E3."""
+"""Groups and their aggregates: a group table with a state an aggregate beside it."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Group table: keys to dense group numbers, a vector at a time, adapting to what the keys turn out to be. Floor E3.
+"""Group table: keys to dense group numbers, a vector at a time, adapting to what the keys turn out to be.
 
 Keys that pack into one or two words live in the slots of an open-addressing table; the first string that does not fit
 turns it, once, into a table of hash tags over stored key columns. Group numbers never change, so whatever is indexed by

@@ -1,4 +1,4 @@
-"""Group table: keys to dense group numbers, a vector at a time. Floor E3."""
+"""Group table: keys to dense group numbers, a vector at a time."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -49,7 +49,7 @@ ctypedef struct StoredSlot:
     uint32_t tag                # upper half of the hash
     uint32_t group
 
-ctypedef struct Scratch:
+ctypedef struct GroupScratch:
     uint64_t low[VECTOR_ROWS]
     uint64_t high[VECTOR_ROWS]
     uint64_t hashes[VECTOR_ROWS]
@@ -202,7 +202,7 @@ cdef int64_t limit_of(const GroupTable* table, int64_t n_slots) noexcept nogil:
 
 cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
     cdef Buffer* slots = buffer_new_zeroed(table.account, n_slots * slot_width(table.layout.mode))
-    cdef Scratch* scratch = <Scratch*> table.scratch.data
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     buffer_unref(table.slots)
     table.slots = slots
     table.n_slots = n_slots
@@ -325,7 +325,7 @@ cdef int64_t insert_packed(
 
 cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1 nogil:
     """Groups of the n keys that lie packed in scratch."""
-    cdef Scratch* scratch = <Scratch*> table.scratch.data
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
     cdef int64_t hits = 0
     cdef int64_t n_pending, mask
@@ -371,7 +371,7 @@ cdef void hash_keys(const Vector* keys, int32_t n_columns, int64_t n, uint64_t* 
 
 
 cdef int64_t probe_stored(
-    StoredSlot* slots, int64_t mask, Scratch* scratch, int64_t n_pending, int64_t n_groups, uint64_t* group_hashes,
+    StoredSlot* slots, int64_t mask, GroupScratch* scratch, int64_t n_pending, int64_t n_groups, uint64_t* group_hashes,
     uint32_t* groups, int64_t* n_fresh,
 ) noexcept nogil:
     """One round for the rows pending: each either opens a group, or names a candidate. Returns the candidates' number.
@@ -405,7 +405,7 @@ cdef int64_t probe_stored(
 
 
 cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
-    cdef Scratch* scratch = <Scratch*> table.scratch.data
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef int64_t n_pending = n
     cdef int64_t n_candidates, n_fresh, i, row
     cdef uint64_t mask
@@ -499,14 +499,14 @@ cdef int store_keys(GroupTable* table) except -1 nogil:
 # --- for callers ---
 
 cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
-    cdef Scratch* scratch
+    cdef GroupScratch* scratch
     if table.layout.mode == KEYS_NONE:
         memset(groups, 0, n * sizeof(uint32_t))
         return 0
     if table.direct != NULL and array_groups_find(table.direct, keys, n, groups):
         return 0
     if table.layout.mode != KEYS_STORED:
-        scratch = <Scratch*> table.scratch.data
+        scratch = <GroupScratch*> table.scratch.data
         if key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes):
             assign_packed(table, n, groups)
             if table.direct != NULL:

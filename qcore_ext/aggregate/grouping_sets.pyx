@@ -1,4 +1,4 @@
-"""Grouping sets: every batch once a set, with the keys that are not of the set null. Floor E4. SPEC Q2.
+"""Grouping sets: every batch once a set, with the keys that are not of the set null. SPEC Q2.
 
 No value is copied: the batches share the input's columns, and what differs are constant columns. A set without keys is
 one group even where there is no row, so a driver without rows gives one that counts for nothing.

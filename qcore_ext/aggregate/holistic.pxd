@@ -1,4 +1,4 @@
-"""Values of every group kept until the last row has come: for aggregates of lists, of text and of ranks. Floor E3.
+"""Values of every group kept until the last row has come: for aggregates of lists, of text and of ranks.
 
 Rows are (group, order keys, value) in growing columns; once all are there, one sort puts each group's values side by
 side and in their order.

@@ -1,4 +1,4 @@
-"""Values of every group kept until the last row has come: for aggregates of lists, of text and of ranks. Floor E3."""
+"""Values of every group kept until the last row has come: for aggregates of lists, of text and of ranks."""
 
 from libc.math cimport ceil, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -10,8 +10,8 @@ from qcore_ext.aggregate.calls cimport (
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
 from qcore_ext.data.column cimport (
-    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, column_bytes, column_constant_null, column_new, column_new_flat,
-    column_ref, column_take, column_unref, view_data,
+    NO_ROW, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, column_bytes, column_constant_null, column_new,
+    column_new_flat, column_ref, column_take, column_unref, view_data,
 )
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_U32, PHYS_VIEW, TYPE_UINT32, Schema
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set, bitmap_bytes
@@ -26,9 +26,6 @@ from qcore_ext.rows.key_columns cimport (
     StoredColumn, key_columns_append, key_columns_free, key_columns_new, key_columns_reserve, key_columns_vector,
 )
 from qcore_ext.aggregate.value_numbers cimport value_numbers
-
-cdef enum:
-    NO_ROW = 0xFFFFFFFF         # as an index: a null row
 
 
 cdef int collected_init(

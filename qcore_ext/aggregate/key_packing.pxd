@@ -1,4 +1,4 @@
-"""Group keys packed into one or two 64-bit words, where their types and lengths allow. Floor E3.
+"""Group keys packed into one or two 64-bit words, where their types and lengths allow.
 
 Equal keys are equal words: -0.0 is stored as 0.0, every NaN as one NaN, the value under a null as zero bits, and which
 of a row's columns are null goes into a mask beside the words. A string of up to 7 bytes is one word, length in the top

@@ -1,4 +1,4 @@
-"""Group keys packed into one or two 64-bit words, where their types and lengths allow. Floor E3."""
+"""Group keys packed into one or two 64-bit words, where their types and lengths allow."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -8,16 +8,10 @@ from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I64, PHYS_NESTED, PHYS_VIEW, DataType, phys_width,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.ground.words cimport Unsigned
 
 cdef enum:
     SHORT_STRING_BYTES = 7      # one byte of the word says the length
-
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-
 
 cdef void key_layout_choose(KeyLayout* layout, const DataType* types, int32_t n_columns) noexcept nogil:
     cdef int32_t i
@@ -58,7 +52,7 @@ cdef void key_layout_choose(KeyLayout* layout, const DataType* types, int32_t n_
 
 # --- packing ---
 
-cdef void words_from_integers(const Word* values, int64_t n, uint64_t* out) noexcept nogil:
+cdef void words_from_integers(const Unsigned* values, int64_t n, uint64_t* out) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         out[i] = values[i]
@@ -205,11 +199,11 @@ cdef bint key_pack(
 # --- unpacking ---
 
 cdef void integers_from_words(
-    const uint64_t* words, int64_t stride, int shift, int64_t n, Word* out,
+    const uint64_t* words, int64_t stride, int shift, int64_t n, Unsigned* out,
 ) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        out[i] = <Word> (words[i * stride] >> shift)
+        out[i] = <Unsigned> (words[i * stride] >> shift)
 
 
 cdef void strings_from_words(const uint64_t* words, int64_t stride, int64_t n, uint64_t* out) noexcept nogil:

@@ -1,4 +1,4 @@
-"""Count, mean and squared distances by group: variance without cancellation (Welford). Floor E2."""
+"""Count, mean and squared distances by group: variance without cancellation (Welford)."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Many groups, a part of the key space at a time: so that each part's table and states stay in the cache. Floor E3.
+"""Many groups, a part of the key space at a time: so that each part's table and states stay in the cache.
 
 Past some 64K groups every row misses the caches, once for its slot and once for each state. So rows are first scattered
 by hash, column at a time, into RADIX_PARTS buffers, and a part's rows are taken in by a group set of its own when its

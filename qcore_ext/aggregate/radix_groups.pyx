@@ -1,6 +1,6 @@
-"""Many groups, a part of the key space at a time. Floor E3."""
+"""Many groups, a part of the key space at a time."""
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.aggregate.state cimport state_column, state_n_columns
@@ -10,6 +10,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_VIEW, phys_width
+from qcore_ext.data.take cimport scatter_width
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.bitmap cimport bit_get, is_valid
 from qcore_ext.ground.memory cimport (
@@ -21,31 +22,16 @@ from qcore_ext.aggregate.group_set cimport (
     GroupPlan, GroupSet, group_set_add, group_set_complete, group_set_free, group_set_merge, group_set_new,
 )
 from qcore_ext.aggregate.group_table cimport GROUP_SCRATCH_BYTES, group_table_column
-
-cdef extern from "native/prefetch.h" nogil:
-    void qc_prefetch_write(const void* place)
+from qcore_ext.ground.words cimport Word128
 
 cdef enum:
-    PREFETCH_ROWS = 16
     # Tables use the low bits of a hash, exchanges bits 32 and up, tags the top byte.
     PART_SHIFT = 40
     ROWS_EACH_MAX = 16384
     BUFFER_BYTES_MAX = 33554432         # of all parts' rows together
     ARENA_BYTES_MAX = 33554432
 
-ctypedef struct Wide:
-    # A 16-byte value, moved but not looked into.
-    uint64_t low
-    uint64_t high
-
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    Wide
-
-ctypedef struct Room:
+ctypedef struct RadixScratch:
     uint64_t hashes[VECTOR_ROWS]
     uint32_t places[VECTOR_ROWS]        # where each row goes, counted through all parts
     uint32_t numbers[VECTOR_ROWS]
@@ -92,7 +78,7 @@ cdef RadixGroups* radix_groups_new(const GroupPlan* plan, GroupSet* groups, int6
             radix.columns[c].width = phys_width(plan.types[c].phys)
             radix.columns[c].values = buffer_new(plan.account, RADIX_PARTS * rows_each * radix.columns[c].width)
         radix.scratch = buffer_new(plan.account, GROUP_SCRATCH_BYTES)
-        radix.room = buffer_new(plan.account, sizeof(Room) + plan.n_vectors * (sizeof(Vector) + sizeof(VectorScratch)))
+        radix.room = buffer_new(plan.account, sizeof(RadixScratch) + plan.n_vectors * (sizeof(Vector) + sizeof(VectorScratch)))
         radix.arena = arena_new(plan.account)
         move_groups(radix, groups)
         done = True
@@ -121,7 +107,7 @@ cdef void radix_groups_free(RadixGroups* radix) noexcept nogil:
 
 
 cdef inline VectorScratch* scratch_of(RadixGroups* radix, int32_t column) noexcept nogil:
-    cdef Room* room = <Room*> radix.room.data
+    cdef RadixScratch* room = <RadixScratch*> radix.room.data
     return (<VectorScratch*> (room.vectors + radix.plan.n_vectors + 1)) + column
 
 
@@ -174,7 +160,7 @@ cdef int merge_by_part(
             m = min(starts[p] - start, <int64_t> VECTOR_ROWS)
             for c in range(n_columns):
                 column_load_narrow(columns[c], 0, order + start, m, &scratch[c], &vectors[c])
-            group_set_merge(part_set(radix, p), vectors, m, (<Room*> radix.room.data).numbers)
+            group_set_merge(part_set(radix, p), vectors, m, (<RadixScratch*> radix.room.data).numbers)
             start += m
     return 0
 
@@ -222,18 +208,8 @@ cdef int move_groups(RadixGroups* radix, GroupSet* groups) except -1 nogil:
 
 # --- scattering ---
 
-cdef void scatter(const Word* values, const uint32_t* places, int64_t n, Word* out) noexcept nogil:
-    cdef int64_t i
-    cdef int64_t ahead = max(n - PREFETCH_ROWS, <int64_t> 0)
-    # With 256 open lines a column the next one is rarely in the first-level cache.
-    for i in range(ahead):
-        qc_prefetch_write(&out[places[i + PREFETCH_ROWS]])
-        out[places[i]] = values[i]
-    for i in range(ahead, n):
-        out[places[i]] = values[i]
 
-
-cdef void scatter_narrow(const int64_t* values, const uint32_t* places, int64_t n, Wide* out) noexcept nogil:
+cdef void scatter_narrow(const int64_t* values, const uint32_t* places, int64_t n, Word128* out) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         out[places[i]].low = <uint64_t> values[i]
@@ -248,7 +224,7 @@ cdef int scatter_strings(
     cdef StringView* view
     cdef char* copy
     cdef int64_t i
-    scatter[Wide](<const Wide*> views, places, n, <Wide*> out)
+    scatter_width(views, sizeof(StringView), places, n, out)
     for i in range(n):
         if views[i].length > VIEW_INLINE_BYTES:
             view = &out[places[i]]
@@ -272,17 +248,9 @@ cdef int scatter_column(
     if vector.phys == PHYS_VIEW:
         scatter_strings(radix, vector, places, n, <StringView*> out)
     elif column.width == 16 and vector.phys == PHYS_I64:
-        scatter_narrow(<const int64_t*> vector.values, places, n, <Wide*> out)
-    elif column.width == 16:
-        scatter[Wide](<const Wide*> vector.values, places, n, <Wide*> out)
-    elif column.width == 8:
-        scatter[uint64_t](<const uint64_t*> vector.values, places, n, <uint64_t*> out)
-    elif column.width == 4:
-        scatter[uint32_t](<const uint32_t*> vector.values, places, n, <uint32_t*> out)
-    elif column.width == 2:
-        scatter[uint16_t](<const uint16_t*> vector.values, places, n, <uint16_t*> out)
-    elif column.width == 1:
-        scatter[uint8_t](<const uint8_t*> vector.values, places, n, <uint8_t*> out)
+        scatter_narrow(<const int64_t*> vector.values, places, n, <Word128*> out)
+    else:
+        scatter_width(vector.values, column.width, places, n, out)
     if vector.validity != NULL and column.valid == NULL:
         column.valid = buffer_new(radix.plan.account, RADIX_PARTS * radix.rows_each)
         memset(column.valid.data, 1, RADIX_PARTS * radix.rows_each)
@@ -294,7 +262,7 @@ cdef int scatter_column(
 
 
 cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) except -1 nogil:
-    cdef Room* room = <Room*> radix.room.data
+    cdef RadixScratch* room = <RadixScratch*> radix.room.data
     cdef uint32_t* counts = room.counts
     cdef int64_t i, p
     cdef int32_t c
@@ -324,7 +292,7 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
 
 cdef int take_in(RadixGroups* radix, int64_t part) except -1 nogil:
     """A part's buffered rows into its groups."""
-    cdef Room* room = <Room*> radix.room.data
+    cdef RadixScratch* room = <RadixScratch*> radix.room.data
     cdef RadixColumn* column
     cdef VectorScratch* scratch
     cdef Vector* vector

@@ -1,4 +1,4 @@
-"""State of one aggregate for every group: made, updated by vectors, and read out as columns. Floor E2.
+"""State of one aggregate for every group: made, updated by vectors, and read out as columns.
 
 A state is one array over the groups (for moments, of three numbers). Updates take a vector of canonical values and the
 group of each row; every kernel runs over one vector for one aggregate. A state's columns can be read back into another

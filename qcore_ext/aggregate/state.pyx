@@ -1,4 +1,4 @@
-"""State of one aggregate for every group: made, updated by vectors, and read out as columns. Floor E2."""
+"""State of one aggregate for every group: made, updated by vectors, and read out as columns."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -29,21 +29,12 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wide cimport int128, wide_power_of_ten
+from qcore_ext.ground.words cimport Integer
 
 cdef enum:
     GROUPS_MIN = 64
 
-ctypedef fused Narrow:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-
-ctypedef fused Whole:
+ctypedef fused LongInteger:
     int64_t
     uint64_t
 
@@ -189,7 +180,7 @@ cdef void mark_seen(uint8_t* seen, const uint32_t* groups, int64_t n, const uint
 
 # --- updating ---
 
-cdef void widen_values(const Narrow* values, int64_t n, int64_t* out) noexcept nogil:
+cdef void widen_values(const Integer* values, int64_t n, int64_t* out) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         out[i] = <int64_t> values[i]
@@ -332,10 +323,10 @@ cdef void state_column_type(int kind, const DataType* type, int32_t column, Data
         out.phys = PHYS_I64
 
 
-cdef void narrow_values(const int64_t* values, int64_t n, Narrow* out) noexcept nogil:
+cdef void narrow_values(const int64_t* values, int64_t n, Integer* out) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        out[i] = <Narrow> values[i]
+        out[i] = <Integer> values[i]
 
 
 cdef void narrow_booleans(const int64_t* values, int64_t n, uint8_t* out) noexcept nogil:

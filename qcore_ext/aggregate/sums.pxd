@@ -1,4 +1,4 @@
-"""Counting and summing by group, a vector at a time. Floor E2.
+"""Counting and summing by group, a vector at a time.
 
 Up to GROUPING_FEW groups a vector is summed in 64 bits by ground.grouping's kernels (Q1's four groups: 1.8 -> 0.8 ns a
 row and sum). Values too large for that, and many groups, go straight to the 128-bit sums, which cost as little as

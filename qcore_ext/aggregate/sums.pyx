@@ -1,4 +1,4 @@
-"""Counting and summing by group, a vector at a time. Floor E2."""
+"""Counting and summing by group, a vector at a time."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset

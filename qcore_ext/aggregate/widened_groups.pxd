@@ -1,4 +1,4 @@
-"""Groups and what is kept of them under wider types than they were made for. Floor E3. SPEC D6.
+"""Groups and what is kept of them under wider types than they were made for. SPEC D6.
 
 Keys, states, values met and values kept are read out as columns, widened, and taken in again. Groups keep their
 numbers: widening makes no two values equal.

@@ -1,4 +1,4 @@
-"""Groups and what is kept of them under wider types than they were made for. Floor E3. SPEC D6."""
+"""Groups and what is kept of them under wider types than they were made for. SPEC D6."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -70,7 +70,7 @@ cdef Widener widener_of(CSchema* held, CSchema* wide, Account account):
     return widener
 
 
-ctypedef struct Room:
+ctypedef struct WidenedScratch:
     # Vectors of one batch, a column each.
     Vector* vectors
     VectorScratch* scratch
@@ -79,15 +79,15 @@ ctypedef struct Room:
 
 cdef Buffer* room_new(int32_t n_columns, Account account) except NULL nogil:
     cdef Buffer* buffer = buffer_new(
-        account.account, sizeof(Room) + (n_columns + 1) * (sizeof(Vector) + sizeof(VectorScratch)) + 64
+        account.account, sizeof(WidenedScratch) + (n_columns + 1) * (sizeof(Vector) + sizeof(VectorScratch)) + 64
     )
-    cdef Room* room = <Room*> buffer.data
+    cdef WidenedScratch* room = <WidenedScratch*> buffer.data
     room.scratch = <VectorScratch*> (room + 1)
     room.vectors = <Vector*> (room.scratch + n_columns + 1)
     return buffer
 
 
-cdef int load(Batch* batch, int64_t start, int64_t n, Room* room) except -1 nogil:
+cdef int load(Batch* batch, int64_t start, int64_t n, WidenedScratch* room) except -1 nogil:
     cdef int32_t i
     for i in range(batch.n_columns):
         column_load_narrow(batch.columns[i], start, NULL, n, &room.scratch[i], &room.vectors[i])
@@ -109,7 +109,7 @@ cdef Batch* set_batch(
     return batch
 
 
-cdef int merge_chunk(Batch* batch, Widener widener, GroupSet* target, Room* room) except -1 nogil:
+cdef int merge_chunk(Batch* batch, Widener widener, GroupSet* target, WidenedScratch* room) except -1 nogil:
     cdef Batch* widened = widener.widened(batch)
     cdef int64_t start = 0
     cdef int64_t n
@@ -153,7 +153,7 @@ cdef int merge_set(
             n = min(n_groups - start, <int64_t> CHUNK_ROWS)
             batch = set_batch(source, passed, held, start, n, account)
             try:
-                merge_chunk(batch, widener, target, <Room*> buffer.data)
+                merge_chunk(batch, widener, target, <WidenedScratch*> buffer.data)
             finally:
                 batch_unref(batch)
             start += n
@@ -163,7 +163,7 @@ cdef int merge_set(
 
 
 cdef int take_chunk(
-    Batch* batch, Widener widener, GroupTable* table, KeyColumns* rows, Room* room,
+    Batch* batch, Widener widener, GroupTable* table, KeyColumns* rows, WidenedScratch* room,
 ) except -1 nogil:
     cdef Batch* widened = widener.widened(batch)
     cdef int64_t start = 0
@@ -216,7 +216,7 @@ cdef int take_columns(
                         batch.columns[i] = group_table_column(table, i, start, n, account.account)
                     else:
                         batch.columns[i] = key_columns_column(rows, i, start, n, account.account)
-                take_chunk(batch, widener, wide_table, wide_rows, <Room*> buffer.data)
+                take_chunk(batch, widener, wide_table, wide_rows, <WidenedScratch*> buffer.data)
             finally:
                 batch_unref(batch)
             start += n

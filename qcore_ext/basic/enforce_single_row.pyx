@@ -1,4 +1,4 @@
-"""EnforceSingleRow: a subquery used as a value gives one row, of nulls if need be. Floor E4. SPEC Q2."""
+"""EnforceSingleRow: a subquery used as a value gives one row, of nulls if need be. SPEC Q2."""
 
 from libc.stdint cimport int32_t
 

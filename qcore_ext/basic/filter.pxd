@@ -1,4 +1,4 @@
-"""Rows that meet a condition. Floor E4."""
+"""Rows that meet a condition."""
 
 from libc.stdint cimport int64_t
 

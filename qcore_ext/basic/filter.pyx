@@ -1,4 +1,4 @@
-"""Rows that meet a condition. Floor E4.
+"""Rows that meet a condition.
 
 Values are not moved: the output is the input's columns with a selection.
 """

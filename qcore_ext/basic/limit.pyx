@@ -1,4 +1,4 @@
-"""Limit and offset, over any number of drivers. Floor E4. SPEC V8."""
+"""Limit and offset, over any number of drivers. SPEC V8."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

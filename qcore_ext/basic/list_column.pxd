@@ -1,4 +1,4 @@
-"""Where the elements of each row of a list column lie. Floor E3.
+"""Where the elements of each row of a list column lie.
 
 Lists are not loaded like other columns: kernels see them through the Arrow array that holds them, whatever its layout:
 lists of either offset width, list views, lists of fixed size, maps (lists of their entries).

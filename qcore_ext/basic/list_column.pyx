@@ -1,4 +1,4 @@
-"""Where the elements of each row of a list column lie. Floor E3."""
+"""Where the elements of each row of a list column lie."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport atoi

@@ -1,4 +1,4 @@
-"""One column an expression. Floor E4."""
+"""One column an expression."""
 
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program

@@ -1,4 +1,4 @@
-"""An operator written in Python, in a chain of native ones. Floor E4. SPEC V5, H3.
+"""An operator written in Python, in a chain of native ones. SPEC V5, H3.
 
 The Python object speaks the push protocol of SPEC V5; qcore.protocol_bridges makes the other protocols speak it. The
 GIL is taken once a call; batches cross by the C Data Interface, those that come back without a copy.

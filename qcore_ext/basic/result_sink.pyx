@@ -1,4 +1,4 @@
-"""Sink that hands the result to whoever reads it, with back-pressure. Floor E4."""
+"""Sink that hands the result to whoever reads it, with back-pressure."""
 
 from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.ground.memory cimport Account

@@ -1,4 +1,4 @@
-"""Source that reads splits through a connector. Floor E4. SPEC V3, V10."""
+"""Source that reads splits through a connector. SPEC V3, V10."""
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF

@@ -1,4 +1,4 @@
-"""Source of a pipeline that reads what a subplan of the same task computed once. Floor E4. SPEC Q2."""
+"""Source of a pipeline that reads what a subplan of the same task computed once. SPEC Q2."""
 
 from libc.stdint cimport int64_t
 

@@ -1,4 +1,4 @@
-"""Sink of a subplan that several places of the plan read. Floor E4. SPEC Q2."""
+"""Sink of a subplan that several places of the plan read. SPEC Q2."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.memory cimport Account

@@ -1,4 +1,4 @@
-"""Unnest: a row for each element of a list, the other columns repeated. Floor E4. SPEC Q2, V13.
+"""Unnest: a row for each element of a list, the other columns repeated. SPEC Q2, V13.
 
 No value is copied: the elements are the child of the list's Arrow array, and both they and the columns beside them
 leave as index vectors. Output batches are bounded, however long a list is.

@@ -1,4 +1,4 @@
-"""Kernels of + - * / % and of functions from numbers to numbers. Floor E2."""
+"""Kernels of + - * / % and of functions from numbers to numbers."""
 
 from qcore_ext.compute.kernel cimport Step
 

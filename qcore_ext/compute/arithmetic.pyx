@@ -1,4 +1,4 @@
-"""Kernels of + - * / % and of functions from numbers to numbers. Floor E2.
+"""Kernels of + - * / % and of functions from numbers to numbers.
 
 Decimals and int64 keep a bound of their magnitudes beside each vector: while the bound of a result fits 63 bits, the
 plain SIMD loop is right (TPC-H Q1's charge, declared with 38 digits, never leaves it); else decimals go to 128 bits and
@@ -9,9 +9,8 @@ from libc.math cimport ceil, exp, floor, fmod, log, pow, round, sqrt
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from qcore_ext.compute.kernel cimport (
-    ERROR_ARGUMENT, ERROR_DIVISION_BY_ZERO, ERROR_OVERFLOW, STEP_STRICT, Frame, Register, Step, arg, frame_fail,
-    integer_at,
-    measure, result, store_integer, widened,
+    ERROR_ARGUMENT, ERROR_DIVISION_BY_ZERO, ERROR_OVERFLOW, STEP_STRICT, EvaluatorFrame, Register, Step, arg,
+    frame_fail, integer_at, measure, result, store_integer, widened,
 )
 from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
@@ -23,23 +22,9 @@ from qcore_ext.ground.simd cimport (
 from qcore_ext.ground.wide cimport (
     int128, wide_apply, wide_arithmetic, wide_divide_rounded, wide_power_of_ten, wide_product,
 )
+from qcore_ext.ground.words cimport Integer, Real
 
 cdef uint64_t I64_MAX = 0x7FFFFFFFFFFFFFFF
-
-ctypedef fused Integer:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-
-ctypedef fused Float:
-    float
-    double
-
 
 cdef inline int shape_of(const Register* a, const Register* b) noexcept nogil:
     return SIMD_VS if b.is_constant else SIMD_SV if a.is_constant else SIMD_VV
@@ -67,7 +52,7 @@ cdef bint bound_fits(int64_t op, Register* a, Register* b, int64_t n, uint64_t* 
     return bound_of(op, a.bound, b.bound, bound)
 
 
-cdef void unchecked(const Step* step, Frame* frame, Register* a, Register* b, uint64_t bound) noexcept nogil:
+cdef void unchecked(const Step* step, EvaluatorFrame* frame, Register* a, Register* b, uint64_t bound) noexcept nogil:
     cdef Register* out = result(step, frame)
     simd_kernels().unchecked[step.p0][shape_of(a, b)](a.values, b.values, out.own_values, frame.n)
     out.phys = PHYS_I64
@@ -95,7 +80,7 @@ cdef inline bint in_range(int128 value, int64_t bits) noexcept nogil:
     return value < ((<int128> 1) << <int> bits) and value >= -((<int128> 1) << <int> bits)
 
 
-cdef int fail_overflows(const Step* step, Frame* frame, Register* a, Register* b) except -1 nogil:
+cdef int fail_overflows(const Step* step, EvaluatorFrame* frame, Register* a, Register* b) except -1 nogil:
     """Mark the valid rows whose integer result does not fit; some row was seen to overflow."""
     cdef int64_t i
     cdef int64_t bits = type_bits(step.type.phys)
@@ -107,7 +92,7 @@ cdef int fail_overflows(const Step* step, Frame* frame, Register* a, Register* b
     return 0
 
 
-cdef int integer_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int integer_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
     cdef Register* out = result(step, frame)
@@ -123,7 +108,7 @@ cdef int integer_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int float_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int float_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
     simd_kernels().arithmetic[step.p0][step.type.phys][shape_of(a, b)](
@@ -132,7 +117,7 @@ cdef int float_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int settle(const Step* step, Frame* frame) except -1 nogil:
+cdef int settle(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """The register holds 128-bit values: bring them to 64 bits when the type has no more than 18 digits."""
     cdef Register* out = result(step, frame)
     cdef int64_t i
@@ -147,7 +132,7 @@ cdef int settle(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int wide_kernel(const Step* step, Frame* frame, Register* a, Register* b) except -1 nogil:
+cdef int wide_kernel(const Step* step, EvaluatorFrame* frame, Register* a, Register* b) except -1 nogil:
     """Decimal + - * in 128 bits. Out of the declared digits is an error."""
     cdef Register* out = result(step, frame)
     cdef int128 limit = wide_power_of_ten(step.type.precision) - 1
@@ -171,7 +156,7 @@ cdef int wide_kernel(const Step* step, Frame* frame, Register* a, Register* b) e
     return settle(step, frame)
 
 
-cdef int decimal_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int decimal_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
     cdef uint64_t bound = 0
@@ -184,7 +169,7 @@ cdef int decimal_kernel(const Step* step, Frame* frame) except -1 nogil:
 # --- division ---
 
 cdef int divide_integers(
-    const Step* step, Frame* frame, const Integer* a, const Integer* b, Integer* out,
+    const Step* step, EvaluatorFrame* frame, const Integer* a, const Integer* b, Integer* out,
 ) except -1 nogil:
     """Quotient (p0 = 0) or remainder (1), truncated towards zero."""
     cdef int64_t i
@@ -206,7 +191,7 @@ cdef int divide_integers(
     return 0
 
 
-cdef int divide_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int divide_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const void* a = arg(step, frame, 0).values
     cdef const void* b = arg(step, frame, 1).values
     cdef void* out = result(step, frame).own_values
@@ -228,7 +213,7 @@ cdef int divide_kernel(const Step* step, Frame* frame) except -1 nogil:
     return divide_integers[uint64_t](step, frame, <const uint64_t*> a, <const uint64_t*> b, <uint64_t*> out)
 
 
-cdef int divide_floats(const Step* step, Frame* frame) except -1 nogil:
+cdef int divide_floats(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const void* a = arg(step, frame, 0).values
     cdef const void* b = arg(step, frame, 1).values
     cdef void* out = result(step, frame).own_values
@@ -251,7 +236,7 @@ cdef int divide_floats(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int decimal_remainder(const Step* step, Frame* frame) except -1 nogil:
+cdef int decimal_remainder(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
     cdef int128* out = <int128*> result(step, frame).own_values
@@ -291,7 +276,7 @@ cdef inline int128 unary_integer(int64_t op, int128 value) noexcept nogil:
     return value
 
 
-cdef int integer_unary(const Step* step, Frame* frame) except -1 nogil:
+cdef int integer_unary(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef void* out = result(step, frame).own_values
     cdef int64_t bits = type_bits(step.type.phys)
@@ -313,7 +298,7 @@ cdef int integer_unary(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int decimal_unary(const Step* step, Frame* frame) except -1 nogil:
+cdef int decimal_unary(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """negate, abs; floor, ceil and round of a value with p1 digits too many after the point."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -368,13 +353,13 @@ cdef inline double unary_double(int64_t op, double value) noexcept nogil:
     return log(value)
 
 
-cdef void each_float(int64_t op, const Float* a, Float* out, int64_t n) noexcept nogil:
+cdef void each_float(int64_t op, const Real* a, Real* out, int64_t n) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        out[i] = <Float> unary_double(op, a[i])
+        out[i] = <Real> unary_double(op, a[i])
 
 
-cdef int float_unary(const Step* step, Frame* frame) except -1 nogil:
+cdef int float_unary(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef int64_t i
@@ -392,7 +377,7 @@ cdef int float_unary(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int round_float(const Step* step, Frame* frame) except -1 nogil:
+cdef int round_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """To p1 digits after the point (before it, when negative)."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -412,7 +397,7 @@ cdef int round_float(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int round_integer(const Step* step, Frame* frame) except -1 nogil:
+cdef int round_integer(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """To 10 ** p1."""
     cdef Register* a = arg(step, frame, 0)
     cdef int128 unit = wide_power_of_ten(<int> step.p1)
@@ -425,7 +410,7 @@ cdef int round_integer(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int power_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int power_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const double* a = <const double*> arg(step, frame, 0).values
     cdef const double* b = <const double*> arg(step, frame, 1).values
     cdef double* out = <double*> result(step, frame).own_values

@@ -1,4 +1,4 @@
-"""Steps that a Python function computes over Arrow arrays, for the functions that have no kernel. Floor E2.
+"""Steps that a Python function computes over Arrow arrays, for the functions that have no kernel.
 
 Such a step has a program of its own for its arguments and no arguments in the program it stands in: to that program it
 is a column of the batch, computed when first asked for. Asked for all rows, it is computed once for the whole batch,
@@ -8,18 +8,18 @@ The function raises for a row it cannot compute; the others are then computed wi
 
 from libc.stdint cimport int64_t, uint32_t
 
-from qcore_ext.compute.kernel cimport ArrowCall, Frame, Step
+from qcore_ext.compute.kernel cimport ArrowCall, EvaluatorFrame, Step
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column
 
 
 # step.p0 is the call's number among frame.calls.
-cdef int arrow_kernel(const Step* step, Frame* frame) except -1 nogil
+cdef int arrow_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
 # The values for n rows of the batch (NULL: all n), as the function gave them; the caller owns the reference. For values
 # that no register holds: lists, structs, maps. Raises what the function raises.
 cdef Column* arrow_column(
-    const Step* step, Frame* frame, Batch* batch, const uint32_t* rows, int64_t n
+    const Step* step, EvaluatorFrame* frame, Batch* batch, const uint32_t* rows, int64_t n
 ) except NULL nogil
 # Raise what the function raises for this row of the vector.
-cdef int arrow_raise(const Step* step, Frame* frame, int64_t row) except -1 nogil
+cdef int arrow_raise(const Step* step, EvaluatorFrame* frame, int64_t row) except -1 nogil
 cdef void arrow_call_drop(ArrowCall* call) noexcept nogil

@@ -1,11 +1,11 @@
-"""Steps that a Python function computes over Arrow arrays, for the functions that have no kernel. Floor E2."""
+"""Steps that a Python function computes over Arrow arrays, for the functions that have no kernel."""
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.kernel cimport (
-    ERROR_ARGUMENT, ArrowCall, Frame, Register, Step, frame_fail, frame_validity, result,
+    ERROR_ARGUMENT, ArrowCall, EvaluatorFrame, Register, Step, frame_fail, frame_validity, result,
 )
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_take, batch_unref
 from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
@@ -50,7 +50,7 @@ cdef void arrow_call_drop(ArrowCall* call) noexcept nogil:
     call.column = NULL
 
 
-cdef int keep_bytes(Frame* frame, const Column* column) except -1 nogil:
+cdef int keep_bytes(EvaluatorFrame* frame, const Column* column) except -1 nogil:
     """Strings of the column may be pointed at until the frame drops its heaps."""
     if frame.heaps == NULL:
         frame.heaps = owner_list_new()
@@ -152,7 +152,7 @@ cdef object called(object function, object arguments, MemoryAccount* account, bi
         qc_call_account = outer
 
 
-cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL with gil:
+cdef Column* computed(const Step* step, EvaluatorFrame* frame, Batch* batch) except NULL with gil:
     """The step's values for all rows of a batch without selection. Raises when the function does."""
     cdef ArrowCall* call = &frame.calls[step.p0]
     cdef int64_t began = wall_nanos()
@@ -189,7 +189,7 @@ cdef Column* computed(const Step* step, Frame* frame, Batch* batch) except NULL 
     return column
 
 
-cdef bint try_computed(const Step* step, Frame* frame, Batch* batch, Column** out) except -1 nogil:
+cdef bint try_computed(const Step* step, EvaluatorFrame* frame, Batch* batch, Column** out) except -1 nogil:
     """False, and nothing in `out`, when the function fails for some row; raises where it is memory that fails."""
     with gil:
         try:
@@ -201,7 +201,7 @@ cdef bint try_computed(const Step* step, Frame* frame, Batch* batch, Column** ou
     return True
 
 
-cdef Batch* rows_of(Frame* frame, int64_t first, int64_t n) except NULL nogil:
+cdef Batch* rows_of(EvaluatorFrame* frame, int64_t first, int64_t n) except NULL nogil:
     """Rows first..first+n of the vector as a batch, to be used up before the frame moves on."""
     cdef Buffer* rows
     cdef Batch* batch
@@ -219,7 +219,7 @@ cdef Batch* rows_of(Frame* frame, int64_t first, int64_t n) except NULL nogil:
 
 
 cdef Column* arrow_column(
-    const Step* step, Frame* frame, Batch* batch, const uint32_t* rows, int64_t n
+    const Step* step, EvaluatorFrame* frame, Batch* batch, const uint32_t* rows, int64_t n
 ) except NULL nogil:
     cdef Column* made = NULL
     cdef Batch* given
@@ -237,7 +237,7 @@ cdef Column* arrow_column(
     return made
 
 
-cdef int compute_batch(const Step* step, Frame* frame) except -1 nogil:
+cdef int compute_batch(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """The column of the frame's whole batch, into the call."""
     cdef ArrowCall* call = &frame.calls[step.p0]
     cdef Batch* whole
@@ -254,7 +254,7 @@ cdef int compute_batch(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int compute_rows(const Step* step, Frame* frame, int64_t first, int64_t n) except -1 nogil:
+cdef int compute_rows(const Step* step, EvaluatorFrame* frame, int64_t first, int64_t n) except -1 nogil:
     """Rows of the vector into the register; where the function fails, in halves down to the rows it fails for."""
     cdef Register* out = result(step, frame)
     cdef int64_t width = phys_width(step.type.phys)
@@ -286,7 +286,7 @@ cdef int compute_rows(const Step* step, Frame* frame, int64_t first, int64_t n) 
     return 0
 
 
-cdef int arrow_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int arrow_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef ArrowCall* call = &frame.calls[step.p0]
     cdef Batch* batch = frame.batch
     cdef Register* out = result(step, frame)
@@ -304,7 +304,7 @@ cdef int arrow_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int arrow_raise(const Step* step, Frame* frame, int64_t row) except -1 nogil:
+cdef int arrow_raise(const Step* step, EvaluatorFrame* frame, int64_t row) except -1 nogil:
     cdef Batch* batch = rows_of(frame, row, 1)
     try:
         column_unref(computed(step, frame, batch))

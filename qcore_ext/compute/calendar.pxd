@@ -1,4 +1,4 @@
-"""The proleptic Gregorian calendar: days since 1970-01-01 to year, month, day and back. Floor E2."""
+"""The proleptic Gregorian calendar: days since 1970-01-01 to year, month, day and back."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 

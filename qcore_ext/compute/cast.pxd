@@ -1,4 +1,4 @@
-"""Kernels that turn values of one type into another. Floor E2."""
+"""Kernels that turn values of one type into another."""
 
 from qcore_ext.compute.kernel cimport Step
 

@@ -1,4 +1,4 @@
-"""Kernels that turn values of one type into another. Floor E2.
+"""Kernels that turn values of one type into another.
 
 The conversions that plans are full of (decimals to a common scale, integers and decimals to float64, small integers to
 int64) have loops of their own; the rest goes row by row through 128 bits.
@@ -10,7 +10,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from qcore_ext.compute.calendar cimport Interval, floor_divide, units_per_second
 from qcore_ext.compute.cast_text cimport from_text_kernel, to_text_kernel
 from qcore_ext.compute.kernel cimport (
-    STEP_STRICT, Frame, Register, Step, arg, frame_refuse, integer_at, measure, result, store_integer,
+    STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_refuse, integer_at, measure, result, store_integer,
 )
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32,
@@ -22,14 +22,7 @@ from qcore_ext.ground.simd cimport SIMD_MULTIPLY, SIMD_VS, simd_kernels
 from qcore_ext.ground.wide cimport (
     int128, wide_divide_rounded, wide_from_double, wide_power_of_ten, wide_to_double,
 )
-
-ctypedef fused Small:
-    int8_t
-    int16_t
-    int32_t
-    uint8_t
-    uint16_t
-    uint32_t
+from qcore_ext.ground.words cimport SmallInteger
 
 cdef uint64_t I64_MAX = 0x7FFFFFFFFFFFFFFF
 cdef int64_t DAY_SECONDS = 86400
@@ -37,7 +30,7 @@ cdef int64_t DAY_SECONDS = 86400
 
 # --- to integers, booleans and decimals ---
 
-cdef void spread_small(const Small* a, int64_t* out, int64_t n) noexcept nogil:
+cdef void spread_small(const SmallInteger* a, int64_t* out, int64_t n) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         out[i] = a[i]
@@ -70,7 +63,7 @@ cdef uint64_t magnitude_of(uint8_t phys) noexcept nogil:
     return 65535 if phys == PHYS_I16 or phys == PHYS_U16 else 255
 
 
-cdef int to_integer(const Step* step, Frame* frame) except -1 nogil:
+cdef int to_integer(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """From integers, booleans and decimals (p0: digits to round off)."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -93,7 +86,7 @@ cdef inline double double_at(const Register* a, int64_t i) noexcept nogil:
     return (<const double*> a.values)[i] if a.phys == PHYS_F64 else (<const float*> a.values)[i]
 
 
-cdef int float_to_integer(const Step* step, Frame* frame) except -1 nogil:
+cdef int float_to_integer(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Rounded half to even, as SQL engines do; NaN, infinite and too large values do not convert."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -111,7 +104,7 @@ cdef int float_to_integer(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int float_to_decimal(const Step* step, Frame* frame) except -1 nogil:
+cdef int float_to_decimal(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef double unit = wide_to_double(wide_power_of_ten(step.type.scale))
@@ -127,7 +120,7 @@ cdef int float_to_decimal(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef bint scale_narrow(const Step* step, Frame* frame, Register* a, int128 limit) noexcept nogil:
+cdef bint scale_narrow(const Step* step, EvaluatorFrame* frame, Register* a, int128 limit) noexcept nogil:
     """Scale up in 64 bits; False when a value might not fit the type or 64 bits."""
     cdef Register* out = result(step, frame)
     cdef int64_t* values = <int64_t*> out.own_values
@@ -162,7 +155,7 @@ cdef bint scale_narrow(const Step* step, Frame* frame, Register* a, int128 limit
     return True
 
 
-cdef int to_decimal(const Step* step, Frame* frame) except -1 nogil:
+cdef int to_decimal(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """From decimals and integers; p0: digits to append, or to round off when negative."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -192,7 +185,7 @@ cdef int to_decimal(const Step* step, Frame* frame) except -1 nogil:
 
 # --- to floats ---
 
-cdef int to_float(const Step* step, Frame* frame) except -1 nogil:
+cdef int to_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """From integers, decimals (p0: their scale) and floats."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -228,7 +221,7 @@ cdef int to_float(const Step* step, Frame* frame) except -1 nogil:
 
 # --- dates and times ---
 
-cdef int scale_time(const Step* step, Frame* frame) except -1 nogil:
+cdef int scale_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Ticks of one length to another: times p0, or divided by -p0 and rounded down."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -245,7 +238,7 @@ cdef int scale_time(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int time_of_day(const Step* step, Frame* frame) except -1 nogil:
+cdef int time_of_day(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """The part of a timestamp behind the last midnight; p0 its ticks a day, units as in the result."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -260,7 +253,7 @@ cdef int time_of_day(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int duration_to_interval(const Step* step, Frame* frame) except -1 nogil:
+cdef int duration_to_interval(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const int64_t* ticks = <const int64_t*> arg(step, frame, 0).values
     cdef Interval* out = <Interval*> result(step, frame).own_values
     cdef int64_t per_day = DAY_SECONDS * units_per_second(step.arg_types[0].unit)
@@ -275,7 +268,7 @@ cdef int duration_to_interval(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int same_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int same_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Another name for the same values."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)

@@ -1,4 +1,4 @@
-"""Kernels from text to values and back. Floor E2."""
+"""Kernels from text to values and back."""
 
 from qcore_ext.compute.kernel cimport Kernel
 from qcore_ext.data.schema cimport DataType

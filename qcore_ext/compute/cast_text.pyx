@@ -1,4 +1,4 @@
-"""Kernels from text to values and back. Floor E2.
+"""Kernels from text to values and back.
 
 Dates are written YYYY-MM-DD, timestamps YYYY-MM-DD HH:MM:SS[.fraction] (a T between is read too), booleans true and
 false. Spaces around a value are ignored when reading.
@@ -15,7 +15,7 @@ from qcore_ext.compute.calendar cimport (
     Civil, civil_of, days_in_month, days_of, floor_divide, units_per_second,
 )
 from qcore_ext.compute.kernel cimport (
-    Frame, Kernel, Register, Step, arg, frame_arena, frame_refuse, integer_at, result, store_integer,
+    EvaluatorFrame, Kernel, Register, Step, arg, frame_arena, frame_refuse, integer_at, result, store_integer,
 )
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, view_data
 from qcore_ext.data.schema cimport (
@@ -216,7 +216,7 @@ cdef bint read_bool(Reader reader, uint8_t* out) noexcept nogil:
     return False
 
 
-cdef int text_to_integer(const Step* step, Frame* frame) except -1 nogil:
+cdef int text_to_integer(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Integers and decimals."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
@@ -236,7 +236,7 @@ cdef int text_to_integer(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int text_to_float(const Step* step, Frame* frame) except -1 nogil:
+cdef int text_to_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
     cdef double value
@@ -253,7 +253,7 @@ cdef int text_to_float(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int text_to_time(const Step* step, Frame* frame) except -1 nogil:
+cdef int text_to_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Booleans, dates, timestamps and times of day."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
@@ -402,7 +402,7 @@ cdef int write_value(const Register* a, const DataType* type, int64_t i, char* t
     return wide_to_text(integer_at(a, i), type.scale if type.id == TYPE_DECIMAL else 0, text)
 
 
-cdef int value_to_text(const Step* step, Frame* frame) except -1 nogil:
+cdef int value_to_text(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef StringView* views = <StringView*> out.own_values

@@ -1,6 +1,6 @@
-"""Kernels of comparisons and of IN lists. Floor E2."""
+"""Kernels of comparisons and of IN lists."""
 
-from qcore_ext.compute.kernel cimport Frame, Step
+from qcore_ext.compute.kernel cimport EvaluatorFrame, Step
 from qcore_ext.data.column cimport StringView
 
 # -1, 0 or 1 as memcmp orders the bytes.

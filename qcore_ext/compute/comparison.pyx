@@ -1,10 +1,10 @@
-"""Kernels of comparisons and of IN lists. Floor E2."""
+"""Kernels of comparisons and of IN lists."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from qcore_ext.compute.kernel cimport (
-    STEP_STRICT, Frame, Register, Step, arg, frame_valid_mask, integer_at, result, widened,
+    STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_valid_mask, integer_at, result, widened,
 )
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, view_data
 from qcore_ext.data.schema cimport (
@@ -98,7 +98,9 @@ cdef int64_t mirrored(int64_t op) noexcept nogil:
     return SIMD_LESS_EQUAL if op == SIMD_GREATER_EQUAL else op
 
 
-cdef int compare(int64_t op, const Step* step, Frame* frame, const uint8_t* validity, uint8_t* out) except -1 nogil:
+cdef int compare(
+    int64_t op, const Step* step, EvaluatorFrame* frame, const uint8_t* validity, uint8_t* out,
+) except -1 nogil:
     """Bytes 0 or 1 of a op b; rows null by `validity` are any."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
@@ -116,12 +118,12 @@ cdef int compare(int64_t op, const Step* step, Frame* frame, const uint8_t* vali
     return 0
 
 
-cdef int compare_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int compare_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     return compare(step.p0, step, frame, out.validity, <uint8_t*> out.own_values)
 
 
-cdef int distinct_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int distinct_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Null-safe inequality (p1 = 1) or equality (0): never null."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
@@ -203,7 +205,7 @@ cdef inline bint view_in(const ViewSet* known, const StringView* value) noexcept
     return False
 
 
-cdef int in_integers(const Step* step, Frame* frame) except -1 nogil:
+cdef int in_integers(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const IntegerSet* known = <const IntegerSet*> step.data
     cdef Register* a = arg(step, frame, 0)
     cdef uint8_t* out = <uint8_t*> result(step, frame).own_values
@@ -232,7 +234,7 @@ cdef int in_integers(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int in_views(const Step* step, Frame* frame) except -1 nogil:
+cdef int in_views(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const ViewSet* known = <const ViewSet*> step.data
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)

@@ -1,4 +1,4 @@
-"""Kernels that choose among their arguments row by row: CASE and COALESCE. Floor E2."""
+"""Kernels that choose among their arguments row by row: CASE and COALESCE."""
 
 from qcore_ext.compute.kernel cimport Step
 

@@ -1,4 +1,4 @@
-"""Kernels that choose among their arguments row by row: CASE and COALESCE. Floor E2.
+"""Kernels that choose among their arguments row by row: CASE and COALESCE.
 
 All branches are computed for all rows, and a row takes the value, the validity and the error of its own branch: a
 division by zero in a branch not taken is no error.
@@ -8,7 +8,8 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
 from qcore_ext.compute.kernel cimport (
-    STEP_OWN_ERRORS, Frame, Register, Step, arg, frame_add_errors, frame_valid_mask, frame_validity, result, widened,
+    STEP_OWN_ERRORS, EvaluatorFrame, Register, Step, arg, frame_add_errors, frame_valid_mask, frame_validity, result,
+    widened,
 )
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NESTED, PHYS_NONE, TYPE_DECIMAL, phys_width
 from qcore_ext.ground.simd cimport simd_kernels
@@ -21,7 +22,7 @@ cdef int log2_width(uint8_t phys) noexcept nogil:
     return 4 if width == 16 else 3 if width == 8 else 2 if width == 4 else 1 if width == 2 else 0
 
 
-cdef const void* values_as(const Register* register, uint8_t phys, Frame* frame, char* room) noexcept nogil:
+cdef const void* values_as(const Register* register, uint8_t phys, EvaluatorFrame* frame, char* room) noexcept nogil:
     """The register's values, widened to 128 bits when `phys` asks and they are not."""
     if phys == PHYS_I128:
         return widened(register, frame.n, room)
@@ -29,7 +30,7 @@ cdef const void* values_as(const Register* register, uint8_t phys, Frame* frame,
 
 
 cdef int choose(
-    const Step* step, Frame* frame,
+    const Step* step, EvaluatorFrame* frame,
     const uint8_t* mask,        # IN, rows that take `source`
     Register* source,
     uint8_t* valid,             # OUT, bytes; NULL when nothing can be null
@@ -45,7 +46,7 @@ cdef int choose(
     return 0
 
 
-cdef int start_with(const Step* step, Frame* frame, Register* source, uint8_t* valid) except -1 nogil:
+cdef int start_with(const Step* step, EvaluatorFrame* frame, Register* source, uint8_t* valid) except -1 nogil:
     """All rows are source's."""
     cdef Register* out = result(step, frame)
     memcpy(out.own_values, values_as(source, out.phys, frame, frame.wide_a), frame.n * phys_width(out.phys))
@@ -54,7 +55,7 @@ cdef int start_with(const Step* step, Frame* frame, Register* source, uint8_t* v
     return 0
 
 
-cdef void settle_phys(const Step* step, Frame* frame, int64_t first, int64_t stride) noexcept nogil:
+cdef void settle_phys(const Step* step, EvaluatorFrame* frame, int64_t first, int64_t stride) noexcept nogil:
     """Decimals: 64 bits when all choices have them; their bounds' maximum bounds the result."""
     cdef Register* out = result(step, frame)
     cdef Register* choice
@@ -73,7 +74,7 @@ cdef void settle_phys(const Step* step, Frame* frame, int64_t first, int64_t str
         i += stride if i + stride < step.n_args else 1
 
 
-cdef int case_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int case_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Arguments: condition, value, condition, value, …, otherwise."""
     cdef Register* condition
     cdef int64_t i
@@ -111,7 +112,7 @@ cdef int case_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 cdef int case_errors(
     const Step* step,
-    Frame* frame,
+    EvaluatorFrame* frame,
     uint8_t* valid,     # IN, OUT: a null has no error, so rows whose condition fails are none
 ) except -1 nogil:
     cdef uint8_t* undecided = frame.masks[0]
@@ -138,7 +139,7 @@ cdef int case_errors(
     return frame_add_errors(frame, step, arg(step, frame, <int> i).errors, undecided)
 
 
-cdef int coalesce_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int coalesce_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef uint8_t* mask = frame.masks[0]
     cdef uint8_t* valid = frame.masks[2]
     cdef uint8_t* undecided = frame.masks[3]

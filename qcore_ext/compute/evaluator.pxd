@@ -1,11 +1,11 @@
-"""Runs a program over batches, for one operator: projections, selections, vectors for a consumer. Floor E2.
+"""Runs a program over batches, for one operator: projections, selections, vectors for a consumer.
 
 An Evaluator owns registers of VECTOR_ROWS canonical values, which stay in the first-level caches.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from qcore_ext.compute.kernel cimport Frame, Register
+from qcore_ext.compute.kernel cimport EvaluatorFrame, Register
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column, Vector
@@ -24,7 +24,7 @@ cdef class Evaluator:
     cdef readonly Program program
     cdef MemoryAccount* account     # owned
     cdef Buffer* block              # everything the frame points at
-    cdef Frame frame
+    cdef EvaluatorFrame frame
     cdef list argument_evaluators   # of the arrow calls
     cdef int64_t n_calls
     cdef uint32_t* done             # per step the vector it was last run for

@@ -1,4 +1,4 @@
-"""Runs a program over batches, for one operator: projections, selections, vectors for a consumer. Floor E2."""
+"""Runs a program over batches, for one operator: projections, selections, vectors for a consumer."""
 
 cimport cython
 from cpython.object cimport PyObject
@@ -7,7 +7,7 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.arrow_call cimport arrow_call_drop, arrow_column, arrow_kernel, arrow_raise
 from qcore_ext.compute.kernel cimport (
-    ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, ArrowCall, Frame, Register,
+    ERROR_DIVISION_BY_ZERO, ERROR_KIND_BITS, ERROR_NOT_CONVERTIBLE, ERROR_OVERFLOW, ArrowCall, EvaluatorFrame, Register,
     Step, frame_prepare, text_at,
 )
 from qcore_ext.compute.output_column cimport (
@@ -170,7 +170,7 @@ cdef class Evaluator:
 
     cdef int run(self, const int32_t* steps, int64_t n_steps) except -1 nogil:
         cdef Step* all_steps = self.program.steps
-        cdef Frame* frame = &self.frame
+        cdef EvaluatorFrame* frame = &self.frame
         cdef uint32_t* done = self.done
         cdef uint32_t generation = self.generation
         cdef const Step* step

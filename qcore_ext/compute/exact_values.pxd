@@ -1,4 +1,4 @@
-"""Values of one type as values of another that the widening lattice puts beside it, where they are exact. Floor E2.
+"""Values of one type as values of another that the widening lattice puts beside it, where they are exact.
 
 For keys whose type differs from what a table or an exchange was made for (SPEC D6): a value of the other type is either
 one of this type's or equal to none of them. Row by row: only schemas that changed in mid-stream come here.

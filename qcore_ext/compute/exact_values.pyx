@@ -1,4 +1,4 @@
-"""Values of one type as values of another that the widening lattice puts beside it, where they are exact. Floor E2."""
+"""Values of one type as values of another that the widening lattice puts beside it, where they are exact."""
 
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,

@@ -1,4 +1,4 @@
-"""What kernels work on: registers of one vector, the frame they stand in, and the steps that fill them. Floor E2.
+"""What kernels work on: registers of one vector, the frame they stand in, and the steps that fill them.
 
 A program is a list of steps, each filling the register of its own number from earlier ones. Kernels evaluate all n rows
 densely, null rows included, and never raise for a row: a row whose value cannot be had is marked in the register's
@@ -51,7 +51,7 @@ ctypedef struct ArrowCall:
     Column* column              # owned; NULL when some row of the batch fails
     VectorScratch* scratch      # borrowed
 
-ctypedef struct Frame:
+ctypedef struct EvaluatorFrame:
     # One vector of one batch on its way through the steps.
     Register* registers
     int64_t n
@@ -69,7 +69,7 @@ ctypedef struct Frame:
 
 cdef struct Step
 
-ctypedef int (*Kernel)(const Step* step, Frame* frame) except -1 nogil
+ctypedef int (*Kernel)(const Step* step, EvaluatorFrame* frame) except -1 nogil
 
 cdef struct Step:
     Kernel kernel
@@ -86,30 +86,32 @@ cdef struct Step:
     const char* name            # the function as users know it
 
 
-cdef inline Register* arg(const Step* step, Frame* frame, int i) noexcept nogil:
+cdef inline Register* arg(const Step* step, EvaluatorFrame* frame, int i) noexcept nogil:
     """Register of argument i."""
     return &frame.registers[step.args[i]]
 
 
-cdef inline Register* result(const Step* step, Frame* frame) noexcept nogil:
+cdef inline Register* result(const Step* step, EvaluatorFrame* frame) noexcept nogil:
     """The step's own register."""
     return &frame.registers[step.id]
 
 
 # Mark row as failed; null rows are passed over.
-cdef int frame_fail(Frame* frame, const Step* step, int64_t row, RowError kind) except -1 nogil
+cdef int frame_fail(EvaluatorFrame* frame, const Step* step, int64_t row, RowError kind) except -1 nogil
 # Row `row` cannot be converted: null for a try_cast (step.p1), else an error.
-cdef int frame_refuse(Frame* frame, const Step* step, int64_t row) except -1 nogil
+cdef int frame_refuse(EvaluatorFrame* frame, const Step* step, int64_t row) except -1 nogil
 # Writable validity of the step's register, starting from what it has.
-cdef uint8_t* frame_validity(Frame* frame, const Step* step) noexcept nogil
-cdef Arena* frame_arena(Frame* frame) except NULL nogil
+cdef uint8_t* frame_validity(EvaluatorFrame* frame, const Step* step) noexcept nogil
+cdef Arena* frame_arena(EvaluatorFrame* frame) except NULL nogil
 # validity = AND, errors = union of the arguments', as `flags` ask.
-cdef int frame_prepare(Frame* frame, const Step* step) except -1 nogil
-cdef int frame_merge_errors(Frame* frame, const Step* step) except -1 nogil
+cdef int frame_prepare(EvaluatorFrame* frame, const Step* step) except -1 nogil
+cdef int frame_merge_errors(EvaluatorFrame* frame, const Step* step) except -1 nogil
 # Errors of `step` := rows of `source`'s errors where mask is set (NULL: everywhere) added to those it has.
-cdef int frame_add_errors(Frame* frame, const Step* step, const uint16_t* source, const uint8_t* mask) except -1 nogil
+cdef int frame_add_errors(
+    EvaluatorFrame* frame, const Step* step, const uint16_t* source, const uint8_t* mask,
+) except -1 nogil
 # Bytes 0 or 1: the row is valid.
-cdef const uint8_t* frame_valid_mask(Frame* frame, const Register* source, uint8_t* room) noexcept nogil
+cdef const uint8_t* frame_valid_mask(EvaluatorFrame* frame, const Register* source, uint8_t* room) noexcept nogil
 # Make `bound` the largest magnitude among the register's values.
 cdef void measure(Register* register, int64_t n) noexcept nogil
 # 128-bit values of an integer or decimal register; `room` is used unless it has them already.

@@ -1,4 +1,4 @@
-"""What kernels work on: registers of one vector, the frame they stand in, and the steps that fill them. Floor E2."""
+"""What kernels work on: registers of one vector, the frame they stand in, and the steps that fill them."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -15,7 +15,7 @@ from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.wide cimport int128, wide_to_text
 
 
-cdef uint16_t* own_errors(Frame* frame, const Step* step) except NULL nogil:
+cdef uint16_t* own_errors(EvaluatorFrame* frame, const Step* step) except NULL nogil:
     """Writable errors of the step's register, starting from what it has."""
     cdef Register* register = result(step, frame)
     cdef uint16_t* errors
@@ -30,7 +30,7 @@ cdef uint16_t* own_errors(Frame* frame, const Step* step) except NULL nogil:
     return errors
 
 
-cdef int frame_fail(Frame* frame, const Step* step, int64_t row, RowError kind) except -1 nogil:
+cdef int frame_fail(EvaluatorFrame* frame, const Step* step, int64_t row, RowError kind) except -1 nogil:
     cdef uint16_t* errors
     if not is_valid(result(step, frame).validity, row):
         return 0
@@ -41,7 +41,9 @@ cdef int frame_fail(Frame* frame, const Step* step, int64_t row, RowError kind) 
     return 0
 
 
-cdef int frame_add_errors(Frame* frame, const Step* step, const uint16_t* source, const uint8_t* mask) except -1 nogil:
+cdef int frame_add_errors(
+    EvaluatorFrame* frame, const Step* step, const uint16_t* source, const uint8_t* mask,
+) except -1 nogil:
     cdef uint16_t* errors
     cdef int64_t i
     if source == NULL:
@@ -53,7 +55,7 @@ cdef int frame_add_errors(Frame* frame, const Step* step, const uint16_t* source
     return 0
 
 
-cdef int frame_merge_errors(Frame* frame, const Step* step) except -1 nogil:
+cdef int frame_merge_errors(EvaluatorFrame* frame, const Step* step) except -1 nogil:
     cdef Register* register = result(step, frame)
     cdef const uint16_t* errors
     cdef int64_t i
@@ -68,7 +70,7 @@ cdef int frame_merge_errors(Frame* frame, const Step* step) except -1 nogil:
     return 0
 
 
-cdef uint8_t* frame_validity(Frame* frame, const Step* step) noexcept nogil:
+cdef uint8_t* frame_validity(EvaluatorFrame* frame, const Step* step) noexcept nogil:
     cdef Register* register = result(step, frame)
     if register.validity == NULL:
         memset(register.own_validity, 0xFF, VECTOR_BITMAP_BYTES)
@@ -78,7 +80,7 @@ cdef uint8_t* frame_validity(Frame* frame, const Step* step) noexcept nogil:
     return register.own_validity
 
 
-cdef int frame_prepare(Frame* frame, const Step* step) except -1 nogil:
+cdef int frame_prepare(EvaluatorFrame* frame, const Step* step) except -1 nogil:
     cdef Register* register = result(step, frame)
     cdef const uint8_t* validity
     cdef int64_t i, j
@@ -105,13 +107,13 @@ cdef int frame_prepare(Frame* frame, const Step* step) except -1 nogil:
     return 0
 
 
-cdef Arena* frame_arena(Frame* frame) except NULL nogil:
+cdef Arena* frame_arena(EvaluatorFrame* frame) except NULL nogil:
     if frame.arena == NULL:
         frame.arena = arena_new(frame.account)
     return frame.arena
 
 
-cdef const uint8_t* frame_valid_mask(Frame* frame, const Register* source, uint8_t* room) noexcept nogil:
+cdef const uint8_t* frame_valid_mask(EvaluatorFrame* frame, const Register* source, uint8_t* room) noexcept nogil:
     if source.validity == NULL:
         memset(room, 1, frame.n)
     else:
@@ -161,7 +163,7 @@ cdef int128 integer_at(const Register* register, int64_t row) noexcept nogil:
     return <int128> (<const uint8_t*> register.values)[row]
 
 
-cdef int frame_refuse(Frame* frame, const Step* step, int64_t row) except -1 nogil:
+cdef int frame_refuse(EvaluatorFrame* frame, const Step* step, int64_t row) except -1 nogil:
     if step.p1:
         bit_clear(frame_validity(frame, step), row)
         return 0

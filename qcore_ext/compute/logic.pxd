@@ -1,4 +1,4 @@
-"""Kernels of three-valued logic: AND, OR, NOT and tests for null and truth. Floor E2."""
+"""Kernels of three-valued logic: AND, OR, NOT and tests for null and truth."""
 
 from qcore_ext.compute.kernel cimport Step
 

@@ -1,17 +1,17 @@
-"""Kernels of three-valued logic: AND, OR, NOT and tests for null and truth. Floor E2."""
+"""Kernels of three-valued logic: AND, OR, NOT and tests for null and truth."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.kernel cimport (
-    STEP_OWN_ERRORS, STEP_STRICT, Frame, Register, Step, arg, frame_add_errors, frame_valid_mask, frame_validity,
-    result,
+    STEP_OWN_ERRORS, STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_add_errors, frame_valid_mask,
+    frame_validity, result,
 )
 from qcore_ext.ground.simd cimport simd_kernels
 
 
 cdef int connect_pair(
-    const Step* step, Frame* frame, const Register* a, const Register* b, uint8_t* out,
+    const Step* step, EvaluatorFrame* frame, const Register* a, const Register* b, uint8_t* out,
 ) except -1 nogil:
     """AND (p0 = 0) or OR (1) of two registers with nulls.
 
@@ -42,7 +42,7 @@ cdef int connect_pair(
     return 0
 
 
-cdef int connect_errors(const Step* step, Frame* frame) except -1 nogil:
+cdef int connect_errors(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """An argument's error stands unless another argument decides the row: false for AND, true for OR."""
     cdef const Register* register
     cdef uint8_t* decided = frame.masks[3]
@@ -70,7 +70,7 @@ cdef int connect_errors(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int connect_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int connect_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     cdef Register so_far = arg(step, frame, 0)[0]
     cdef Register* next_one
@@ -91,7 +91,7 @@ cdef int connect_kernel(const Step* step, Frame* frame) except -1 nogil:
     return connect_errors(step, frame)
 
 
-cdef int not_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int not_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const uint8_t* values = <const uint8_t*> arg(step, frame, 0).values
     cdef uint8_t* out = <uint8_t*> result(step, frame).own_values
     cdef int64_t i
@@ -101,7 +101,7 @@ cdef int not_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int null_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int null_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """IS NULL (p0 = 1), IS NOT NULL (0)."""
     cdef uint8_t* out = <uint8_t*> result(step, frame).own_values
     cdef uint8_t flip = <uint8_t> step.p0
@@ -113,7 +113,7 @@ cdef int null_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int truth_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int truth_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """IS TRUE, IS FALSE (p0 = the value looked for) and their negations (p1 = 1): never null."""
     cdef Register* a = arg(step, frame, 0)
     cdef const uint8_t* values = <const uint8_t*> a.values

@@ -1,4 +1,4 @@
-"""Kernels of mathematical functions, of rounding to digits that differ by row, and of bits. Floor E2."""
+"""Kernels of mathematical functions, of rounding to digits that differ by row, and of bits."""
 
 from libc.math cimport (
     acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, cos, cosh, fabs, isinf, isnan, log, log2, log10, pow, round,
@@ -7,7 +7,7 @@ from libc.math cimport (
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from qcore_ext.compute.kernel cimport (
-    ERROR_ARGUMENT, ERROR_OVERFLOW, STEP_STRICT, Frame, Register, Step, arg, frame_fail, integer_at, result,
+    ERROR_ARGUMENT, ERROR_OVERFLOW, STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_fail, integer_at, result,
     store_integer,
 )
 from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_I64, TYPE_DECIMAL
@@ -93,7 +93,7 @@ cdef inline bint is_outside(int64_t function, double x) noexcept nogil:
     return (function == LOG10 or function == LOG2) and x <= 0
 
 
-cdef int one_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int one_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const double* a = <const double*> arg(step, frame, 0).values
     cdef double* out = <double*> result(step, frame).own_values
     cdef int64_t i
@@ -105,7 +105,7 @@ cdef int one_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int two_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int two_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """atan2(y, x) and log(base, x)."""
     cdef const double* a = <const double*> arg(step, frame, 0).values
     cdef const double* b = <const double*> arg(step, frame, 1).values
@@ -125,7 +125,7 @@ cdef inline double double_at(const Register* a, int64_t i) noexcept nogil:
     return (<const float*> a.values)[i] if a.phys == PHYS_F32 else (<const double*> a.values)[i]
 
 
-cdef int test_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int test_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """is_nan (p0 = 0), is_infinite (1), is_finite (2)."""
     cdef Register* a = arg(step, frame, 0)
     cdef uint8_t* out = <uint8_t*> result(step, frame).own_values
@@ -139,7 +139,7 @@ cdef int test_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 # --- rounding ---
 
-cdef int64_t digits_at(const Step* step, Frame* frame, int64_t row) noexcept nogil:
+cdef int64_t digits_at(const Step* step, EvaluatorFrame* frame, int64_t row) noexcept nogil:
     """The second argument, held where a number's digits can be; 0 when there is none."""
     if step.n_args == 1:
         return 0
@@ -154,7 +154,7 @@ cdef inline double rounded(double value, int64_t digits, bint cut) noexcept nogi
     return value if scaled - scaled != 0 else scaled     # infinite on the way: too large to have such digits
 
 
-cdef int round_floats(const Step* step, Frame* frame) except -1 nogil:
+cdef int round_floats(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """round (p0 = 0) and trunc (1)."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -173,7 +173,7 @@ cdef int round_floats(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int round_digits(const Step* step, Frame* frame) except -1 nogil:
+cdef int round_digits(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """round (p0 = 0) and trunc (1) of integers and decimals; p1: the argument's scale."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
@@ -210,7 +210,7 @@ cdef enum Bits:
     SHIFT_RIGHT
 
 
-cdef int bits_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int bits_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const int64_t* a = <const int64_t*> arg(step, frame, 0).values
     cdef const int64_t* b = <const int64_t*> arg(step, frame, 1).values
     cdef int64_t* out = <int64_t*> result(step, frame).own_values
@@ -246,7 +246,7 @@ cdef int128 greatest_divisor(int128 a, int128 b) noexcept nogil:
     return a
 
 
-cdef int divisor_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int divisor_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """gcd (p0 = 0) and lcm (1)."""
     cdef const int64_t* a = <const int64_t*> arg(step, frame, 0).values
     cdef const int64_t* b = <const int64_t*> arg(step, frame, 1).values
@@ -263,7 +263,7 @@ cdef int divisor_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int factorial_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int factorial_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const int64_t* a = <const int64_t*> arg(step, frame, 0).values
     cdef int64_t* out = <int64_t*> result(step, frame).own_values
     cdef int64_t i, k

@@ -1,4 +1,4 @@
-"""A column written a vector at a time from registers. Floor E2."""
+"""A column written a vector at a time from registers."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset

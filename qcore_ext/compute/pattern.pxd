@@ -1,4 +1,4 @@
-"""Kernels of LIKE, ILIKE and tests for what a text begins with, ends with or contains. Floor E2."""
+"""Kernels of LIKE, ILIKE and tests for what a text begins with, ends with or contains."""
 
 from qcore_ext.compute.kernel cimport Step
 

@@ -1,4 +1,4 @@
-"""Kernels of LIKE, ILIKE and tests for what a text begins with, ends with or contains. Floor E2.
+"""Kernels of LIKE, ILIKE and tests for what a text begins with, ends with or contains.
 
 A constant pattern is cut at its % signs into segments: the first is looked for at the start, the last at the end, each
 of those between from where the one before ended. % stands for any characters, _ for one; there is an escape character
@@ -8,7 +8,7 @@ only where the query names one.
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
-from qcore_ext.compute.kernel cimport Frame, Register, Step, arg, frame_arena, result
+from qcore_ext.compute.kernel cimport EvaluatorFrame, Register, Step, arg, frame_arena, result
 from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport arena_take, struct_new
@@ -121,7 +121,7 @@ cdef bint matches(const Pattern* pattern, const char* text, int64_t length) noex
     return True
 
 
-cdef const char* lowered(Frame* frame, const StringView* view, int64_t* length) except NULL nogil:
+cdef const char* lowered(EvaluatorFrame* frame, const StringView* view, int64_t* length) except NULL nogil:
     """The text in lower case, in the frame's arena."""
     cdef const char* text = view_data(view)
     cdef char* out = <char*> arena_take(frame_arena(frame), view.length + 1)
@@ -134,7 +134,7 @@ cdef const char* lowered(Frame* frame, const StringView* view, int64_t* length) 
     return lowered_foreign(frame, view, length) if foreign & 0x80 else out
 
 
-cdef const char* lowered_foreign(Frame* frame, const StringView* view, int64_t* length) except NULL with gil:
+cdef const char* lowered_foreign(EvaluatorFrame* frame, const StringView* view, int64_t* length) except NULL with gil:
     """Of a text that is not ASCII."""
     cdef char* out
     content = view_data(view)[:view.length].decode("utf-8", "replace").lower().encode()
@@ -144,7 +144,7 @@ cdef const char* lowered_foreign(Frame* frame, const StringView* view, int64_t* 
     return out
 
 
-cdef int pattern_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int pattern_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const Pattern* pattern = <const Pattern*> step.data
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
@@ -200,7 +200,7 @@ cdef bint stands(int64_t test, const char* text, int64_t n, const char* part, in
     return m == 0 or simd_kernels().find(text, n, part, m) >= 0
 
 
-cdef int column_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int column_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """The pattern differs from row to row: like (p0 = 0, ilike with p1) or one of `stands`."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* patterns = <const StringView*> arg(step, frame, 1).values

@@ -1,11 +1,11 @@
-"""A compiled set of expressions. Floor E2.
+"""A compiled set of expressions.
 
 A Program is made once for an input schema by qcore (which knows names and types) and is immutable: drivers share it.
 """
 
 from libc.stdint cimport int32_t, int64_t
 
-from qcore_ext.compute.kernel cimport Frame, Register, Step
+from qcore_ext.compute.kernel cimport EvaluatorFrame, Register, Step
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema, DataType
@@ -49,5 +49,5 @@ cdef class Program:
 
 
 # The kernel of steps that load a column of the batch, and of those whose register the program has filled.
-cdef int load_kernel(const Step* step, Frame* frame) except -1 nogil
-cdef int constant_kernel(const Step* step, Frame* frame) except -1 nogil
+cdef int load_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
+cdef int constant_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil

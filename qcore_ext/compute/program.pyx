@@ -1,4 +1,4 @@
-"""A compiled set of expressions. Floor E2."""
+"""A compiled set of expressions."""
 
 cimport cython
 from cpython.bytearray cimport PyByteArray_AsString
@@ -10,7 +10,7 @@ from qcore_ext.compute.arrow_call cimport arrow_kernel
 from qcore_ext.compute.cast cimport cast_bind
 from qcore_ext.compute.comparison cimport comparison_bind
 from qcore_ext.compute.conditional cimport conditional_bind
-from qcore_ext.compute.kernel cimport Frame, Register, Step, frame_validity, result
+from qcore_ext.compute.kernel cimport EvaluatorFrame, Register, Step, frame_validity, result
 from qcore_ext.compute.logic cimport logic_bind
 from qcore_ext.compute.numeric cimport numeric_bind
 from qcore_ext.compute.temporal cimport temporal_bind
@@ -41,7 +41,7 @@ cdef uint64_t bound_of_type(const DataType* type) noexcept nogil:
     return ~(<uint64_t> 0)
 
 
-cdef int load_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int load_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     cdef Vector vector
     column_load_narrow(
@@ -53,7 +53,7 @@ cdef int load_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int nested_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int nested_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Of a nested column, which kernels never look into, only what is null."""
     cdef Column* column = frame.batch.columns[step.p0]
     cdef const Column* base = column.base if column.encoding == DICTIONARY else NULL
@@ -68,7 +68,7 @@ cdef int nested_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int constant_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int constant_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     return 0
 
 

@@ -1,4 +1,4 @@
-"""64-bit hashes of key columns, a vector at a time; the one hash function of joins, groups and partitions. Floor E2."""
+"""64-bit hashes of key columns, a vector at a time; the one hash function of joins, groups and partitions."""
 
 from libc.stdint cimport int64_t, uint64_t
 

@@ -1,4 +1,4 @@
-"""64-bit hashes of key columns, a vector at a time; the one hash function of joins, groups and partitions. Floor E2."""
+"""64-bit hashes of key columns, a vector at a time; the one hash function of joins, groups and partitions."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -13,27 +13,13 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.ground.bitmap cimport bit_get, is_valid
 from qcore_ext.ground.wide cimport int128
+from qcore_ext.ground.words cimport Integer, Real
 
 cdef extern from "native/mix.h" nogil:
     uint64_t qc_mix(uint64_t value)
     uint64_t qc_combine(uint64_t so_far, uint64_t value)
     uint64_t qc_hash_bytes(const char* data, int64_t n_bytes)
     uint64_t QC_NULL_HASH
-
-ctypedef fused Integer:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-
-ctypedef fused Real:
-    float
-    double
-
 
 cdef void hash_integers(const Integer* values, int64_t n, uint64_t* out) noexcept nogil:
     cdef int64_t i

@@ -1,4 +1,4 @@
-"""Kernels of dates, timestamps and intervals. Floor E2."""
+"""Kernels of dates, timestamps and intervals."""
 
 from qcore_ext.compute.kernel cimport Step
 

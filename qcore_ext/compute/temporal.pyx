@@ -1,4 +1,4 @@
-"""Kernels of dates, timestamps and intervals. Floor E2."""
+"""Kernels of dates, timestamps and intervals."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -6,7 +6,7 @@ from qcore_ext.compute.calendar cimport (
     Civil, Interval, add_months, civil_of, days_in_month, days_of, floor_divide, units_per_second,
 )
 from qcore_ext.compute.kernel cimport (
-    ERROR_ARGUMENT, ERROR_OVERFLOW, STEP_STRICT, Frame, Register, Step, arg, frame_fail, result, store_integer,
+    ERROR_ARGUMENT, ERROR_OVERFLOW, STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_fail, result, store_integer,
 )
 from qcore_ext.data.schema cimport PHYS_I32, TYPE_DATE32, TYPE_INTERVAL
 from qcore_ext.ground.wide cimport int128
@@ -111,7 +111,7 @@ cdef int64_t interval_part(int64_t part, const Interval* interval) noexcept nogi
     return time_part(part, interval.nanoseconds, 1000000000)
 
 
-cdef int epoch_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int epoch_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Seconds since 1970, or of an interval whose months have 30 days, as float64."""
     cdef Register* a = arg(step, frame, 0)
     cdef double* out = <double*> result(step, frame).own_values
@@ -129,7 +129,7 @@ cdef int epoch_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int part_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int part_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef int64_t* out = <int64_t*> result(step, frame).own_values
     cdef int64_t part = step.p0
@@ -188,7 +188,7 @@ cdef int64_t truncated_day(int64_t unit, int64_t days) noexcept nogil:
     return days_of(civil.year, civil.month, 1)
 
 
-cdef int truncate_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int truncate_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef int64_t per_second = step.p1
@@ -206,7 +206,7 @@ cdef int truncate_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int bin_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int bin_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Down to a whole number of p0 ticks since p1."""
     cdef const int64_t* a = <const int64_t*> arg(step, frame, 0).values
     cdef int64_t* out = <int64_t*> result(step, frame).own_values
@@ -218,7 +218,7 @@ cdef int bin_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 # --- dates made of others ---
 
-cdef int make_date_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int make_date_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const int64_t* years = <const int64_t*> arg(step, frame, 0).values
     cdef const int64_t* months = <const int64_t*> arg(step, frame, 1).values
     cdef const int64_t* days = <const int64_t*> arg(step, frame, 2).values
@@ -236,7 +236,7 @@ cdef int make_date_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int last_day_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int last_day_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Of the month."""
     cdef const int32_t* a = <const int32_t*> arg(step, frame, 0).values
     cdef int32_t* out = <int32_t*> result(step, frame).own_values
@@ -265,7 +265,7 @@ cdef int64_t units_before(int64_t unit, int64_t days, int64_t ticks, int64_t per
     return floor_divide(civil.year, 10 if unit == DECADE else 100 if unit == CENTURY else 1000)
 
 
-cdef int difference_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int difference_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """How many starts of a unit lie between two dates or timestamps; of weeks, how many times seven of days."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
@@ -292,7 +292,7 @@ cdef int difference_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int shift_time_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int shift_time_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """A time of day and an interval: round the clock, whole days and months without effect."""
     cdef Register* a = arg(step, frame, 0)
     cdef const Interval* intervals = <const Interval*> arg(step, frame, 1).values
@@ -307,7 +307,7 @@ cdef int shift_time_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 # --- sums and differences ---
 
-cdef int shift_days_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int shift_days_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const int32_t* dates = <const int32_t*> arg(step, frame, 0).values
     cdef const int64_t* days = <const int64_t*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)
@@ -318,7 +318,7 @@ cdef int shift_days_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef inline int shift_by(const Step* step, Frame* frame, bint is_instant) except -1 nogil:
+cdef inline int shift_by(const Step* step, EvaluatorFrame* frame, bint is_instant) except -1 nogil:
     """A date or a timestamp and an interval: months first, then days, then the rest. Of an instant, the rest comes
     first where a part goes back.
     """
@@ -363,15 +363,15 @@ cdef inline int shift_by(const Step* step, Frame* frame, bint is_instant) except
     return 0
 
 
-cdef int shift_interval_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int shift_interval_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     return shift_by(step, frame, False)
 
 
-cdef int shift_instant_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int shift_instant_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     return shift_by(step, frame, True)
 
 
-cdef int days_between_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int days_between_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const int32_t* a = <const int32_t*> arg(step, frame, 0).values
     cdef const int32_t* b = <const int32_t*> arg(step, frame, 1).values
     cdef int64_t* out = <int64_t*> result(step, frame).own_values
@@ -383,7 +383,7 @@ cdef int days_between_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 
 cdef int store_interval(
-    const Step* step, Frame* frame, int64_t row, int128 months, int128 days, int128 nanoseconds,
+    const Step* step, EvaluatorFrame* frame, int64_t row, int128 months, int128 days, int128 nanoseconds,
 ) except -1 nogil:
     cdef Interval* out = (<Interval*> result(step, frame).own_values) + row
     out.months = <int32_t> months
@@ -394,7 +394,7 @@ cdef int store_interval(
     return 0
 
 
-cdef int interval_add_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int interval_add_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const Interval* a = <const Interval*> arg(step, frame, 0).values
     cdef const Interval* b = <const Interval*> arg(step, frame, 1).values
     cdef int128 sign = step.p0
@@ -407,7 +407,7 @@ cdef int interval_add_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int interval_multiply_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int interval_multiply_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const Interval* a = <const Interval*> arg(step, frame, 0).values
     cdef const int64_t* b = <const int64_t*> arg(step, frame, 1).values
     cdef int128 times

@@ -1,4 +1,4 @@
-"""Kernels from text to text, and to lengths and positions. Floor E2."""
+"""Kernels from text to text, and to lengths and positions."""
 
 from qcore_ext.compute.kernel cimport Step
 

@@ -1,4 +1,4 @@
-"""Kernels from text to text, and to lengths and positions. Floor E2.
+"""Kernels from text to text, and to lengths and positions.
 
 Lengths and positions count characters. A result that is a part of its argument points into it; new strings lie in the
 frame's arena.
@@ -7,7 +7,7 @@ frame's arena.
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.kernel cimport STEP_STRICT, Frame, Register, Step, arg, result
+from qcore_ext.compute.kernel cimport STEP_STRICT, EvaluatorFrame, Register, Step, arg, result
 from qcore_ext.compute.pattern cimport pattern_bind
 from qcore_ext.compute.text_build cimport text_build_bind
 from qcore_ext.compute.text_view cimport backward, characters, forward, view_new, view_seal, view_set
@@ -22,7 +22,7 @@ cdef int64_t FAR = <int64_t> 1 << 40
 
 # --- parts ---
 
-cdef int substring_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int substring_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """From character `start` (1 is the first; negative: from the end), `count` characters, or all; a negative count
     goes that many back.
     """
@@ -62,7 +62,7 @@ cdef int substring_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int end_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int end_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """left (p0 = 0) and right (1); a negative count leaves out that many at the other end."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const int64_t* counts = <const int64_t*> arg(step, frame, 1).values
@@ -92,7 +92,7 @@ cdef inline bint is_in(const char* character, int64_t length, const StringView* 
     return simd_kernels().find(view_data(among), among.length, character, length) >= 0
 
 
-cdef int trim_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int trim_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Without leading (p0 & 1) and trailing (p0 & 2) characters of the second argument; spaces when there is none."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* sets = <const StringView*> arg(step, frame, 1).values if step.n_args == 2 else NULL
@@ -126,7 +126,7 @@ cdef int trim_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 # --- numbers ---
 
-cdef int length_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int length_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
     cdef int64_t i
@@ -137,7 +137,7 @@ cdef int length_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int position_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int position_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Of the second argument in the first, in characters from 1; 0 when it is not there."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* needles = <const StringView*> arg(step, frame, 1).values
@@ -158,7 +158,7 @@ cdef int position_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 # --- new strings ---
 
-cdef int concat_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int concat_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     cdef StringView* made = <StringView*> out.own_values
     cdef const StringView* view
@@ -180,7 +180,7 @@ cdef int concat_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int case_foreign(Frame* frame, bint upper, const StringView* view, StringView* out) except -1 with gil:
+cdef int case_foreign(EvaluatorFrame* frame, bint upper, const StringView* view, StringView* out) except -1 with gil:
     """Upper or lower case of a text that is not ASCII: character by character, keeping those whose case has another
     length.
     """
@@ -194,7 +194,7 @@ cdef int case_foreign(Frame* frame, bint upper, const StringView* view, StringVi
     return 0
 
 
-cdef int case_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int case_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """upper (p0 = 1) and lower (0)."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
@@ -222,7 +222,7 @@ cdef int case_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int replace_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int replace_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* olds = <const StringView*> arg(step, frame, 1).values
     cdef const StringView* news = <const StringView*> arg(step, frame, 2).values

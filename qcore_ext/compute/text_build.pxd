@@ -1,4 +1,4 @@
-"""Kernels that make text of pieces and repetitions: padding, reversal, parts between delimiters. Floor E2."""
+"""Kernels that make text of pieces and repetitions: padding, reversal, parts between delimiters."""
 
 from qcore_ext.compute.kernel cimport Step
 

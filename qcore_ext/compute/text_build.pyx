@@ -1,4 +1,4 @@
-"""Kernels that make text of pieces and repetitions: padding, reversal, parts between delimiters. Floor E2.
+"""Kernels that make text of pieces and repetitions: padding, reversal, parts between delimiters.
 
 Lengths count characters. A part points into its argument; new strings lie in the frame's arena.
 """
@@ -6,7 +6,9 @@ Lengths count characters. A part points into its argument; new strings lie in th
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.kernel cimport ERROR_ARGUMENT, STEP_STRICT, Frame, Register, Step, arg, frame_fail, result
+from qcore_ext.compute.kernel cimport (
+    ERROR_ARGUMENT, STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_fail, result,
+)
 from qcore_ext.compute.text_view cimport characters, continues, forward, view_new, view_seal, view_set
 from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
@@ -16,7 +18,7 @@ from qcore_ext.ground.simd cimport simd_kernels
 cdef int64_t TEXT_BYTES_MAX = 64 * 1024 * 1024
 
 
-cdef int reverse_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int reverse_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
     cdef StringView* made = <StringView*> out.own_values
@@ -40,7 +42,7 @@ cdef int reverse_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int repeat_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int repeat_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const int64_t* counts = <const int64_t*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)
@@ -66,7 +68,7 @@ cdef int repeat_kernel(const Step* step, Frame* frame) except -1 nogil:
 
 
 cdef int pad_row(
-    const Step* step, Frame* frame, int64_t row, const StringView* view, const char* fill, int64_t fill_length,
+    const Step* step, EvaluatorFrame* frame, int64_t row, const StringView* view, const char* fill, int64_t fill_length,
 ) except -1 nogil:
     """lpad (p0 = 0) and rpad (1) of one row that is to have more characters than it has."""
     cdef StringView* made = (<StringView*> result(step, frame).own_values) + row
@@ -91,7 +93,7 @@ cdef int pad_row(
     return 0
 
 
-cdef int pad_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int pad_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """To a number of characters; longer texts are cut at their end. Without a text to fill with it is a space."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const int64_t* counts = <const int64_t*> arg(step, frame, 1).values
@@ -118,7 +120,7 @@ cdef int pad_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int join_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int join_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """concat_ws: the arguments that are not null, with the first between them; null where that is."""
     cdef const StringView* cuts = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
@@ -164,7 +166,7 @@ cdef int64_t delimiters(const char* text, int64_t length, const StringView* deli
         at += found + delimiter.length
 
 
-cdef int split_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int split_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Part n between delimiters, 1 the first, -1 the last; empty when there is none."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* cuts = <const StringView*> arg(step, frame, 1).values
@@ -204,7 +206,7 @@ cdef int split_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int octets_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int octets_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """Bytes."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
@@ -214,7 +216,7 @@ cdef int octets_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int ascii_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int ascii_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """The code point of the first character; 0 when there is none."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
@@ -235,7 +237,7 @@ cdef int ascii_kernel(const Step* step, Frame* frame) except -1 nogil:
     return 0
 
 
-cdef int chr_kernel(const Step* step, Frame* frame) except -1 nogil:
+cdef int chr_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const int64_t* codes = <const int64_t*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
     cdef StringView* made = <StringView*> out.own_values

@@ -1,4 +1,4 @@
-"""How many edits texts are apart, and what letters they share: loops over pairs of letters, which look. Floor E2.
+"""How many edits texts are apart, and what letters they share: loops over pairs of letters, which look.
 
 A pair of texts is computed without the GIL. Each call has an account of its own below the query's, so that it stops
 with the query and what it needs counts.

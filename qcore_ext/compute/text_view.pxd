@@ -1,9 +1,9 @@
-"""Strings read by characters, and views of new ones: what kernels of text share. Floor E2."""
+"""Strings read by characters, and views of new ones: what kernels of text share."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.kernel cimport Frame, frame_arena
+from qcore_ext.compute.kernel cimport EvaluatorFrame, frame_arena
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView
 from qcore_ext.ground.memory cimport arena_take
 
@@ -52,7 +52,7 @@ cdef inline int64_t backward(const char* text, int64_t at, int64_t count) noexce
     return at
 
 
-cdef inline char* view_new(Frame* frame, StringView* view, int64_t length) except NULL nogil:
+cdef inline char* view_new(EvaluatorFrame* frame, StringView* view, int64_t length) except NULL nogil:
     """Room for a string of `length` bytes behind a view whose prefix view_seal sets."""
     memset(view, 0, sizeof(StringView))
     view.length = <uint32_t> length

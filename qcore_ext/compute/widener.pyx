@@ -1,4 +1,4 @@
-"""Batches of a narrower schema made into batches of a wider one. Floor E2. SPEC D6."""
+"""Batches of a narrower schema made into batches of a wider one. SPEC D6."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 

@@ -1,4 +1,4 @@
-"""What imported Arrow arrays take of memory, and which account pays for them while they live. Floor E1. SPEC V7.
+"""What imported Arrow arrays take of memory, and which account pays for them while they live. SPEC V7.
 
 Arrow data that exists only for a query is charged to it from its import until the last batch over its buffers is gone,
 wherever the batches are meanwhile: in an operator that keeps rows, in a queue, with a reader. Slices of one array come

@@ -1,4 +1,4 @@
-"""What imported Arrow arrays take of memory, and which account pays for them while they live. Floor E1. SPEC V7."""
+"""What imported Arrow arrays take of memory, and which account pays for them while they live. SPEC V7."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport atoi

@@ -1,4 +1,4 @@
-"""What an Arrow array from outside says of itself, checked before anything follows its pointers. Floor E1.
+"""What an Arrow array from outside says of itself, checked before anything follows its pointers.
 
 The C Data interface tells no sizes of buffers. What can be checked without them is: counts of buffers and children,
 buffers that are NULL, lengths that do not fit each other or overflow, offsets that descend or leave the array below,

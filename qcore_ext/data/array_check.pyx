@@ -1,4 +1,4 @@
-"""What an Arrow array from outside says of itself, checked before anything follows its pointers. Floor E1."""
+"""What an Arrow array from outside says of itself, checked before anything follows its pointers."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport atoi
@@ -35,7 +35,7 @@ ctypedef fused Index:
     int64_t
     uint64_t
 
-ctypedef fused Signed:
+ctypedef fused RunEnd:
     int16_t
     int32_t
     int64_t
@@ -257,7 +257,7 @@ cdef const char* union_fault(const Rows* rows, const char* format) noexcept nogi
     return NULL
 
 
-cdef const char* ascending_fault(const Signed* ends, int64_t n, int64_t last) noexcept nogil:
+cdef const char* ascending_fault(const RunEnd* ends, int64_t n, int64_t last) noexcept nogil:
     cdef int64_t i, before = 0
     for i in range(n):
         if ends[i] <= before:

@@ -1,4 +1,4 @@
-"""A batch: columns of equal length, a schema, and which of the rows count. Floor E1."""
+"""A batch: columns of equal length, a schema, and which of the rows count."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). Floor E1. SPEC H2."""
+"""Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). SPEC H2."""
 
 from libc.stdint cimport int64_t
 

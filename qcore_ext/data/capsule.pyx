@@ -1,4 +1,4 @@
-"""Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). Floor E1. SPEC H2."""
+"""Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). SPEC H2."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t

@@ -1,4 +1,4 @@
-"""Arrow from outside, checked before pyarrow or the engine follows its pointers. Floor E1."""
+"""Arrow from outside, checked before pyarrow or the engine follows its pointers."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.errno cimport EINVAL

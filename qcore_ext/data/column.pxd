@@ -1,4 +1,4 @@
-"""One column of a batch: borrowed or owned values in the layout they came in. Floor E1.
+"""One column of a batch: borrowed or owned values in the layout they came in.
 
 Nothing is converted at import. A column says how its values lie (Storage); column_load turns the rows a kernel wants,
 at most VECTOR_ROWS at a time and so within the first-level caches, into canonical values, or points at them where they
@@ -16,6 +16,7 @@ cdef enum:
     VECTOR_ROWS = 2048
     VECTOR_BITMAP_BYTES = 256
     VIEW_INLINE_BYTES = 12
+    NO_ROW = 0xFFFFFFFF         # as a position: a null row
 
 
 ctypedef struct StringView:

@@ -1,4 +1,4 @@
-"""One column of a batch: borrowed or owned values in the layout they came in. Floor E1."""
+"""One column of a batch: borrowed or owned values in the layout they came in."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
@@ -11,7 +11,6 @@ from qcore_ext.ground.memory cimport (
 )
 
 cdef enum:
-    NO_ROW = 0xFFFFFFFF         # index of a row that is null
     COUNTED_ROWS_MAX = 1048576  # views of so many rows at least are counted one by one: a millisecond
 
 

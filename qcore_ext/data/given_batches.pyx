@@ -1,4 +1,4 @@
-"""Batches that a source gave, watched in checked mode: what is in them must not change any more. Floor E1. SPEC H3.
+"""Batches that a source gave, watched in checked mode: what is in them must not change any more. SPEC H3.
 
 The engine reads a batch where it lies, without a copy, for as long as it needs it. A source that writes the next rows
 into the same memory changes rows that were given already, and the query's answer with them.

@@ -1,4 +1,4 @@
-"""A batch laid out as an Arrow struct array, for the world outside. Floor E1."""
+"""A batch laid out as an Arrow struct array, for the world outside."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.arrow_abi cimport ArrowArray

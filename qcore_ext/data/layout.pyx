@@ -1,4 +1,4 @@
-"""A batch laid out as an Arrow struct array, for the world outside. Floor E1."""
+"""A batch laid out as an Arrow struct array, for the world outside."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc

@@ -1,4 +1,4 @@
-"""What an Arrow type from outside says of itself, checked before anything follows its pointers. Floor E1."""
+"""What an Arrow type from outside says of itself, checked before anything follows its pointers."""
 
 from qcore_ext.ground.arrow_abi cimport ArrowSchema
 

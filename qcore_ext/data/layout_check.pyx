@@ -1,4 +1,4 @@
-"""What an Arrow type from outside says of itself, checked before anything follows its pointers. Floor E1."""
+"""What an Arrow type from outside says of itself, checked before anything follows its pointers."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport atoi

@@ -1,4 +1,4 @@
-"""Rows of a flat column as canonical values: the one place that reads foreign layouts. Floor E1."""
+"""Rows of a flat column as canonical values: the one place that reads foreign layouts."""
 
 from libc.stdint cimport int64_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Rows of a flat column as canonical values: the one place that reads foreign layouts. Floor E1."""
+"""Rows of a flat column as canonical values: the one place that reads foreign layouts."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -6,44 +6,15 @@ from libc.string cimport memcpy, memset
 from qcore_ext.data.column cimport (
     STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64, STORE_DECIMAL128,
     STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_UTF8, VECTOR_BITMAP_BYTES, VECTOR_ROWS, VIEW_INLINE_BYTES,
-    CONSTANT, DICTIONARY, FLAT,
+    CONSTANT, FLAT,
     Column, StringView, Vector, VectorScratch,
 )
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, TYPE_DECIMAL, phys_width
+from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
-
-ctypedef struct Wide:
-    # A 16-byte value, moved but not looked into.
-    uint64_t low
-    uint64_t high
-
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    Wide
-
-
-cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        out[i] = values[rows[i]]
-
-
-cdef void gather_width(const char* values, int width, const uint32_t* rows, int64_t n, char* out) noexcept nogil:
-    if width == 8:
-        gather[uint64_t](<uint64_t*> values, rows, n, <uint64_t*> out)
-    elif width == 4:
-        gather[uint32_t](<uint32_t*> values, rows, n, <uint32_t*> out)
-    elif width == 16:
-        gather[Wide](<Wide*> values, rows, n, <Wide*> out)
-    elif width == 1:
-        gather[uint8_t](<uint8_t*> values, rows, n, <uint8_t*> out)
-    elif width == 2:
-        gather[uint16_t](<uint16_t*> values, rows, n, <uint16_t*> out)
+from qcore_ext.ground.words cimport Word128
 
 
 cdef void gather_bits(const uint8_t* bits, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
@@ -70,7 +41,7 @@ cdef void spread_bits(const uint8_t* bits, int64_t first, const uint32_t* rows, 
             out[i] = (bits[at >> 3] >> (at & 7)) & 1
 
 
-cdef uint64_t narrow_wide(const Wide* values, const uint32_t* rows, int64_t n, int64_t* out) noexcept nogil:
+cdef uint64_t narrow_wide(const Word128* values, const uint32_t* rows, int64_t n, int64_t* out) noexcept nogil:
     """Low words of 128-bit integers; the result is non-zero when one of them does not fit 64 bits."""
     if rows == NULL:
         return simd_kernels().narrow(<const int64_t*> values, n, out)
@@ -78,7 +49,7 @@ cdef uint64_t narrow_wide(const Wide* values, const uint32_t* rows, int64_t n, i
 
 
 cdef bint valid_row_lost(
-    const Wide* values, const uint32_t* rows, int64_t n, const uint8_t* validity,
+    const Word128* values, const uint32_t* rows, int64_t n, const uint8_t* validity,
 ) noexcept nogil:
     """True when a valid row does not fit 64 bits; null rows may hold anything."""
     cdef int64_t i, at
@@ -152,7 +123,7 @@ cdef void load_validity(
 
 
 cdef int load_decimal(
-    const Column* column, const Wide* values, const uint32_t* rows, int64_t n, bint must_fit, VectorScratch* scratch,
+    const Column* column, const Word128* values, const uint32_t* rows, int64_t n, bint must_fit, VectorScratch* scratch,
     Vector* out,
 ) except -1 nogil:
     """128-bit values as int64 where they fit; else as they are, or an error when the type says that they must fit."""
@@ -165,7 +136,7 @@ cdef int load_decimal(
         if rows == NULL:
             out.values = values
         else:
-            gather[Wide](values, rows, n, <Wide*> scratch.values)
+            gather_width(values, 16, rows, n, scratch.values)
     return 0
 
 
@@ -242,7 +213,7 @@ cdef int load_flat(
         return 0
     if column.storage == STORE_CANONICAL:
         if narrow and column.type.phys == PHYS_I128:
-            return load_decimal(column, (<const Wide*> column.values) + first, rows, n, False, scratch, out)
+            return load_decimal(column, (<const Word128*> column.values) + first, rows, n, False, scratch, out)
         if rows == NULL:
             out.values = (<const char*> column.values) + first * width
         else:
@@ -250,13 +221,13 @@ cdef int load_flat(
             out.values = scratch.values
         return 0
     if column.storage == STORE_DECIMAL128:
-        return load_decimal(column, (<const Wide*> column.values) + first, rows, n, True, scratch, out)
+        return load_decimal(column, (<const Word128*> column.values) + first, rows, n, True, scratch, out)
     if column.storage == STORE_DECIMAL64 and narrow:
         out.phys = PHYS_I64
         if rows == NULL:
             out.values = (<const int64_t*> column.values) + first
         else:
-            gather[uint64_t]((<const uint64_t*> column.values) + first, rows, n, <uint64_t*> scratch.values)
+            gather_width((<const uint64_t*> column.values) + first, 8, rows, n, scratch.values)
             out.values = scratch.values
         return 0
     if column.storage == STORE_DECIMAL64 or column.storage == STORE_DECIMAL32:

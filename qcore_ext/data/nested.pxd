@@ -1,4 +1,4 @@
-"""Lists, structs and maps: carried through by row number, gathered by pyarrow when they leave. Floor E1."""
+"""Lists, structs and maps: carried through by row number, gathered by pyarrow when they leave."""
 
 from libc.stdint cimport int64_t
 

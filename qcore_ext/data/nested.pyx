@@ -1,4 +1,4 @@
-"""Lists, structs and maps: carried through by row number, gathered by pyarrow when they leave. Floor E1.
+"""Lists, structs and maps: carried through by row number, gathered by pyarrow when they leave.
 
 A nested column is FLAT with STORE_NESTED: `values` points at the Arrow array it came in. Kernels never look into it, so
 the one thing to do is to take rows, once, at the edge: pyarrow does that for every type Arrow has.

@@ -1,4 +1,4 @@
-"""Whether a Parquet footer's counts and offsets fit each other and their file. Floor E1.
+"""Whether a Parquet footer's counts and offsets fit each other and their file.
 
 Made for damaged files: pyarrow ends the process where a column chunk's description is wrong, as it makes it outside of
 what catches its errors. The footer is walked once: 0.15 ms for 16 columns of 49 row groups (86 kB).

@@ -1,4 +1,4 @@
-"""Field names and types; compared by value, held by reference count. Floor E1."""
+"""Field names and types; compared by value, held by reference count."""
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 

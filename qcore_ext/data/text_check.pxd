@@ -1,4 +1,4 @@
-"""Whether bytes are UTF-8. Floor E1."""
+"""Whether bytes are UTF-8."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 

@@ -1,4 +1,4 @@
-"""Whether bytes are UTF-8. Floor E1."""
+"""Whether bytes are UTF-8."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy

@@ -1,4 +1,4 @@
-"""The widening lattice: which type holds the values of two, and which schema the rows of two. Floor E1. SPEC D6."""
+"""The widening lattice: which type holds the values of two, and which schema the rows of two. SPEC D6."""
 
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset, strcmp

@@ -1,4 +1,4 @@
-"""Which partition a row is in: the hash of its keys, scaled to the number of partitions. Floor E3. SPEC V2, V11."""
+"""Which partition a row is in: the hash of its keys, scaled to the number of partitions. SPEC V2, V11."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Sink that hands rows to the drivers of another pipeline: by hash, in turn, or all to one. Floor E4. SPEC V2, H1.
+"""Sink that hands rows to the drivers of another pipeline: by hash, in turn, or all to one. SPEC V2, H1.
 
 Nothing is copied: a partition is the same columns under a selection. The indices of all partitions of a batch stand in
 one buffer, sorted by partition with one counting sort, ascending within each.

@@ -1,4 +1,4 @@
-"""Pages that a task gives out, by partition, until their consumers have acknowledged them. Floor E3. SPEC V11.
+"""Pages that a task gives out, by partition, until their consumers have acknowledged them. SPEC V11.
 
 A partition's pages are numbered from 0 on. A consumer fetches from a number on and may fetch the same pages again
 until it acknowledges them, so a lost answer costs nothing and no page counts twice. All partitions share one bound in

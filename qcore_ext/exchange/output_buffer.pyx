@@ -1,4 +1,4 @@
-"""Pages that a task gives out, by partition, until their consumers have acknowledged them. Floor E3. SPEC V11."""
+"""Pages that a task gives out, by partition, until their consumers have acknowledged them. SPEC V11."""
 
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport calloc, free, realloc

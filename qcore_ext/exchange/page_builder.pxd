@@ -1,4 +1,4 @@
-"""Pages of a task's output: rows collected by partition until there are enough. Floor E3. SPEC V11, H1.
+"""Pages of a task's output: rows collected by partition until there are enough. SPEC V11, H1.
 
 A page owns its memory: string bytes are copied, so that a page nobody fetches keeps no input alive and back-pressure
 counts what is really held. Columns are scattered one at a time, every row to its place in its partition's page, with

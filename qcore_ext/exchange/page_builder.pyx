@@ -1,4 +1,4 @@
-"""Pages of a task's output: rows collected by partition until there are enough. Floor E3. SPEC V11, H1."""
+"""Pages of a task's output: rows collected by partition until there are enough. SPEC V11, H1."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -16,13 +16,11 @@ from qcore_ext.ground.memory cimport (
     struct_free, struct_new,
 )
 from qcore_ext.exchange.hash_partitioner cimport PARTITIONS_MAX, count_rows, counts_to_places, place_rows
+from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
+from qcore_ext.ground.words cimport Word, Word128
 from qcore_ext.rows.nested_rows cimport nested_concat, schema_has_nested
 
-cdef extern from "native/prefetch.h" nogil:
-    void qc_prefetch_write(const void* place)
-
 cdef enum:
-    PREFETCH_ROWS = 16
     PAGE_ROWS_MIN = 64
     PAGE_ROWS_MAX = 65536
     OPEN_BYTES_MAX = 33554432           # of all open pages of a driver
@@ -30,20 +28,7 @@ cdef enum:
     HEAP_BLOCK_MIN = 4096
     HEAP_BLOCK_MAX = 1048576
 
-ctypedef struct Wide:
-    # A 16-byte value, moved but not looked into.
-    uint64_t low
-    uint64_t high
-
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    Wide
-
-
-cdef void scatter(
+cdef void scatter_to_pages(
     const Word* values,         # IN
     const uint16_t* slots,      # IN, page of each row
     const uint32_t* places,     # IN, row in that page
@@ -59,19 +44,19 @@ cdef void scatter(
         (<Word*> bases[slots[i]])[places[i]] = values[i]
 
 
-cdef void scatter_width(
+cdef void scatter_width_to_pages(
     const void* values, int width, const uint16_t* slots, const uint32_t* places, int64_t n, char** bases,
 ) noexcept nogil:
     if width == 8:
-        scatter[uint64_t](<const uint64_t*> values, slots, places, n, bases)
+        scatter_to_pages[uint64_t](<const uint64_t*> values, slots, places, n, bases)
     elif width == 4:
-        scatter[uint32_t](<const uint32_t*> values, slots, places, n, bases)
+        scatter_to_pages[uint32_t](<const uint32_t*> values, slots, places, n, bases)
     elif width == 16:
-        scatter[Wide](<const Wide*> values, slots, places, n, bases)
+        scatter_to_pages[Word128](<const Word128*> values, slots, places, n, bases)
     elif width == 2:
-        scatter[uint16_t](<const uint16_t*> values, slots, places, n, bases)
+        scatter_to_pages[uint16_t](<const uint16_t*> values, slots, places, n, bases)
     elif width == 1:
-        scatter[uint8_t](<const uint8_t*> values, slots, places, n, bases)
+        scatter_to_pages[uint8_t](<const uint8_t*> values, slots, places, n, bases)
 
 
 cdef char* heap_take(OpenPage* page, int64_t size, PageBuilder builder) except NULL nogil:
@@ -105,7 +90,7 @@ cdef int scatter_strings(
     cdef StringView* view
     cdef char* copy
     cdef int64_t i
-    scatter[Wide](<const Wide*> views, slots, places, n, bases)
+    scatter_to_pages[Word128](<const Word128*> views, slots, places, n, bases)
     for i in range(n):
         if views[i].length > VIEW_INLINE_BYTES:
             view = &(<StringView*> bases[slots[i]])[places[i]]
@@ -310,7 +295,7 @@ cdef class PageBuilder:
         if vector.phys == PHYS_VIEW:
             scatter_strings(self, vector, slots, places, n, bases)
         else:
-            scatter_width(vector.values, width, slots, places, n, bases)
+            scatter_width_to_pages(vector.values, width, slots, places, n, bases)
         if vector.validity != NULL:
             self.clear_nulls(column, vector, slots, places, n)
         return 0

@@ -1,4 +1,4 @@
-"""Sink that gives rows to other tasks: as pages, by the hash of keys, into buffers or files. Floor E4. SPEC V11, H1."""
+"""Sink that gives rows to other tasks: as pages, by the hash of keys, into buffers or files. SPEC V11, H1."""
 
 from libc.stdint cimport int64_t, uint16_t
 from libc.string cimport memset

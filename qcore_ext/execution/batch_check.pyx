@@ -1,4 +1,4 @@
-"""Verification of what operators hand over, in checked mode (QCORE_DEBUG=1). Floor E5."""
+"""Verification of what operators hand over, in checked mode (QCORE_DEBUG=1)."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Checked mode (QCORE_DEBUG=1): stands between a driver and an operator and holds both to the contract. Floor E5."""
+"""Checked mode (QCORE_DEBUG=1): stands between a driver and an operator and holds both to the contract."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t

@@ -1,4 +1,4 @@
-"""Checked mode (QCORE_DEBUG=1): stands between a driver and an operator and holds both to the contract. Floor E5.
+"""Checked mode (QCORE_DEBUG=1): stands between a driver and an operator and holds both to the contract.
 
 Every call passes through here, so an operator that breaks the contract is named, whatever follows from it, and so is a
 call that the driver should not have made. The calls are also sites where a test can inject a fault. Calls that cannot

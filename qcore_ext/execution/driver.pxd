@@ -1,4 +1,4 @@
-"""The loop that runs one chain of operators: a small machine that knows neither threads nor data. Floor E5.
+"""The loop that runs one chain of operators: a small machine that knows neither threads nor data.
 
 A driver asks the sink first and walks upstream to the first operator that can go on (SPEC V6); a batch is handed down
 and the walk continues downstream of it. Everything downstream of the operator being asked has said that it needs input.

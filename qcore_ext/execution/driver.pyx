@@ -1,4 +1,4 @@
-"""The loop that runs one chain of operators: a small machine that knows neither threads nor data. Floor E5. SPEC V6."""
+"""The loop that runs one chain of operators: a small machine that knows neither threads nor data. SPEC V6."""
 
 import os
 

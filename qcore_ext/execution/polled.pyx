@@ -1,4 +1,4 @@
-"""One operator of one partition, polled by hand: for embedding it elsewhere and testing it. Floor E5. SPEC G1, G2.
+"""One operator of one partition, polled by hand: for embedding it elsewhere and testing it. SPEC G1, G2.
 
 A driver runs the operator between a source that holds the batch pushed and a sink that holds the batch to be pulled, so
 that every call it gets is one that a driver makes. Whatever it waits for wakes the waker.

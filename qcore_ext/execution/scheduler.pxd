@@ -1,4 +1,4 @@
-"""Who runs when: a run queue, and worker threads that serve it. Floor E5. SPEC V7, G5.
+"""Who runs when: a run queue, and worker threads that serve it. SPEC V7, G5.
 
 A Runnable is anything that is run in slices and waits in between; its wait token is itself. Its state changes by atomic
 steps only, so that no wake-up is lost or doubled:

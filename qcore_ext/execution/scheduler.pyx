@@ -1,4 +1,4 @@
-"""Who runs when: a run queue, and worker threads that serve it. Floor E5. SPEC V7, G5."""
+"""Who runs when: a run queue, and worker threads that serve it. SPEC V7, G5."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""A running plan: pipelines of drivers, their splits, and how they end together. Floor E5. SPEC V3, V4, V8, D9."""
+"""A running plan: pipelines of drivers, their splits, and how they end together. SPEC V3, V4, V8, D9."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t

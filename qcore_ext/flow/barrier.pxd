@@ -1,4 +1,4 @@
-"""Who takes part in a barrier, and who has left it. Floor E3.
+"""Who takes part in a barrier, and who has left it.
 
 Every operator leaves each barrier it joined exactly once, by finish, abandon or close. Both sides count: the barrier,
 to know when all have left; the member, so that checked mode can name one that left twice or never.

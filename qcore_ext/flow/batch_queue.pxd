@@ -1,4 +1,4 @@
-"""A bounded queue of batches between pipelines, or between the engine and its reader. Floor E3.
+"""A bounded queue of batches between pipelines, or between the engine and its reader.
 
 Many producers, many consumers, no lock: each place of the ring has a number that says whose turn it is to use it, and
 places are claimed by compare-and-swap. Whoever has to wait leaves a wait token, looks again, and leaves its thread. The

@@ -1,4 +1,4 @@
-"""A bounded queue of batches between pipelines, or between the engine and its reader. Floor E3."""
+"""A bounded queue of batches between pipelines, or between the engine and its reader."""
 
 cimport cython
 from libc.stdint cimport int64_t

@@ -1,4 +1,4 @@
-"""Batches made once and read several times. Floor E3.
+"""Batches made once and read several times.
 
 Unbounded: a reader that cannot go on until another one is done (the probe side of a join whose build side reads the
 same spool) must not stop the producers. Batches that every reader has had are dropped.

@@ -1,4 +1,4 @@
-"""Batches made once and read several times. Floor E3."""
+"""Batches made once and read several times."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, realloc

@@ -1,4 +1,4 @@
-"""Waiting for a future of Python's world: concurrent.futures, asyncio, or anything with add_done_callback. Floor E3."""
+"""Waiting for a future of Python's world: concurrent.futures, asyncio, or anything with add_done_callback."""
 
 from qcore_ext.ground.wait_token cimport WaitToken
 

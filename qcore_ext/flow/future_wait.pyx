@@ -1,4 +1,4 @@
-"""Waiting for a future of Python's world: concurrent.futures, asyncio, or anything with add_done_callback. Floor E3."""
+"""Waiting for a future of Python's world: concurrent.futures, asyncio, or anything with add_done_callback."""
 
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_CONSUMER

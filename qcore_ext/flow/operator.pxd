@@ -1,4 +1,4 @@
-"""The operator contract: one for three published protocols (docs/ARCHITECTURE.md has the mapping). Floor E4.
+"""The operator contract: one for three published protocols (docs/ARCHITECTURE.md has the mapping).
 
 An operator instance belongs to one driver, which alone calls it, one call at a time, from any thread, without the GIL.
 What drivers share lives in the structures of floor E3.

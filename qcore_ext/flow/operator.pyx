@@ -1,4 +1,4 @@
-"""The operator contract: one for three published protocols. Floor E4."""
+"""The operator contract: one for three published protocols."""
 
 from libc.string cimport memset
 

@@ -1,4 +1,4 @@
-"""Splits of one source node: added by the application while the task runs, taken first come, first served. Floor E3."""
+"""Splits of one source node: added by the application while the task runs, taken first come, first served."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t

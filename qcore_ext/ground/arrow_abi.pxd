@@ -1,4 +1,4 @@
-"""The Arrow C Data and C Stream interfaces: three public structs, no library. Floor E0."""
+"""The Arrow C Data and C Stream interfaces: three public structs, no library."""
 
 from libc.stdint cimport int64_t
 

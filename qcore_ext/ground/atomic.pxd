@@ -1,4 +1,4 @@
-"""Atomic operations on int64 counters, pointers and flags of a byte. Floor E0."""
+"""Atomic operations on int64 counters, pointers and flags of a byte."""
 
 from libc.stdint cimport int64_t, uint8_t
 

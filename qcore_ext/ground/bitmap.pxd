@@ -1,4 +1,4 @@
-"""Validity bitmaps: bit i (least significant first) set means row i is valid. Floor E0."""
+"""Validity bitmaps: bit i (least significant first) set means row i is valid."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 

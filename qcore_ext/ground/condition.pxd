@@ -1,4 +1,4 @@
-"""A condition variable whose time-outs follow the monotonic clock. Floor E0."""
+"""A condition variable whose time-outs follow the monotonic clock."""
 
 from libc.stdint cimport int64_t
 

@@ -1,4 +1,4 @@
-"""Figures that one thread adds to and any thread reads: each is seen whole. Floor E0.
+"""Figures that one thread adds to and any thread reads: each is seen whole.
 
 A load and a store, which cost no more than a plain addition; with two writers, an addition could be lost.
 """

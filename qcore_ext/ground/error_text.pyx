@@ -1,4 +1,4 @@
-"""What errors say of failures and of objects that users wrote, whose names and texts may raise. Floor E0. SPEC D9."""
+"""What errors say of failures and of objects that users wrote, whose names and texts may raise. SPEC D9."""
 
 import threading
 

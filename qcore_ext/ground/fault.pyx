@@ -1,4 +1,4 @@
-"""Places where a test can make the engine fail: named sites, counted passes. Floor E0. SPEC D9."""
+"""Places where a test can make the engine fail: named sites, counted passes. SPEC D9."""
 
 from libc.stdint cimport int64_t
 

@@ -1,4 +1,4 @@
-"""Grouping and summing by group, in the best instruction set; native/grouping.h documents each kernel. Floor E0."""
+"""Grouping and summing by group, in the best instruction set; native/grouping.h documents each kernel."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 

@@ -1,4 +1,4 @@
-"""Grouping and summing by group, in the best instruction set of the processor. Floor E0."""
+"""Grouping and summing by group, in the best instruction set of the processor."""
 
 from libc.stdint cimport int64_t
 

@@ -1,4 +1,4 @@
-"""A mutex whose acquisitions are counted, by thread and by what it guards. Floor E0. SPEC G3.
+"""A mutex whose acquisitions are counted, by thread and by what it guards. SPEC G3.
 
 Who holds one takes no other, and does not wait for the GIL: raises nothing, calls nothing of Python's, fires no token
 and drops no reference that may be the last. So there is no order of locks to keep, and a thread that has the GIL may

@@ -1,4 +1,4 @@
-"""A mutex whose acquisitions are counted, by thread and by what it guards. Floor E0. SPEC G3."""
+"""A mutex whose acquisitions are counted, by thread and by what it guards. SPEC G3."""
 
 from libc.stdint cimport int64_t
 

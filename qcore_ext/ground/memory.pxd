@@ -1,4 +1,4 @@
-"""Memory: reference-counted owners, pooled buffers, arenas, and who pays for them. Floor E0.
+"""Memory: reference-counted owners, pooled buffers, arenas, and who pays for them.
 
 Fresh memory costs more than the work done in it (256 MB written: malloc 163 ms, a reused pool 10 ms), so every buffer
 comes from a process-wide pool of recycled blocks. Every byte an operator keeps is charged to a MemoryAccount: the

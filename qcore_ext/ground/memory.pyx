@@ -1,4 +1,4 @@
-"""Memory: reference-counted owners, pooled buffers, arenas, and who pays for them. Floor E0."""
+"""Memory: reference-counted owners, pooled buffers, arenas, and who pays for them."""
 
 cimport cython
 from libc.stdint cimport int64_t, uint64_t

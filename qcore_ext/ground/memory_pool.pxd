@@ -1,4 +1,4 @@
-"""Memory that several queries share, and which of them may go on while it is short. Floor E0. SPEC V7.
+"""Memory that several queries share, and which of them may go on while it is short. SPEC V7.
 
 A reservation is made in the middle of a call and cannot wait, so drivers wait before the calls that make queries grow:
 before a source is asked for more, and before an operator is told that its input is over. Up to an eighth of the limit

@@ -1,4 +1,4 @@
-"""Memory that several queries share, and which of them may go on while it is short. Floor E0. SPEC V7."""
+"""Memory that several queries share, and which of them may go on while it is short. SPEC V7."""
 
 cimport cython
 from libc.stdint cimport int64_t

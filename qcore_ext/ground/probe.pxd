@@ -1,4 +1,4 @@
-"""Looking keys up in join tables, in the best instruction set; native/probe.h documents each kernel. Floor E0."""
+"""Looking keys up in join tables, in the best instruction set; native/probe.h documents each kernel."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 

@@ -1,4 +1,4 @@
-"""Looking keys up in join tables, in the best instruction set of the processor. Floor E0."""
+"""Looking keys up in join tables, in the best instruction set of the processor."""
 
 from libc.stdint cimport int64_t
 

@@ -1,4 +1,4 @@
-"""The process that a thing belongs to, and whether that process is leaving. Floor E0."""
+"""The process that a thing belongs to, and whether that process is leaving."""
 
 from libc.stdint cimport int64_t
 

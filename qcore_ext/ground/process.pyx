@@ -1,4 +1,4 @@
-"""The process that a thing belongs to, and whether that process is leaving. Floor E0.
+"""The process that a thing belongs to, and whether that process is leaving.
 
 A forked child has copies of its parent's objects, but none of its threads: what waits for a thread of the parent would
 wait for ever. And once Python's atexit functions have run, no thread can be started, and daemon threads never get the

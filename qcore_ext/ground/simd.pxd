@@ -1,4 +1,4 @@
-"""Vectorised kernels in the best instruction set of the processor; native/simd.h documents each. Floor E0."""
+"""Vectorised kernels in the best instruction set of the processor; native/simd.h documents each."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 

@@ -1,4 +1,4 @@
-"""Vectorised kernels in the best instruction set of the processor. Floor E0."""
+"""Vectorised kernels in the best instruction set of the processor."""
 
 from libc.stdint cimport int64_t
 

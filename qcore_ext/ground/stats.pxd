@@ -1,4 +1,4 @@
-"""What an operator did and how long it took (SPEC V14). Floor E0.
+"""What an operator did and how long it took (SPEC V14).
 
 Written by the one driver that runs the operator, read by anyone at any time: plain 64-bit words, so a reader sees each
 counter whole, if not all of the same instant.

@@ -1,4 +1,4 @@
-"""What an operator did and how long it took (SPEC V14). Floor E0."""
+"""What an operator did and how long it took (SPEC V14)."""
 
 from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec

@@ -1,4 +1,4 @@
-"""Exceptions of the engine, and how code without the GIL raises them. Floor E0."""
+"""Exceptions of the engine, and how code without the GIL raises them."""
 
 # Each raises and returns -1, taking the GIL only then. `message` is a NUL-terminated C string, copied.
 cdef int raise_execution(const char* message) except -1 nogil

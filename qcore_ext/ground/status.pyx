@@ -1,4 +1,4 @@
-"""Exceptions of the engine, and how code without the GIL raises them. Floor E0."""
+"""Exceptions of the engine, and how code without the GIL raises them."""
 
 from qcore_ext.ground.lock cimport locks_not_held
 

@@ -1,4 +1,4 @@
-"""A wait token that a thread sleeps on: how the world outside, and sources in Python, wait for the engine. Floor E0."""
+"""A wait token that a thread sleeps on: how the world outside, and sources in Python, wait for the engine."""
 
 from libc.stdint cimport int64_t
 

@@ -1,4 +1,4 @@
-"""Wake-ups: how a resource brings a waiting driver back. Floor E0.
+"""Wake-ups: how a resource brings a waiting driver back.
 
 A blocked operator (1) adds its driver's token to the resource's wait list, (2) checks the resource again, (3) answers
 BLOCKED. Whoever makes the resource ready takes the list under the resource's lock and fires it after unlocking, so that

@@ -1,4 +1,4 @@
-"""Wake-ups: how a resource brings a waiting driver back. Floor E0."""
+"""Wake-ups: how a resource brings a waiting driver back."""
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc

@@ -1,4 +1,4 @@
-"""128-bit integers; native/wide.h documents each. Floor E0."""
+"""128-bit integers; native/wide.h documents each."""
 
 from libc.stdint cimport int64_t, uint8_t
 

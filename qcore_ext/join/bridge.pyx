@@ -1,4 +1,4 @@
-"""Where the build and the probe pipeline of a join meet: one a join, shared by the drivers of both. Floor E3. SPEC V15,
+"""Where the build and the probe pipeline of a join meet: one a join, shared by the drivers of both. SPEC V15,
 G8.
 """
 

@@ -1,4 +1,4 @@
-"""Sink that collects the build side of a join; the last of its drivers makes the table. Floor E4. SPEC V15, G8."""
+"""Sink that collects the build side of a join; the last of its drivers makes the table. SPEC V15, G8."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Probe side of a hash join. Floor E4. SPEC V8, V13, V15."""
+"""Probe side of a hash join. SPEC V8, V13, V15."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset

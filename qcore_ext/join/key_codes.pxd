@@ -1,5 +1,4 @@
-"""Join keys as one integer each: the distance from the build side's smallest key, several keys packed by range. Floor
-E3.
+"""Join keys as one integer each: the distance from the build side's smallest key, several keys packed by range.
 
 What the build side holds is known before the first probe, so a key that lies outside its range cannot match, and keys
 inside it need only as many bits as the range has. Two or three integer keys so become one 64-bit code nearly always,

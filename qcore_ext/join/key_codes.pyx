@@ -1,5 +1,4 @@
-"""Join keys as one integer each: the distance from the build side's smallest key, several keys packed by range. Floor
-E3.
+"""Join keys as one integer each: the distance from the build side's smallest key, several keys packed by range.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -13,21 +12,9 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, struct_new
 from qcore_ext.ground.probe cimport probe_kernels
+from qcore_ext.ground.words cimport Real, SmallInteger
 
-ctypedef fused Narrow:
-    int8_t
-    int16_t
-    int32_t
-    uint8_t
-    uint16_t
-    uint32_t
-
-ctypedef fused Real:
-    float
-    double
-
-
-cdef void widen(const Narrow* values, int64_t n, uint64_t* out) noexcept nogil:
+cdef void widen(const SmallInteger* values, int64_t n, uint64_t* out) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         out[i] = <uint64_t> <int64_t> values[i]

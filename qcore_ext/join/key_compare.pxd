@@ -1,4 +1,4 @@
-"""Are the keys of a row here and a row there equal? For keys that only their hashes stand for. Floor E3."""
+"""Are the keys of a row here and a row there equal? For keys that only their hashes stand for."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 

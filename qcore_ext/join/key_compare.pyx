@@ -1,24 +1,14 @@
-"""Are the keys of a row here and a row there equal? For keys that only their hashes stand for. Floor E3."""
+"""Are the keys of a row here and a row there equal? For keys that only their hashes stand for."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, Column, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_VIEW, phys_width
-
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-
-ctypedef fused Real:
-    float
-    double
-
+from qcore_ext.ground.words cimport Real, Unsigned
 
 cdef void compare_words(
-    const Word* here, const Word* there, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
+    const Unsigned* here, const Unsigned* there, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
 ) noexcept nogil:
     cdef int64_t i
     for i in range(n):

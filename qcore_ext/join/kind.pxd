@@ -1,4 +1,4 @@
-"""What a join of each kind gives: the rules all join operators share. Floor E3."""
+"""What a join of each kind gives: the rules all join operators share."""
 
 
 cpdef enum JoinKind:

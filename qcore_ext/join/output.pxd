@@ -1,4 +1,4 @@
-"""Batches that a join gives: columns of the probe batch and of the build side by index vectors. Floor E3.
+"""Batches that a join gives: columns of the probe batch and of the build side by index vectors.
 
 No value is copied: a probe column is taken by the pairs' probe rows, a build column is a dictionary over the table's
 flat column by their build rows, and whoever needs the values gathers them.
@@ -12,16 +12,13 @@ from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.join.table cimport JoinTable
 
-cdef enum:
-    NO_ROW = 0xFFFFFFFF
-
 cdef enum OutputSide:
     SIDE_PROBE = 0
     SIDE_BUILD = 1
     SIDE_MARK = 2               # whether the probe row has a match
 
 
-ctypedef struct OutputColumn:
+ctypedef struct JoinOutputColumn:
     uint8_t side                # OutputSide
     int32_t position            # in the probe batch or among the table's columns
 
@@ -30,7 +27,7 @@ cdef class JoinOutput:
     """The output columns of one join operator, resolved for one pair of input schemas."""
     cdef CSchema* schema        # owned; of the output
     cdef int32_t n_columns
-    cdef OutputColumn* columns  # owned
+    cdef JoinOutputColumn* columns  # owned
     cdef int32_t n_probe
     cdef Column** picked        # owned array of 2 * n_columns borrowed columns: scratch of pairs()
     cdef MemoryAccount* account     # borrowed from the operator

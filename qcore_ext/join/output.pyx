@@ -1,11 +1,11 @@
-"""Batches that a join gives: columns of the probe batch and of the build side by index vectors. Floor E3."""
+"""Batches that a join gives: columns of the probe batch and of the build side by index vectors."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport (
-    DICTIONARY, Column, column_constant_null, column_new, column_ref, columns_take,
+    DICTIONARY, NO_ROW, Column, column_constant_null, column_new, column_ref, columns_take,
 )
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, TYPE_BOOL, DataType, Schema, schema_copy_field, schema_index, schema_new, schema_set_field,
@@ -162,7 +162,7 @@ cdef JoinOutput join_output(list output, int kind, Schema probe, Schema build, M
     truth.nullable = 1
     self.account = account
     self.n_columns = <int32_t> len(output)
-    self.columns = <OutputColumn*> struct_new(self.n_columns * sizeof(OutputColumn) + 1)
+    self.columns = <JoinOutputColumn*> struct_new(self.n_columns * sizeof(JoinOutputColumn) + 1)
     self.picked = <Column**> struct_new(2 * self.n_columns * sizeof(Column*) + 1)
     self.schema = schema_new(self.n_columns)
     for i in range(self.n_columns):

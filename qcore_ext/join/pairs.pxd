@@ -1,4 +1,4 @@
-"""Pairs of probe and build rows, written from what a lookup found. Floor E3."""
+"""Pairs of probe and build rows, written from what a lookup found."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 

@@ -1,11 +1,11 @@
-"""Pairs of probe and build rows, written from what a lookup found. Floor E3."""
+"""Pairs of probe and build rows, written from what a lookup found."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from qcore_ext.data.column cimport NO_ROW
 from qcore_ext.ground.atomic cimport qc_flag_get, qc_flag_set
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, account_check, buffer_new, buffer_unref
-from qcore_ext.join.output cimport NO_ROW
 from qcore_ext.join.table cimport JoinLookup, JoinTable, group_row
 
 

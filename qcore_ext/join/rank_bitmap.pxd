@@ -1,4 +1,4 @@
-"""A set of small integers with their ranks: dense join keys, a bit a possible key. Floor E3.
+"""A set of small integers with their ranks: dense join keys, a bit a possible key.
 
 One 16-byte word covers 64 codes: the bits, and how many bits are set before it. A miss reads one word; a hit turns it
 into the rank of its key among those present. A quarter byte a possible key, a sixteenth of a plain array of row

@@ -1,4 +1,4 @@
-"""A set of small integers with their ranks: dense join keys, a bit a possible key. Floor E3."""
+"""A set of small integers with their ranks: dense join keys, a bit a possible key."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 

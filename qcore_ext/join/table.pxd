@@ -1,4 +1,4 @@
-"""The build side of a join, ready to be probed: flat columns and an index from keys to rows. Floor E3.
+"""The build side of a join, ready to be probed: flat columns and an index from keys to rows.
 
 Made by one thread, then read by any number of probing drivers. The index is one of
 - ranks: keys that code into a small range (rank_bitmap); dense keys, as most primary keys are;

@@ -1,4 +1,4 @@
-"""The build side of a join, ready to be probed: flat columns and an index from keys to rows. Floor E3."""
+"""The build side of a join, ready to be probed: flat columns and an index from keys to rows."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset

@@ -1,4 +1,4 @@
-"""Making the index of a join table. Floor E3."""
+"""Making the index of a join table."""
 
 from libc.stdint cimport int32_t
 

@@ -1,4 +1,4 @@
-"""Making the index of a join table. Floor E3."""
+"""Making the index of a join table."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset

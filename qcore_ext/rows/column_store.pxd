@@ -1,4 +1,4 @@
-"""Rows kept column by column in growing canonical buffers: what a join's build side collects. Floor E3.
+"""Rows kept column by column in growing canonical buffers: what a join's build side collects.
 
 A store is filled by one driver without locks; when all have finished, the stores are joined into one whose columns are
 flat, so that a row of the build side is a position in them. Strings stay views into the heaps they came in, but for

@@ -1,4 +1,4 @@
-"""Rows kept column by column in growing canonical buffers: what a join's build side collects. Floor E3."""
+"""Rows kept column by column in growing canonical buffers: what a join's build side collects."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -117,7 +117,8 @@ cdef bint is_sparse(StoreColumn* column, const Column* given, const uint32_t* ro
 
 
 cdef int keep_strings(
-    ColumnStore* store, StoreColumn* column, const Column* given, const uint32_t* rows, const uint8_t* validity, int64_t n,
+    ColumnStore* store, StoreColumn* column, const Column* given, const uint32_t* rows, const uint8_t* validity,
+    int64_t n,
 ) except -1 nogil:
     """The bytes of the last n strings, whose views are in place, kept alive or copied."""
     cdef StringView* views

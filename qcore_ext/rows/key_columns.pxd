@@ -1,4 +1,4 @@
-"""Key columns kept row by group in growing arrays: the keys of a group table that do not pack into words. Floor E3."""
+"""Key columns kept row by group in growing arrays: the keys of a group table that do not pack into words."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 

@@ -1,4 +1,4 @@
-"""Key columns kept row by group in growing arrays: the keys of a group table that do not pack into words. Floor E3."""
+"""Key columns kept row by group in growing arrays: the keys of a group table that do not pack into words."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
@@ -7,27 +7,13 @@ from qcore_ext.data.column cimport VIEW_INLINE_BYTES, Column, StringView, Vector
 from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I64, PHYS_VIEW, DataType, phys_width,
 )
+from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.memory cimport (
     Arena, Buffer, MemoryAccount, Owner, arena_new, arena_take, buffer_grow, buffer_new, buffer_unref, owner_ref,
     owner_unref, struct_free, struct_new,
 )
-
-ctypedef struct Wide:
-    # A 16-byte value, moved and compared but not looked into.
-    uint64_t low
-    uint64_t high
-
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-
-ctypedef fused Real:
-    float
-    double
-
+from qcore_ext.ground.words cimport Real, Unsigned, Word128
 
 cdef KeyColumns* key_columns_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
     cdef KeyColumns* keys = <KeyColumns*> struct_new(sizeof(KeyColumns))
@@ -85,15 +71,10 @@ cdef int key_columns_reserve(KeyColumns* keys, int64_t n_rows) except -1 nogil:
 
 # --- appending ---
 
-cdef void copy_words(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        out[i] = values[rows[i] if rows != NULL else i]
 
-
-cdef void copy_wide(const Vector* vector, const uint32_t* rows, int64_t n, Wide* out) noexcept nogil:
+cdef void copy_wide(const Vector* vector, const uint32_t* rows, int64_t n, Word128* out) noexcept nogil:
     cdef const int64_t* narrow = <const int64_t*> vector.values
-    cdef const Wide* wide = <const Wide*> vector.values
+    cdef const Word128* wide = <const Word128*> vector.values
     cdef int64_t i, at
     for i in range(n):
         at = rows[i] if rows != NULL else i
@@ -142,15 +123,11 @@ cdef int key_columns_append(KeyColumns* keys, const Vector* vectors, const uint3
         if column.type.phys == PHYS_VIEW:
             copy_strings(keys.arena, vector, rows, n, <StringView*> out)
         elif column.width == 16:
-            copy_wide(vector, rows, n, <Wide*> out)
-        elif column.width == 8:
-            copy_words[uint64_t](<const uint64_t*> vector.values, rows, n, <uint64_t*> out)
-        elif column.width == 4:
-            copy_words[uint32_t](<const uint32_t*> vector.values, rows, n, <uint32_t*> out)
-        elif column.width == 2:
-            copy_words[uint16_t](<const uint16_t*> vector.values, rows, n, <uint16_t*> out)
-        elif column.width == 1:
-            copy_words[uint8_t](<const uint8_t*> vector.values, rows, n, <uint8_t*> out)
+            copy_wide(vector, rows, n, <Word128*> out)
+        elif rows == NULL:
+            memcpy(out, vector.values, n * column.width)
+        else:
+            gather_width(vector.values, column.width, rows, n, out)
         if vector.validity == NULL:
             memset(nulls, 0, n)
         else:
@@ -163,7 +140,7 @@ cdef int key_columns_append(KeyColumns* keys, const Vector* vectors, const uint3
 # --- comparing ---
 
 cdef void compare_words(
-    const Word* values, const Word* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n,
+    const Unsigned* values, const Unsigned* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n,
     uint8_t* same,
 ) noexcept nogil:
     cdef int64_t i
@@ -184,12 +161,12 @@ cdef void compare_reals(
 
 
 cdef void compare_wide(
-    const Vector* vector, const Wide* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n,
+    const Vector* vector, const Word128* stored_values, const uint32_t* rows, const uint32_t* stored, int64_t n,
     uint8_t* same,
 ) noexcept nogil:
     cdef const int64_t* narrow = <const int64_t*> vector.values
-    cdef const Wide* wide = <const Wide*> vector.values
-    cdef const Wide* b
+    cdef const Word128* wide = <const Word128*> vector.values
+    cdef const Word128* b
     cdef int64_t i, a
     for i in range(n):
         b = &stored_values[stored[i]]
@@ -244,7 +221,7 @@ cdef void key_columns_compare(
         elif column.type.phys == PHYS_F32:
             compare_reals[float](<const float*> vector.values, <const float*> column.values.data, rows, stored, n, same)
         elif column.width == 16:
-            compare_wide(vector, <const Wide*> column.values.data, rows, stored, n, same)
+            compare_wide(vector, <const Word128*> column.values.data, rows, stored, n, same)
         elif column.width == 8:
             compare_words[uint64_t](
                 <const uint64_t*> vector.values, <const uint64_t*> column.values.data, rows, stored, n, same

@@ -1,4 +1,4 @@
-"""Lists, structs and maps that are kept: as they came, put together once by pyarrow. Floor E3."""
+"""Lists, structs and maps that are kept: as they came, put together once by pyarrow."""
 
 from libc.stdint cimport int32_t
 

@@ -1,4 +1,4 @@
-"""Kept rows under a wider schema than they came in. Floor E3. SPEC D6."""
+"""Kept rows under a wider schema than they came in. SPEC D6."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport CSchema
@@ -10,4 +10,6 @@ cdef Batch* batch_widened(Batch* batch, CSchema* wide, Account account) except N
 # The rows of a store whose columns are `held`, under `wide`, which data.widening.schema_widen made of it: a new
 # reference, to the same store when nothing changes. SchemaChangeError when a column of lists, structs or maps is new:
 # the rows kept have none.
-cdef ColumnStore* column_store_widened(ColumnStore* store, CSchema* held, CSchema* wide, Account account) except NULL nogil
+cdef ColumnStore* column_store_widened(
+    ColumnStore* store, CSchema* held, CSchema* wide, Account account,
+) except NULL nogil

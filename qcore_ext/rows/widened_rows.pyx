@@ -1,4 +1,4 @@
-"""Kept rows under a wider schema than they came in. Floor E3. SPEC D6."""
+"""Kept rows under a wider schema than they came in. SPEC D6."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -78,7 +78,9 @@ cdef int append_all(ColumnStore* store, Batch* batch, Account account) except -1
     return 0
 
 
-cdef ColumnStore* column_store_widened(ColumnStore* store, CSchema* held, CSchema* wide, Account account) except NULL nogil:
+cdef ColumnStore* column_store_widened(
+    ColumnStore* store, CSchema* held, CSchema* wide, Account account,
+) except NULL nogil:
     cdef ColumnStore* out = NULL
     cdef Batch* batch = NULL
     cdef Batch* widened = NULL

@@ -1,4 +1,4 @@
-"""Where the drivers of a sort meet: each delivers its run, the last one merges them all. Floor E3."""
+"""Where the drivers of a sort meet: each delivers its run, the last one merges them all."""
 
 from libc.stdint cimport int32_t, int64_t
 

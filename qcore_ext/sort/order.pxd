@@ -1,4 +1,4 @@
-"""The order of rows: keys, 64-bit prefixes that sort like them, and the comparison that settles ties. Floor E3.
+"""The order of rows: keys, 64-bit prefixes that sort like them, and the comparison that settles ties.
 
 A prefix holds as many leading bits of the keys as fit: for each key one bit that places nulls, then the value as an
 unsigned number that sorts like it, inverted when descending. NaN is the largest float; -0.0 equals 0.0. Rows of

@@ -1,4 +1,4 @@
-"""The order of rows: keys, 64-bit prefixes that sort like them, and the comparison that settles ties. Floor E3."""
+"""The order of rows: keys, 64-bit prefixes that sort like them, and the comparison that settles ties."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
@@ -9,38 +9,16 @@ from qcore_ext.data.schema cimport (
     PHYS_NONE,
     PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64, PHYS_VIEW, CSchema, schema_index, type_name,
 )
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, is_valid
+from qcore_ext.data.take cimport gather_validity, gather_width
+from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, struct_new
 from qcore_ext.ground.wide cimport int128
+from qcore_ext.ground.words cimport Real, Signed, Unsigned
 
 from qcore_ext.ground.status import PlanError
 
 cdef extern from "native/byte_order.h" nogil:
     uint64_t qc_swap_bytes(uint64_t value)
-
-ctypedef struct Wide:
-    # A 16-byte value, moved but not looked into.
-    uint64_t low
-    uint64_t high
-
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    Wide
-
-ctypedef fused Signed:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-
-ctypedef fused Unsigned:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
 
 ctypedef fused Plain:
     int8_t
@@ -52,11 +30,6 @@ ctypedef fused Plain:
     uint32_t
     uint64_t
     int128
-
-ctypedef fused Real:
-    float
-    double
-
 
 cdef int value_bits(uint8_t phys) noexcept nogil:
     """Bits of a value's sortable code; 0 for type null."""
@@ -284,12 +257,6 @@ cdef int phys_bytes(uint8_t phys) noexcept nogil:
     return (value_bits(phys) + 7) >> 3
 
 
-cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        out[i] = values[rows[i]]
-
-
 cdef void sort_key_words(
     const SortKey* part, const Vector* key, const uint32_t* rows, int64_t n, int64_t offset, uint64_t* words,
 ) noexcept nogil:
@@ -298,28 +265,14 @@ cdef void sort_key_words(
     cdef uint64_t codes[VECTOR_ROWS]
     cdef SortKey whole = part[0]
     cdef Vector gathered
-    cdef int64_t i
-    cdef int width = phys_bytes(key.phys)
     whole.bits = <uint8_t> (8 * STRING_WORD_BYTES if key.phys == PHYS_VIEW else min(value_bits(key.phys), 63))
     whole.shift = <uint8_t> (63 - whole.bits)
     gathered.phys = key.phys
     gathered.values = values
     gathered.validity = NULL
-    if width == 16:
-        gather[Wide](<const Wide*> key.values, rows, n, <Wide*> values)
-    elif width == 8:
-        gather[uint64_t](<const uint64_t*> key.values, rows, n, <uint64_t*> values)
-    elif width == 4:
-        gather[uint32_t](<const uint32_t*> key.values, rows, n, <uint32_t*> values)
-    elif width == 2:
-        gather[uint16_t](<const uint16_t*> key.values, rows, n, <uint16_t*> values)
-    elif width == 1:
-        gather[uint8_t](<const uint8_t*> key.values, rows, n, <uint8_t*> values)
+    gather_width(key.values, phys_bytes(key.phys), rows, n, values)
     if key.validity != NULL:
-        memset(validity, 0xFF, VECTOR_BITMAP_BYTES)
-        for i in range(n):
-            if not bit_get(key.validity, rows[i]):
-                bit_clear(validity, i)
+        gather_validity(key.validity, rows, n, validity)
         gathered.validity = validity
     key_codes(&gathered, n, offset, codes)
     memset(words, 0, n * sizeof(uint64_t))

@@ -1,4 +1,4 @@
-"""Order by: every driver sorts a run, the last one to finish merges the runs and gives them out. Floor E4."""
+"""Order by: every driver sorts a run, the last one to finish merges the runs and gives them out."""
 
 from libc.stdint cimport int32_t, int64_t
 

@@ -1,4 +1,4 @@
-"""Order by: every driver sorts a run, the last one to finish merges the runs and gives them out. Floor E4."""
+"""Order by: every driver sorts a run, the last one to finish merges the runs and gives them out."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -13,7 +13,8 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.rows.nested_rows cimport nested_concat, nested_part, schema_has_nested
 from qcore_ext.rows.column_store cimport (
-    ColumnStore, column_store_append, column_store_column, column_store_concat, column_store_keep_nested, column_store_new,
+    ColumnStore, column_store_append, column_store_column, column_store_concat, column_store_keep_nested,
+    column_store_new,
 )
 from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new

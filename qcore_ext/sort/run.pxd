@@ -1,4 +1,4 @@
-"""A sorted run: rows of one driver and their order. Floor E3."""
+"""A sorted run: rows of one driver and their order."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -30,6 +30,7 @@ cdef Buffer* sort_columns(
 
 # A run of the rows; takes over the reference to `rows`, also on error.
 cdef SortRun* sort_run_new(
-    ColumnStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
+    ColumnStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys,
+    MemoryAccount* account,
 ) except NULL nogil
 cdef void sort_run_free(SortRun* run) noexcept nogil        # NULL is ignored

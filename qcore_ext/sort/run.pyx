@@ -1,4 +1,4 @@
-"""A sorted run: rows of one driver and their order. Floor E3.
+"""A sorted run: rows of one driver and their order.
 
 Radix sort over the prefixes, from the lowest byte up and skipping bytes that are the same in all rows. Then each
 stretch of equal prefixes is sorted in the same way by what the prefixes left out, a word of a key at a time; short ones
@@ -314,7 +314,8 @@ cdef Buffer* sort_columns(
 
 
 cdef SortRun* sort_run_new(
-    ColumnStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
+    ColumnStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys,
+    MemoryAccount* account,
 ) except NULL nogil:
     cdef SortRun* run = NULL
     cdef int32_t k

@@ -1,4 +1,4 @@
-"""Top-N: the first rows of an order, without sorting the rest. Floor E4."""
+"""Top-N: the first rows of an order, without sorting the rest."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 

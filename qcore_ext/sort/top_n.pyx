@@ -1,4 +1,4 @@
-"""Top-N: the first rows of an order, without sorting the rest. Floor E4.
+"""Top-N: the first rows of an order, without sorting the rest.
 
 Candidates gather until there are twice as many as needed; then they are sorted and the worse half goes. From then on a
 row must beat the worst one kept: most are turned away by their 64-bit prefix, before any other column is looked at.
@@ -31,7 +31,7 @@ cdef enum:
     SLACK_ROWS = 4096           # candidates beyond those needed, at least
 
 
-ctypedef struct Scratch:
+ctypedef struct TopNScratch:
     # Of the vector under way; a VectorScratch a column lies behind.
     uint64_t prefixes[VECTOR_ROWS]
     uint32_t rows[VECTOR_ROWS]
@@ -118,7 +118,7 @@ cdef class TopN(Operator):
         self.keys = <Vector*> struct_new(max(self.n_keys, 1) * sizeof(Vector))
         self.worst = <Vector*> struct_new(max(self.n_keys, 1) * sizeof(Vector))
         self.worst_validity = <uint64_t*> struct_new(max(self.n_keys, 1) * sizeof(uint64_t))
-        self.scratch = buffer_new(self.account, sizeof(Scratch) + n_scratch * sizeof(VectorScratch))
+        self.scratch = buffer_new(self.account, sizeof(TopNScratch) + n_scratch * sizeof(VectorScratch))
         self.rows = key_columns_new(self.account, self.types, self.n_columns)
         return 0
 
@@ -155,7 +155,7 @@ cdef class TopN(Operator):
 
     cdef int64_t pick(self, int64_t n) noexcept nogil:
         """Positions in the vector of rows that may be among the first, into scratch.rows. Returns how many."""
-        cdef Scratch* scratch = <Scratch*> self.scratch.data
+        cdef TopNScratch* scratch = <TopNScratch*> self.scratch.data
         cdef const uint64_t* prefixes = scratch.prefixes
         cdef uint32_t* rows = scratch.rows
         cdef uint64_t worst = self.worst_prefix
@@ -182,7 +182,7 @@ cdef class TopN(Operator):
         return kept
 
     cdef int add_vector(self, Batch* batch, int64_t start, int64_t n) except -1 nogil:
-        cdef Scratch* scratch = <Scratch*> self.scratch.data
+        cdef TopNScratch* scratch = <TopNScratch*> self.scratch.data
         cdef VectorScratch* room = <VectorScratch*> (scratch + 1)
         cdef const uint32_t* selection = batch.selection + start if batch.selection != NULL else NULL
         cdef int64_t i, picked

@@ -1,4 +1,4 @@
-"""Aggregates over frames: one state for many stretches of rows. Floor E3."""
+"""Aggregates over frames: one state for many stretches of rows."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

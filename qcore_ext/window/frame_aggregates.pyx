@@ -1,4 +1,4 @@
-"""Aggregates over frames: one state for many stretches of rows. Floor E3.
+"""Aggregates over frames: one state for many stretches of rows.
 
 Sixteen rows make a node, sixteen nodes one of the next level. A stretch takes at each level what does not fill a node
 of the next, so it costs at most some thirty merges a level, however long it is and however stretches overlap. Rows meet
@@ -29,7 +29,7 @@ cdef enum:
     NODE_SHIFT = 4
 
 
-ctypedef struct Room:
+ctypedef struct FrameScratch:
     VectorScratch scratch[STATE_COLUMNS_MAX]
     char widened[STATE_COLUMNS_MAX][16384]      # VECTOR_ROWS numbers of eight bytes
     uint32_t groups[2048]
@@ -44,12 +44,12 @@ ctypedef struct Feed:
     int32_t n_columns
     bint merging
     const uint32_t* perm        # NULL: a row's number is its position
-    Room* room
+    FrameScratch* room
     int64_t n
 
 
 cdef int feed_flush(Feed* feed, AggregateState* target, int64_t n_groups) except -1 nogil:
-    cdef Room* room = feed.room
+    cdef FrameScratch* room = feed.room
     cdef Vector[STATE_COLUMNS_MAX] loaded
     cdef Vector[STATE_COLUMNS_MAX] wide
     cdef const uint8_t* mask = room.all_rows
@@ -180,8 +180,8 @@ cdef int frame_state(
     memset(&level, 0, sizeof(AggregateState))
     state_init(out, account, kind, type)
     try:
-        room = buffer_new(account, sizeof(Room))
-        feed.room = <Room*> room.data
+        room = buffer_new(account, sizeof(FrameScratch))
+        feed.room = <FrameScratch*> room.data
         memset(feed.room.all_rows, 0xFF, sizeof(feed.room.all_rows))
         feed.perm = perm
         for c in range(n_columns):

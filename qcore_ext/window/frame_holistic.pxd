@@ -1,4 +1,4 @@
-"""Aggregates over frames that need all values at once: quantiles, lists, text, the most frequent. Floor E3.
+"""Aggregates over frames that need all values at once: quantiles, lists, text, the most frequent.
 
 Each frame costs: a quantile, or the first or last of an order, one step a bit of the number of rows; text without an
 order one view; what is left reads the frame's rows, but mode only the new ones while frames grow.

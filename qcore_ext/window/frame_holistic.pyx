@@ -1,4 +1,4 @@
-"""Aggregates over frames that need all values at once: quantiles, lists, text, the most frequent. Floor E3."""
+"""Aggregates over frames that need all values at once: quantiles, lists, text, the most frequent."""
 
 from libc.math cimport ceil, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -8,7 +8,7 @@ from qcore_ext.aggregate.calls cimport (
     COLLECT_BETWEEN, COLLECT_FIRST, COLLECT_LAST, COLLECT_LIST, COLLECT_MODE, COLLECT_TEXT, CallCollection, CallInput,
 )
 from qcore_ext.data.column cimport (
-    VIEW_INLINE_BYTES, Column, StringView, column_new_flat, column_unref, view_data,
+    NO_ROW, VIEW_INLINE_BYTES, Column, StringView, column_new_flat, column_unref, view_data,
 )
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.bitmap cimport bit_clear
@@ -24,12 +24,11 @@ from qcore_ext.window.frame_members cimport (
     FrameMembers, frame_members_count, frame_members_free, frame_members_gather, frame_members_get, frame_members_init,
 )
 from qcore_ext.window.frame_rows cimport FrameRows
-from qcore_ext.window.wavelet_matrix cimport WaveletMatrix, wavelet_matrix_free, wavelet_matrix_init, wavelet_matrix_pick
+from qcore_ext.window.wavelet_matrix cimport (
+    WaveletMatrix, wavelet_matrix_free, wavelet_matrix_init, wavelet_matrix_pick,
+)
 from qcore_ext.aggregate.value_numbers cimport value_numbers
 from qcore_ext.window.frames cimport Stretches
-
-cdef enum:
-    NO_ROW = 0xFFFFFFFF         # as an index: a null row
 
 
 cdef int frame_values(

@@ -1,4 +1,4 @@
-"""The rows that aggregates over frames count: filtered, in an order, each value once. Floor E3."""
+"""The rows that aggregates over frames count: filtered, in an order, each value once."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""The frames of one window call, each kept once however many rows have it. Floor E3."""
+"""The frames of one window call, each kept once however many rows have it."""
 
 from libc.stdint cimport int64_t, uint32_t
 

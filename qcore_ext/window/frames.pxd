@@ -1,4 +1,4 @@
-"""Window frames: which rows around a row a call looks at. Floor E3."""
+"""Window frames: which rows around a row a call looks at."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -46,7 +46,8 @@ ctypedef struct Stretches:
 # lo[i]..hi[i] are the positions in the frame of the row at i; equal when there is none. `key` is the column a RANGE
 # with a distance goes by, all its rows, and `type` its type; else NULL.
 cdef int frames_find(
-    const PartitionRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending, uint32_t* lo,
+    const PartitionRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending,
+    uint32_t* lo,
     uint32_t* hi, MemoryAccount* account,
 ) except -1 nogil
 

@@ -1,4 +1,4 @@
-"""Window frames: which rows around a row a call looks at. Floor E3.
+"""Window frames: which rows around a row a call looks at.
 
 A RANGE with a distance moves two positions along the partition, as values only grow (a descending order's are negated).
 A distance in months does not keep the order of what it is added to, since months end on different days: each row's
@@ -29,7 +29,8 @@ ctypedef fused Measure:
 
 
 cdef int frames_find(
-    const PartitionRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending, uint32_t* lo,
+    const PartitionRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending,
+    uint32_t* lo,
     uint32_t* hi, MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t start = 0
@@ -46,7 +47,8 @@ cdef int frames_find(
 
 
 cdef int find_bound(
-    const PartitionRows* rows, const Frame* frame, bint is_end, const Vector* key, const DataType* type, bint descending,
+    const PartitionRows* rows, const Frame* frame, bint is_end, const Vector* key, const DataType* type,
+    bint descending,
     uint32_t* out, MemoryAccount* account,
 ) except -1 nogil:
     cdef const FrameBound* bound = &frame.end if is_end else &frame.start
@@ -207,7 +209,8 @@ cdef int find_calendar(
 
 
 cdef inline int64_t search(
-    const PartitionRows* rows, const Vector* key, int128 unit, bint descending, bint is_end, int128 wanted, int64_t first,
+    const PartitionRows* rows, const Vector* key, int128 unit, bint descending, bint is_end, int128 wanted,
+    int64_t first,
     int64_t last,
 ) noexcept nogil:
     """The first position of first..last that is not before what is wanted; as an end, the first one after it."""

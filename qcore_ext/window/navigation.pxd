@@ -1,4 +1,4 @@
-"""Values of another row of the window: lag, lead, first_value, last_value, nth_value. Floor E3."""
+"""Values of another row of the window: lag, lead, first_value, last_value, nth_value."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
@@ -7,7 +7,6 @@ from qcore_ext.window.frame_rows cimport FrameRows
 from qcore_ext.window.partition_rows cimport PartitionRows
 
 cdef enum:
-    NO_ROW = 0xFFFFFFFF         # as an index: a null row
     LAG = 10
     LEAD = 11
     FIRST_VALUE = 12

@@ -1,7 +1,8 @@
-"""Values of another row of the window: lag, lead, first_value, last_value, nth_value. Floor E3."""
+"""Values of another row of the window: lag, lead, first_value, last_value, nth_value."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
+from qcore_ext.data.column cimport NO_ROW
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_at

@@ -1,4 +1,4 @@
-"""Sorted rows and, for each, where its partition and its peers begin and end. Floor E3."""
+"""Sorted rows and, for each, where its partition and its peers begin and end."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

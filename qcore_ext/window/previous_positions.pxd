@@ -1,4 +1,4 @@
-"""Where in a partition a value stood before: what distinct aggregates over frames go by. Floor E3."""
+"""Where in a partition a value stood before: what distinct aggregates over frames go by."""
 
 from libc.stdint cimport int64_t, uint32_t
 

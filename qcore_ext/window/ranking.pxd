@@ -1,4 +1,4 @@
-"""Numbers that come of a row's place in its partition: row_number, rank and the like. Floor E3."""
+"""Numbers that come of a row's place in its partition: row_number, rank and the like."""
 
 from libc.stdint cimport int64_t
 

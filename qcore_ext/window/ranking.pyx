@@ -1,4 +1,4 @@
-"""Numbers that come of a row's place in its partition: row_number, rank and the like. Floor E3."""
+"""Numbers that come of a row's place in its partition: row_number, rank and the like."""
 
 from libc.stdint cimport int64_t
 
@@ -27,7 +27,9 @@ cdef int place_numbers(
     return 0
 
 
-cdef int place_fractions(const PartitionRows* rows, int kind, double* out, const MemoryAccount* account) except -1 nogil:
+cdef int place_fractions(
+    const PartitionRows* rows, int kind, double* out, const MemoryAccount* account,
+) except -1 nogil:
     cdef int64_t i, size
     for i in range(rows.n):
         if i % CHECK_ROWS == 0:

@@ -1,4 +1,4 @@
-"""The k-th smallest of the numbers at some positions, in one step a bit of the numbers: a wavelet matrix. Floor E3.
+"""The k-th smallest of the numbers at some positions, in one step a bit of the numbers: a wavelet matrix.
 
 For quantiles over frames: a frame of any size costs as much as one of a single row, however frames move.
 """
@@ -18,7 +18,9 @@ ctypedef struct WaveletMatrix:
     uint32_t zeros[32]          # of each level
 
 # `numbers` are the numbers 0..n in any order.
-cdef int wavelet_matrix_init(WaveletMatrix* self, const uint32_t* numbers, int64_t n, MemoryAccount* account) except -1 nogil
+cdef int wavelet_matrix_init(
+    WaveletMatrix* self, const uint32_t* numbers, int64_t n, MemoryAccount* account,
+) except -1 nogil
 cdef void wavelet_matrix_free(WaveletMatrix* self) noexcept nogil
 # The k-th smallest number (from 0) among those at the positions; there are more than k of these.
 cdef uint32_t wavelet_matrix_pick(const WaveletMatrix* self, const Stretches* at, int64_t k) noexcept nogil

@@ -1,4 +1,4 @@
-"""The k-th smallest of the numbers at some positions, in one step a bit of the numbers: a wavelet matrix. Floor E3."""
+"""The k-th smallest of the numbers at some positions, in one step a bit of the numbers: a wavelet matrix."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -10,7 +10,9 @@ from qcore_ext.ground.probe cimport RankWord
 from qcore_ext.window.frames cimport Stretches
 
 
-cdef int wavelet_matrix_init(WaveletMatrix* self, const uint32_t* numbers, int64_t n, MemoryAccount* account) except -1 nogil:
+cdef int wavelet_matrix_init(
+    WaveletMatrix* self, const uint32_t* numbers, int64_t n, MemoryAccount* account,
+) except -1 nogil:
     cdef Buffer* room = NULL
     cdef uint32_t* numbers_here
     cdef uint32_t* parted

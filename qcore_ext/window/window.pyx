@@ -1,4 +1,4 @@
-"""Window functions: a driver's rows sorted by partition and order, and columns computed beside them. Floor E4. SPEC Q2.
+"""Window functions: a driver's rows sorted by partition and order, and columns computed beside them. SPEC Q2.
 
 All rows of a partition come to one driver. Rows go out in their order, the calls' columns behind the input's.
 """

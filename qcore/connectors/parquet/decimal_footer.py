@@ -1,4 +1,4 @@
-"""Rewrite a Parquet footer so that decimals stored as integers are read as integers. Floor P2.
+"""Rewrite a Parquet footer so that decimals stored as integers are read as integers.
 
 A footer is a Thrift struct in compact encoding: field 2 is the list of schema elements, near its start, and only those
 of decimals are touched. The bytes behind the list (row groups, statistics) are taken over as they are, so the cost is

@@ -1,4 +1,4 @@
-"""How many values a Parquet column has: counted in the footer, or by the headers of its dictionaries. Floor P2."""
+"""How many values a Parquet column has: counted in the footer, or by the headers of its dictionaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Parquet file's footer tells: row groups, statistics, and how best to read its columns. Floor P2."""
+"""What a Parquet file's footer tells: row groups, statistics, and how best to read its columns."""
 
 from __future__ import annotations
 

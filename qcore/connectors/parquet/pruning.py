@@ -1,4 +1,4 @@
-"""Can any of a set of rows pass a filter, judging by the least and greatest values of their columns? Floor P2.
+"""Can any of a set of rows pass a filter, judging by the least and greatest values of their columns?
 
 Every doubt is answered yes: a row group is left out only when its statistics prove that the filter is false or null in
 all of its rows.

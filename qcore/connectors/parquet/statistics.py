@@ -1,4 +1,4 @@
-"""Statistics of a table of Parquet files, out of their footers. Floor P2."""
+"""Statistics of a table of Parquet files, out of their footers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files: splits at row groups, row groups left out by statistics, columns read the cheapest way. Floor P2."""
+"""Parquet files: splits at row groups, row groups left out by statistics, columns read the cheapest way."""
 
 from __future__ import annotations
 

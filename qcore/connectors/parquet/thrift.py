@@ -1,4 +1,4 @@
-"""A cursor over Thrift's compact encoding, in which Parquet keeps what is not values. Floor P2."""
+"""A cursor over Thrift's compact encoding, in which Parquet keeps what is not values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DataFusion knows of tables: a context each, kept for the next query over them. Floor P2."""
+"""What DataFusion knows of tables: a context each, kept for the next query over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correlated subqueries in which DataFusion would take one column, or one condition, for another. Floor P2.
+"""Correlated subqueries in which DataFusion would take one column, or one condition, for another.
 
 Making a join of a subquery, it gives the columns that the conditions with outer columns and IN read a new qualifier and
 keeps only their bare names: of `exists (select 1 from b join d … where b.id = outer.x and d.id = outer.y)` both

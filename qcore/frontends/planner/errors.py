@@ -1,4 +1,4 @@
-"""What DataFusion says of a query it cannot plan, in the words of who wrote the query. Floor P2."""
+"""What DataFusion says of a query it cannot plan, in the words of who wrote the query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window functions of which DataFusion's Substrait keeps a part only. Floor P2."""
+"""Window functions of which DataFusion's Substrait keeps a part only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of IN, and what else Substrait has no place for, put into the hints of a message's relations. Floor P2.
+"""Marks of IN, and what else Substrait has no place for, put into the hints of a message's relations.
 
 DataFusion's plans say it in their text, in the order in which the message has the relations.
 """

@@ -1,4 +1,4 @@
-"""SQL text as the planner takes it: what it has no syntax for is written in what it has. Floor P2."""
+"""SQL text as the planner takes it: what it has no syntax for is written in what it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DataFusion's remarks about a query, each in SQL's words: what is wrong, and what to write instead. Floor P2."""
+"""DataFusion's remarks about a query, each in SQL's words: what is wrong, and what to write instead."""
 
 from __future__ import annotations
 

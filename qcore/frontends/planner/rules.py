@@ -1,4 +1,4 @@
-"""Rules of DataFusion's optimizer that a query must be planned without, lest its answer be wrong. Floor P2."""
+"""Rules of DataFusion's optimizer that a query must be planned without, lest its answer be wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of result columns that the query gave none. Floor P2."""
+"""Names of result columns that the query gave none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in a query's text, as it was written, a syntax error is. Floor P2.
+"""Where in a query's text, as it was written, a syntax error is.
 
 The planner reads a text in which constructs are already written otherwise, and counts its lines and columns there: the
 words around the place are looked for in the text that was given.

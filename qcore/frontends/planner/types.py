@@ -1,4 +1,4 @@
-"""Types that the planner cannot write into Substrait, or compare, as those it can. Floor P2.
+"""Types that the planner cannot write into Substrait, or compare, as those it can.
 
 The plan reads the table's own types; the planner only has to know what can be done with a column.
 """

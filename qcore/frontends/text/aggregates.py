@@ -1,4 +1,4 @@
-"""Aggregates that neither the planner nor the engine has, written as others, or as functions of lists. Floor P2."""
+"""Aggregates that neither the planner nor the engine has, written as others, or as functions of lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of a select list named in the same SELECT, written out: select i + 1 as a, a * 2 as b. Floor P2.
+"""Columns of a select list named in the same SELECT, written out: select i + 1 as a, a * 2 as b.
 
 The planner knows them in GROUP BY, HAVING, QUALIFY and ORDER BY. In the rest of a SELECT a column of its tables wins
 over one of the list, as in DuckDB, and an item is known to those behind it. In HAVING one of the list wins, but over a

@@ -1,4 +1,4 @@
-"""Operators of arithmetic that DataFusion's parser or planner does not know, written as calls. Floor P2.
+"""Operators of arithmetic that DataFusion's parser or planner does not know, written as calls.
 
 x ** y and x ^ y are power(x, y), signs binding tighter, as in DuckDB and PostgreSQL; ~x is -1 - x. An interval is
 multiplied by a number where the text shows that it is one: INTERVAL '1 day', to_days(n), and products of these.

@@ -1,4 +1,4 @@
-"""ARRAY(subquery) written as an aggregate of its rows. Floor P2.
+"""ARRAY(subquery) written as an aggregate of its rows.
 
 The list has the rows in the order that the subquery asks for, which an aggregate of a table in FROM need not keep: the
 rows are numbered by it. A list of no rows is empty, where array_agg would be null.

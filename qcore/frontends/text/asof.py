@@ -1,4 +1,4 @@
-"""ASOF JOIN written as a join on the nearest row, which a window finds. Floor P2.
+"""ASOF JOIN written as a join on the nearest row, which a window finds.
 
 The left table's rows and the right one's keys, together, are ordered by what the join compares; the largest key of the
 right that has come before a row (the smallest, from the other end) is what it is joined on, by =.

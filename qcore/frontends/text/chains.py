@@ -1,4 +1,4 @@
-"""Long chains of AND, OR, +, -, * and || with brackets put around parts of them. Floor P2. SPEC Q1.
+"""Long chains of AND, OR, +, -, * and || with brackets put around parts of them. SPEC Q1.
 
 A chain of a thousand terms is a tree of a thousand levels to who reads it from the left, and the planner's stack ends
 before that. In brackets, 32 terms each, it has a few dozen levels. The terms keep their order.

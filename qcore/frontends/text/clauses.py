@@ -1,4 +1,4 @@
-"""The clauses of one SELECT, among the tokens of a query: its select list, aliases, where its tables end. Floor P2."""
+"""The clauses of one SELECT, among the tokens of a query: its select list, aliases, where its tables end."""
 
 from __future__ import annotations
 

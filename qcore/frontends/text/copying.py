@@ -1,4 +1,4 @@
-"""COPY (query) TO 'file.parquet': read here: DataFusion would carry it out while planning. Floor P2. SPEC Q2."""
+"""COPY (query) TO 'file.parquet': read here: DataFusion would carry it out while planning. SPEC Q2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correlated subqueries cut out of a query's text, whatever they compare and wherever they stand. Floor P2.
+"""Correlated subqueries cut out of a query's text, whatever they compare and wherever they stand.
 
 DataFusion resolves them all, decorrelates some, and writes no outer column into Substrait. So what it is given has no
 subquery: a scalar one is a function of the outer columns that it reads, which are functions without arguments in the

@@ -1,4 +1,4 @@
-"""Files named where tables stand: FROM 'a.parquet', read_parquet(['a.parquet', 'b.parquet']). Floor P2. SPEC Q1."""
+"""Files named where tables stand: FROM 'a.parquet', read_parquet(['a.parquet', 'b.parquet']). SPEC Q1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window frames in SQL text: what the planner has no syntax for, as words for the reader of its message. Floor P2.
+"""Window frames in SQL text: what the planner has no syntax for, as words for the reader of its message.
 
 The planner refuses EXCLUDE and intervals that are written as numbers, and makes distances of a RANGE that are no whole
 numbers unbounded; its Substrait has no GROUPS.

@@ -1,4 +1,4 @@
-"""Calls of DuckDB's, PostgreSQL's and Spark's functions written as calls that DataFusion's planner knows. Floor P2.
+"""Calls of DuckDB's, PostgreSQL's and Spark's functions written as calls that DataFusion's planner knows.
 
 For functions whose arguments are of any type, so that they cannot be registered with the planner.
 """

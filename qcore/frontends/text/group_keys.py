@@ -1,4 +1,4 @@
-"""Keys of GROUP BY that another key decides: casts of a column that is a key itself. Floor P2.
+"""Keys of GROUP BY that another key decides: casts of a column that is a key itself.
 
 The planner calls a cast as it calls the column, and takes one for the other above the groups.
 """

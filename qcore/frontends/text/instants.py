@@ -1,4 +1,4 @@
-"""TIMESTAMP as an instant that clocks of the session's time zone show, as Spark has it. Floor P2."""
+"""TIMESTAMP as an instant that clocks of the session's time zone show, as Spark has it."""
 
 from __future__ import annotations
 

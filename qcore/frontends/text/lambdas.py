@@ -1,4 +1,4 @@
-"""Functions of a list's elements, as DataFusion's parser knows them: with arrows, of one parameter. Floor P2.
+"""Functions of a list's elements, as DataFusion's parser knows them: with arrows, of one parameter.
 
 `list_transform(l, lambda x, i: x + i)`, `list_filter`, `list_reduce`, their other names, and `[x + 1 for x in l if
 x > 1]`. Parameters get names of their own, so that nobody takes them for columns or aliases. A second parameter, the

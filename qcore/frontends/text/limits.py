@@ -1,4 +1,4 @@
-"""LIMIT and OFFSET that the query computes, and LIMIT of a share of the rows, cut out of a query's text. Floor P2."""
+"""LIMIT and OFFSET that the query computes, and LIMIT of a share of the rows, cut out of a query's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named windows, and what builds on them, written out where they are used. Floor P2.
+"""Named windows, and what builds on them, written out where they are used.
 
 The planner knows WINDOW w AS (…) and OVER w, and passes over the name in OVER (w ORDER BY …).
 """

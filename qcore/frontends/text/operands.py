@@ -1,4 +1,4 @@
-"""Where an operand begins and ends among the tokens of an expression. Floor P2."""
+"""Where an operand begins and ends among the tokens of an expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that DataFusion's parser reads otherwise than the standard, and spellings it does not know. Floor P2."""
+"""Operators that DataFusion's parser reads otherwise than the standard, and spellings it does not know."""
 
 from __future__ import annotations
 

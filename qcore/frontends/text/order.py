@@ -1,4 +1,4 @@
-"""ORDER BY ALL written as the places of the result's columns. Floor P2."""
+"""ORDER BY ALL written as the places of the result's columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constructs that DataFusion cannot pass on, cut out of a query's text: each becomes a table of its own name. Floor P2.
+"""Constructs that DataFusion cannot pass on, cut out of a query's text: each becomes a table of its own name.
 
 WITH RECURSIVE has no place in Substrait, and EXCEPT ALL and INTERSECT ALL become joins there that ignore how often a
 row occurs. What they are made of are queries, which are planned by themselves.

@@ -1,4 +1,4 @@
-"""PIVOT as aggregates with FILTER, UNPIVOT as a UNION ALL of the columns. Floor P2.
+"""PIVOT as aggregates with FILTER, UNPIVOT as a UNION ALL of the columns.
 
 Both as statements, PIVOT t ON c IN (…) USING sum(x) GROUP BY k, and behind a table, t PIVOT (sum(x) FOR c IN (…)).
 """

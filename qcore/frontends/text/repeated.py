@@ -1,4 +1,4 @@
-"""Common tables that name one another so often that they multiply, cut out of a query's text. Floor P2.
+"""Common tables that name one another so often that they multiply, cut out of a query's text.
 
 The planner puts a copy of a common table's query wherever it is named. In a chain of tables that name the one before
 twice the copies double with each: 14 steps are 8,192 of the first. A query whose copies would become many is planned by

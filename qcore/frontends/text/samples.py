@@ -1,4 +1,4 @@
-"""TABLESAMPLE and USING SAMPLE as conditions and orders by random(). Floor P2.
+"""TABLESAMPLE and USING SAMPLE as conditions and orders by random().
 
 A number of rows is an order by random() and a LIMIT, and so is a share with RESERVOIR; another share is a condition on
 random(), row for row.

@@ -1,4 +1,4 @@
-"""Which tables the names of a query's text may mean: the FROM of their own SELECT, and of those around it. Floor P2."""
+"""Which tables the names of a query's text may mean: the FROM of their own SELECT, and of those around it."""
 
 from __future__ import annotations
 

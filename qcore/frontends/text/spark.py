@@ -1,4 +1,4 @@
-"""Spark's texts, operators and functions written in the words that the other dialects share. Floor P2.
+"""Spark's texts, operators and functions written in the words that the other dialects share.
 
 What has another meaning in Spark than elsewhere, or is known there alone; the rest of its functions all dialects have.
 """

@@ -1,4 +1,4 @@
-"""Names whatever their case: written out as the tables, or the query's own aliases, spell them. Floor P2.
+"""Names whatever their case: written out as the tables, or the query's own aliases, spell them.
 
 The planner makes names without quotes lower case, as PostgreSQL does, and takes those in quotes as they stand; DuckDB's
 and Spark's names are the same in any case. Only what a table or alias of the query spells one way is touched.

@@ -1,4 +1,4 @@
-"""COLUMNS(…), and stars with RENAME, LIKE or beside merged columns, written as the columns they stand for. Floor P2.
+"""COLUMNS(…), and stars with RENAME, LIKE or beside merged columns, written as the columns they stand for.
 
 The planner knows EXCLUDE and REPLACE, but not among the columns that JOIN … USING merges (using).
 """

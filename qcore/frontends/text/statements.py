@@ -1,4 +1,4 @@
-"""Statements about a session and its queries: EXPLAIN, DESCRIBE, SHOW, CREATE and DROP, INSERT. Floor P2.
+"""Statements about a session and its queries: EXPLAIN, DESCRIBE, SHOW, CREATE and DROP, INSERT.
 
 Read here: DataFusion would carry them out over its own empty tables.
 """

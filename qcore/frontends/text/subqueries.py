@@ -1,4 +1,4 @@
-"""IN (subquery) written so that its being unknown is not lost. Floor P2.
+"""IN (subquery) written so that its being unknown is not lost.
 
 DataFusion makes a mark join of an IN beside OR or inside another expression, and marks are true or false; a NOT IN with
 a correlated subquery it makes an anti join that nulls decide otherwise. EXISTS is never unknown, so three of them say

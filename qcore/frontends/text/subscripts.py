@@ -1,4 +1,4 @@
-"""Letters of texts by subscripts: s[1], s[2:3], s[-1]. Floor P2.
+"""Letters of texts by subscripts: s[1], s[2:3], s[-1].
 
 The planner knows subscripts of lists and maps only, and only it knows which values are texts. So a text whose
 subscripts it refuses is tried with some of them written as calls, which take texts alone.

@@ -1,4 +1,4 @@
-"""Words and signs of other dialects, and of the standard, written as DataFusion's parser knows them. Floor P2."""
+"""Words and signs of other dialects, and of the standard, written as DataFusion's parser knows them."""
 
 from __future__ import annotations
 

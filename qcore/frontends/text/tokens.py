@@ -1,4 +1,4 @@
-"""SQL text as tokens, and where its queries and their WITH lists lie. Floor P2.
+"""SQL text as tokens, and where its queries and their WITH lists lie.
 
 Not a parser: it knows strings, names, comments and brackets, which is enough to find a construct and cut it out.
 """

@@ -1,4 +1,4 @@
-"""UNNEST cut out of a query's text, in its select list and among its tables. Floor P2.
+"""UNNEST cut out of a query's text, in its select list and among its tables.
 
 DataFusion plans it but has no Substrait for it. What it is applied to is a query by itself, whose list columns become
 rows (qcore.plan.nodes.Unnest); the rest of the query reads those as a table.

@@ -1,4 +1,4 @@
-"""JOIN … USING and NATURAL JOIN written with ON. Floor P2.
+"""JOIN … USING and NATURAL JOIN written with ON.
 
 DataFusion has no Substrait for outer ones, takes the merged column of every join from the left, and forgets which were
 merged where a join's sides have two types. Here the tables of a

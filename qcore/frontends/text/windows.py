@@ -1,4 +1,4 @@
-"""What window functions lose on DataFusion's way into Substrait, written where it stays. Floor P2.
+"""What window functions lose on DataFusion's way into Substrait, written where it stays.
 
 Substrait's window functions have no FILTER, no order of their own and no IGNORE NULLS, and DataFusion leaves DISTINCT
 out and does not take every frame (frames). A filter becomes a condition of the argument where that means the same;

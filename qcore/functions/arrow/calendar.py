@@ -1,4 +1,4 @@
-"""Dates and times made of their parts, whole units between two, and bins of months. Floor P1."""
+"""Dates and times made of their parts, whole units between two, and bins of months."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and bytes written out: in hexadecimal and binary, and in formats with places for values. Floor P1."""
+"""Numbers and bytes written out: in hexadecimal and binary, and in formats with places for values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of any Arrow layout as lists with offsets. Floor P1."""
+"""Lists of any Arrow layout as lists with offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of the elements of lists, which aggregates that the engine does not have are made of. Floor P1.
+"""Statistics of the elements of lists, which aggregates that the engine does not have are made of.
 
 Nulls among the elements do not count. Moments are taken about the mean.
 """

@@ -1,4 +1,4 @@
-"""Lists of numbers as vectors: products, lengths and angles. Floor P1."""
+"""Lists of numbers as vectors: products, lengths and angles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nested values as bytes to be carried along and read back, whole arrays at a time. Floor P1.
+"""Nested values as bytes to be carried along and read back, whole arrays at a time.
 
 What keeps rows in a layout of its own, as windows do, has none for lists, structs and maps. A value's bytes are a
 block: a byte for each of its values that says whether it is there, then these by columns: numbers as Arrow holds them,

@@ -1,4 +1,4 @@
-"""The bytes that stand for nested values (nested_values) of a whole array at once. Floor P1.
+"""The bytes that stand for nested values (nested_values) of a whole array at once.
 
 A level of nesting is a few passes of numpy over all values below it: rows are runs of one array of bytes, and their
 lengths. Types that numpy does not hold are encoded a value at a time.

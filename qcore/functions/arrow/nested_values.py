@@ -1,4 +1,4 @@
-"""Bytes that stand for nested values and intervals: equal where the values are, and in their order. Floor P1.
+"""Bytes that stand for nested values and intervals: equal where the values are, and in their order.
 
 Within a value, null is equal to null and comes last; a list is before a longer one that begins like it. Intervals
 compare by their length, where a month has 30 days and a day 24 hours.

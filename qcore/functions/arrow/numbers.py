@@ -1,4 +1,4 @@
-"""Functions of numbers that no hot query has: computed by NumPy, or by the standard library. Floor P1."""
+"""Functions of numbers that no hot query has: computed by NumPy, or by the standard library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of paths of files, and texts as parts of URLs. Floor P1."""
+"""Parts of paths of files, and texts as parts of URLs."""
 
 from __future__ import annotations
 

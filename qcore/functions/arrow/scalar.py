@@ -1,4 +1,4 @@
-"""Scalar functions computed by pyarrow.compute or, where it has none, by Python over distinct values. Floor P1.
+"""Scalar functions computed by pyarrow.compute or, where it has none, by Python over distinct values.
 
 They are the long tail. A kernel takes arrays, and scalars for constant arguments, and gives an array or the list of its
 values; it raises ValueError or an Arrow error for a value it cannot compute. Its calls are counted (docs/FUNCTIONS.md).

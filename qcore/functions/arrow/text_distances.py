@@ -1,4 +1,4 @@
-"""How far texts are apart, by letters: edits, and what they have in common. Floor P1."""
+"""How far texts are apart, by letters: edits, and what they have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* The Arrow C Data and C Stream interfaces, as their specification gives them. Floor E0. */
+/* The Arrow C Data and C Stream interfaces, as their specification gives them. */
 #ifndef QCORE_ARROW_ABI_H
 #define QCORE_ARROW_ABI_H
 #include <stdint.h>

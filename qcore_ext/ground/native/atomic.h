@@ -1,4 +1,4 @@
-/* Atomic operations on plain integers, for Cython: the compiler's builtins under readable names. Floor E0. */
+/* Atomic operations on plain integers, for Cython: the compiler's builtins under readable names. */
 #ifndef QCORE_ATOMIC_H
 #define QCORE_ATOMIC_H
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* Bit tricks that need a builtin. Floor E0. */
+/* Bit tricks that need a builtin. */
 #ifndef QCORE_CLZ_H
 #define QCORE_CLZ_H
 #include <stdint.h>

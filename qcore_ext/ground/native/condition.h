@@ -1,4 +1,4 @@
-/* A condition variable whose time-outs follow the monotonic clock. Floor E0. */
+/* A condition variable whose time-outs follow the monotonic clock. */
 #ifndef QCORE_CONDITION_H
 #define QCORE_CONDITION_H
 #include <pthread.h>

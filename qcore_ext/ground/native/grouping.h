@@ -1,4 +1,4 @@
-/* Grouping and summing by group: kernels compiled once for each x86-64 level and picked at run time. Floor E0. */
+/* Grouping and summing by group: kernels compiled once for each x86-64 level and picked at run time. */
 #ifndef QCORE_GROUPING_H
 #define QCORE_GROUPING_H
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* The kernels of grouping.h, included by one file for each instruction set with GROUPING_TABLE and GROUPING_MASKED
-   (groups up to which a pass over the vector for each group is fastest) defined. Floor E0.
+   (groups up to which a pass over the vector for each group is fastest) defined.
 
    Rows of few groups wait for one another when each adds to its group's sum: it is read where the row before has just
    written it. Either every group has a pass of its own, vectorised and without stores, or four copies of the sums take

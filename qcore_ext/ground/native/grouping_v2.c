@@ -1,4 +1,4 @@
-/* grouping.h for every processor: the compiler's baseline. Floor E0. */
+/* grouping.h for every processor: the compiler's baseline. */
 #define GROUPING_TABLE qc_grouping_v2
 #define GROUPING_MASKED 2
 #include "grouping_body.h"

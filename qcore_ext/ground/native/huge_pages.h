@@ -1,4 +1,4 @@
-/* Large pages for memory that is read at random: fewer address look-ups. Advice only; no platform has to take it. Floor E0. */
+/* Large pages for memory that is read at random: fewer address look-ups. Advice only; no platform has to take it. */
 #ifndef QCORE_HUGE_PAGES_H
 #define QCORE_HUGE_PAGES_H
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* A mutex that belongs to a named site, so that a test can show which paths take one (SPEC G3). Floor E0. */
+/* A mutex that belongs to a named site, so that a test can show which paths take one (SPEC G3). */
 #ifndef QCORE_LOCK_H
 #define QCORE_LOCK_H
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Bit mixers of the engine's one hash function. Floor E0. */
+/* Bit mixers of the engine's one hash function. */
 #ifndef QCORE_MIX_H
 #define QCORE_MIX_H
 #include <stdint.h>

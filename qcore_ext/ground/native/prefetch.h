@@ -1,4 +1,4 @@
-/* Fetching a cache line before it is needed. Floor E0. */
+/* Fetching a cache line before it is needed. */
 #ifndef QCORE_PREFETCH_H
 #define QCORE_PREFETCH_H
 

@@ -1,4 +1,4 @@
-/* Looking keys up in join tables: kernels compiled once for each x86-64 level and picked at run time. Floor E0. */
+/* Looking keys up in join tables: kernels compiled once for each x86-64 level and picked at run time. */
 #ifndef QCORE_PROBE_H
 #define QCORE_PROBE_H
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* The kernels of probe.h, included by one file for each instruction set with PROBE_TABLE defined. Floor E0.
+/* The kernels of probe.h, included by one file for each instruction set with PROBE_TABLE defined.
 
    A look-up that misses the caches must have no data-dependent store beside it (7 ns a row): every loop here stores in
    order, and what follows compacts. Gathers by intrinsics, as the compiler does not find them. */

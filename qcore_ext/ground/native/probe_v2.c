@@ -1,4 +1,4 @@
-/* probe.h for every processor: the compiler's baseline. Floor E0. */
+/* probe.h for every processor: the compiler's baseline. */
 #define PROBE_TABLE qc_probe_v2
 #include "probe_body.h"
 

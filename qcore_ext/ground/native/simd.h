@@ -1,4 +1,4 @@
-/* Kernels over vectors of plain values, compiled once for each x86-64 level and picked at run time. Floor E0.
+/* Kernels over vectors of plain values, compiled once for each x86-64 level and picked at run time.
 
    No -march for the whole build: a wheel must run anywhere, and the difference is worth having (masked multiply-sum
    3.4 / 0.43 / 0.25 ns a row at v2 / v3 / v4). Each simd_v*.c includes simd_body.h under its own target pragma. */

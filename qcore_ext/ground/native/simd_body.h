@@ -1,4 +1,4 @@
-/* The kernels of simd.h, included by one file for each instruction set with SIMD_TABLE and SIMD_ISA defined. Floor E0.
+/* The kernels of simd.h, included by one file for each instruction set with SIMD_TABLE and SIMD_ISA defined.
 
    Plain loops that the compiler vectorises; intrinsics only where it does not (compaction, compare to bytes). */
 #include <string.h>

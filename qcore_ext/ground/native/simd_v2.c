@@ -1,4 +1,4 @@
-/* simd.h for every processor: the compiler's baseline. Floor E0. */
+/* simd.h for every processor: the compiler's baseline. */
 #define SIMD_TABLE qc_simd_v2
 #define SIMD_ISA "baseline"
 #include "simd_body.h"

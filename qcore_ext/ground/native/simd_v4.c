@@ -1,4 +1,4 @@
-/* simd.h for x86-64-v4 processors. Floor E0. */
+/* simd.h for x86-64-v4 processors. */
 #if defined(__x86_64__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,bmi,bmi2,fma,popcnt,lzcnt"))), apply_to = function)

@@ -1,4 +1,4 @@
-/* A counter cheap enough to read around every call: half the cost of clock_gettime on x86-64. Floor E0. */
+/* A counter cheap enough to read around every call: half the cost of clock_gettime on x86-64. */
 #ifndef QCORE_TICKS_H
 #define QCORE_TICKS_H
 #include <stdint.h>

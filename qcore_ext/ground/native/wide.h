@@ -1,4 +1,4 @@
-/* 128-bit integers: the arithmetic of decimals of more than 18 digits, and checks that need a builtin. Floor E0. */
+/* 128-bit integers: the arithmetic of decimals of more than 18 digits, and checks that need a builtin. */
 #ifndef QCORE_WIDE_H
 #define QCORE_WIDE_H
 #include <stdint.h>

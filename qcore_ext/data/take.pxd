@@ -1,0 +1,26 @@
+"""Values moved by position: gather reads them from positions, scatter writes them to positions.
+
+Each function picks its loop once by the width of a value: 1, 2, 4, 8 or 16 bytes. Other widths move nothing (the null
+type has width 0).
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+# out[i] = values[rows[i]] for i in 0..n. NO_ROW is not allowed.
+cdef void gather_width(
+    const void* values,         # IN
+    int width,                  # bytes of a value
+    const uint32_t* rows,       # IN
+    int64_t n,
+    void* out,                  # OUT, n values
+) noexcept nogil
+# Bits rows[0..n) of `validity`, in `out` (VECTOR_BITMAP_BYTES); n <= VECTOR_ROWS.
+cdef void gather_validity(const uint8_t* validity, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil
+# out[positions[i]] = values[i] for i in 0..n.
+cdef void scatter_width(
+    const void* values,         # IN
+    int width,                  # bytes of a value
+    const uint32_t* positions,  # IN
+    int64_t n,
+    void* out,                  # OUT
+) noexcept nogil

@@ -1,0 +1,60 @@
+"""Values moved by position: gather and scatter, a loop for each width."""
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get
+from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
+from qcore_ext.ground.words cimport Word, Word128
+
+
+cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = values[rows[i]]
+
+
+cdef void gather_width(const void* values, int width, const uint32_t* rows, int64_t n, void* out) noexcept nogil:
+    if width == 8:
+        gather[uint64_t](<const uint64_t*> values, rows, n, <uint64_t*> out)
+    elif width == 4:
+        gather[uint32_t](<const uint32_t*> values, rows, n, <uint32_t*> out)
+    elif width == 16:
+        gather[Word128](<const Word128*> values, rows, n, <Word128*> out)
+    elif width == 2:
+        gather[uint16_t](<const uint16_t*> values, rows, n, <uint16_t*> out)
+    elif width == 1:
+        gather[uint8_t](<const uint8_t*> values, rows, n, <uint8_t*> out)
+
+
+cdef void gather_validity(const uint8_t* validity, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
+    cdef int64_t i
+    memset(out, 0xFF, VECTOR_BITMAP_BYTES)
+    for i in range(n):
+        if not bit_get(validity, rows[i]):
+            bit_clear(out, i)
+
+
+cdef void scatter(const Word* values, const uint32_t* positions, int64_t n, Word* out) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t ahead = max(n - PREFETCH_ROWS, <int64_t> 0)
+    # Rows of 256 partitions go to 256 open cache lines a column, more than the first-level cache holds.
+    for i in range(ahead):
+        qc_prefetch_write(&out[positions[i + PREFETCH_ROWS]])
+        out[positions[i]] = values[i]
+    for i in range(ahead, n):
+        out[positions[i]] = values[i]
+
+
+cdef void scatter_width(const void* values, int width, const uint32_t* positions, int64_t n, void* out) noexcept nogil:
+    if width == 8:
+        scatter[uint64_t](<const uint64_t*> values, positions, n, <uint64_t*> out)
+    elif width == 4:
+        scatter[uint32_t](<const uint32_t*> values, positions, n, <uint32_t*> out)
+    elif width == 16:
+        scatter[Word128](<const Word128*> values, positions, n, <Word128*> out)
+    elif width == 2:
+        scatter[uint16_t](<const uint16_t*> values, positions, n, <uint16_t*> out)
+    elif width == 1:
+        scatter[uint8_t](<const uint8_t*> values, positions, n, <uint8_t*> out)
