@@ -88,7 +88,7 @@ class Case:
 
 
 def continued(builder: PlanBuilder, node: Any) -> PlanBuilder:
-    return builder._continued(node)
+    return builder._append(node)
 
 
 # --- operators written in Python, one in each protocol ---

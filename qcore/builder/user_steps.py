@@ -1,74 +1,53 @@
-"""Steps of a plan that run operators written in Python. SPEC H3."""
+"""Operators written in Python as steps of PlanBuilder: the nodes of source(), operator() and sink(). SPEC H3."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
-from qcore.builder.plan_steps import PlanSteps
 from qcore.connectors.base import check_policy
 from qcore.errors import PlanError
-from qcore.plan.nodes import UserOperator, UserSource
+from qcore.plan.nodes import PlanNode, UserOperator, UserSink, UserSource
 from qcore.plan.schema import check_unique, without_metadata
 from qcore.protocols import BatchIterator, Operator, SinkOperator, SourceOperator, StatelessOperator
 
 
-class UserSteps(PlanSteps):
-    """The part of PlanBuilder for operators written in Python."""
-
-    def source(
-        self,
-        factory: Any,
-        schema: pa.Schema | None = None,
-        partitions: int | None = None,
-        id: str | None = None,
-        on_schema_change: str = "error",
-    ) -> Self:
-        """Rows of an operator written in Python (SPEC H3).
-
-        Parameters
-        ----------
-        factory : SourceOperator, or callable
-            A polled source; or a class or function that makes an Operator or a BatchIterator for each driver.
-        schema : pyarrow.Schema, optional
-            The output's; by default what output_schema(None) of the operator says.
-        partitions : int, optional
-            Drivers it runs in; by default a SourceOperator's own `partitions` (None: one a thread), else 1.
-        on_schema_change : {'error', 'evolve'}
-            Of a batch of another schema than declared. 'error': a SchemaChangeError. 'evolve': narrower types are
-            widened and missing columns are null, by name; wider types and new columns are passed on, and every operator
-            carries them or refuses them with a SchemaChangeError. What a Result gives is of the declared schema;
-            Task.iterator() tells of new ones.
-        """
-        check_policy(on_schema_change)
-        self._expect_no_input("source")
-        factory = user_factory(factory, SourceOperator, "source()")
-        if partitions is None:
-            partitions = factory.partitions if isinstance(factory, SourceOperator) else 1
-        if schema is None:
-            schema = _promised_schema(factory, None, "source()")
-        if not isinstance(schema, pa.Schema):
-            raise PlanError("source() needs schema=…, or an output_schema() that gives it: it must be known up front")
-        check_unique(schema.names, "source()")
-        own = without_metadata(schema)
-        return self._continued(UserSource(id or self._new_id(), own, factory, partitions, on_schema_change))
-
-    def operator(self, factory: Any, id: str | None = None) -> Self:
-        """An operator written in Python: a StatelessOperator, or a class or function that makes an Operator or a
-        BatchIterator for each driver. One more may be made here to ask its output_schema; it never runs.
-        """
-        node = self._input("operator")
-        factory = user_factory(factory, StatelessOperator, "operator()")
-        schema = _promised_schema(factory, node.schema, "operator()")
-        if not isinstance(schema, pa.Schema):
-            raise PlanError(f"operator(): output_schema() gave a {type(schema).__name__}, not a pyarrow.Schema")
-        check_unique(schema.names, "operator()")
-        return self._continued(UserOperator(id or self._new_id(), without_metadata(schema), node, factory))
+def user_source_node(
+    id: str, factory: Any, schema: pa.Schema | None, partitions: int | None, on_schema_change: str
+) -> UserSource:
+    """The node of source()."""
+    check_policy(on_schema_change)
+    factory = _check_factory(factory, SourceOperator, "source()")
+    if partitions is None:
+        partitions = factory.partitions if isinstance(factory, SourceOperator) else 1
+    if schema is None:
+        schema = _ask_output_schema(factory, None, "source()")
+    if not isinstance(schema, pa.Schema):
+        raise PlanError("source() needs schema=…, or an output_schema() that gives it: it must be known up front")
+    check_unique(schema.names, "source()")
+    return UserSource(id, without_metadata(schema), factory, partitions, on_schema_change)
 
 
-def user_factory(factory: Any, shared: type, where: str) -> Any:
-    """What makes the operators of a step: an object of class `shared`, which serves all drivers, or a callable."""
+def user_operator_node(id: str, child: PlanNode, factory: Any) -> UserOperator:
+    """The node of operator()."""
+    factory = _check_factory(factory, StatelessOperator, "operator()")
+    schema = _ask_output_schema(factory, child.schema, "operator()")
+    if not isinstance(schema, pa.Schema):
+        raise PlanError(f"operator(): output_schema() gave a {type(schema).__name__}, not a pyarrow.Schema")
+    check_unique(schema.names, "operator()")
+    return UserOperator(id, without_metadata(schema), child, factory)
+
+
+def user_sink_node(id: str, child: PlanNode, factory: Any) -> UserSink:
+    """The node of sink()."""
+    return UserSink(id, child.schema, child, _check_factory(factory, SinkOperator, "sink()"))
+
+
+def _check_factory(factory: Any, shared: type, where: str) -> Any:
+    """An object of class `shared`, which serves all drivers, or a callable that makes an operator for each driver.
+    PlanError for anything else.
+    """
     if isinstance(factory, type) and issubclass(factory, shared):
         return factory()
     polled = (SinkOperator, SourceOperator, StatelessOperator)
@@ -85,7 +64,7 @@ def user_factory(factory: Any, shared: type, where: str) -> Any:
     return factory
 
 
-def _promised_schema(factory: Any, given: pa.Schema | None, where: str) -> Any:
+def _ask_output_schema(factory: Any, given: pa.Schema | None, where: str) -> Any:
     if isinstance(factory, type) and getattr(factory, "output_schema", None) is Operator.output_schema:
         return given
     operator = factory if isinstance(factory, (SourceOperator, StatelessOperator)) else factory()

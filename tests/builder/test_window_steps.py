@@ -155,7 +155,7 @@ def test_a_single_row() -> None:
         ({"w": "ntile"}, {}, "needs a number"),
         ({"w": ("quantile_cont", "x")}, {}, "a value and a fraction"),
         ({"w": window("rank", filter="x > 1")}, {}, "takes no filter"),
-        ({"w": window("sum", "x", order_by="id")}, {}, "no order of its own"),
+        ({"w": window("sum", "x", order_by="id")}, {}, "sum takes no order_by"),
         ({"w": window("sum", "x", exclude="peers")}, {}, "a frame excludes no others"),
         ({"w": window("sum", "x", frame=("rows", -1.5, 0))}, {}, "whole numbers or None"),
         ({"x": "rank"}, {}, "'x'"),

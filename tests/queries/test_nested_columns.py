@@ -52,7 +52,7 @@ def kept(table: pa.Table, ids: Any) -> pa.Table:
 
 def single(builder: PlanBuilder) -> PlanBuilder:
     child = builder.build()
-    return builder._continued(p.EnforceSingleRow("one", child.schema, child))
+    return builder._append(p.EnforceSingleRow("one", child.schema, child))
 
 
 class Passing(qcore.StatelessOperator):
