@@ -19,6 +19,7 @@ from qcore.expression.types import compares_by_bytes, is_text
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import Aggregate, AggregateCall
+from qcore_ext.aggregate.calls import COLLECTED, partial_schema
 from qcore_ext.data.schema import Schema
 
 Named = list[tuple[str, Expr]]
