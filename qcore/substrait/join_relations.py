@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,12 +24,13 @@ from qcore.plan.nodes import (
     WindowCall,
     WindowFrame,
 )
+from qcore.plan.projections import add_columns, project, select_columns
 from qcore.plan.schema import LEFT_ONLY, RIGHT_ONLY, join_schema
 from qcore.substrait.expressions import ExpressionReader
 from qcore.substrait.lambdas import Scope
-from qcore.substrait.relation import Relation
+from qcore.substrait.relation import Relation, filter_rows
 
-# What sql.py writes into the hint of a join that comes from NOT IN or IN, which Substrait cannot tell from EXISTS.
+# The hint that sql.py gives a join that comes from NOT IN or IN. Substrait does not distinguish these from EXISTS.
 NULL_AWARE = "null_aware"
 
 _KINDS = {
@@ -46,7 +47,7 @@ _KINDS = {
     11: "mark",
     12: "right_mark",
 }
-# Physical joins number their kinds otherwise.
+# Kinds of physical joins where their numbers differ.
 _PHYSICAL_KINDS = {
     **_KINDS,
     6: "right_semi",
@@ -58,39 +59,45 @@ _PHYSICAL_KINDS = {
 _COMPARISONS = {0: "equal", 1: "equal", 2: "is_not_distinct_from"}
 
 
-class JoinRelations:
-    """The part of RelationReader for joins."""
+@dataclass
+class _Inputs:
+    """The inputs of a join, and their columns as the scope of its conditions.
 
-    if TYPE_CHECKING:
-        ids: NodeIds
-        names: ColumnNames
-        expressions: ExpressionReader
+    Subqueries in the conditions put nodes above `pairs`, the cross product of the inputs, in `scope`.
+    """
 
-        def read(self, message: Any) -> Relation: ...
-        def _filter_node(self, node: PlanNode, predicate: Expr) -> PlanNode: ...
-        def _project_node(self, node: PlanNode, names: Sequence[str], expressions: Sequence[Expr]) -> PlanNode: ...
+    left: Relation
+    right: Relation
+    scope: Scope
+    pairs: PlanNode
 
-    def _join(self, message: Any) -> Relation:
-        left, right = self.read(message.left), self.read(message.right)
-        both = self._both(left, right)
-        joined = both.node
+
+class JoinReader:
+    """Reads the joins of one plan. `read` reads an input."""
+
+    def __init__(
+        self, ids: NodeIds, names: ColumnNames, expressions: ExpressionReader, read: Callable[[Any], Relation]
+    ) -> None:
+        self._ids = ids
+        self._names = names
+        self._expressions = expressions
+        self._read = read
+
+    def join(self, message: Any) -> Relation:
+        """The relation of a JoinRel."""
+        inputs = self._inputs(message)
         conditions: list[Expr] = []
         if message.HasField("expression"):
-            conditions = self._conditions(message.expression, both)
+            conditions = self._conditions(message.expression, inputs)
         kind = _KINDS.get(message.type, f"type {message.type}")
-        sides = self._with_values(left.node, right.node, both.node, joined)
-        if sides is None:
-            return self._after(message, self._join_of_pairs(kind, left, right, (joined, both.node), conditions))
-        left, right = Relation(sides[0], left.columns), Relation(sides[1], right.columns)
-        if message.common.hint.alias == NULL_AWARE:
-            return self._null_aware(message, kind, left, right, conditions)
-        return self._after(message, self._joined(kind, left, right, conditions))
+        sides = self._sides(inputs) if message.common.hint.alias == NULL_AWARE else None
+        if sides is not None:
+            return self._null_aware_join(message, kind, *sides, conditions)
+        return self._apply_post_filter(message, self._join(kind, inputs, conditions))
 
-    def _physical_join(self, message: Any) -> Relation:
-        """Hash and merge joins on keys, with what else must hold."""
-        left, right = self.read(message.left), self.read(message.right)
-        both = self._both(left, right)
-        joined = both.node
+    def physical_join(self, message: Any) -> Relation:
+        """The relation of a HashJoinRel or MergeJoinRel: keys, and further conditions."""
+        inputs = self._inputs(message)
         conditions: list[Expr] = []
         for key in message.keys:
             comparison = key.comparison.simple
@@ -98,61 +105,72 @@ class JoinRelations:
                 comparison not in _COMPARISONS
             ):
                 raise PlanError("join keys that are not simply equal or not distinct are not supported")
-            fields = (self.expressions.field(key.left, left.scope()), self.expressions.field(key.right, right.scope()))
-            conditions.append(Call(_COMPARISONS[comparison], fields))
+            left = self._expressions.field(key.left, inputs.left.scope())
+            right = self._expressions.field(key.right, inputs.right.scope())
+            conditions.append(Call(_COMPARISONS[comparison], (left, right)))
         if not conditions:
             raise PlanError("a hash or merge join needs a key; older plans' left_keys and right_keys are not read")
         if message.HasField("residual_expression"):
-            conditions += self._conditions(message.residual_expression, both)
+            conditions += self._conditions(message.residual_expression, inputs)
         kind = _PHYSICAL_KINDS.get(message.type, f"type {message.type}")
-        sides = self._with_values(left.node, right.node, both.node, joined)
-        if sides is None:
-            return self._after(message, self._join_of_pairs(kind, left, right, (joined, both.node), conditions))
-        left, right = Relation(sides[0], left.columns), Relation(sides[1], right.columns)
-        return self._after(message, self._joined(kind, left, right, conditions))
+        return self._apply_post_filter(message, self._join(kind, inputs, conditions))
 
-    def _nested_loop_join(self, message: Any) -> Relation:
-        left, right = self.read(message.left), self.read(message.right)
-        both = self._both(left, right)
-        joined = both.node
-        conditions = self._conditions(message.expression, both) if message.HasField("expression") else []
-        kind = _PHYSICAL_KINDS.get(message.type, f"type {message.type}")
-        sides = self._with_values(left.node, right.node, both.node, joined)
-        if sides is None:
-            return self._join_of_pairs(kind, left, right, (joined, both.node), conditions)
-        left, right = Relation(sides[0], left.columns), Relation(sides[1], right.columns)
-        return self._joined(kind, left, right, conditions)
+    def nested_loop_join(self, message: Any) -> Relation:
+        """The relation of a NestedLoopJoinRel."""
+        inputs = self._inputs(message)
+        conditions = self._conditions(message.expression, inputs) if message.HasField("expression") else []
+        return self._join(_PHYSICAL_KINDS.get(message.type, f"type {message.type}"), inputs, conditions)
 
-    def _conditions(self, message: Any, both: Scope) -> list[Expr]:
-        parts = conjuncts(self.expressions.read(message, both))
+    def cross(self, message: Any) -> Relation:
+        """The relation of a CrossRel."""
+        inputs = self._inputs(message)
+        return Relation(inputs.pairs, inputs.scope.columns)
+
+    def _inputs(self, message: Any) -> _Inputs:
+        left, right = self._read(message.left), self._read(message.right)
+        schema = join_schema("inner", left.node.schema, right.node.schema)
+        pairs = NestedLoopJoin(self._ids.new(), schema, left.node, right.node, "inner")
+        return _Inputs(left, right, Scope(pairs, left.columns + right.columns), pairs)
+
+    def _conditions(self, message: Any, inputs: _Inputs) -> list[Expr]:
+        parts = conjuncts(self._expressions.read(message, inputs.scope))
         return [part for part in parts if not (isinstance(part, Literal) and part.value is True)]
 
-    def _joined(self, kind: str, left: Relation, right: Relation, conditions: Sequence[Expr]) -> Relation:
+    def _join(self, kind: str, inputs: _Inputs, conditions: Sequence[Expr]) -> Relation:
+        sides = self._sides(inputs)
+        if sides is None:
+            return self._join_over_pairs(kind, inputs, conditions)
+        left, right = sides
         if kind == "right_mark":
-            return self._joined("mark", right, left, conditions)
-        if kind not in _KINDS.values() or kind.endswith("single"):
-            raise PlanError(f"{kind.replace('_', ' ')} joins are not supported yet")
-        mark = self.names.new("mark") if kind == "mark" else ""
-        node = make_join(self.ids, kind, left.node, right.node, conditions, mark)
+            kind, left, right = "mark", right, left
+        _check_kind(kind)
+        mark = self._names.new("mark") if kind == "mark" else ""
+        node = make_join(self._ids, kind, left.node, right.node, conditions, mark)
         if kind in ("left_semi", "left_anti"):
             return Relation(node, left.columns)
         if kind in ("right_semi", "right_anti"):
             return Relation(node, right.columns)
         return Relation(node, left.columns + ([mark] if kind == "mark" else right.columns))
 
-    def _after(self, message: Any, joined: Relation) -> Relation:
-        """The join's rows that its post_join_filter leaves."""
+    def _sides(self, inputs: _Inputs) -> tuple[Relation, Relation] | None:
+        """The inputs with the values of the conditions' subqueries as columns. None if a subquery reads both."""
+        sides = _move_subqueries(self._ids, inputs.left.node, inputs.right.node, inputs.scope.node, inputs.pairs)
+        if sides is None:
+            return None
+        return Relation(sides[0], inputs.left.columns), Relation(sides[1], inputs.right.columns)
+
+    def _apply_post_filter(self, message: Any, joined: Relation) -> Relation:
         if not message.HasField("post_join_filter"):
             return joined
         scope = joined.scope()
-        predicate = self.expressions.read(message.post_join_filter, scope)
-        return Relation(self._filter_node(scope.node, predicate), joined.columns)
+        predicate = self._expressions.read(message.post_join_filter, scope)
+        return Relation(filter_rows(self._ids, scope.node, predicate), joined.columns)
 
-    def _null_aware(
+    def _null_aware_join(
         self, message: Any, kind: str, left: Relation, right: Relation, conditions: Sequence[Expr]
     ) -> Relation:
-        """An anti or mark join made of NOT IN or IN: its first condition is that of IN, whose unknown counts; others
-        tell which rows of the right input a row of the left is compared with.
+        """An anti or mark join that comes from NOT IN or IN. The first condition is IN's comparison, which may be
+        unknown. The other conditions select the rows of the right input with which a left row is compared.
         """
         found, *others = conditions or [Literal(True, pa.bool_())]
         is_in = isinstance(found, Call) and found.function == "equal" and right.columns[0] in column_names(found)
@@ -160,145 +178,136 @@ class JoinRelations:
             raise PlanError("IN (subquery) over nullable columns cannot be planned here; use EXISTS")
         assert isinstance(found, Call)
         unknown = Call("or", tuple(Call("is_null", (side,)) for side in found.arguments))
-        mark = self.names.new("mark")
+        mark = self._names.new("mark")
         if kind == "left_anti" and not others:
-            return Relation(make_join(self.ids, "null_aware_anti", left.node, right.node, [found]), left.columns)
+            return Relation(make_join(self._ids, "null_aware_anti", left.node, right.node, [found]), left.columns)
         if kind == "left_anti":
             either = [*others, Call("or", (found, *unknown.arguments))]
-            return Relation(make_join(self.ids, kind, left.node, right.node, either), left.columns)
+            return Relation(make_join(self._ids, kind, left.node, right.node, either), left.columns)
         if not others:
-            node = make_join(self.ids, "null_aware_mark", left.node, right.node, [found], mark)
+            node = make_join(self._ids, "null_aware_mark", left.node, right.node, [found], mark)
             return Relation(node, [*left.columns, mark])
-        node = make_join(self.ids, "mark", left.node, right.node, conditions, mark)
-        # The second mark has the right input anew, under names of its own.
-        again = self.read(message.right)
+        node = make_join(self._ids, "mark", left.node, right.node, conditions, mark)
+        # The second mark join reads the right input again, under new column names.
+        again = self._read(message.right)
         names: dict[str, Expr] = {a: col(b) for a, b in zip(right.columns, again.columns, strict=True)}
-        unknown_mark, value = self.names.new("mark"), self.names.new("mark")
+        unknown_mark, value = self._names.new("mark"), self._names.new("mark")
         compared = [substitute(part, names) for part in (*others, unknown)]
-        node = make_join(self.ids, "mark", node, again.node, compared, unknown_mark)
+        node = make_join(self._ids, "mark", node, again.node, compared, unknown_mark)
         truth = Case(
             ((col(mark), Literal(True, pa.bool_())), (col(unknown_mark), Literal(None, pa.bool_()))),
             Literal(False, pa.bool_()),
         )
         kept = left.node.schema.names
-        return Relation(self._project_node(node, [*kept, value], [*map(col, kept), truth]), [*left.columns, value])
+        node = project(self._ids.new(), node, [*kept, value], [*map(col, kept), truth])
+        return Relation(node, [*left.columns, value])
 
-    def _with_values(
-        self, left: PlanNode, right: PlanNode, above: PlanNode, joined: PlanNode
-    ) -> tuple[PlanNode, PlanNode] | None:
-        """The inputs with the values of a join condition's subqueries beside the rows of that which they read, `above`
-        being what reading them made of the `joined` inputs; None where one reads both.
+    def _join_over_pairs(self, kind: str, inputs: _Inputs, conditions: Sequence[Expr]) -> Relation:
+        """A join with subqueries in its conditions that read both inputs. The cross product with the subqueries' values
+        is filtered first, which gives the row numbers of matching pairs. The inputs are then joined by these numbers.
         """
-        if above is joined:
-            return left, right
-        sides = self._with_values(left, right, above.children[0], joined)
-        if sides is None:
-            return None
-        if isinstance(above, NestedLoopJoin):
-            schema = join_schema("inner", sides[0].schema, above.right.schema)
-            return replace(above, left=sides[0], schema=schema), sides[1]
-        if isinstance(above, Project):
-            return self._with_computed(sides, above)
-        if not isinstance(above, DependentJoin):
-            raise PlanError("IN (subquery) inside a join condition is not supported yet; put it into WHERE")
-        for i, side in enumerate(sides):
-            if {column for _, column in above.arguments} <= set(side.schema.names):
-                made = replace(above, left=side, schema=join_schema("inner", side.schema, above.right.schema))
-                return (made, sides[1]) if i == 0 else (sides[0], made)
-        return None
-
-    def _with_computed(self, sides: tuple[PlanNode, PlanNode], above: Project) -> tuple[PlanNode, PlanNode] | None:
-        """The inputs with what a projection adds to both, each value computed where its columns are."""
-        changed = list(sides)
-        for name, expr in zip(above.schema.names, above.expressions, strict=True):
-            if name in above.child.schema.names:
-                continue
-            place = next((i for i in (0, 1) if column_names(expr) <= set(changed[i].schema.names)), None)
-            if place is None:
-                return None
-            kept = changed[place].schema.names
-            changed[place] = self._project_node(changed[place], [*kept, name], [*map(col, kept), expr])
-        return changed[0], changed[1]
-
-    def _join_of_pairs(
-        self,
-        kind: str,
-        left: Relation,
-        right: Relation,
-        pairs: tuple[PlanNode, PlanNode],
-        conditions: Sequence[Expr],
-    ) -> Relation:
-        """A join whose condition asks subqueries about pairs of rows: of all pairs, and what reading the subqueries
-        made of these. Which pairs match is found first, as numbers of rows; the inputs are joined by those.
-        """
-        condition = conjunction(conditions)
+        left, right, condition = inputs.left, inputs.right, conjunction(conditions)
         if kind == "inner":
-            node = pairs[1] if condition is None else self._filter_node(pairs[1], condition)
-            return Relation(node, left.columns + right.columns)
+            node = inputs.scope.node
+            node = node if condition is None else filter_rows(self._ids, node, condition)
+            return Relation(node, inputs.scope.columns)
         if kind == "right_mark":
-            return self._join_of_pairs("mark", right, left, pairs, conditions)
-        if kind not in _KINDS.values() or kind.endswith("single"):
-            raise PlanError(f"{kind.replace('_', ' ')} joins are not supported yet")
-        of_left, of_right = self._numbered(left), self._numbered(right)
-        schema = join_schema("inner", of_left.rows.schema, of_right.rows.schema)
-        numbered = NestedLoopJoin(self.ids.new(), schema, of_left.rows, of_right.rows, "inner")
-        node = _over(pairs[1], pairs[0], numbered)
+            kind, left, right = "mark", right, left
+        _check_kind(kind)
+        a, b = self._number_rows(left), self._number_rows(right)
+        pairs = NestedLoopJoin(
+            self._ids.new(), join_schema("inner", a.rows.schema, b.rows.schema), a.rows, b.rows, "inner"
+        )
+        node = _replace_bottom(inputs.scope.node, inputs.pairs, pairs)
         if condition is not None:
-            node = self._filter_node(node, condition)
-        numbers = [of_left.number, of_right.number]
-        node = self._project_node(node, numbers, [*map(col, numbers)])
-        in_left = [call("equal", col(of_left.own_number), col(of_left.number))]
-        in_right = [call("equal", col(of_right.number), col(of_right.own_number))]
-        again = of_left.again, of_right.again
+            node = filter_rows(self._ids, node, condition)
+        node = select_columns(self._ids.new(), node, [a.number, b.number])
+        on_left = [call("equal", col(a.copy_number), col(a.number))]
+        on_right = [call("equal", col(b.number), col(b.copy_number))]
+        left, right = a.copy, b.copy
         if kind in RIGHT_ONLY:
-            return Relation(make_join(self.ids, kind, node, again[1].node, in_right), again[1].columns)
+            return Relation(make_join(self._ids, kind, node, right.node, on_right), right.columns)
         if kind in LEFT_ONLY:
-            return Relation(make_join(self.ids, kind, again[0].node, node, in_left), again[0].columns)
+            return Relation(make_join(self._ids, kind, left.node, node, on_left), left.columns)
         if kind == "mark":
-            mark = self.names.new("mark")
-            node = make_join(self.ids, kind, again[0].node, node, in_left, mark)
-            return Relation(node, [*again[0].columns, mark])
-        node = make_join(self.ids, "inner" if kind == "right" else "left", again[0].node, node, in_left)
-        node = make_join(self.ids, kind, node, again[1].node, in_right)
-        return Relation(node, again[0].columns + again[1].columns)
+            mark = self._names.new("mark")
+            return Relation(make_join(self._ids, kind, left.node, node, on_left, mark), [*left.columns, mark])
+        node = make_join(self._ids, "inner" if kind == "right" else "left", left.node, node, on_left)
+        node = make_join(self._ids, kind, node, right.node, on_right)
+        return Relation(node, left.columns + right.columns)
 
-    def _numbered(self, relation: Relation) -> _Numbered:
-        below, number = relation.node, self.names.new("row_number")
-        schema = below.schema.append(pa.field(number, pa.int64()))
-        counted = WindowCall(number, "row_number", frame=WindowFrame("rows", None, None))
-        window = Window(self.ids.new(), schema, below, (), (), (counted,))
-        shared = Shared(self.ids.numbered("rows"), schema, window)
-        new = {name: self.names.new(name) for name in schema.names}
+    def _number_rows(self, relation: Relation) -> _NumberedRows:
+        node, number = relation.node, self._names.new("row_number")
+        schema = node.schema.append(pa.field(number, pa.int64()))
+        row_number = WindowCall(number, "row_number", frame=WindowFrame("rows", None, None))
+        window = Window(self._ids.new(), schema, node, (), (), (row_number,))
+        shared = Shared(self._ids.numbered("rows"), schema, window)
+        new = {name: self._names.new(name) for name in schema.names}
         renamed = pa.schema([schema.field(name).with_name(new[name]) for name in schema.names])
-        read = SharedRead(self.ids.new(), renamed, shared.id, tuple(schema.names), shared)
-        return _Numbered(shared, number, Relation(read, [new[name] for name in relation.columns]), new[number])
-
-    def _cross(self, message: Any) -> Relation:
-        left, right = self.read(message.left), self.read(message.right)
-        return Relation(self._both(left, right).node, left.columns + right.columns)
-
-    def _both(self, left: Relation, right: Relation) -> Scope:
-        """The columns of both inputs, for a join's expressions."""
-        schema = join_schema("inner", left.node.schema, right.node.schema)
-        node = NestedLoopJoin(self.ids.new(), schema, left.node, right.node, "inner")
-        return Scope(node, left.columns + right.columns)
+        read = SharedRead(self._ids.new(), renamed, shared.id, tuple(schema.names), shared)
+        return _NumberedRows(shared, number, Relation(read, [new[name] for name in relation.columns]), new[number])
 
 
 @dataclass(frozen=True)
-class _Numbered:
-    """An input's rows with their number, and the same `again`, under other names."""
+class _NumberedRows:
+    """An input's rows with a column of row numbers; and a copy of them with other column names."""
 
     rows: Shared
     number: str
-    again: Relation
-    own_number: str
+    copy: Relation
+    copy_number: str
 
 
-def _over(above: PlanNode, joined: PlanNode, bottom: PlanNode) -> PlanNode:
-    """What was made of the `joined` inputs made of `bottom`, which has more columns."""
-    if above is joined:
-        return bottom
-    child = _over(above.children[0], joined, bottom)
+def _check_kind(kind: str) -> None:
+    if kind not in _KINDS.values() or kind.endswith("single"):
+        raise PlanError(f"{kind.replace('_', ' ')} joins are not supported yet")
+
+
+def _move_subqueries(
+    ids: NodeIds, left: PlanNode, right: PlanNode, above: PlanNode, pairs: PlanNode
+) -> tuple[PlanNode, PlanNode] | None:
+    """Move the nodes between `above` and `pairs`, which subqueries in a condition have added, into the input whose
+    columns they read. None if one reads columns of both.
+    """
+    if above is pairs:
+        return left, right
+    sides = _move_subqueries(ids, left, right, above.children[0], pairs)
+    if sides is None:
+        return None
+    if isinstance(above, NestedLoopJoin):
+        schema = join_schema("inner", sides[0].schema, above.right.schema)
+        return replace(above, left=sides[0], schema=schema), sides[1]
+    if isinstance(above, Project):
+        return _move_projection(ids, sides, above)
+    if not isinstance(above, DependentJoin):
+        raise PlanError("IN (subquery) inside a join condition is not supported yet; put it into WHERE")
+    for i, side in enumerate(sides):
+        if {column for _, column in above.arguments} <= set(side.schema.names):
+            moved = replace(above, left=side, schema=join_schema("inner", side.schema, above.right.schema))
+            return (moved, sides[1]) if i == 0 else (sides[0], moved)
+    return None
+
+
+def _move_projection(
+    ids: NodeIds, sides: tuple[PlanNode, PlanNode], above: Project
+) -> tuple[PlanNode, PlanNode] | None:
+    """Compute each new column of a projection over both inputs in the input whose columns it reads."""
+    result = list(sides)
+    for name, expr in zip(above.schema.names, above.expressions, strict=True):
+        if name in above.child.schema.names:
+            continue
+        side = next((i for i in (0, 1) if column_names(expr) <= set(result[i].schema.names)), None)
+        if side is None:
+            return None
+        result[side] = add_columns(ids.new(), result[side], {name: expr})
+    return result[0], result[1]
+
+
+def _replace_bottom(above: PlanNode, old: PlanNode, new: PlanNode) -> PlanNode:
+    """The nodes from `above` down to `old` over `new` instead, which has more columns."""
+    if above is old:
+        return new
+    child = _replace_bottom(above.children[0], old, new)
     if isinstance(above, Project):
         known = set(above.schema.names)
         more = [name for name in child.schema.names if name not in known]

@@ -13,16 +13,15 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, conjuncts, lit, same
+from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, lit, same
 from qcore.functions.catalogue import expr_type
 from qcore.plan.dialect import QCORE, Dialect
-from qcore.plan.joins import conjunction, make_join
+from qcore.plan.joins import make_join
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
     EnforceSingleRow,
-    Filter,
     Limit,
     LocalPartition,
     NestedLoopJoin,
@@ -33,7 +32,8 @@ from qcore.plan.nodes import (
     TopN,
 )
 from qcore.plan.planning_time import check_planning
-from qcore.plan.schema import aggregate_schema, join_schema, project_schema
+from qcore.plan.projections import add_columns, project
+from qcore.plan.schema import aggregate_schema, join_schema
 from qcore.plan.set_operations import distinct, make_set_operation, union_all, with_common_types
 from qcore.substrait.cut_limits import limited
 from qcore.substrait.cut_subqueries import CutSubqueries, gives_one_row
@@ -46,10 +46,10 @@ from qcore.substrait.dropped import (
 )
 from qcore.substrait.expressions import ExpressionReader, window_key
 from qcore.substrait.functions import GROUPING_ID, aggregate_name, stands_for
-from qcore.substrait.join_relations import JoinRelations
+from qcore.substrait.join_relations import JoinReader
 from qcore.substrait.lambdas import Scope
 from qcore.substrait.reads import TableRead, read_positions, read_table
-from qcore.substrait.relation import Relation
+from qcore.substrait.relation import Relation, filter_rows
 from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
 from qcore.substrait.windows import DIRECTIONS, WindowReader, window_functions
 
@@ -74,7 +74,7 @@ _EXISTS = 1
 Parts = Mapping[str, Callable[[NodeIds, ColumnNames], PlanNode]]
 
 
-class RelationReader(JoinRelations):
+class RelationReader:
     """Reads the relations of one plan.
 
     `functions` are names by anchor, `schemas` the tables there are, `parts` plans that stand for some of them. Plans
@@ -101,19 +101,20 @@ class RelationReader(JoinRelations):
         own = self._own_call
         self.expressions = ExpressionReader(functions, self._subquery, dialect, asked, not by_datafusion, self.ids, own)
         self.cut = cut or CutSubqueries()
+        joins = JoinReader(self.ids, self.names, self.expressions, self.read)
         self._readers: dict[str, Callable[[Any], Relation]] = {
             "read": self._read,
             "project": self._project,
             "filter": self._filter,
-            "join": self._join,
-            "cross": self._cross,
+            "join": joins.join,
+            "cross": joins.cross,
             "aggregate": self._aggregate,
             "sort": self._sort,
             "fetch": self._fetch,
             "set": self._set,
-            "hash_join": self._physical_join,
-            "merge_join": self._physical_join,
-            "nested_loop_join": self._nested_loop_join,
+            "hash_join": joins.physical_join,
+            "merge_join": joins.physical_join,
+            "nested_loop_join": joins.nested_loop_join,
             "exchange": self._exchange,
             "window": self._window,
             "top_n": self._top_n,
@@ -162,7 +163,7 @@ class RelationReader(JoinRelations):
         for name in columns:
             names.append(self.names.new(name) if name in seen else name)
             seen.add(name)
-        return self._project_node(node, names, [col(name) for name in columns])
+        return project(self.ids.new(), node, names, [col(name) for name in columns])
 
     def renamed(self, node: PlanNode, names: Sequence[str]) -> PlanNode:
         """`node` with the query's own column names, where those are unique; sorting stays on top."""
@@ -189,7 +190,7 @@ class RelationReader(JoinRelations):
         if message.HasField("filter"):
             scope = Scope(node, table.all_columns)
             predicate = self.expressions.read(message.filter, scope)
-            node = self._filter_node(scope.node, predicate)
+            node = filter_rows(self.ids, scope.node, predicate)
         return Relation(node, table.columns)
 
     def _part(self, message: Any) -> TableRead | None:
@@ -227,7 +228,7 @@ class RelationReader(JoinRelations):
             return Relation(scope.node, columns)
         expressions: dict[str, Expr] = {child.columns[i]: col(child.columns[i]) for i in wanted if i < n_inputs}
         expressions.update(computed[i] for i in wanted if i >= n_inputs)
-        node = self._project_node(scope.node, list(expressions), list(expressions.values()))
+        node = project(self.ids.new(), scope.node, list(expressions), list(expressions.values()))
         return Relation(node, columns)
 
     def _windows(self, expressions: Sequence[Any], n_inputs: int, wanted: set[int], scope: Scope) -> WindowReader:
@@ -243,7 +244,7 @@ class RelationReader(JoinRelations):
         child = self.read(message.input)
         scope = child.scope()
         predicate = self.expressions.read(message.condition, scope)
-        return Relation(self._filter_node(scope.node, predicate), child.columns)
+        return Relation(filter_rows(self.ids, scope.node, predicate), child.columns)
 
     def _aggregate(self, message: Any) -> Relation:
         child = self.read(message.input)
@@ -287,8 +288,7 @@ class RelationReader(JoinRelations):
         # The set's position is in the bits above those of the keys.
         unit, id_ = 1 << len(keys), col(grouping_id or "")
         position = Cast(Call("divide", (id_ - id_ % unit, lit(unit))), pa.int32())
-        kept = node.schema.names
-        return Relation(self._project_node(node, [*kept, set_ids], [*map(col, kept), position]), [*columns, set_ids])
+        return Relation(add_columns(self.ids.new(), node, {set_ids: position}), [*columns, set_ids])
 
     def _groupings(self, message: Any) -> tuple[list[Any], list[list[int]]]:
         """Messages of key expressions, and the positions of each set's keys among them."""
@@ -351,8 +351,7 @@ class RelationReader(JoinRelations):
                 keys.append(SortKey(name, descending, nulls_first))
         node = scope.node
         if computed:
-            kept = node.schema.names
-            node = self._project_node(node, [*kept, *computed], [*map(col, kept), *computed.values()])
+            node = add_columns(self.ids.new(), node, computed)
         return Relation(OrderBy(self.ids.new(), node.schema, node, tuple(keys)), child.columns)
 
     def _fetch(self, message: Any) -> Relation:
@@ -386,7 +385,7 @@ class RelationReader(JoinRelations):
         only_counted = all(len(node.schema) == 0 for node in inputs)
         if only_counted:
             row, true = self.names.new("row"), Literal(True, pa.bool_())
-            inputs = [self._project_node(node, [row], [true]) for node in inputs]
+            inputs = [project(self.ids.new(), node, [row], [true]) for node in inputs]
         node = self._set_operation(message.op, inputs)
         return Relation(node, [] if only_counted else list(node.schema.names))
 
@@ -437,7 +436,7 @@ class RelationReader(JoinRelations):
         names = [expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr)) for expr in added]
         if not all(isinstance(expr, Column) for expr in added):
             kept = child.columns
-            node = self._project_node(node, [*kept, *names], [*map(col, kept), *added])
+            node = project(self.ids.new(), node, [*kept, *names], [*map(col, kept), *added])
         return Relation(node, [*child.columns, *names])
 
     def _top_n(self, message: Any) -> Relation:
@@ -510,8 +509,8 @@ class RelationReader(JoinRelations):
         node = self.exact(values)
         needle = self.expressions.read(message.needles[0], scope)
         if not isinstance(needle, Column):
-            name, kept = self.names.new("needle"), scope.node.schema.names
-            scope.node = self._project_node(scope.node, [*kept, name], [*map(col, kept), needle])
+            name = self.names.new("needle")
+            scope.node = add_columns(self.ids.new(), scope.node, {name: needle})
             needle = Column(name)
         mark = self.names.new("mark")
         found = Call("equal", (needle, col(node.schema.names[0])))
@@ -529,22 +528,6 @@ class RelationReader(JoinRelations):
         schema = aggregate_schema((), (counted,), first.schema)
         count = Aggregate(self.ids.new(), schema, first, (), (counted,))
         return Call("greater", (self._beside(count, scope), Literal(0, pa.int64())))
-
-    def _filter_node(self, node: PlanNode, predicate: Expr) -> PlanNode:
-        kept = conjunction([part for part in conjuncts(predicate) if not _is_true(part)])
-        if kept is None:
-            return node
-        type_ = expr_type(kept, node.schema)
-        if not pa.types.is_boolean(type_) and not pa.types.is_null(type_):
-            raise PlanError(f"the condition {kept!r} is of type {type_}, not boolean")
-        return Filter(self.ids.new(), node.schema, node, kept)
-
-    def _project_node(self, node: PlanNode, names: Sequence[str], expressions: Sequence[Expr]) -> PlanNode:
-        return Project(self.ids.new(), project_schema(names, expressions, node.schema), node, tuple(expressions))
-
-
-def _is_true(expr: Expr) -> bool:
-    return isinstance(expr, Literal) and expr.value is True
 
 
 def _places_by_message(written: Sequence[Any], sets: Sequence[Sequence[int]]) -> list[int]:
