@@ -5,9 +5,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# DEBUG=1: bounds checks and assertions compiled in, built and installed apart.
+# DEBUG=1: a build with bounds checks and assertions, in folders of its own.
 DEBUG ?= 0
-# SANITIZE=thread: the extensions watched by ThreadSanitizer, likewise apart.
+# SANITIZE=thread: a build for ThreadSanitizer, in folders of its own.
 SANITIZE ?=
 ifeq ($(DEBUG),1)
   VENV ?= .venv-debug
@@ -41,8 +41,12 @@ SOURCES := $(shell find qcore qcore_ext -name '*.py' -o -name '*.pyx' -o -name '
 MADE := $(VENV)/.made
 WHEEL := $(DIST)/.built
 INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
+# Operators for tests and benchmarks: built from the same tree with the same flags, installed beside the wheel.
+TESTING := $(VENV)/.testing
+TESTING_SOURCES := $(wildcard tests/native/qcore_testing/*.pyx)
+BUILD_ENVIRONMENT := QCORE_DEBUG=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS)
 
-.PHONY: help build install develop demo test debug tsan tsan-tests tpc bench speed kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
+.PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench speed kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -57,13 +61,19 @@ $(MADE):
 
 $(WHEEL): $(SOURCES) | $(MADE)
 	@mkdir -p $(DIST) && rm -f $(DIST)/*.whl
-	QCORE_DEBUG=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS) $(BIN)/python -m pip wheel -v --disable-pip-version-check --no-build-isolation \
+	$(BUILD_ENVIRONMENT) $(BIN)/python -m pip wheel -v --disable-pip-version-check --no-build-isolation \
 		--no-deps -w $(DIST) . > $(DIST)/build.log 2>&1 || { tail -n 60 $(DIST)/build.log >&2; exit 1; }
 	@touch $@
 
 $(INSTALLED): $(WHEEL)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --force-reinstall --no-deps $(DIST)/*.whl
 	$(BIN)/python -m pip install -q --disable-pip-version-check "$$(echo $(DIST)/*.whl)[$(EXTRAS)]"
+	@touch $@
+
+$(TESTING): $(INSTALLED) $(TESTING_SOURCES)
+	$(BUILD_ENVIRONMENT) QCORE_TESTING=1 $(BIN)/python setup.py -q build_ext \
+		--build-lib "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" \
+		> $(DIST)/testing.log 2>&1 || { tail -n 60 $(DIST)/testing.log >&2; exit 1; }
 	@touch $@
 
 java:
@@ -74,30 +84,34 @@ build: $(WHEEL)  ## Build the wheel (build/dist)
 install: $(INSTALLED)  ## Build the wheel and install it into .venv with its extras
 
 develop: $(MADE)  ## Build the extensions in place, only what changed
-	QCORE_DEBUG=$(DEBUG) QCORE_JOBS=$(JOBS) $(BIN)/python setup.py -q build_ext --inplace
+	$(BUILD_ENVIRONMENT) $(BIN)/python setup.py -q build_ext --inplace
 
 demo: java $(INSTALLED)  ## TPC-H Q1, Q3, Q6: by SQL, by splits, over Spark; compared with DuckDB
 	$(BIN)/python demo/run.py $(ARGS)
 
-test: java $(INSTALLED)  ## Run the tests against the installed wheel (ARGS='-k join')
+test: java $(TESTING)  ## Run the tests but the sweeps against the installed wheel (ARGS='-k join')
+	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q -m 'not sweep' $(ARGS)
+
+test-all: java $(TESTING)  ## Run all tests, as CI does
 	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q $(ARGS)
 
-debug:  ## Run the tests against a build with bounds checks and assertions
+debug:  ## Run the tests of make test against a build with bounds checks and assertions
 	$(MAKE) test DEBUG=1
 
 tsan:  ## Run the stress tests under ThreadSanitizer (ARGS=tests/… for others)
 	$(MAKE) tsan-tests SANITIZE=thread
 
-# The run-time library has to be loaded before Python, and needs addresses that are not random. Reports go to files, as
-# pytest keeps what a test prints. Its look for deadlocks bears 64 locks a thread; a fork takes more, of Arrow's allocator.
+# The run-time library must be loaded before Python and needs addresses that are not random. Reports go to files, because
+# pytest captures what a test prints. The search for deadlocks allows 64 locks a thread; a fork takes more (Arrow's allocator).
 RACES := build/thread-sanitizer/races
 LIBTSAN := $${CC:-cc} -print-file-name=libtsan.so
-STRESS := $(addprefix tests/,$(addprefix ext/execution/test_,contract_check.py scheduler.py task.py) ext/structures \
-	$(addprefix ext/operators/test_,join_barriers.py local_partition.py partitioned_output.py) \
-	$(addprefix qcore/test_,early_finish.py memory_pool.py nested_queries.py no_locks.py partitioned_output.py polled.py \
-	recursion.py task.py traps.py user_operators.py) test_driver_fuzz.py)
+STRESS := $(addprefix tests/,$(addprefix execution/test_,contract_check.py scheduler.py task.py) flow \
+	join/test_join_barriers.py $(addprefix exchange/test_,local_partition.py partitioned_output.py) \
+	$(addprefix queries/test_,early_finish.py no_locks.py recursion.py traps.py) \
+	$(addprefix session/test_,memory_pool.py nested_queries.py polled.py task.py) \
+	test_user_operators.py test_driver_fuzz.py)
 
-tsan-tests: $(INSTALLED)
+tsan-tests: $(TESTING)
 	@[ -e "$$($(LIBTSAN))" ] || { echo "make tsan needs gcc's libtsan: apt-get install build-essential" >&2; exit 1; }
 	@rm -rf $(RACES) && mkdir -p $(RACES)
 	QCORE_TEST_INSTALLED=1 setarch $$(uname -m) -R env -u PYTHONPATH LD_PRELOAD="$$($(LIBTSAN))" \
@@ -113,10 +127,10 @@ bench: $(INSTALLED)  ## TPC-H SF1 against DuckDB and Polars (ARGS='--rounds 15')
 speed: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1 against DuckDB (ARGS='--suites ssb')
 	$(BIN)/python bench/tpc/speed.py $(ARGS)
 
-kernels: $(INSTALLED)  ## Single kernels
+kernels: $(TESTING)  ## Single kernels
 	$(BIN)/pytest -q bench/kernels --benchmark-only $(ARGS)
 
-fuzz: $(INSTALLED)  ## Disturbed drivers, seed by seed (ARGS='--seconds 600', or '--seed 7 --runs 1' for one again)
+fuzz: $(TESTING)  ## Disturbed drivers, seed by seed (ARGS='--seconds 600', or '--seed 7 --runs 1' for one again)
 	cd tests && QCORE_DEBUG=1 $(abspath $(BIN))/python -m driver_fuzz $(ARGS)
 
 fuzz-sql: $(INSTALLED)  ## Random SQL against DuckDB (ARGS='--seconds 600 --seed 7')
@@ -128,13 +142,14 @@ fuzz-bytes: $(INSTALLED)  ## Damaged files, plans and C streams (ARGS='--seconds
 coverage:  ## Write docs/SPEC_COVERAGE.md: which tests show which row of the specification
 	$(or $(PYTHON),python3) tests/spec_coverage.py
 
-tidy: $(INSTALLED)  ## Lint, types, stubs, floors
+tidy: $(TESTING)  ## Lint, types, stubs, the order of rooms
 	$(BIN)/ruff check .
-	PATH="$(abspath $(BIN)):$$PATH" cython-lint --max-line-length 120 qcore_ext
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint --max-line-length 120 qcore_ext tests/native
 	$(BIN)/mypy
-	cd build && $(abspath $(BIN))/python -m mypy.stubtest qcore_ext --ignore-missing-stub --concise
+	cd build && MYPYPATH=$(abspath tests/native) $(abspath $(BIN))/python -m mypy.stubtest qcore_ext qcore_testing \
+		--ignore-missing-stub --concise
 	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q tests/test_tidy.py
 
 clean:  ## Remove everything built, and the environments
 	rm -rf build dist .venv .venv-debug .venv-tsan *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks
-	find qcore_ext -name '*.so' -delete
+	find qcore_ext tests/native -name '*.so' -delete

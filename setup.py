@@ -1,6 +1,7 @@
 """Extensions of qcore: one abi3 shared object for each .pyx. Metadata is in pyproject.toml."""
 
 import os
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -12,6 +13,14 @@ SANITIZE = os.environ.get("QCORE_SANITIZE", "")
 # Rebuild only these modules (comma-separated ends of names); for development in place.
 ONLY = [name for name in os.environ.get("QCORE_ONLY", "").split(",") if name]
 JOBS = int(os.environ.get("QCORE_JOBS", os.cpu_count() or 1))
+# Packages with extensions, and their folders. qcore_testing contains operators for tests and benchmarks. A build in place
+# includes it, QCORE_TESTING=1 builds it alone, and the wheel never contains it.
+ENGINE = {"qcore_ext": Path("qcore_ext")}
+TESTING = {"qcore_testing": Path("tests/native/qcore_testing")}
+if os.environ.get("QCORE_TESTING") == "1":
+    PACKAGES = TESTING
+else:
+    PACKAGES = ENGINE | TESTING if "--inplace" in sys.argv else ENGINE
 
 MACROS = [("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1"), ("QCORE_DEBUG", "1" if DEBUG else "0")]
 # No -march: the wheel runs on any processor of its architecture; files in ground/native choose at run time.
@@ -42,8 +51,9 @@ def extensions() -> list[Extension]:
     """One extension a .pyx file; the name follows from the path."""
     headers = sorted(map(str, Path("qcore_ext").rglob("*.h")))
     found = []
-    for source in sorted(Path("qcore_ext").rglob("*.pyx")):
-        name = ".".join(source.with_suffix("").parts)
+    sources = [(package, folder, path) for package, folder in PACKAGES.items() for path in sorted(folder.rglob("*.pyx"))]
+    for package, folder, source in sources:
+        name = ".".join([package, *source.relative_to(folder).with_suffix("").parts])
         if ONLY and not any(name.endswith(only) for only in ONLY):
             continue
         found.append(
@@ -75,6 +85,7 @@ def drop_stale_build_products() -> None:
 if __name__ == "__main__":
     drop_stale_build_products()
     setup(
+        package_dir={package: str(folder) for package, folder in TESTING.items()},
         ext_modules=cythonize(
             extensions(),
             compiler_directives=DIRECTIVES,

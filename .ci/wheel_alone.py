@@ -6,6 +6,7 @@ from importlib.metadata import distributions
 from pathlib import PurePosixPath
 
 ALLOWED_ENDINGS = {".so", ".py", ".pyi", ".pxd", ".typed"}
+PACKAGES = {"qcore", "qcore_ext"}
 ALLOWED_DISTRIBUTIONS = {"qcore", "numpy", "pyarrow", "pip", "setuptools"}
 
 
@@ -18,6 +19,7 @@ def check_contents(path: str) -> None:
         for name in names:
             file = PurePosixPath(name)
             if not file.parts[0].endswith(".dist-info"):
+                assert file.parts[0] in PACKAGES, f"{name} does not belong into the wheel"
                 assert (file.suffix or file.name) in ALLOWED_ENDINGS, f"{name} does not belong into the wheel"
             if file.suffix == ".so":
                 assert name.endswith(".abi3.so"), name

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 # Operators run in checked mode (docs/ARCHITECTURE.md); an explicit 0 in the environment wins.
 os.environ.setdefault("QCORE_DEBUG", "1")
 ROOT = Path(__file__).resolve().parents[1]
-# Processes that tests start import the qcore under test, not a checkout they happen to run in.
 TESTED = Path(qcore_ext.__path__[0]).resolve().parent
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTED), os.environ.get("PYTHONPATH")]))
+# Operators for tests (qcore_testing): built beside their sources in place, installed beside the wheel by `make test`.
+NATIVE = [str(ROOT / "tests" / "native")] if TESTED == ROOT else []
+sys.path[:0] = NATIVE
+# Processes that tests start import the qcore under test, not a checkout they happen to run in.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTED), *NATIVE, os.environ.get("PYTHONPATH")]))
 os.environ["PYTHONSAFEPATH"] = "1"
 
 # How long the last worker may take to drop what it holds, once a query is over.

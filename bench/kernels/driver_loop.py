@@ -21,7 +21,7 @@ def nanos_a_step(n_operators: int, n_batches: int) -> float:
     from qcore_ext.data.capsule import PyBatch
     from qcore_ext.execution.task import Task
     from qcore_ext.ground.memory import Account
-    from qcore_ext.testing import Relay, Repeater
+    from qcore_testing.operators import Relay, Repeater
 
     batch = PyBatch.from_arrow(pa.record_batch({"x": pa.array(range(100))}))
     figures = []

@@ -17,7 +17,7 @@ import pyarrow as pa
 from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 
 REPEATS = 5
 BATCH_ROWS = 65_536

@@ -12,7 +12,7 @@ from qcore_ext.ground.memory import Account
 from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 
 REPEATS = 5
 BATCH_ROWS = 65_536

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 
 REPEATS = 5
 BATCH_ROWS = 65_536

@@ -14,7 +14,7 @@ from qcore.errors import ExecutionError, MemoryLimitError, PlanError, SchemaChan
 from qcore_ext.aggregate.aggregation import HashAggregation, partial_schema
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 from random_tables import DECIMALS, FLOATS, INTEGERS, SIZES, TEMPORALS, random_table
 
 Call = tuple[str, int, int, bool]

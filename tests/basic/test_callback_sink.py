@@ -18,7 +18,7 @@ from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.stats import BlockReason
-from qcore_ext.testing import BatchSource, import_batches
+from qcore_testing.operators import BatchSource, import_batches
 
 pytestmark = pytest.mark.timeout(120)
 TABLE = pa.table({"a": pa.array(range(100), pa.int64())})

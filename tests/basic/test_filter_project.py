@@ -12,7 +12,7 @@ from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.basic.filter import Filter
 from qcore_ext.basic.project import Project
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 
 
 def filter_by(predicate: Expr, memory: Account) -> Filter:

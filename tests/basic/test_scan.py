@@ -14,7 +14,7 @@ from qcore_ext.basic.scan import TableScan
 from qcore_ext.data.schema import Schema
 from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 from random_tables import ALL_TYPES, SIZES, random_table
 
 

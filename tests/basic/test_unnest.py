@@ -14,7 +14,7 @@ from oracle import assert_same_rows
 from qcore import PlanBuilder, col
 from qcore_ext.basic.unnest import Unnest
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 from random_tables import SIZES
 
 

@@ -12,7 +12,7 @@ from random_tables import ALL_TYPES, random_table
 from qcore_ext.data.capsule import PyBatch, Stream
 from qcore_ext.ground.memory import Account
 from qcore.errors import MemoryLimitError
-from qcore_ext.testing import read_stream
+from qcore_testing.operators import read_stream
 
 TEXTS = [None if i % 7 == 3 else "x" * (i % 50) for i in range(1000)]
 LONG = sum(len(text or "") for text in TEXTS)

@@ -13,7 +13,7 @@ from qcore_ext.data.widening import widened
 from qcore_ext.ground.memory import Account
 from qcore.errors import SchemaChangeError
 from qcore_ext.basic.limit import Limit, LimitState
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 
 US, NS = pa.timestamp("us"), pa.timestamp("ns")
 JOINS = [

@@ -16,7 +16,7 @@ from driver_fuzz.scenario import Scenario
 from driver_fuzz.user_operators import Injected
 from qcore.lowering.pipelines import Lowered, Lowering
 from qcore_ext.ground.memory import Account
-from qcore_ext.random_operator import Bell, RandomOperator
+from qcore_testing.random_operator import Bell, RandomOperator
 
 
 @dataclass

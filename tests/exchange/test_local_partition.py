@@ -12,7 +12,7 @@ from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 from random_tables import ALL_TYPES, KEY_TYPES, SIZES, plain, random_table
 
 

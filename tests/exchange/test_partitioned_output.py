@@ -13,7 +13,7 @@ from qcore.errors import MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 from random_tables import ALL_TYPES, KEY_TYPES, SIZES, plain, random_table
 
 PAGE_ROWS_MAX = 65_536

@@ -12,7 +12,7 @@ from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.flow.operator import Poll
 from qcore_ext.ground.stats import BlockReason
-from qcore_ext.testing import FakeOperator, Resource, Sleeper, poll, run_driver
+from qcore_testing.operators import FakeOperator, Resource, Sleeper, poll, run_driver
 
 OUTPUT, NEEDS_INPUT, FINISHED, YIELDED = Poll.OUTPUT, Poll.NEEDS_INPUT, Poll.FINISHED, Poll.YIELDED
 USER = (BlockReason.WAIT_FOR_USER,)

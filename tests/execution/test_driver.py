@@ -12,7 +12,7 @@ from qcore.errors import ExecutionError, MemoryLimitError, SchemaChangeError, Ti
 from qcore_ext.execution.task import Task
 from qcore_ext.flow.operator import Poll
 from qcore_ext.ground.stats import BlockReason, tick_nanos
-from qcore_ext.testing import FakeOperator
+from qcore_testing.operators import FakeOperator
 
 OUTPUT, NEEDS_INPUT, FINISHED, YIELDED = Poll.OUTPUT, Poll.NEEDS_INPUT, Poll.FINISHED, Poll.YIELDED
 SPLIT = (BlockReason.WAIT_FOR_SPLIT,)

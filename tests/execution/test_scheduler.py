@@ -15,7 +15,7 @@ from qcore_ext.execution.scheduler import Scheduler, default_scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.flow.operator import Poll
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import FakeOperator, LongCall, Resource, Sleeper
+from qcore_testing.operators import FakeOperator, LongCall, Resource, Sleeper
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -261,7 +261,7 @@ SCRIPT = """
 import os, signal, sys, threading
 from qcore_ext.execution.task import Task
 from qcore_ext.execution.scheduler import default_scheduler
-from qcore_ext.testing import FakeOperator, Sleeper, Resource
+from qcore_testing.operators import FakeOperator, Sleeper, Resource
 from qcore_ext.flow.operator import Poll
 
 def run():

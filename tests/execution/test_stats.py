@@ -11,7 +11,7 @@ from qcore.errors import Cancelled, ExecutionError, Timeout
 from qcore_ext.execution.task import Task
 from qcore_ext.flow.operator import Poll
 from qcore_ext.ground.stats import BlockReason
-from qcore_ext.testing import FakeOperator
+from qcore_testing.operators import FakeOperator
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -30,7 +30,7 @@ from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.ground.fault import Faults
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.stats import BlockReason
-from qcore_ext.testing import FakeOperator, Resource, Sleeper
+from qcore_testing.operators import FakeOperator, Resource, Sleeper
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -15,7 +15,7 @@ from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.flow.batch_queue import BatchQueue, QueueReader
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import BatchSource, import_batches, run_chain
+from qcore_testing.operators import BatchSource, import_batches, run_chain
 
 pytestmark = pytest.mark.timeout(120)
 TABLE = pa.table({"a": pa.array(range(1000), pa.int64())})

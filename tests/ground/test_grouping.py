@@ -13,7 +13,7 @@ from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground import grouping
 from qcore_ext.ground.memory import Account
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 
 
 @pytest.fixture(params=[2, 3, 4])

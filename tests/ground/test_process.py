@@ -170,7 +170,7 @@ def test_wake_ups_of_a_parents_drivers_do_not_hang_a_child() -> None:
         """
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
-from qcore_ext.testing import FakeOperator, Resource, Sleeper
+from qcore_testing.operators import FakeOperator, Resource, Sleeper
 resource = Resource()
 task = Task([[[Sleeper(resource, 1 << 40), FakeOperator("sink")] for _ in range(4)]], None, Scheduler(3))
 task.start()

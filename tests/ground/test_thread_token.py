@@ -7,7 +7,7 @@ import threading
 from conftest import settles
 from qcore_ext.ground.memory_pool import MemoryPool
 from qcore_ext.ground.thread_token import TokenLock
-from qcore_ext.testing import Nap
+from qcore_testing.operators import Nap
 
 
 def test_v7_a_driver_goes_on_from_when_it_is_woken() -> None:

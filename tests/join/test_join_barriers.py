@@ -16,7 +16,7 @@ from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
 from qcore_ext.join.table import IndexKind
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 
 PROBE = pa.table({"p": pa.array(range(10_000), pa.int64())})
 BUILD = pa.table(

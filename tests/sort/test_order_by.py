@@ -16,7 +16,7 @@ from qcore_ext.ground.memory import Account
 from qcore_ext.sort.merge import SortState
 from qcore_ext.sort.order_by import OrderBy
 from qcore_ext.sort.top_n import TopN
-from qcore_ext.testing import run_chain
+from qcore_testing.operators import run_chain
 from random_tables import KEY_TYPES, NESTED_TYPES, SIZES, random_table
 
 Key = tuple[str, bool, bool]

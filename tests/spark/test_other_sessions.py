@@ -67,7 +67,7 @@ print("all well")
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["connect", "cluster"])
 def test_in_a_process_of_its_own(tmp_path: Path, kind: str) -> None:
     """S3."""

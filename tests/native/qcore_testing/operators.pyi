@@ -5,9 +5,9 @@ from typing_extensions import disjoint_base
 from qcore_ext.data.capsule import Stream
 from qcore_ext.data.schema import Schema
 from qcore_ext.execution.driver import Driver
+from qcore_ext.flow.operator import Operator
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.memory_pool import MemoryPool
-from qcore_ext.flow.operator import Operator
 
 @disjoint_base
 class BatchSource(Operator):
