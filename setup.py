@@ -13,8 +13,8 @@ SANITIZE = os.environ.get("QCORE_SANITIZE", "")
 # Rebuild only these modules (comma-separated ends of names); for development in place.
 ONLY = [name for name in os.environ.get("QCORE_ONLY", "").split(",") if name]
 JOBS = int(os.environ.get("QCORE_JOBS", os.cpu_count() or 1))
-# Packages with extensions, and their folders. qcore_testing contains operators for tests and benchmarks. A build in place
-# includes it, QCORE_TESTING=1 builds it alone, and the wheel never contains it.
+# Packages with extensions, and their folders. qcore_testing contains operators for tests and benchmarks: a build in
+# place includes it, QCORE_TESTING=1 builds it alone, the wheel never contains it.
 ENGINE = {"qcore_ext": Path("qcore_ext")}
 TESTING = {"qcore_testing": Path("tests/native/qcore_testing")}
 if os.environ.get("QCORE_TESTING") == "1":
@@ -51,9 +51,9 @@ def extensions() -> list[Extension]:
     """One extension a .pyx file; the name follows from the path."""
     headers = sorted(map(str, Path("qcore_ext").rglob("*.h")))
     found = []
-    sources = [(package, folder, path) for package, folder in PACKAGES.items() for path in sorted(folder.rglob("*.pyx"))]
-    for package, folder, source in sources:
-        name = ".".join([package, *source.relative_to(folder).with_suffix("").parts])
+    sources = [(package, source) for package, folder in PACKAGES.items() for source in sorted(folder.rglob("*.pyx"))]
+    for package, source in sources:
+        name = ".".join([package, *source.relative_to(PACKAGES[package]).with_suffix("").parts])
         if ONLY and not any(name.endswith(only) for only in ONLY):
             continue
         found.append(

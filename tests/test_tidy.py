@@ -28,7 +28,7 @@ TEXT_SUFFIXES = {
 
 
 def rooms() -> dict[str, int]:
-    """Folders and modules of both packages with their ranks, as the ```rooms block of docs/ARCHITECTURE.md orders them."""
+    """Folders and modules of both packages with their ranks in the ```rooms block of docs/ARCHITECTURE.md."""
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
     block = text.split("```rooms\n", 1)[1].split("```", 1)[0]
     ranks: dict[str, int] = {}
