@@ -1,4 +1,4 @@
-"""Writes docs/FUNCTIONS.md from the functions there are: python docs/write_functions.py."""
+"""Writes docs/FUNCTIONS.md from the registered functions: python docs/write_functions.py."""
 
 from __future__ import annotations
 
@@ -16,38 +16,44 @@ PAGE = Path(__file__).with_name("FUNCTIONS.md")
 INTRODUCTION = """\
 # Scalar functions
 
-Written by `docs/write_functions.py`; a test checks that it is current.
+`docs/write_functions.py` writes this page, and a test checks that it is current.
 
-`call("name", …)` and SQL know the functions below. *Native* ones are loops over vectors that stay in the first-level
-caches. The others are computed by pyarrow.compute, or by Python once for each distinct value or, of nested values, each
-row, over whole batches under Python's lock: right, and slower the more a query leans on them. A lambda's body is an
-expression as others are, computed for the elements of all lists of a batch at once. `explain(analyze=True)`
-and `stats()` count their rows and time (`arrow_rows`, `arrow_wall_nanos`), so that a hot one is noticed.
+SQL and `call("name", …)` know these functions. The last column shows how each is computed:
 
-A null argument makes the result null, but for `coalesce`, `concat_ws`, `greatest`, `least`, `is_null` and their kin.
-Regular expressions are RE2's: no references back, no looking around. [SQL.md](SQL.md) says where engines differ.
+| computed | how |
+|---|---|
+| native | by a loop over vectors that stay in the first-level caches |
+| pyarrow | by pyarrow.compute or Python, over whole batches, under Python's lock |
+| lambda | as any expression, at once for the elements of all lists of a batch |
 
-| function | takes | gives | computed |
+pyarrow functions are slower than native ones. Python computes a value once for each distinct argument, or once a row if
+the argument is nested. `explain(analyze=True)` and `stats()` show their rows and time (`arrow_rows`, `arrow_wall_nanos`).
+
+A null argument makes the result null. Exceptions are `coalesce`, `concat_ws`, `greatest`, `least`, `is_null` and similar
+functions. Regular expressions are RE2's, without back-references and look-around. [SQL.md](SQL.md) lists differences
+between engines.
+
+| function | arguments | result | computed |
 |---|---|---|---|
 """
 OTHER_NAMES = """
 ## Other names in SQL
 
-`extract(part from x)`, `date_part('part', x)` and `part(x)` are the functions of dates above. The planner's own names:
+`extract(part from x)`, `date_part('part', x)` and `part(x)` call the date functions above. SQL also has these names:
 
-| name | is |
+| name | function |
 |---|---|
 """
 DIALECT = """
-Functions of DuckDB, PostgreSQL and Spark:
+These functions of DuckDB, PostgreSQL and Spark are also available:
 
-| function | takes | gives |
+| function | arguments | result |
 |---|---|---|
 """
 
 
 def page() -> str:
-    """The page's text."""
+    """The text of the page."""
     lines = [
         f"| `{name}` | {function.takes} | {function.gives} | {computed(name)} |"
         for name, function in sorted(scalar_functions().items())
@@ -64,12 +70,12 @@ def page() -> str:
 
 
 def computed(name: str) -> str:
-    """By what a function is computed."""
-    return "pyarrow" if name in ARROW_CALLS else "as the lambda's body" if name in LIST_LAMBDAS else "native"
+    """How a function is computed: a word of the introduction's table."""
+    return "pyarrow" if name in ARROW_CALLS else "lambda" if name in LIST_LAMBDAS else "native"
 
 
 def word(type_: pa.DataType) -> str:
-    """A type as users call it."""
+    """The name of a type in the tables."""
     return "any" if type_ == ANY else "number" if type_ == NUMBER else type_word(type_)
 
 
