@@ -26,12 +26,13 @@ SQL and `call("name", …)` know these functions. The last column shows how each
 | pyarrow | by pyarrow.compute or Python, over whole batches, under Python's lock |
 | lambda | as any expression, at once for the elements of all lists of a batch |
 
-pyarrow functions are slower than native ones. Python computes a value once for each distinct argument, or once a row if
-the argument is nested. `explain(analyze=True)` and `stats()` show their rows and time (`arrow_rows`, `arrow_wall_nanos`).
+pyarrow functions are slower than native ones. Python computes a value once for each distinct argument, or once a row
+if the argument is nested. `explain(analyze=True)` and `stats()` show their rows and time (`arrow_rows`,
+`arrow_wall_nanos`).
 
-A null argument makes the result null. Exceptions are `coalesce`, `concat_ws`, `greatest`, `least`, `is_null` and similar
-functions. Regular expressions are RE2's, without back-references and look-around. [SQL.md](SQL.md) lists differences
-between engines.
+A null argument makes the result null. Exceptions are `coalesce`, `concat_ws`, `greatest`, `least`, `is_null` and
+similar functions. Regular expressions are RE2's, without back-references and look-around. [SQL.md](SQL.md) lists
+differences between engines.
 
 | function | arguments | result | computed |
 |---|---|---|---|

@@ -1,9 +1,9 @@
-"""Distinct rows with state shared by all drivers: an operator in the pushed protocol (SPEC V5), ended by a polled sink.
+"""Distinct rows, with state that all drivers share: a `qcore.Operator` (SPEC V5) and a polled sink.
 
     python examples/distinct_rows.py
 
-Each driver has a Distinct of its own; what they share is handed to them by the function that makes them. The sink keeps
-one count a partition and adds them up once, in finish.
+Each driver has its own Distinct. The function that makes them passes the shared state to each. The sink keeps one count
+for each partition. `finish` adds the counts.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import qcore
 
 
 class Seen:
-    """Keys met so far; drivers ask it once a batch, so that the lock is rarely fought for."""
+    """The keys read so far. A driver calls it once a batch, so that drivers rarely wait for the lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._keys: set[Any] = set()
 
     def first_of(self, keys: list[Any]) -> list[int]:
-        """Positions of the keys that nobody has brought before; they count as met from now on."""
+        """The positions of new keys. Adds these keys."""
         first = []
         with self._lock:
             for position, key in enumerate(keys):
@@ -35,7 +35,7 @@ class Seen:
 
 
 class Distinct(qcore.Operator):
-    """Lets the first row of each key through."""
+    """Returns the first row of each key and drops the others."""
 
     def __init__(self, key: str, seen: Seen) -> None:
         self._key = key
@@ -56,7 +56,7 @@ class Distinct(qcore.Operator):
 
 
 class RowCount(qcore.SinkOperator):
-    """Counts what comes; `total` is there once every partition has finished."""
+    """Counts rows. `total` is set when every partition has finished."""
 
     total: int | None = None
 
@@ -81,7 +81,7 @@ class RowCount(qcore.SinkOperator):
 
 
 def distinct_count(table: pa.Table, key: str, threads: int = 2) -> int | None:
-    """How many values the column `key` has."""
+    """The number of distinct values of the column `key`."""
     seen = Seen()
     sink = RowCount()
     plan = (

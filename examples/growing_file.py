@@ -1,9 +1,9 @@
-"""A file that grows, read as it does: an iterator (SPEC D2) that waits without holding a thread.
+"""Reads a file while it grows: an iterator (SPEC D2) that waits without holding a thread.
 
     python examples/growing_file.py
 
-next() answers OK with the numbers written since, NONE once the file ends in the line "end", and in between a Blocked
-whose future a timer completes. The query is itself read as an iterator of outcomes, by task.iterator().
+next() returns OK with the new numbers. If there are none, it returns a Blocked, and a timer completes its future. After
+the line "end" it returns NONE. The program reads the query's result with task.iterator(), which is also an iterator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOK_AGAIN_SECONDS = 0.01
 
 
 class GrowingFile(qcore.BatchIterator):
-    """A number a line; the line "end" ends it."""
+    """One number a line. The line "end" is the last."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open()
@@ -58,7 +58,7 @@ class GrowingFile(qcore.BatchIterator):
 
 
 def running_sums(path: Path, report: Callable[[int], None]) -> int:
-    """The sum of the numbers in the file; `report` hears of it after each stretch."""
+    """The sum of the positive numbers in the file. Calls `report` with the sum so far after each batch."""
     plan = qcore.PlanBuilder().source(lambda: GrowingFile(path), schema=SCHEMA).filter(qcore.col("value") > 0).build()
     rows = qcore.Task(plan, drivers=1).iterator()
     total = 0

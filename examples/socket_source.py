@@ -1,9 +1,9 @@
-"""Lines from a socket as rows: a polled source that waits without holding a thread (SPEC G1, V7).
+"""Rows from the lines of a socket: a polled source that waits without holding a thread (SPEC G1, V7).
 
     python examples/socket_source.py
 
-One thread watches the sockets of all partitions with a selector. A source that has nothing answers PENDING and leaves
-its waker there; the engine's threads run other queries meanwhile.
+One thread watches the sockets of all partitions with a selector. A partition without data gives its waker to that
+thread and answers PENDING. Meanwhile the engine's threads run other queries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCHEMA = pa.schema({"line": pa.string()})
 
 
 class Watcher:
-    """Calls back, once, when a socket has something to read."""
+    """Calls a function once when a socket has data to read."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -60,7 +60,7 @@ class Watcher:
 
 
 class Lines(qcore.SourceOperator):
-    """A row a line, a partition a connection."""
+    """Makes one row of each line. Each connection is one partition."""
 
     def __init__(self, connections: list[socket.socket], watcher: Watcher) -> None:
         self.partitions = len(connections)
@@ -94,7 +94,7 @@ class Lines(qcore.SourceOperator):
 
 
 def count_lines(connections: list[socket.socket], threads: int = 1) -> dict[str, int]:
-    """How often each line came over the connections, until their other ends closed."""
+    """Counts each line, until the other ends of all connections are closed."""
     watcher = Watcher()
     try:
         plan = (
