@@ -36,7 +36,7 @@ cdef enum:
     N_IDLE_NODES = 16384
     NODE_BITS = 16              # of a stack's head: the first node's number
     NODE_MASK = 65535
-    CHECK_BYTES = 16777216      # written between two looks whether the query is stopped: 10 ms in fresh memory
+    CHECK_BYTES = 4194304       # written between two looks: 10 ms in fresh memory where page faults are dear
     CHECK_BYTES_MIN = 1048576   # fewer are written without a look
 
 # Idle blocks kept for reuse, in all classes together. A quarter of a gigabyte holds the working set of the queries

@@ -12,8 +12,8 @@ from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_VIEW, CSchema
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, account_stopped, buffer_new, buffer_unref, owner_ref,
-    owner_unref, struct_free, struct_new,
+    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, account_stopped, buffer_new, buffer_unref, give_way,
+    owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.rows.column_store cimport ColumnStore
@@ -35,6 +35,14 @@ ctypedef struct Ties:
     int32_t n_keys
     const Vector* keys
     const MemoryAccount* account        # tells when to give up
+
+
+cdef inline bint gives_up(const MemoryAccount* account) noexcept nogil:
+    """Whether the query is stopped; if not, other drivers may be served meanwhile, as account_check has it."""
+    if account_stopped(account):
+        return True
+    give_way()
+    return False
 
 
 cdef inline int compare_entries(const Ties* ties, const SortEntry* a, const SortEntry* b) noexcept nogil:
@@ -61,7 +69,7 @@ cdef void merge(
     cdef int64_t i = 0
     cdef int64_t j = 0
     while i < n_a and j < n_b:
-        if (i + j) % CHECK_ROWS == 0 and account_stopped(ties.account):
+        if (i + j) % CHECK_ROWS == 0 and gives_up(ties.account):
             return
         if compare_entries(ties, &b[j], &a[i]) < 0:
             out[i + j] = b[j]
@@ -77,7 +85,7 @@ cdef void copy_entries(
     const SortEntry* entries, int64_t n, SortEntry* out, const MemoryAccount* account,
 ) noexcept nogil:
     cdef int64_t start = 0
-    while start < n and not account_stopped(account):
+    while start < n and not gives_up(account):
         memcpy(out + start, entries + start, min(n - start, <int64_t> CHECK_ROWS) * sizeof(SortEntry))
         start += CHECK_ROWS
 
@@ -94,7 +102,7 @@ cdef void merge_sort(SortEntry* entries, SortEntry* other, int64_t n, const Ties
         insertion_sort(entries + at, min(n - at, width), ties)
         at += width
     while width < n:
-        if account_stopped(ties.account):
+        if gives_up(ties.account):
             return
         at = 0
         while at < n:
@@ -126,7 +134,7 @@ cdef SortEntry* radix_sort(
     memset(counts, 0, sizeof(counts))
     start = 0
     while start < n:
-        if account_stopped(account):
+        if gives_up(account):
             return source
         for i in range(start, min(n, start + CHECK_ROWS)):
             prefix = entries[i].prefix
@@ -145,7 +153,7 @@ cdef SortEntry* radix_sort(
             at += here
         start = 0
         while start < n:
-            if account_stopped(account):
+            if gives_up(account):
                 return source
             for i in range(start, min(n, start + CHECK_ROWS)):
                 prefix = (source[i].prefix >> shift) & 0xFF
@@ -166,7 +174,7 @@ cdef void set_words(SortEntry* entries, int64_t n, const Ties* ties, int32_t k, 
     cdef uint64_t words[VECTOR_ROWS]
     cdef int64_t i, m
     cdef int64_t start = 0
-    while start < n and not account_stopped(ties.account):
+    while start < n and not gives_up(ties.account):
         m = min(n - start, <int64_t> VECTOR_ROWS)
         for i in range(m):
             rows[i] = entries[start + i].row
@@ -181,7 +189,7 @@ cdef bint key_is_constant(const SortEntry* entries, int64_t n, const Ties* ties,
     for i in range(1, n):
         if sort_compare(ties.parts, k, k + 1, ties.keys, entries[0].row, ties.keys, entries[i].row) != 0:
             return False
-        if i % CHECK_ROWS == 0 and account_stopped(ties.account):
+        if i % CHECK_ROWS == 0 and gives_up(ties.account):
             return False
     return True
 
@@ -195,7 +203,7 @@ cdef bint has_more_words(
     if ties.keys[k].phys == PHYS_VIEW:
         for i in range(n):
             row = entries[i].row
-            if i % CHECK_ROWS == 0 and account_stopped(ties.account):
+            if i % CHECK_ROWS == 0 and gives_up(ties.account):
                 return False
             if is_valid(ties.keys[k].validity, row) and views[row].length > offset + STRING_WORD_BYTES:
                 return True
@@ -214,7 +222,7 @@ cdef void sort_ties(
     while k < ties.n_keys and n > COMPARE_MAX and key_is_constant(entries, n, ties, k):
         k += 1
         offset = 0
-    if k == ties.n_keys or account_stopped(ties.account):
+    if k == ties.n_keys or gives_up(ties.account):
         return
     rest.first_open = k
     if n <= COMPARE_MAX:
@@ -224,7 +232,7 @@ cdef void sort_ties(
     sorted = radix_sort(entries, other, n, ties.account)
     if sorted != entries:
         copy_entries(sorted, n, entries, ties.account)
-    while start < n and not account_stopped(ties.account):
+    while start < n and not gives_up(ties.account):
         end = start + 1
         while end < n and entries[end].prefix == entries[start].prefix:
             end += 1
@@ -262,7 +270,7 @@ cdef SortEntry* sort_entries(
         other = entries
     while first_open < n_keys and start < n:
         if start >= look:
-            if account_stopped(account):
+            if gives_up(account):
                 return sorted
             look = start + CHECK_ROWS
         prefix = sorted[start].prefix

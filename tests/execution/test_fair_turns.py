@@ -1,0 +1,38 @@
+"""Small queries on one thread beside an operator's long call (SPEC V7: a driver's time slice is bounded)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import qcore
+from qcore import PlanBuilder
+
+N_ROWS = 2_000_000
+PLANS: dict[str, Callable[[PlanBuilder], PlanBuilder]] = {
+    "sort": lambda rows: rows.order_by(["v", "k"]),
+    "window": lambda rows: rows.window(partition_by=["v"], order_by=["k"], calls={"n": ("row_number",)}),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_v7_a_sort_lets_others_be_served(name: str) -> None:
+    """V7: to put rows in order is one call, which others do not wait for."""
+    random = np.random.default_rng(1)
+    rows = pa.table({"k": random.integers(0, 1 << 30, N_ROWS), "v": random.integers(0, 100, N_ROWS)})
+    session = qcore.Session(threads=1)
+    session.register("t", pa.table({"a": range(1000)}))
+    plan = PLANS[name](PlanBuilder().values(rows)).aggregate(aggs={"n": ("count",)})
+    heavy = qcore.Task(plan.build(), drivers=1)
+    heavy.start()
+    time.sleep(0.5)         # in the sort, during which nobody has waited so far
+    asked = time.monotonic()
+    session.sql("select count(*) from t where a > 3").to_arrow()
+    answered = time.monotonic()
+    heavy.wait(timeout=60)
+    # Most of the sort was still to come, and not waited for.
+    assert answered - asked < time.monotonic() - answered
