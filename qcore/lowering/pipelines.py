@@ -221,7 +221,9 @@ class Lowering:
         pipeline = Pipeline(1)
         pipeline.add(
             node.id,
-            lambda driver, memory: TableScan(node.id, memory, queue, schema, lambda _: open(split), batch_rows),
+            lambda driver, memory: TableScan(
+                node.id, memory, queue, schema, lambda _: open(split), batch_rows, widens=True
+            ),
         )
         return pipeline
 

@@ -11,6 +11,7 @@ from qcore_ext.data.schema cimport TYPE_NESTED, DataType, Schema, schema_equal
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new,
 )
+from qcore_ext.aggregate.widened_groups cimport group_table_widened
 from qcore_ext.aggregate.group_table cimport GroupTable, group_table_assign, group_table_free, group_table_new
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -32,26 +33,39 @@ cdef class DistinctRows:
     cdef Account memory
 
     def __init__(self, Schema schema, Account memory):
-        cdef DataType* types
+        self.memory = memory
+        self.table = self.table_for(schema)
+        self.scratch = buffer_new(memory.account, (schema.schema.n_fields + 1) * sizeof(VectorScratch))
+        self.schema = schema
+
+    cdef GroupTable* table_for(self, Schema schema) except NULL:
+        """An empty set of rows."""
         cdef int32_t i
         cdef int32_t n_columns = schema.schema.n_fields
-        self.schema = schema
-        self.memory = memory
-        types = <DataType*> struct_new((n_columns + 1) * sizeof(DataType))
+        cdef DataType* types = <DataType*> struct_new((n_columns + 1) * sizeof(DataType))
         try:
             for i in range(n_columns):
                 types[i] = schema.schema.fields[i].type
                 if types[i].id == TYPE_NESTED:
                     raise PlanError(f"column {schema.schema.fields[i].name.decode()!r} is nested; rows with lists, "
                                     "structs or maps cannot be told apart, use UNION ALL")
-            self.table = group_table_new(memory.account, types, n_columns, NULL)
-            self.scratch = buffer_new(memory.account, (n_columns + 1) * sizeof(VectorScratch))
+            return group_table_new(self.memory.account, types, n_columns, NULL)
         finally:
             struct_free(types)
 
     def __dealloc__(self):
         group_table_free(self.table)
         buffer_unref(self.scratch)
+
+    def widen(self, Schema schema):
+        """From now on rows are of a schema of the same columns that holds those met so far (SPEC D6)."""
+        cdef GroupTable* wide = self.table_for(schema)
+        try:
+            group_table_widened(self.table, wide, self.memory)
+            self.table, wide = wide, self.table
+            self.schema = schema
+        finally:
+            group_table_free(wide)
 
     def add(self, PyBatch batch):
         """Take in a batch; gives its rows that were not there yet, each once, as a PyBatch.

@@ -10,6 +10,7 @@ from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.aggregate.call_input cimport AggregateInput
 from qcore_ext.aggregate.group_set cimport GroupSet
+from qcore_ext.aggregate.group_table cimport GroupTable
 from qcore_ext.aggregate.radix_groups cimport RadixGroups
 from qcore_ext.rows.key_columns cimport KeyColumns
 
@@ -32,4 +33,6 @@ cdef int32_t first_change(CSchema* declared, CSchema* loaded) except -2
 cdef int held_groups_move(
     HeldGroups* held, const DataType* state_types, GroupSet* target, CSchema* loaded, Account account,
 ) except -1
+# All groups of a table in an empty one of wider types.
+cdef int group_table_widened(GroupTable* source, GroupTable* target, Account account) except -1
 cdef void held_groups_free(HeldGroups* held) noexcept nogil

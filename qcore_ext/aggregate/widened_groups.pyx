@@ -14,7 +14,7 @@ from qcore_ext.ground.memory cimport Buffer, Owner, account_check, buffer_new, b
 from qcore_ext.aggregate.call_input cimport aggregate_inputs_free
 from qcore_ext.aggregate.group_output cimport group_states
 from qcore_ext.aggregate.group_set cimport GroupPlan, group_set_free, group_set_merge
-from qcore_ext.aggregate.group_table cimport GroupTable, group_table_assign, group_table_column
+from qcore_ext.aggregate.group_table cimport group_table_assign, group_table_column
 from qcore_ext.aggregate.radix_groups cimport RADIX_PARTS, radix_groups_free
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_column, key_columns_free, key_columns_reserve,

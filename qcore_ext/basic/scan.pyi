@@ -21,6 +21,7 @@ class TableScan(Operator):
         open_split: Callable[[Any], Any],
         batch_rows: int = 65536,
         evolve: bool = False,
+        widens: bool = False,
     ) -> None: ...
     @property
     def doing(self) -> str | None: ...

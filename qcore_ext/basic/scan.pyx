@@ -54,11 +54,15 @@ cdef class TableScan(Operator):
     evolve : bool
         Splits may have columns in another order, of narrower types, or lack some, which are null then; columns that are
         not declared are left out (SPEC D6). Otherwise any difference is a SchemaChangeError.
+    widens : bool
+        A split, or what follows of one whose stream says `goes_on` at its end, may be of wider types as well; batches
+        are then of these.
     """
     cdef SplitQueue splits
     cdef object open_split
     cdef int64_t batch_rows
     cdef bint evolve
+    cdef bint widens
     cdef Widener widener            # None until a split differs
     cdef bint widening              # the split being read differs
     cdef Stream stream              # being read, or None
@@ -70,9 +74,10 @@ cdef class TableScan(Operator):
 
     def __init__(
         self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split,
-        int64_t batch_rows=65536, bint evolve=False,
+        int64_t batch_rows=65536, bint evolve=False, bint widens=False,
     ):
         self.evolve = evolve
+        self.widens = widens
         Operator.__init__(self, "TableScan", node_id, query_memory)
         self.splits = split_queue
         self.open_split = open_split
@@ -103,6 +108,9 @@ cdef class TableScan(Operator):
             self.current = NULL
             return OUTPUT
         with gil:
+            if self.widens and getattr(self.source, "goes_on", False):
+                self.next_stream()
+                return YIELDED
             self.end_split()
         self.splits.done()
         return YIELDED
@@ -154,6 +162,16 @@ cdef class TableScan(Operator):
         if fault_here(FAULT_SPLIT_OPEN):
             raise_injected(FAULT_SPLIT_OPEN)
         self.source = self.open_split(self.split)
+        return self.begin_stream()
+
+    cdef int next_stream(self) except -1:
+        """Of the same split: what comes is of another schema."""
+        stream, self.stream = self.stream, None
+        self.reading = False
+        (<Stream> stream).close()
+        return self.begin_stream()
+
+    cdef int begin_stream(self) except -1:
         self.stream = Stream(self.source, not getattr(self.source, "is_held_outside", False))
         self.widening = not schema_equal(self.stream.schema, self.output_schema)
         if self.widening:
@@ -169,12 +187,15 @@ cdef class TableScan(Operator):
 
     cdef int begin_widening(self) except -1:
         cdef CSchema* wide
-        if not self.evolve:
+        if not self.evolve and not self.widens:
             wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(self.stream.schema))
             raise SchemaChangeError(f"the split does not fit the scan: {wrong}")
         wide = schema_widen(self.output_schema, self.stream.schema)
         try:
-            self.check_declared(wide)
+            if self.widens:
+                self.set_output_schema(wide)
+            else:
+                self.check_declared(wide)
         finally:
             owner_unref(<Owner*> wide)
         if self.widener is None:

@@ -6,6 +6,7 @@ from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.exact_values cimport EXACT_NUMBER, exact_kind, exact_vector, exact_whole
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_compact, batch_new, batch_select, batch_unref
+from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_constant_null, column_ref
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport (
@@ -84,6 +85,16 @@ cdef class Widener:
 
     def __dealloc__(self):
         self.clear()
+
+    def widen(self, PyBatch batch, Schema target):
+        """The batch under a schema that holds its rows, as a PyBatch."""
+        cdef Batch* wide
+        self.aim(batch.batch.schema, target.schema)
+        wide = self.widened(batch.batch)
+        try:
+            return PyBatch.wrap(wide)
+        finally:
+            batch_unref(wide)
 
     cdef void clear(self) noexcept nogil:
         owner_unref(<Owner*> self.source)
