@@ -14,7 +14,7 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import Split
-from qcore.errors import PlanError, QcoreError, Timeout
+from qcore.errors import MemoryLimitError, PlanError, QcoreError, Timeout
 from qcore.lowering.pipelines import Lowering
 from qcore.lowering.recursion import RecursiveRows
 from qcore.plan import nodes as p
@@ -26,6 +26,7 @@ from qcore_ext.data.widening import widened
 from qcore_ext.execution.scheduler import Scheduler, WaitingForOthers
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.flow.batch_queue import QueueReader
+from qcore_ext.ground.error_text import explain_failure
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import ProcessLock, check_not_leaving, current_process
 
@@ -225,7 +226,10 @@ class Task:
 
         Drivers may have seen different schemas: told as they come, one would change to another and back.
         """
-        rows = pa.record_batch(batch)
+        try:
+            rows = pa.record_batch(batch)
+        except MemoryLimitError as error:
+            raise explain_failure(error, "ResultSink", "result", "laying rows out for the reader") from None
         if not rows.schema.equals(self._told):
             self._told = pa.schema(widened(Schema(self._told), Schema(rows.schema)))
             alignment = Alignment(rows.schema, list(self._told), "the result", absent_is_null=True)

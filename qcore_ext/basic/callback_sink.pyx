@@ -47,7 +47,7 @@ cdef class CallbackSink(Operator):
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         with gil:
-            blocked = self.callback(self.convert(PyBatch.wrap(batch)))
+            blocked = self.callback(self.convert(PyBatch.wrap_for(batch, self.memory.account)))
             if blocked is not None:
                 self.waiting.begin(blocked)
                 self.is_waiting = True

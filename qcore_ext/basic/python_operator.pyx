@@ -151,7 +151,7 @@ cdef class PythonOperator(Operator):
     cdef int give(self, Batch* batch) except -1:
         self.wants_input = False
         self.n_idle = 0
-        answer = self.user.add_input(arrow_batch(PyBatch.wrap(batch)))
+        answer = self.user.add_input(arrow_batch(PyBatch.wrap_for(batch, self.memory.account)))
         if answer is not None:
             raise ExecutionError(f"add_input() gave a {class_name(type(answer))}; it takes the batch and gives nothing")
         return 0

@@ -1,6 +1,9 @@
 """Sink that hands the result to whoever reads it, with back-pressure."""
 
-from qcore_ext.data.batch cimport Batch, batch_unref
+from libc.stdint cimport int64_t
+
+from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
+from qcore_ext.data.row_bytes cimport rows_part, rows_that_fit
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -9,7 +12,8 @@ from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_WAIT, BatchQueue, Qu
 
 
 cdef class ResultSink(Operator):
-    """Puts batches into a queue that a QueueReader reads.
+    """Puts batches into a queue that a QueueReader reads, in parts of half of what the queue holds at most: the reader
+    lays a part out as Arrow at once.
 
     Parameters
     ----------
@@ -19,7 +23,9 @@ cdef class ResultSink(Operator):
         This operator is one of its producers.
     """
     cdef BatchQueue queue
-    cdef Batch* held            # owned; not yet in the queue
+    cdef Batch* held            # owned; rows from n_pushed on are not yet in the queue
+    cdef Batch* part            # owned; of `held`, on its way into the queue
+    cdef int64_t n_pushed
     cdef bint finish_called
     cdef bint unwanted          # the reader is gone
     cdef bint left
@@ -27,28 +33,45 @@ cdef class ResultSink(Operator):
     def __init__(self, str node_id, Account query_memory, BatchQueue queue):
         Operator.__init__(self, "ResultSink", node_id, query_memory)
         self.queue = queue
+        queue.paid_by(self.memory.account)
         queue.join(&self.membership)
 
     def __dealloc__(self):
         batch_unref(self.held)
+        batch_unref(self.part)
 
     cdef bint needs_input(self) noexcept nogil:
         return self.held == NULL and not self.finish_called and not self.unwanted
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         self.held = batch
+        self.n_pushed = 0
         return ACCEPTED
+
+    cdef int make_part(self) except -1 nogil:
+        cdef int64_t n = rows_that_fit(self.held, self.n_pushed, max(self.queue.bytes_max // 2, <int64_t> 1))
+        if n == self.held.n_selected:
+            self.part = batch_ref(self.held)
+        else:
+            self.part = rows_part(self.held, self.n_pushed, n, self.memory.account)
+        self.n_pushed += n
+        return 0
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         cdef QueueAnswer answer
-        if self.held != NULL:
-            answer = self.queue.push(self.held, token)
+        while self.held != NULL:
+            if self.part == NULL:
+                self.make_part()
+            answer = self.queue.push(self.part, token)
             if answer == QUEUE_WAIT:
                 self.blocked_reason = WAIT_FOR_CONSUMER
                 return BLOCKED
             if answer == QUEUE_CLOSED:
-                batch_unref(self.held)
-            self.held = NULL
+                self.drop_held()
+                break
+            self.part = NULL
+            if self.n_pushed >= self.held.n_selected:
+                self.drop_held()
         self.unwanted = not self.queue.has_consumers()
         if self.finish_called or self.unwanted:
             return FINISHED
@@ -64,10 +87,15 @@ cdef class ResultSink(Operator):
             self.left = True
             self.queue.producer_done(&self.membership)
 
+    cdef void drop_held(self) noexcept nogil:
+        batch_unref(self.part)
+        self.part = NULL
+        batch_unref(self.held)
+        self.held = NULL
+
     cdef void abandon(self) noexcept nogil:
         self.close()
 
     cdef void close(self) noexcept nogil:
-        batch_unref(self.held)
-        self.held = NULL
+        self.drop_held()
         self.leave()

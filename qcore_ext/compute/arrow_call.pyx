@@ -1,7 +1,7 @@
 """Steps that a Python function computes over Arrow arrays, for the functions that have no kernel."""
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.kernel cimport (
@@ -9,8 +9,11 @@ from qcore_ext.compute.kernel cimport (
 )
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_take, batch_unref
 from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
-from qcore_ext.data.column cimport Column, Vector, column_heap, column_ref, column_take, column_unref
+from qcore_ext.data.column cimport (
+    CONSTANT, DICTIONARY, Column, Vector, column_heap, column_ref, column_take, column_unref,
+)
 from qcore_ext.data.load cimport column_load, column_load_narrow
+from qcore_ext.data.row_bytes cimport rows_part, rows_that_fit
 from qcore_ext.data.schema cimport PHYS_NESTED, phys_width, type_equal, type_name
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
 from qcore_ext.ground.counter cimport counter_add
@@ -58,47 +61,93 @@ cdef int keep_bytes(EvaluatorFrame* frame, const Column* column) except -1 nogil
 
 
 cdef int reserve_for_now(MemoryAccount* account, int64_t n_bytes) except -1 nogil:
-    """Raises where what functions have made goes past the limit: pyarrow's memory is in nobody's account."""
+    """Raises where what a function is about to make goes past the limit: Python's memory is in nobody's account."""
     account_reserve(account, n_bytes)
     account_release(account, n_bytes)
     return 0
 
 
-cdef object values_of(object function, object arguments, MemoryAccount* account, bint gives_lists):
-    """What the function gives for all rows of the arguments, as a record batch. Long arguments it gets piece by piece:
-    nobody can stop a call half-way, unless the function looks itself. So does one that gives lists, which may be longer
-    than any argument tells: as many rows at once as the lists so far allow.
+cdef object some_rows(PyBatch arguments, int64_t first, int64_t n, MemoryAccount* account):
+    """Rows of a function's arguments as a pyarrow.RecordBatch; reserved while they are laid out."""
+    import pyarrow
+
+    cdef Batch* part
+    if n == arguments.batch.n_selected:
+        return pyarrow.record_batch(PyBatch.wrap_for(arguments.batch, account))
+    part = rows_part(arguments.batch, first, n, account)
+    try:
+        return pyarrow.record_batch(PyBatch.wrap_for(part, account))
+    finally:
+        batch_unref(part)
+
+
+cdef int64_t rows_at_first(object function, object batch, bint gives_lists) except -1:
+    cdef int64_t n = batch.num_rows
+    cdef int64_t rows = n
+    if not getattr(function, "looks", False):
+        rows = n * FIRST_BYTES // max(<int64_t> batch.nbytes, <int64_t> 1)
+    if gives_lists:
+        rows = min(rows, <int64_t> FIRST_ROWS)
+    return max(rows, <int64_t> 1)
+
+
+cdef object values_of(object function, PyBatch arguments, MemoryAccount* account, bint gives_lists):
+    """What the function gives for all rows of the arguments, as a record batch. Long arguments are laid out, and given to
+    it, piece by piece: nobody can stop a call half-way, unless the function looks itself. So does one that gives lists,
+    which may be longer than any argument tells: as many rows at once as the lists so far allow.
     """
     import pyarrow
 
-    batch = pyarrow.record_batch(arguments)
-    cdef int64_t n = batch.num_rows
-    cdef int64_t n_bytes = max(<int64_t> batch.nbytes, <int64_t> 1)
-    cdef int64_t most = max(1, n * ARGUMENT_BYTES // n_bytes)
     cdef bint looks = getattr(function, "looks", False)
-    cdef int64_t rows = most if looks else max(1, n * FIRST_BYTES // n_bytes)
-    cdef int64_t start = 0
-    cdef int64_t made_bytes = 0
-    cdef int64_t began, took
-    account_check(account)
-    if gives_lists:
-        rows = min(rows, <int64_t> FIRST_ROWS)
-    if rows >= n:
-        return function(batch)
+    cdef int64_t n = arguments.batch.n_selected
+    cdef int64_t held = 0
+    cdef int64_t at = 0
+    cdef int64_t end = 0
+    cdef int64_t rows = 0
+    cdef int64_t began, took, fit
+    batch = None
     pieces = []
-    while start < n:
-        account_check(account)
-        began = wall_nanos()
-        piece = pyarrow.record_batch(function(batch.slice(start, rows)))
-        took = max(wall_nanos() - began, <int64_t> 1)
-        pieces.append(piece)
-        start += rows
-        rows = most if looks else min(max(rows * PIECE_NANOS // took, <int64_t> 1), rows * GROWTH_MAX, most)
-        if gives_lists:
-            made_bytes += piece.nbytes
-            reserve_for_now(account, made_bytes)
-            rows = min(rows, max(1, start * RESULT_BYTES // max(made_bytes, <int64_t> 1)))
-    return pyarrow.concat_batches(pieces)
+    try:
+        while at < n or not pieces:
+            account_check(account)
+            if at >= end:
+                batch = None        # before the next is made
+                fit = rows_that_fit(arguments.batch, at, ARGUMENT_BYTES)
+                batch = some_rows(arguments, at, fit, account)
+                end = at + fit
+                rows = rows or rows_at_first(function, batch, gives_lists)
+            fit = min(end - at, n if looks and not gives_lists else rows)
+            began = wall_nanos()
+            piece = function(batch.slice(batch.num_rows - (end - at), fit))
+            took = max(wall_nanos() - began, <int64_t> 1)
+            if fit == n:
+                return piece
+            piece = pyarrow.record_batch(piece)
+            pieces.append(piece)
+            account_reserve(account, piece.nbytes)
+            held += <int64_t> piece.nbytes
+            rows = n if looks else min(max(rows * PIECE_NANOS // took, <int64_t> 1), rows * GROWTH_MAX)
+            at += fit
+            if gives_lists:
+                rows = min(rows, max(1, at * RESULT_BYTES // max(held, <int64_t> 1)))
+        # In pieces, and together.
+        reserve_for_now(account, held)
+        return pyarrow.concat_batches(pieces)
+    finally:
+        account_release(account, held)
+
+
+cdef bint has_one_value(const Batch* batch) noexcept nogil:
+    """Whether the arguments are the same in all rows."""
+    cdef const Column* column
+    cdef int32_t i
+    for i in range(batch.n_columns):
+        column = batch.columns[i]
+        if column.encoding != CONSTANT and not (
+            column.encoding == DICTIONARY and column.validity == NULL and column.base.n_rows == 1
+        ):
+            return False
+    return batch.n_columns > 0 and batch.n_selected > 1
 
 
 cdef Column* repeated(Column* one, int64_t n, MemoryAccount* account) except NULL nogil:
@@ -142,7 +191,7 @@ def check_room(int64_t n_bytes):
         reserve_for_now(<MemoryAccount*> qc_call_account, n_bytes)
 
 
-cdef object called(object function, object arguments, MemoryAccount* account, bint gives_lists):
+cdef object called(object function, PyBatch arguments, MemoryAccount* account, bint gives_lists):
     global qc_call_account
     cdef void* outer = qc_call_account
     qc_call_account = account
@@ -152,36 +201,50 @@ cdef object called(object function, object arguments, MemoryAccount* account, bi
         qc_call_account = outer
 
 
-cdef Column* computed(const Step* step, EvaluatorFrame* frame, Batch* batch) except NULL with gil:
-    """The step's values for all rows of a batch without selection. Raises when the function does."""
-    cdef ArrowCall* call = &frame.calls[step.p0]
-    cdef int64_t began = wall_nanos()
-    cdef Batch* made
-    cdef Column* column
-    arguments = (<object> call.arguments).project_batch(PyBatch.wrap(batch))
-    if getattr(<object> call.function, "gives_one_row", False):
-        # A constant.
-        made = batch_of_arrow((<object> call.function)(None), frame.account, True)
-        try:
-            keep_bytes(frame, made.columns[0])
-            return repeated(made.columns[0], batch.n_rows, frame.account)
-        finally:
-            batch_unref(made)
-    gives_lists = step.type.phys == PHYS_NESTED
-    given = called(<object> call.function, arguments, frame.account, gives_lists)
-    made = batch_of_arrow(given, frame.account, True)
+cdef Column* column_made(const Step* step, EvaluatorFrame* frame, object given, int64_t n) except NULL:
+    """The one column of what a function gave for n rows."""
+    cdef Batch* made = batch_of_arrow(given, frame.account, True)
     try:
-        if made.n_rows != batch.n_rows or made.n_columns != 1:
-            raise ExecutionError(
-                f"{step.name.decode()} gave {made.n_columns} columns of {made.n_rows} rows for {batch.n_rows}"
-            )
+        if made.n_rows != n or made.n_columns != 1:
+            raise ExecutionError(f"{step.name.decode()} gave {made.n_columns} columns of {made.n_rows} rows for {n}")
         if not type_equal(&made.schema.fields[0].type, &step.type):
             told = type_name(&made.schema.fields[0].type)
             raise ExecutionError(f"{step.name.decode()} gave {told} instead of {type_name(&step.type)}")
         keep_bytes(frame, made.columns[0])
-        column = column_ref(made.columns[0])
+        return column_ref(made.columns[0])
     finally:
         batch_unref(made)
+
+
+cdef Column* computed(const Step* step, EvaluatorFrame* frame, Batch* batch) except NULL with gil:
+    """The step's values for all rows of a batch without selection. Raises when the function does."""
+    cdef ArrowCall* call = &frame.calls[step.p0]
+    cdef int64_t began = wall_nanos()
+    cdef int64_t n = batch.n_rows
+    cdef bint gives_lists = step.type.phys == PHYS_NESTED
+    cdef PyBatch arguments = (<object> call.arguments).project_batch(PyBatch.wrap(batch))
+    cdef Batch* one
+    cdef Column* column
+    if getattr(<object> call.function, "gives_one_row", False):
+        # A constant.
+        given = (<object> call.function)(None)
+        n = 1
+    elif has_one_value(arguments.batch):
+        # Functions are of their arguments alone.
+        n = 1
+        one = rows_part(arguments.batch, 0, n, frame.account)
+        try:
+            given = called(<object> call.function, PyBatch.wrap(one), frame.account, gives_lists)
+        finally:
+            batch_unref(one)
+    else:
+        given = called(<object> call.function, arguments, frame.account, gives_lists)
+    column = column_made(step, frame, given, n)
+    if n != batch.n_rows:
+        try:
+            return repeated(column, batch.n_rows, frame.account)
+        finally:
+            column_unref(column)
     if frame.stats != NULL:
         counter_add(&frame.stats.arrow_calls, 1)
         counter_add(&frame.stats.arrow_rows, batch.n_rows)

@@ -144,6 +144,21 @@ cdef int64_t tree_bytes(const ArrowArray* array, const ArrowSchema* layout, int6
     return total
 
 
+cdef int64_t taken_bytes(const ArrowArray* array, const ArrowSchema* layout, int64_t start, int64_t n) noexcept nogil:
+    cdef int64_t total = array_bytes(array, layout.format, start, n)
+    cdef int64_t i, child_start, child_n
+    if n <= 0:
+        return 0
+    for i in range(min(array.n_children, layout.n_children)):
+        child_range(array, layout.format, array.children[i], start, n, &child_start, &child_n)
+        if strncmp(layout.format, b"+v", 2) == 0 and n == 1 and array.n_buffers > 2:
+            child_n = min(child_n, offset_at(array.buffers[2], layout.format[2] == c"L", array.offset + start))
+        elif strncmp(layout.format, b"+r", 2) == 0:
+            child_n = min(child_n, n)
+        total += taken_bytes(array.children[i], layout.children[i], child_start, child_n)
+    return total
+
+
 # --- who pays ---
 
 cdef int64_t n_nodes_of(const ArrowSchema* layout) noexcept nogil:

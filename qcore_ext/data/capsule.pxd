@@ -21,10 +21,6 @@ cdef Batch* batch_import(
 ) except NULL nogil
 # The same of an object with __arrow_c_array__, which is checked unless `trusted`.
 cdef Batch* batch_of_arrow(object source, MemoryAccount* payer, bint trusted) except NULL
-# A struct array with freshly laid out or referenced buffers; strings go out in their field's Variant. Selections
-# applied.
-cdef int batch_export(Batch* batch, ArrowArray* out) except -1 nogil
-
 # A FLAT or DICTIONARY column over an array inside another that `owner` keeps alive: the elements of lists.
 cdef Column* column_import(
     const ArrowArray* array, const ArrowSchema* layout, const DataType* type, Owner* owner, MemoryAccount* account,
@@ -49,6 +45,11 @@ cdef class Stream:
 cdef class PyBatch:
     """A batch on the Python side."""
     cdef Batch* batch                       # owned
+    cdef MemoryAccount* payer               # owned; is charged while rows are laid out as Arrow; NULL: nobody
+    cdef bint looks                         # laying out ends with Cancelled when the payer's query is stopped
 
     @staticmethod
     cdef PyBatch wrap(Batch* batch)         # takes a new reference
+    # For a function that an operator calls: `payer` is its account, whose query may be stopped meanwhile.
+    @staticmethod
+    cdef PyBatch wrap_for(Batch* batch, MemoryAccount* payer)

@@ -1,6 +1,7 @@
 """Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). SPEC H2."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.errno cimport ENOMEM
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport atoi, free, malloc
 from libc.string cimport memset, strchr, strcmp
@@ -24,7 +25,7 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 
-from qcore_ext.ground.status import ExecutionError
+from qcore_ext.ground.status import ExecutionError, MemoryLimitError
 
 
 # One less than the index that stands for no row (data/column).
@@ -335,10 +336,6 @@ cdef Batch* batch_import(
     return batch
 
 
-cdef int batch_export(Batch* batch, ArrowArray* out) except -1 nogil:
-    return array_from_batch(batch, out)
-
-
 cdef int trust_of(object name) except -1:
     for known, trust in (("nothing", TRUST_NOTHING), ("layout", TRUST_LAYOUT), ("everything", TRUST_EVERYTHING)):
         if name == known:
@@ -412,12 +409,15 @@ cdef class Stream:
 
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil:
         cdef ArrowArray array
+        cdef int failed
         memset(&array, 0, sizeof(ArrowArray))
         if self.stream.release == NULL:
             return 0
-        if self.stream.get_next(&self.stream, &array) != 0:
+        failed = self.stream.get_next(&self.stream, &array)
+        if failed != 0:
             with gil:
-                raise ExecutionError(f"an Arrow stream failed while being read: {self.last_error()}")
+                kind = MemoryLimitError if failed == ENOMEM else ExecutionError
+                raise kind(f"an Arrow stream failed while being read: {self.last_error()}")
         if array.release == NULL:
             return 0
         check_foreign(&array, &self.layout, self.trust)
@@ -448,11 +448,19 @@ cdef class PyBatch:
 
     def __dealloc__(self):
         batch_unref(self.batch)
+        owner_unref(<Owner*> self.payer)
 
     @staticmethod
     cdef PyBatch wrap(Batch* batch):
         cdef PyBatch self = PyBatch.__new__(PyBatch)
         self.batch = batch_ref(batch)
+        return self
+
+    @staticmethod
+    cdef PyBatch wrap_for(Batch* batch, MemoryAccount* payer):
+        cdef PyBatch self = PyBatch.wrap(batch)
+        self.payer = <MemoryAccount*> owner_ref(<Owner*> payer)
+        self.looks = payer != NULL
         return self
 
     @staticmethod
@@ -472,7 +480,7 @@ cdef class PyBatch:
         memset(array, 0, sizeof(ArrowArray))
         array_capsule = PyCapsule_New(array, "arrow_array", release_array_capsule)
         with nogil:
-            batch_export(self.batch, array)
+            array_from_batch(self.batch, self.payer, self.looks, array)
         return Schema.wrap(self.batch.schema).__arrow_c_schema__(), array_capsule
 
     @property

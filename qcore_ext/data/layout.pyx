@@ -10,6 +10,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.nested cimport nested_export
+from qcore_ext.data.row_bytes cimport laid_out_bytes
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_I64, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, TYPE_NESTED, VARIANT_LARGE, VARIANT_VIEW, DataType,
     phys_width,
@@ -17,7 +18,8 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.ground.arrow_abi cimport ArrowArray
 from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid
 from qcore_ext.ground.memory cimport (
-    Buffer, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref, struct_free, struct_new,
+    Buffer, MemoryAccount, account_check, account_release, account_reserve, buffer_grow, buffer_new, buffer_new_zeroed,
+    buffer_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 
@@ -201,11 +203,30 @@ cdef int export_column(
     return 0
 
 
-cdef int array_from_batch(Batch* batch, ArrowArray* out) except -1 nogil:
+cdef int export_columns(Batch* batch, MemoryAccount* account, bint looks, ArrowArray* out) except -1 nogil:
     cdef VectorScratch scratch
+    cdef int64_t i
+    for i in range(batch.n_columns):
+        if looks:
+            account_check(account)
+        if batch.schema.fields[i].type.id == TYPE_NESTED:
+            nested_export(
+                batch, batch.columns[i], batch.schema.fields[i].nested, account, looks, out.children[i]
+            )
+            continue
+        export_column(batch, batch.columns[i], &batch.schema.fields[i].type, &scratch, out.children[i])
+    return 0
+
+
+cdef int array_from_batch(Batch* batch, MemoryAccount* account, bint looks, ArrowArray* out) except -1 nogil:
+    cdef int64_t n_bytes = 0
     cdef int64_t i
     cdef bint done = False
     memset(out, 0, sizeof(ArrowArray))
+    if account != NULL:
+        n_bytes = laid_out_bytes(batch, 0, batch.n_selected)
+        n_bytes += n_bytes >> 3         # as for any Arrow array (data/array_charge)
+        account_reserve(account, n_bytes)
     out.length = batch.n_selected
     out.n_buffers = 1
     out.buffers = <const void**> malloc(sizeof(void*))
@@ -217,13 +238,11 @@ cdef int array_from_batch(Batch* batch, ArrowArray* out) except -1 nogil:
         memset(out.children[i], 0, sizeof(ArrowArray))
     out.release = release_struct
     try:
-        for i in range(batch.n_columns):
-            if batch.schema.fields[i].type.id == TYPE_NESTED:
-                nested_export(batch, batch.columns[i], batch.schema.fields[i].nested, out.children[i])
-                continue
-            export_column(batch, batch.columns[i], &batch.schema.fields[i].type, &scratch, out.children[i])
+        export_columns(batch, account, looks, out)
         done = True
     finally:
+        if account != NULL:
+            account_release(account, n_bytes)
         if not done:
             out.release(out)
     return 0

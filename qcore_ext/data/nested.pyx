@@ -10,10 +10,19 @@ from libc.stdlib cimport free, malloc
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport CONSTANT, DICTIONARY, Column
+from qcore_ext.data.row_bytes cimport nested_rows_that_fit
 from qcore_ext.data.schema cimport arrow_copy
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.bitmap cimport is_valid
-from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
+from qcore_ext.ground.memory cimport (
+    CHECK_ROWS, MemoryAccount, Owner, account_check, account_release, account_reserve, owner_ref, owner_unref,
+)
+
+from qcore_ext.ground.status import MemoryLimitError
+
+cdef enum:
+    # Bytes that pyarrow takes in one call, which nobody can stop: about a millisecond.
+    PIECE_BYTES = 4194304
 
 
 cdef void release_shared(ArrowArray* array) noexcept nogil:
@@ -80,11 +89,11 @@ cdef class SharedArray:
         return self.__arrow_c_schema__(), PyCapsule_New(array, "arrow_array", release_array_capsule)
 
 
-cdef list row_numbers(Batch* batch, const Column* column, const Column* flat):
-    """Positions of the selected rows in the Arrow array behind `flat`; None for a null."""
+cdef list row_numbers(Batch* batch, const Column* column, const Column* flat, int64_t first, int64_t n):
+    """Positions of the selected rows first..first+n in the Arrow array behind `flat`; None for a null."""
     cdef int64_t k, i, at
     rows = []
-    for k in range(batch.n_selected):
+    for k in range(first, first + n):
         i = batch.selection[k] if batch.selection != NULL else k
         at = i
         if column.encoding == DICTIONARY:
@@ -128,7 +137,39 @@ def without_views(type_):
     return type_
 
 
-cdef int export_with_gil(Batch* batch, const Column* column, const ArrowSchema* layout, ArrowArray* out) except -1:
+cdef object taken_in_pieces(
+    object source, Batch* batch, const Column* column, const Column* flat, const ArrowSchema* layout,
+    MemoryAccount* account, bint looks,
+):
+    """The selected rows of `source`, the array behind `flat`. A call takes as many as have PIECE_BYTES together, so that
+    the query can be stopped between two.
+    """
+    import pyarrow
+
+    cdef int64_t at = 0
+    cdef int64_t n, n_bytes
+    pieces = []
+    while at < batch.n_selected or not pieces:
+        if looks:
+            account_check(account)
+        n = min(nested_rows_that_fit(batch, column, layout, at, PIECE_BYTES), <int64_t> CHECK_ROWS)
+        pieces.append(rows_taken(source, pyarrow.array(row_numbers(batch, column, flat, at, n), pyarrow.int64())))
+        at += n
+    if len(pieces) == 1:
+        return pieces[0]
+    n_bytes = sum(piece.nbytes for piece in pieces) if account != NULL else 0
+    if account != NULL:
+        account_reserve(account, n_bytes)
+    try:
+        return pyarrow.concat_arrays(pieces)
+    finally:
+        if account != NULL:
+            account_release(account, n_bytes)
+
+
+cdef int export_with_gil(
+    Batch* batch, const Column* column, const ArrowSchema* layout, MemoryAccount* account, bint looks, ArrowArray* out,
+) except -1:
     import pyarrow
 
     cdef const Column* flat = column.base if column.encoding == DICTIONARY else column
@@ -139,9 +180,10 @@ cdef int export_with_gil(Batch* batch, const Column* column, const ArrowSchema* 
     if flat.encoding == CONSTANT and flat.validity != NULL:
         taken = pyarrow.nulls(batch.n_selected, pyarrow.field(shared).type)
     else:
-        source = pyarrow.array(shared)
-        rows = pyarrow.array(row_numbers(batch, column, flat), pyarrow.int64())
-        taken = rows_taken(source, rows)
+        try:
+            taken = taken_in_pieces(pyarrow.array(shared), batch, column, flat, layout, account, looks)
+        except MemoryError as error:
+            raise MemoryLimitError(f"no memory is left to lay {batch.n_selected} rows out as Arrow: {error}") from error
     capsules = taken.__arrow_c_array__()
     given = <ArrowArray*> PyCapsule_GetPointer(capsules[1], "arrow_array")
     out[0] = given[0]
@@ -149,7 +191,9 @@ cdef int export_with_gil(Batch* batch, const Column* column, const ArrowSchema* 
     return 0
 
 
-cdef int nested_export(Batch* batch, const Column* column, const ArrowSchema* layout, ArrowArray* out) except -1 nogil:
+cdef int nested_export(
+    Batch* batch, const Column* column, const ArrowSchema* layout, MemoryAccount* account, bint looks, ArrowArray* out,
+) except -1 nogil:
     with gil:
-        export_with_gil(batch, column, layout, out)
+        export_with_gil(batch, column, layout, account, looks, out)
     return 0

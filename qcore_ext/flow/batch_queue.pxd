@@ -8,6 +8,8 @@ bound is the queue's own, so that a slow consumer stalls only who has something 
 from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch
+from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.ground.thread_token cimport ThreadToken
 from qcore_ext.ground.wait_token cimport WaitSet, WaitToken
 from qcore_ext.flow.barrier cimport Barrier, Membership
@@ -38,7 +40,10 @@ cdef class BatchQueue:
     cdef Barrier consumers
     cdef WaitSet waiting_producers
     cdef WaitSet waiting_consumers
+    cdef MemoryAccount* payer   # owned; of long rows that readers in Python lay out as Arrow, or NULL
 
+    # Before it runs, once: who pays for what readers lay out.
+    cdef void paid_by(self, MemoryAccount* payer) noexcept nogil
     # Before it runs, each operator at either end.
     cdef void join(self, Membership* member) noexcept nogil
     # QUEUE_DONE: the queue owns the caller's reference. A batch larger than the bound goes into an empty queue.
@@ -65,3 +70,5 @@ cdef class QueueReader:
     cdef ThreadToken* token     # owned
     cdef bint left
     cdef int64_t process        # fork_number() of the process that made it
+
+    cdef PyBatch paid(self, Batch* batch)

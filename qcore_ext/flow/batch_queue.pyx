@@ -5,8 +5,9 @@ from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.row_bytes cimport laid_out_bytes
 from qcore_ext.ground.atomic cimport qc_cas, qc_fetch_add, qc_load, qc_swap
-from qcore_ext.ground.memory cimport Owner, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.process cimport check_process, fork_number
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.thread_token cimport thread_token_new, thread_token_wait
@@ -51,6 +52,7 @@ cdef class BatchQueue:
         struct_free(self.cells)
         wait_set_clear(&self.waiting_producers)
         wait_set_clear(&self.waiting_consumers)
+        owner_unref(<Owner*> self.payer)
 
     @property
     def n_batches(self):
@@ -61,6 +63,10 @@ cdef class BatchQueue:
     def n_bytes(self):
         """Bytes waiting now."""
         return qc_load(&self.bytes_queued)
+
+    cdef void paid_by(self, MemoryAccount* payer) noexcept nogil:
+        if self.payer == NULL:
+            self.payer = <MemoryAccount*> owner_ref(<Owner*> payer)
 
     cdef void join(self, Membership* member) noexcept nogil:
         barrier_join(member)
@@ -213,6 +219,15 @@ cdef class QueueReader:
             if self.process == fork_number():
                 owner_unref(<Owner*> self.token)
 
+    cdef PyBatch paid(self, Batch* batch):
+        """The batch for Python. Laid out as Arrow it takes part of what the queue may hold; a longer row is charged."""
+        cdef PyBatch wrapped
+        if laid_out_bytes(batch, 0, batch.n_selected) <= self.queue.bytes_max:
+            return PyBatch.wrap(batch)
+        wrapped = PyBatch.wrap_for(batch, self.queue.payer)
+        wrapped.looks = False       # a query is stopped once it is answered, and its rows are still read
+        return wrapped
+
     def next_batch(self, timeout=None):
         """The next batch, an object with __arrow_c_array__, or None at the end.
 
@@ -224,6 +239,7 @@ cdef class QueueReader:
         cdef QueueAnswer answer
         cdef int64_t until = -1
         cdef int64_t nanos = -1
+        cdef PyBatch result
         if timeout is not None:
             nanos = max(<int64_t> 0, <int64_t> (timeout * 1e9))
             until = wall_nanos() + nanos
@@ -233,7 +249,7 @@ cdef class QueueReader:
             with nogil:
                 answer = self.queue.pop(&batch, &self.token.token)
             if answer == QUEUE_DONE:
-                result = PyBatch.wrap(batch)
+                result = self.paid(batch)
                 batch_unref(batch)
                 return result
             if answer == QUEUE_CLOSED:

@@ -2,7 +2,7 @@
 
 import threading
 
-from qcore_ext.ground.status import ExecutionError, QcoreError
+from qcore_ext.ground.status import ExecutionError, MemoryLimitError, QcoreError
 
 # Reads a class's name past its metaclass.
 _name_of = type.__dict__["__name__"].__get__
@@ -52,10 +52,10 @@ cdef bint placed(object error, str where, object operator_name, object node_id):
 def explain_failure(error, operator_name, node_id, doing=None, ending=None):
     """The error to show for what an operator raised.
 
-    QcoreErrors keep their class, others become an ExecutionError caused by them; either names operator, plan node and
-    what the operator was doing, or which of its ends it was (`ending`). Ctrl-C stays as it is. So of SystemExit,
-    GeneratorExit and CancelledError those of an operator end its query, and not the program or the coroutine that
-    reads it.
+    QcoreErrors keep their class, others become an ExecutionError caused by them, a MemoryLimitError for want of memory;
+    each names operator, plan node and what the operator was doing, or which of its ends it was (`ending`). Ctrl-C stays
+    as it is. So of SystemExit, GeneratorExit and CancelledError those of an operator end its query, and not the program
+    or the coroutine that reads it.
     """
     kind = type(error)
     if is_interrupt(error):
@@ -64,6 +64,8 @@ def explain_failure(error, operator_name, node_id, doing=None, ending=None):
     how = f" in {ending}()" if ending else ""
     if ending is None and issubclass(kind, QcoreError) and placed(error, where, operator_name, node_id):
         return error
-    explained = ExecutionError(f"{where} failed{how}: {class_name(kind)}: {text_of(error)}", operator_name, node_id)
+    # pyarrow's own among them, which is both a MemoryError and an error of Arrow.
+    made = MemoryLimitError if issubclass(kind, MemoryError) else ExecutionError
+    explained = made(f"{where} failed{how}: {class_name(kind)}: {text_of(error)}", operator_name, node_id)
     explained.__cause__ = error
     return explained

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from qcore_ext.data.batch cimport Batch, batch_bytes, batch_new, batch_select
+from qcore_ext.data.batch cimport Batch, batch_new, batch_select
 from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
 from qcore_ext.data.column cimport column_ref
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, schema_copy_field, schema_new
@@ -53,24 +53,32 @@ cdef Batch* nested_concat(const OwnerList* parts, MemoryAccount* account) except
 
 
 cdef Batch* concat_with_gil(const OwnerList* parts, MemoryAccount* account) except NULL:
-    cdef int64_t n_bytes = 0
-    cdef int64_t i
-    for i in range(parts.n_items):
-        n_bytes += batch_bytes(<Batch*> parts.items[i])
-    # The parts are laid out one by one, and then together.
-    account_reserve(account, 2 * n_bytes)
+    import pyarrow
+
+    cdef int64_t held = 0
+    cdef int64_t n_bytes, i
+    batches = []
     try:
-        rows = concatenated(parts)
+        for i in range(parts.n_items):
+            batch = pyarrow.record_batch(PyBatch.wrap_for(<Batch*> parts.items[i], account))
+            batches.append(batch)
+            n_bytes = batch.nbytes
+            account_reserve(account, n_bytes)
+            held += n_bytes
+        if len(batches) > 1:
+            # In parts, and together.
+            account_reserve(account, held)
+            held *= 2
+        rows = put_together(batches)
+        batches.clear()
     finally:
-        account_release(account, 2 * n_bytes)
+        account_release(account, held)
     return batch_of_arrow(rows, account, True)
 
 
-cdef object concatenated(const OwnerList* parts):
+cdef object put_together(list batches):
     import pyarrow
 
-    cdef int64_t i
-    batches = [pyarrow.record_batch(PyBatch.wrap(<Batch*> parts.items[i])) for i in range(parts.n_items)]
     rows = pyarrow.Table.from_batches(batches).combine_chunks()
     columns = [column.chunk(0) if column.num_chunks else column.combine_chunks() for column in rows.columns]
     return pyarrow.record_batch(columns, schema=rows.schema)

@@ -74,10 +74,10 @@ class BoundCall:
             result = self.kernel(*arguments)
             if not isinstance(result, (pa.Array, pa.ChunkedArray)):
                 result = pa.array(result, self.type)
-            if isinstance(result, pa.ChunkedArray):
-                result = result.combine_chunks()
-            if result.type != self.type:
-                result = result.cast(self.type)
+            result = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+            result = result if result.type == self.type else result.cast(self.type)
+        except MemoryError:
+            raise  # pyarrow's is one of its errors as well, but no fault of the values
         except _FAILURES as error:
             shown = [value if isinstance(value, pa.Scalar) else value[0] for value in arguments if _has_value(value)]
             values = ", ".join(repr(value.as_py()) for value in shown)
