@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import sys
 import threading
 import time
 import weakref
@@ -13,6 +12,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc
 
 from qcore_ext.ground cimport memory
+from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_store, qc_swap
 from qcore_ext.ground.condition cimport (
     condition_destroy, condition_init, condition_wait, condition_wake_all, condition_wake_one,
@@ -245,17 +245,6 @@ cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) no
                 worked = False
                 release_arrow_memory()
     qc_place = NULL
-
-
-cdef void release_arrow_memory() noexcept nogil:
-    """Give back what pyarrow's pool keeps for this thread: its allocator frees each thread's memory on that thread."""
-    with gil:
-        pyarrow = sys.modules.get("pyarrow")
-        try:
-            if pyarrow is not None:
-                pyarrow.default_memory_pool().release_unused()
-        except Exception:
-            pass        # half imported, or another pool: nothing is lost
 
 
 cdef void serve_others() noexcept nogil:
