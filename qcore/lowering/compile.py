@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.errors import PlanError, SchemaChangeError
+from qcore.errors import ExecutionError, PlanError, SchemaChangeError
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, bounded_depth, conjuncts
 from qcore.expression.types import BOOL, common_type, plain
 from qcore.functions import catalogue as functions
@@ -70,6 +70,27 @@ def compile_predicate(expr: Expr, schema: pa.Schema) -> Program:
             outputs[program.convert(_compile(program, part), BOOL)] = None
     ordered = sorted(outputs, key=program.cost)
     return program.build(pa.schema([(str(i), BOOL) for i in range(len(ordered))]), ordered)
+
+
+def constant_value(expr: Expr, type_: pa.DataType) -> Literal | None:
+    """Value of an expression without columns, of type `type_`, as the engine computes it.
+
+    None if the computation fails, which a plan then does only if a row needs it, or if no Python literal has the value.
+    """
+    program = ProgramBuilder(_NO_COLUMNS)
+    try:
+        step = program.convert(_compile(program, expr), type_)
+        if not program.is_constant(step) or pa.types.is_nested(type_):
+            return None
+        scalar = program.value(step)
+        literal = Literal(scalar.as_py(), type_)
+        again = pa.scalar(literal.value, plain(type_))
+    except (PlanError, ExecutionError, pa.ArrowException, ValueError, OverflowError):
+        return None
+    return literal if again.equals(scalar) else None
+
+
+_NO_COLUMNS = pa.schema([])
 
 
 def _compile(program: ProgramBuilder, expr: Expr) -> int:

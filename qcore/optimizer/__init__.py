@@ -12,6 +12,7 @@ from qcore.optimizer.build_sides import choose_build_sides
 from qcore.optimizer.cardinality import Estimator, StatisticsOf
 from qcore.optimizer.columns import prune_columns
 from qcore.optimizer.common_conditions import factor_conditions
+from qcore.optimizer.constant_columns import replace_constant_columns
 from qcore.optimizer.filters import push_filters
 from qcore.optimizer.grouping_sets import roll_up_grouping_sets
 from qcore.optimizer.join_order import order_joins
@@ -45,6 +46,7 @@ class _Context:
 _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...] = (
     ("common_conditions", lambda node, context: factor_conditions(node)),
     ("simplify", lambda node, context: simplify_plan(node)),
+    ("constant_columns", lambda node, context: replace_constant_columns(node)),
     ("series", lambda node, context: scan_series(node)),
     ("filters", lambda node, context: push_filters(node, context.ids)),
     ("anti_joins", lambda node, context: make_anti_joins(node, context.ids)),
@@ -63,7 +65,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),
 )
 # Rules that may drop a subplan which others read.
-_DROPPING = frozenset({"simplify", "filters", "anti_joins", "limits"})
+_DROPPING = frozenset({"simplify", "constant_columns", "filters", "anti_joins", "limits"})
 # Names of the rules, in the order in which they are first applied.
 RULES = tuple(dict.fromkeys(name for name, _ in _ORDERED_RULES))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from qcore.expression.tree import Expr, column_names
+from qcore.expression.tree import Column, Expr, column_names
 from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, transformed, window_over
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
@@ -122,6 +122,9 @@ class _Pruner:
             # Only the number of rows counts.
             return self.prune(node.child, set())
         child = self.prune(node.child, _names_of(expressions.values()))
+        if all(isinstance(expr, Column) and expr.name == name for name, expr in expressions.items()):
+            # It only left columns out, or in another order: who needs that sees to it.
+            return child
         if len(expressions) == len(node.expressions):
             return rebuilt(node, [child])
         schema = pa.schema([node.schema.field(name) for name in expressions])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from qcore.expression.tree import (
     Call,
     Column,
@@ -18,8 +20,10 @@ from qcore.expression.tree import (
     same,
     substitute,
 )
+from qcore.optimizer.cast_comparisons import COMPARISONS
+from qcore.optimizer.common_conditions import factored
 from qcore.optimizer.nodes import rebuilt, renames
-from qcore.optimizer.simplify import COMPARISONS
+from qcore.optimizer.simplify import simplify
 from qcore.plan.joins import conjunction, join_on_keys, split_conditions
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
@@ -88,7 +92,9 @@ class _Pusher:
 
     def _through_project(self, node: Project, predicates: Predicates) -> PlanNode:
         by_name = renames(node)
-        below = [substitute(part, by_name) for part in predicates]
+        below: Predicates = []
+        for part in predicates:
+            below = _union(below, _below(part, by_name, node.child.schema))
         return rebuilt(node, [self.push(node.child, below)], self.ids)
 
     def _through_unnest(self, node: Unnest, predicates: Predicates) -> PlanNode:
@@ -174,6 +180,17 @@ class _Pusher:
         joined = join_on_keys(self.ids, node.kind, left, right, [*keys, *new], rest, mark, node.id)
         assert isinstance(joined, HashJoin)
         return replace(joined, build=node.build)
+
+
+def _below(predicate: Expr, by_name: dict[str, Expr], schema: pa.Schema) -> Predicates:
+    """The predicate of what a projection computes its columns from: simpler where it meets a cast, a constant or a
+    whole condition there.
+    """
+    made = substitute(predicate, by_name)
+    if all(isinstance(by_name[name], Column) for name in column_names(predicate)):
+        return [made]
+    simpler = simplify(factored(made), schema)
+    return [made] if isinstance(simpler, Literal) else conjuncts(simpler)
 
 
 def _union(a: Sequence[Expr], b: Sequence[Expr]) -> Predicates:

@@ -1,26 +1,49 @@
 """Rule: simpler expressions.
 
-Constants are computed, nested and/or flattened, not() moved into comparisons, equalities with constants gathered
-into IN.
+Constants are computed, by the engine's own kernels, nested and/or flattened, not() moved into comparisons, equalities
+with constants gathered into IN, casts that only widen taken out of comparisons with constants.
 Everything keeps SQL's three-valued logic.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, children, conjuncts, rebuild, same
-from qcore.expression.types import common_type, is_instant, is_numeric, is_temporal, is_text, is_zoned, plain
+from qcore.expression.tree import (
+    Alias,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    In,
+    Literal,
+    children,
+    conjuncts,
+    rebuild,
+    same,
+)
+from qcore.expression.types import is_numeric, is_temporal, plain
 from qcore.functions.catalogue import expr_type
+from qcore.lowering.compile import constant_value
+from qcore.optimizer.cast_comparisons import COMPARISONS, without_cast
 from qcore.optimizer.nodes import transformed
 from qcore.plan.joins import conjunction
-from qcore.plan.nodes import Aggregate, AggregateCall, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, Values
+from qcore.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    Filter,
+    HashJoin,
+    NestedLoopJoin,
+    PlanNode,
+    Project,
+    Scan,
+    Values,
+)
 from qcore.plan.schema import join_schema
 
 TRUE = Literal(True, pa.bool_())
@@ -42,20 +65,8 @@ _INVERSE = {
     "is_distinct_from": "is_not_distinct_from",
     "is_not_distinct_from": "is_distinct_from",
 }
-COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 # Parts of and, or that are compared with one another.
 _FEW = 16
-_FOLDED: dict[str, Callable[..., pa.Scalar]] = {
-    "add": pc.add_checked,
-    "subtract": pc.subtract_checked,
-    "multiply": pc.multiply_checked,
-    "equal": pc.equal,
-    "not_equal": pc.not_equal,
-    "less": pc.less,
-    "less_equal": pc.less_equal,
-    "greater": pc.greater,
-    "greater_equal": pc.greater_equal,
-}
 
 
 def simplify_plan(plan: PlanNode) -> PlanNode:
@@ -70,8 +81,10 @@ def _simplify_node(node: PlanNode) -> PlanNode:
         kept = tuple(_of_same_type(expr, node.child.schema) for expr in node.expressions)
         return _changed(node, node.expressions, kept, lambda: replace(node, expressions=kept))
     if isinstance(node, Aggregate):
-        calls = tuple(_call(call, node.child.schema) for call in node.aggregates)
-        return _changed(node, node.aggregates, calls, lambda: replace(node, aggregates=calls))
+        return _aggregate(node)
+    if isinstance(node, Scan) and node.filter is not None:
+        pruning = simplify(node.filter, node.schema)
+        return node if pruning is node.filter or isinstance(pruning, Literal) else replace(node, filter=pruning)
     if isinstance(node, (HashJoin, NestedLoopJoin)) and node.condition is not None:
         both = join_schema("inner", node.left.schema, node.right.schema)
         condition = conjunction([part for part in conjuncts(simplify(node.condition, both)) if not _is(part, True)])
@@ -90,6 +103,15 @@ def _filter(node: Filter) -> PlanNode:
     if isinstance(predicate, Literal):
         return Values(node.id, node.schema, pa.Table.from_batches([], node.schema))
     return node if predicate is node.predicate else replace(node, predicate=predicate)
+
+
+def _aggregate(node: Aggregate) -> PlanNode:
+    schema = node.child.schema
+    calls = tuple(_call(call, schema) for call in node.aggregates)
+    keys = tuple(_of_same_type(key, schema) for _, key in node.keys)
+    named = tuple((name, key) for (name, _), key in zip(node.keys, keys, strict=True))
+    old = [*(key for _, key in node.keys), *node.aggregates]
+    return _changed(node, old, [*keys, *calls], lambda: replace(node, keys=named, aggregates=calls))
 
 
 def _call(call: AggregateCall, schema: pa.Schema) -> AggregateCall:
@@ -119,14 +141,18 @@ def simplify(expr: Expr, schema: pa.Schema) -> Expr:
     if any(a is not b for a, b in zip(new, parts, strict=True)):
         expr = rebuild(expr, new)
     if isinstance(expr, Call):
-        return _simplify_call(expr, schema)
-    if isinstance(expr, Cast) and isinstance(expr.argument, Literal):
-        return _first(_cast_literal(expr.argument, expr.to), expr)
-    if isinstance(expr, In):
-        return _simplify_in(expr, schema)
-    if isinstance(expr, Case):
-        return _simplify_case(expr)
-    return expr
+        expr = _simplify_call(expr, schema)
+    elif isinstance(expr, In):
+        expr = _simplify_in(expr, schema)
+    elif isinstance(expr, Case):
+        expr = _simplify_case(expr)
+    return _first(_folded(expr, schema), expr) if _is_of_constants(expr) else expr
+
+
+def _is_of_constants(expr: Expr) -> bool:
+    """Whether it computes something, of constants alone."""
+    parts = children(expr)
+    return bool(parts) and not isinstance(expr, Alias) and all(isinstance(part, Literal) for part in parts)
 
 
 def _simplify_call(expr: Call, schema: pa.Schema) -> Expr:
@@ -137,10 +163,7 @@ def _simplify_call(expr: Call, schema: pa.Schema) -> Expr:
         return _first(_negated(arguments[0]), expr)
     if name in COMPARISONS and len(arguments) == 2:
         expr = _typed_comparison(expr, schema)
-        arguments = expr.arguments
-    if name in _FOLDED and all(isinstance(argument, Literal) for argument in arguments):
-        return _first(_folded(expr, schema), expr)
-    return expr
+    return without_cast(expr, schema)
 
 
 def _first(made: Expr | None, otherwise: Expr) -> Expr:
@@ -232,14 +255,15 @@ def _literal_like(expr: Expr, other: Expr, schema: pa.Schema) -> Expr:
     type_ = plain(expr_type(other, schema))
     if not (is_temporal(type_) or is_numeric(type_)):
         return expr
-    return _first(_cast_literal(expr, type_), expr)
+    return _first(_folded(Cast(expr, type_), schema), expr)
 
 
 def _simplify_in(expr: In, schema: pa.Schema) -> Expr:
     if len(expr.values) == 1:
         return _simplify_call(Call("equal", (expr.argument, expr.values[0])), schema)
     values = tuple(_literal_like(value, expr.argument, schema) for value in expr.values)
-    return expr if all(a is b for a, b in zip(values, expr.values, strict=True)) else In(expr.argument, values)
+    typed = expr if all(a is b for a, b in zip(values, expr.values, strict=True)) else In(expr.argument, values)
+    return without_cast(typed, schema)
 
 
 def _simplify_case(expr: Case) -> Expr:
@@ -249,86 +273,9 @@ def _simplify_case(expr: Case) -> Expr:
     return Case(tuple(branches), expr.otherwise)
 
 
-def _cast_literal(literal: Literal, to: pa.DataType) -> Literal | None:
-    """The constant as another type; None where only running it shows what happens."""
-    if literal.value is None:
-        return Literal(None, to)
-    if _reads_otherwise(literal, to):
-        return None
-    if is_text(to) and (is_temporal(literal.type) or is_numeric(literal.type)):
-        return None  # the engine writes times and numbers otherwise than pyarrow
-    if pa.types.is_decimal(literal.type) and pa.types.is_floating(to):
-        return _float(literal, to)
+def _folded(expr: Expr, schema: pa.Schema) -> Literal | None:
+    """The value of an expression of constants; None where only running it shows what happens."""
     try:
-        scalar = pa.scalar(literal.value, literal.type).cast(to)
-        return Literal(scalar.as_py(), to)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        return None
-
-
-def _reads_otherwise(literal: Literal, to: pa.DataType) -> bool:
-    """Whether pyarrow may make another value of the constant than the engine makes of a column's."""
-    of = literal.type
-    if pa.types.is_nested(to) or pa.types.is_interval(to):
-        return True
-    if (is_zoned(of) or is_zoned(to)) and not (is_instant(of) and is_instant(to)):
-        # It takes every clock for one of UTC.
-        return True
-    if is_text(of):
-        # It takes 0x1F for an integer.
-        return pa.types.is_integer(to) and not literal.value.strip().lstrip("+-").isdecimal()
-    if is_temporal(of) or is_temporal(to):
-        return not (is_temporal(of) and is_temporal(to))
-    return is_text(to) or (pa.types.is_floating(of) and pa.types.is_decimal(to))
-
-
-def _folded(expr: Call, schema: pa.Schema) -> Literal | None:
-    literals = [argument for argument in expr.arguments if isinstance(argument, Literal)]
-    if any(not is_numeric(a.type) and not pa.types.is_date(a.type) for a in literals):
-        return _moved_date(expr.function, literals)
-    if any(isinstance(a.value, float) and math.isnan(a.value) for a in literals):
-        return None  # equal to itself here, to nothing there
-    try:
-        result = expr_type(expr, schema)
-        scalars = [pa.scalar(literal.value, literal.type) for literal in _as_floats(literals)]
-        if pa.types.is_integer(result) and any(pa.types.is_date(a.type) for a in literals):
-            # Between dates there are days here, and seconds there.
-            scalars = [scalar.cast(pa.date32()).cast(pa.int32()) for scalar in scalars]
-        return Literal(_FOLDED[expr.function](*scalars).cast(result).as_py(), result)
-    except (pa.ArrowException, PlanError, ValueError, TypeError, OverflowError):
-        return None
-
-
-def _as_floats(literals: Sequence[Literal]) -> Sequence[Literal]:
-    """Numbers as floats where one of them is a float."""
-    if not any(pa.types.is_floating(literal.type) for literal in literals):
-        return literals
-    type_ = common_type([literal.type for literal in literals])
-    return [_float(literal, type_) for literal in literals]
-
-
-def _float(literal: Literal, type_: pa.DataType) -> Literal:
-    """The nearest float, which pyarrow's cast of a decimal of many digits does not give."""
-    return Literal(None if literal.value is None else pa.scalar(float(literal.value), type_).as_py(), type_)
-
-
-def _moved_date(function: str, literals: Sequence[Literal]) -> Literal | None:
-    """A date constant plus or minus a constant interval of months and days."""
-    date, interval = literals
-    if function not in ("add", "subtract") or not pa.types.is_date32(date.type) or date.value is None:
-        return None
-    if not pa.types.is_interval(interval.type) or interval.value is None:
-        return None
-    months, days, nanos = interval.value
-    if nanos:
-        return None
-    sign = 1 if function == "add" else -1
-    count = date.value.year * 12 + date.value.month - 1 + sign * months
-    year, month = divmod(count, 12)
-    try:
-        first_of_next = date.value.replace(year=year + (month + 1) // 12, month=(month + 1) % 12 + 1, day=1)
-        last_day = (first_of_next - (first_of_next.resolution)).day
-        moved = date.value.replace(year=year, month=month + 1, day=min(date.value.day, last_day))
-        return Literal(moved + sign * days * moved.resolution, pa.date32())
-    except (ValueError, OverflowError):
+        return constant_value(expr, expr_type(expr, schema))
+    except PlanError:
         return None

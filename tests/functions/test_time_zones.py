@@ -119,7 +119,7 @@ def test_constants_of_local_time_beside_instants(zone: str) -> None:
     from qcore.optimizer.simplify import simplify
 
     constant = lit(local, pa.timestamp("us")).cast(pa.timestamp("us", zone))
-    assert simplify(constant, pa.schema([])) is constant
+    assert repr(simplify(constant, pa.schema([]))) == str(when)
 
 
 @pytest.mark.parametrize("zone", ZONES[:4])

@@ -74,6 +74,13 @@ SIMPLER = [
     (lit(2) + 3 > col("a"), "(5 > a)"),
     (lit("1994-01-31").cast(pa.date32()) + lit(pa.MonthDayNano([1, 0, 0]), pa.month_day_nano_interval()), "1994-02-28"),
     (col("a") + 1, "(a + 1)"),
+    (lit(7).cast(pa.string()), "'7'"),
+    (lit("2.5").cast(pa.decimal128(5, 1)), "2.5"),
+    (call("upper", "x"), "'X'"),
+    (call("substring", "abcd", 2, 2), "'bc'"),
+    (call("coalesce", lit(None, I64), 3), "3"),
+    (lit(5).isin([4, 5]), "True"),
+    (lit(1.5) * 2 < col("x").cast(pa.float64()), "(3.0 < cast(x as double))"),
 ]
 
 
@@ -86,6 +93,7 @@ def test_simplify_leaves_what_may_fail_to_the_engine() -> None:
     expr = call("add", lit(2**62), lit(2**62)) > col("a")
     assert repr(simplify(expr, SCHEMA)) == repr(expr)
     assert repr(simplify(lit("no date").cast(pa.date32()), SCHEMA)).startswith("cast(")
+    assert repr(simplify(lit(300).cast(pa.int8()) + 1, SCHEMA)) == "(cast(300 as int8) + 1)"
 
 
 def test_constant_filters_go() -> None:
@@ -199,6 +207,18 @@ def test_unused_aggregates_and_expressions_go() -> None:
     (aggregate,) = find(plan, p.Aggregate)
     assert isinstance(aggregate, p.Aggregate) and [call.name for call in aggregate.aggregates] == ["s"]
     assert scanned(plan, "fact").columns == ("f_dim", "x")
+
+
+def test_a_projection_that_only_leaves_columns_out_goes() -> None:
+    plan = optimized(scan("fact").filter(col("x") > 1).project(["f_dim"]).aggregate(["f_dim"], {"n": ("count",)}))
+    assert kinds(plan) == ["Aggregate", "Filter", "Scan"]
+
+
+def test_what_scans_are_pruned_by_is_simplified() -> None:
+    """A reader of plans may have filtered a scan alone."""
+    given = p.Scan("0", TABLES["fact"], "fact", None, ("f_dim", "f_big", "x", "day"), filter=col("x") > lit(2) + 3)
+    (made,) = find(optimize(given, lambda node: STATISTICS["fact"]), p.Scan)
+    assert repr(made.filter) == "(x > 5)"
 
 
 def test_filter_columns_are_dropped_before_a_join() -> None:

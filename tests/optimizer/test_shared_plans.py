@@ -59,6 +59,12 @@ QUERIES = {
     "other groups wanted": (
         SUMS + "select * from sums a join sums b on a.day = b.day where a.shop = 1 and b.shop = 2", 1, 1,
     ),
+    "a constant computed": (
+        "with s as (select shop, sum(price) as total from sales where day >= cast('3' as bigint) + 0 "
+        "and day < cast('3' as bigint) + 4 group by shop) "
+        "select shop, total from s where total = (select max(total) from s)",
+        1, 1,
+    ),
     "other groups wanted, of two keys": (
         SUMS + "select a.total, b.total from sums a join sums b on a.day = b.day + 1 "
         "where a.shop = 1 and a.day > 3 and b.shop < 4 and b.day > 3",
