@@ -75,6 +75,8 @@ def split_conditions(conditions: Sequence[Expr], left: pa.Schema, right: pa.Sche
             rest.append(condition)
         elif isinstance(condition, Call) and condition.function == "is_not_distinct_from":
             pairs += _null_safe(pair, left, right)
+            if _is_of_nulls(pair, left, right):
+                rest.append(condition)
         else:
             pairs.append(pair)
     return pairs, rest
@@ -94,14 +96,19 @@ def _key_pair(condition: Expr, left: set[str], right: set[str]) -> KeyPair | Non
     return None
 
 
+def _is_of_nulls(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> bool:
+    return pa.types.is_null(common_type([expr_type(pair[0], left), expr_type(pair[1], right)]))
+
+
 def _null_safe(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> list[KeyPair]:
     """Keys under which null equals null: a stand-in for null, and whether it was null."""
     a, b = pair
     nulls = (call("is_null", a), call("is_null", b))
     common = common_type([expr_type(a, left), expr_type(b, right)])
-    if pa.types.is_null(common):
-        # Rows of any other type may come after all, which are no equals for not being null (SPEC D6).
-        common = pa.int8()
+    if _is_of_nulls(pair, left, right):
+        # Values of any type may come after all (SPEC D6). Nothing stands in for null among all of them, so the
+        # condition itself tells them apart.
+        return [nulls]
     if compares_by_bytes(common):
         a, b, common = call("nested_bytes", a), call("nested_bytes", b), pa.binary()
     zero = _any_value(common)

@@ -8,13 +8,19 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from qcore.errors import ExecutionError, PlanError, QcoreError, SchemaChangeError
+from qcore.errors import ExecutionError, PlanError, QcoreError
+from qcore_ext.compute.widener import Widener
+from qcore_ext.data.capsule import PyBatch
+from qcore_ext.data.schema import Schema
+from qcore_ext.data.widening import widened
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.execution.scheduler import WaitingForOthers
+from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import ProcessLock
 
 # What one fetch asks for, unless told: a few pages.
@@ -58,16 +64,19 @@ class Pages:
         return self.sequence + len(self.batches)
 
     def to_ipc(self) -> pa.Buffer:
-        """The pages as bytes: an Arrow IPC stream of their batches, with the schema even when there is no page."""
+        """The pages as bytes: an Arrow IPC stream of their batches, with the schema even when there is no page.
+
+        A stream has one schema, so all pages are under the widest of theirs (SPEC D6).
+        """
         sink = pa.BufferOutputStream()
         schema = self.batches[0].schema if self.batches else self.schema
+        batches = self.batches
+        if any(not batch.schema.equals(schema) for batch in batches):
+            wide = reduce(widened, (Schema(batch.schema) for batch in batches))
+            widener, schema = Widener(Account()), pa.schema(wide)
+            batches = tuple(pa.record_batch(widener.widen(PyBatch.from_arrow(batch), wide)) for batch in batches)
         with pa.ipc.new_stream(sink, schema) as writer:
-            for batch in self.batches:
-                if not batch.schema.equals(schema):
-                    raise SchemaChangeError(
-                        f"pages {self.sequence} to {self.next_sequence - 1} have not one schema but "
-                        f"{schema.names} and {batch.schema.names} or other types; fetch fewer bytes at once"
-                    )
+            for batch in batches:
                 writer.write_batch(batch)
         return sink.getvalue()
 

@@ -10,13 +10,13 @@ from qcore_ext.aggregate.comoments cimport (
 )
 from qcore_ext.aggregate.state cimport AggregateState, state_column, state_column_type, state_n_columns, state_rep
 from qcore_ext.aggregate.state_kind cimport (
-    REP_F64, REP_I64, REP_U64, REP_VIEW, STATE_BIT_AND, STATE_BIT_OR, STATE_BIT_XOR, STATE_COMOMENTS, STATE_COUNT,
-    STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM, Comoments, Moments,
+    REP_F64, REP_VIEW, STATE_BIT_AND, STATE_BIT_OR, STATE_BIT_XOR, STATE_COMOMENTS, STATE_COUNT, STATE_FIRST,
+    STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM, Comoments, Moments,
 )
 from qcore_ext.data.column cimport Column, column_new_flat, column_unref
 from qcore_ext.data.schema cimport (
-    PHYS_F64, PHYS_I128, PHYS_INTERVAL, PHYS_U64, PHYS_VIEW, TYPE_BOOL, TYPE_DECIMAL, TYPE_NESTED, CSchema, DataType,
-    Schema, schema_copy_field, schema_new, schema_set_field, type_name,
+    PHYS_F64, PHYS_I128, PHYS_INTERVAL, PHYS_U64, PHYS_VIEW, TYPE_BOOL, TYPE_DECIMAL, TYPE_INT8, TYPE_NESTED, TYPE_NULL,
+    TYPE_UINT64, CSchema, DataType, Schema, schema_copy_field, schema_new, schema_set_field, type_name,
 )
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, owner_unref, struct_free, struct_new
@@ -210,7 +210,8 @@ cdef bint can_take(int kind, const DataType* type) noexcept nogil:
     if kind == STATE_COMOMENTS:
         return type.phys == PHYS_F64
     if STATE_BIT_AND <= kind <= STATE_BIT_XOR:
-        return rep == REP_I64 or rep == REP_U64
+        # Not a decimal, which is an integer to the kernel but has no bits.
+        return TYPE_INT8 <= type.id <= TYPE_UINT64 or type.id == TYPE_NULL
     return rep >= 0 and not (rep == REP_VIEW and (kind == STATE_SUM or kind == STATE_MOMENTS))
 
 

@@ -34,6 +34,7 @@ class Refusals:
     def __init__(self, plan: p.PlanNode) -> None:
         self.plan = plan
         self.found: set[str] = set()
+        self.working: dict[str, list[str | None]] = {}
         self.shared = {node.id: node for node in plan.walk() if isinstance(node, p.Shared)}
 
     def operators(self) -> set[str]:
@@ -162,9 +163,15 @@ class Refusals:
         return made
 
     def of_RecursiveUnion(self, node: p.RecursiveUnion, *inputs: Changes) -> Changes:  # noqa: N802
-        if any(inputs):
-            self.found.add("TableScan")
-        return {}
+        first, again = node.inputs
+        self.working[node.key] = [inputs[0].get(name) for name in first.schema.names]
+        later = self.changes(again)
+        changes = zip(node.schema.names, self.working[node.key], again.schema.names, strict=True)
+        return {name: max(kind or "", later.get(own, "")) for name, kind, own in changes if kind or own in later}
+
+    def of_WorkingTable(self, node: p.WorkingTable) -> Changes:  # noqa: N802
+        kinds = self.working.get(node.key, [])
+        return {name: kind for name, kind in zip(node.schema.names, kinds, strict=False) if kind}
 
     def of_SharedRead(self, node: p.SharedRead) -> Changes:  # noqa: N802
         changes = self.changes(self.shared[node.of].child)

@@ -29,7 +29,7 @@ def test_v7_a_sort_lets_others_be_served(name: str) -> None:
     plan = PLANS[name](PlanBuilder().values(rows)).aggregate(aggs={"n": ("count",)})
     heavy = qcore.Task(plan.build(), drivers=1)
     heavy.start()
-    time.sleep(0.5)         # in the sort, during which nobody has waited so far
+    time.sleep(0.5)  # in the sort, during which nobody has waited so far
     asked = time.monotonic()
     session.sql("select count(*) from t where a > 3").to_arrow()
     answered = time.monotonic()

@@ -7,6 +7,7 @@ The oracle is DuckDB over the same rows cast up front to the widest type.
 from __future__ import annotations
 
 import datetime
+import random
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -92,6 +93,22 @@ def test_equal_keys_come_to_one_partition_of_the_output(name: str) -> None:
                     assert seen.setdefault(normal(key), partition) == partition, f"{key!r} is in two partitions"
         task.wait(timeout=60)
         assert n_rows == source.up_front().num_rows
+
+
+def test_pages_of_several_types_are_one_stream() -> None:
+    """D6: what goes over a wire is under the widest type, whichever page it came in."""
+    source = Widening("integer to decimal", 1, 0)
+    source.batches = [[source.batch(*kind, random.Random(3)) for kind in KEYS["integer to decimal"]]]
+    task = qcore.Task(rows_of(source).partitioned_output("g", 1).build(), drivers=1)
+    task.start()
+    task.wait(timeout=60)
+    buffers = task.output_buffers()
+    pages = buffers.fetch(0, 0, timeout=60)
+    assert len({batch.schema.field("k").type for batch in pages.batches}) > 1
+    rows = pa.ipc.open_stream(pages.to_ipc()).read_all()
+    assert rows.schema.field("k").type == pa.decimal128(24, 4)
+    assert_same_rows(rows, source.up_front().slice(0, rows.num_rows))
+    buffers.acknowledge(0, pages.next_sequence)
 
 
 def pages_of(buffers: qcore.OutputBuffers, partition: int) -> Iterator[pa.RecordBatch]:
