@@ -108,6 +108,12 @@ def rows_taken(values, rows):
     """Rows of a pyarrow array by number, null for a null."""
     import pyarrow
 
+    if pyarrow.types.is_run_end_encoded(values.type):
+        import pyarrow.compute
+
+        # It takes no rows of runs.
+        taken = rows_taken(pyarrow.compute.run_end_decode(values), rows)
+        return pyarrow.compute.run_end_encode(taken, run_end_type=values.type.run_end_type)
     try:
         return values.take(rows)
     except pyarrow.ArrowNotImplementedError:

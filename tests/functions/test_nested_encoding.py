@@ -41,6 +41,7 @@ LEAVES = [
     (pa.time32("s"), [dt.time(1, 2, 3)]),
     (pa.duration("ms"), [dt.timedelta(milliseconds=-5), dt.timedelta(days=3)]),
     (pa.dictionary(pa.int8(), pa.string()), ["p", "q"]),
+    (pa.dictionary(pa.int8(), pa.float64()), [1.5, -0.5]),
     (pa.null(), []),
     (pa.month_day_nano_interval(), [pa.MonthDayNano([1, 2, 3]), pa.MonthDayNano([0, -1, 5])]),
 ]
@@ -79,7 +80,10 @@ def test_as_each_value_by_itself(leaf: pa.DataType, values: list, monkeypatch: p
 
 def test_bytes_are_read_back() -> None:
     digits = Decimal("-1234567890123456789012345678.9012345678")
-    for leaf, values in ((pa.int64(), [0, -5, 2**40]), (pa.decimal128(38, 10), [digits, -digits])):
+    leaves = [(pa.int64(), [0, -5, 2**40]), (pa.decimal128(38, 10), [digits, -digits])]
+    leaves += [(pa.dictionary(pa.int8(), kind), ["p", "q"]) for kind in (pa.string(), pa.large_string())]
+    leaves += [(pa.dictionary(pa.int8(), pa.float64()), [1.5, -0.5]), (pa.binary_view(), [b"", b"x\x00", b"y" * 20])]
+    for leaf, values in leaves:
         array = arrays(leaf, values)[0]
         for raw, value in zip(nested_bytes(array).to_pylist(), array.to_pylist(), strict=True):
             assert value is None or decoded(raw, 0, array.type) == (value, len(raw))

@@ -14,6 +14,7 @@ import qcore
 import qcore.plan.nodes as p
 from oracle import assert_same_rows
 from qcore import PlanBuilder, col
+from qcore.connectors.base import TableStatistics, TableStream
 from random_tables import NESTED_TYPES, random_table
 
 DEEP = pa.list_(pa.struct([("a", pa.list_(pa.int32())), ("b", pa.map_(pa.string(), pa.decimal128(10, 2)))]))
@@ -144,3 +145,27 @@ def test_list_views_in_any_order(tmp_path: Path) -> None:
         written = pq.read_table(path)
         assert written["x"].to_pylist() == plain
         assert written["s"].to_pylist() == [{"a": value} for value in plain]
+
+
+class Runs:
+    """A connector that gives runs as they are; a registered table has them decoded."""
+
+    def __init__(self) -> None:
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
+        self.rows = pa.table({"i": [1, 3, 2], "r": runs})
+        self.schema = self.rows.schema
+
+    def statistics(self) -> TableStatistics:
+        return TableStatistics()
+
+    def splits(self, columns: tuple[str, ...], filter: Any, target: int) -> list[qcore.Split]:
+        return [qcore.Split()]
+
+    def open(self, split: Any, columns: tuple[str, ...], filter: Any, batch_rows: int) -> Any:
+        return TableStream(self.rows.select(columns), batch_rows)
+
+
+def test_runs_are_carried_along() -> None:
+    """pyarrow takes no rows of them by number."""
+    plan = PlanBuilder().scan("t", source=Runs()).order_by("i").build()
+    assert qcore.Session(threads=1).execute(plan).to_arrow()["r"].to_pylist() == ["a", "b", "a"]

@@ -98,7 +98,10 @@ def _read(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[
     """The values of the groups whose blocks begin at these places, and where the blocks end."""
     if pa.types.is_dictionary(kind):
         values, at = _read(held, at, sizes, kind.value_type)
-        return values.cast(kind), at
+        # A cast makes dictionaries of texts alone.
+        encoded = values.dictionary_encode()
+        indices = encoded.indices.cast(kind.index_type)
+        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=kind.ordered), at
     if pa.types.is_run_end_encoded(kind):
         values, at = _read(held, at, sizes, kind.value_type)
         return pc.run_end_encode(values, kind.run_end_type), at

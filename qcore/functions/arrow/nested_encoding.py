@@ -92,6 +92,8 @@ def n_values(values: pa.Array) -> int:
 def _encoded(values: pa.Array) -> tuple[Bytes, Lengths]:
     """The bytes of all rows behind one another, and how many each has; of a null, some."""
     kind = values.type
+    if pa.types.is_dictionary(kind):
+        return _encoded(values.dictionary_decode())
     if pa.types.is_map(kind):
         return _encoded(entries_of_maps(values))
     if is_list_of_any_layout(kind):

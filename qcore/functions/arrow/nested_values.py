@@ -33,6 +33,8 @@ SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
 def encoded(value: Any, type_: pa.DataType) -> bytes:
     """Bytes of a value (not None) of a type, as pyarrow gives it to Python."""
+    if pa.types.is_dictionary(type_):
+        return encoded(value, type_.value_type)
     if is_list_of_any_layout(type_):
         return b"".join(_part(item, type_.value_type) for item in value) + _END
     if pa.types.is_struct(type_):
@@ -82,6 +84,8 @@ def _whole(value: Any, type_: pa.DataType) -> int:
 
 def decoded(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
     """The value whose bytes begin at a place, and the place behind it."""
+    if pa.types.is_dictionary(type_):
+        return decoded(raw, at, type_.value_type)
     if is_list_of_any_layout(type_):
         return _items(raw, at, lambda place: _decoded_part(raw, place, type_.value_type))
     if pa.types.is_struct(type_):
@@ -102,10 +106,20 @@ def decoded(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
         data, at = _decoded_bytes(raw, at)
         return data.decode(), at
-    if pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_):
+    if _is_bytes(type_):
         return _decoded_bytes(raw, at)
     whole = int.from_bytes(raw[at : at + WHOLE_BYTES], "big") - _SIGN
     return _from_whole(whole, type_), at + WHOLE_BYTES
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    kinds = pa.types
+    return bool(
+        kinds.is_binary(type_)
+        or kinds.is_large_binary(type_)
+        or kinds.is_fixed_size_binary(type_)
+        or kinds.is_binary_view(type_)
+    )
 
 
 def _items(raw: bytes, at: int, read: Callable[[int], tuple[Any, int]]) -> tuple[list[Any], int]:
