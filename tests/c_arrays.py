@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 # Bytes allocated behind each buffer: a length that is a little too large reads zeros, as nothing can tell.
-SLACK = 1 << 16
+SLACK = 1 << 12
 
 
 class Schema(ctypes.Structure):
@@ -93,6 +93,16 @@ class Part:
             Part(schema.dictionary.contents, array.dictionary.contents, sizes) if array.dictionary else None
         )
 
+    def copy(self) -> Part:
+        """The same tree, to be changed for itself."""
+        made = Part.__new__(Part)
+        made.schema, made.numbers = dict(self.schema), dict(self.numbers)
+        made.buffers = [None if buffer is None else bytearray(buffer) for buffer in self.buffers]
+        made.children = [child.copy() for child in self.children]
+        made.lost = set(self.lost)
+        made.dictionary = None if self.dictionary is None else self.dictionary.copy()
+        return made
+
     def walk(self) -> Iterator[Part]:
         """This part and all below it."""
         yield self
@@ -172,6 +182,7 @@ class Producer:
     def __init__(self, part: Part) -> None:
         self._part = part
         self._kept: list[Any] = []
+        self._schema: Schema | None = None
         _ALIVE.append(self._kept)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -180,7 +191,9 @@ class Producer:
 
         @GET_SCHEMA
         def get_schema(stream: Any, out: Any) -> int:
-            ctypes.memmove(out, ctypes.byref(part.c_schema(kept)), ctypes.sizeof(Schema))
+            if self._schema is None:
+                self._schema = part.c_schema(kept)
+            ctypes.memmove(out, ctypes.byref(self._schema), ctypes.sizeof(Schema))
             return 0
 
         @GET_NEXT

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from bytes_fuzz.sources import KINDS
-from bytes_fuzz.worker import run
+from bytes_fuzz.watch import run
 
-N_MUTATIONS = 150
+N_MUTATIONS = 400
 
 
 @pytest.mark.timeout(300)

@@ -7,7 +7,7 @@ import sys
 import time
 
 from bytes_fuzz.sources import KINDS
-from bytes_fuzz.worker import run
+from bytes_fuzz.watch import run
 
 
 def main() -> int:
@@ -30,7 +30,9 @@ def main() -> int:
             again = f"--kinds {kind} --seed {number} --mutations 1"
             sys.stdout.write(f"{kind} {number}: {what}\nagain: make fuzz-bytes ARGS='{again}'\n")
         counts = ", ".join(f"{count} {what}" for what, count in sorted(found.counts.items()))
-        sys.stdout.write(f"{kind}: {found.n} mutations from {first}: {counts}; {found.slow} slow\n")
+        rate = found.n / max(found.seconds, 1e-9)
+        slow = f"; slow: {found.slow}" if found.slow else ""
+        sys.stdout.write(f"{kind}: {found.n} mutations from {first}, {rate:.0f} a second: {counts}{slow}\n")
         sys.stdout.flush()
     return 1 if n_faults else 0
 

@@ -6,7 +6,7 @@ import random
 
 ODD_NUMBERS = (b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\0\0\0\0", b"\1\0\0\0")
 #: Bytes at the start and the end of an IPC file that hold its messages' heads and its footer.
-IPC_EDGE = 3000
+IPC_EDGE = 2000
 CUT_MAX = 200
 
 
@@ -14,17 +14,17 @@ def mutation(kind: str, raw: bytes, seed: int) -> bytes:
     """The bytes, changed; rarely they come out as they were."""
     chance = random.Random(seed)
     out = bytearray(raw)
-    how = chance.randrange(7)
-    if how <= 2:
+    how = chance.randrange(12)
+    if how <= 5:
         for _ in range(chance.choice([1, 1, 1, 2, 4, 16])):
             out[_place(kind, raw, chance)] ^= 1 << chance.randrange(8)
-    elif how == 3:
+    elif how <= 7:
         for _ in range(chance.choice([1, 2, 4])):
             out[_place(kind, raw, chance)] = chance.choice([0, 255, 127, 128, chance.randrange(256)])
-    elif how == 4:
+    elif how <= 9:
         at = max(0, min(_place(kind, raw, chance), len(raw) - 4))
         out[at : at + 4] = chance.choice([*ODD_NUMBERS, chance.randbytes(4)])
-    elif how == 5:
+    elif how == 10:
         del out[chance.randrange(len(raw)) :]
     else:
         start, end = sorted((_place(kind, raw, chance), _place(kind, raw, chance)))

@@ -1,14 +1,19 @@
-"""What is mutated: a file of each format, plans, and C streams; and the queries that read it."""
+"""What is mutated: small files of each format, plans, and C streams; and how each is read.
+
+Every kind has variants (compression, encodings, layouts of Arrow); a mutation's number picks the variant, then the
+question that is asked of it.
+"""
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.orc as paorc
@@ -17,122 +22,185 @@ from c_arrays import part_of
 
 import qcore
 from bytes_fuzz.producers import mutated_producer
+from bytes_fuzz.questions import question
+from qcore.connectors.arrow import StreamTable
 from qcore.connectors.base import TableStatistics
+from qcore.connectors.files import FileTable
+from qcore.connectors.sources import table_from
 from qcore_ext.data.schema import Schema
 
-N_ROWS = 3000
-GROUP_ROWS = 1000
+# Few, so that a mutation takes a few milliseconds; two row groups or batches.
+N_ROWS = 36
+GROUP_ROWS = 20
 
-FILES = {
-    "parquet": "x.parquet", "parquet_v2": "x.parquet", "parquet_plain": "x.parquet", "ipc_file": "x.arrow",
-    "ipc_stream": "x.arrows", "csv": "x.csv", "orc": "x.orc",
-}
-#: Read by pyarrow, by hand, and given as a reader or a table; a plan; trees of C structs.
+FILES = {"parquet": "parquet", "ipc_file": "arrow", "ipc_stream": "arrows", "csv": "csv", "orc": "orc"}
+#: Read by pyarrow, by hand, and given as a reader or a table; plans; trees of C structs.
 OTHERS = ("ipc_reader", "ipc_table", "substrait", "c_stream", "c_native")
 KINDS = (*FILES, *OTHERS)
+STRUCTS = ("c_stream", "c_native")
 
-QUERIES = (
-    "select count(*) c, sum(i) a, min(s) b, max(s) d, sum(d) e, max(t) f, count(j) g from t",
-    "select c, b, count(*) n, sum(f) x, max(length(s)) y from t group by c, b order by c, b",
-    "select s, i, l, st from t where i > 2900 or j = 7 order by s, i limit 50",
-    "select count(*) n from t a join t b on a.s = b.s where a.d < 20",
-    "select i, unnest(l) u from t where i between 100 and 140",
-    "select upper(s) u, substring(s, 3, 5) v, s like '%77%' w, c || s x from t order by u, i limit 20",
+N_LAYOUTS = 4
+PLANS = (
+    "select upper(s) u, i + 1 k, f * 2 g from t where i > 3 and (s like 'text%' or s is null) order by i desc limit 7",
+    "select a.s, count(*) n, sum(a.f + 1) x, max(b.i) m from t a join t b on a.i = b.j group by a.s order by n desc, s",
+    "select i, case when j > 2 then 'a' else s end c, sum(f) over (partition by j order by i) w from t",
+    "select j, count(distinct s) n, min(i) m from t where j in (1, 2, 3) group by j having count(*) > 0",
 )
-#: Of streams that are read once; of CSV, which has no lists.
-WITHOUT_JOIN = tuple(query for query in QUERIES if "join" not in query)
-WITHOUT_LISTS = tuple(query for query in QUERIES if "unnest" not in query and " st " not in query)
 
 
-def table(n_rows: int = N_ROWS) -> pa.Table:
-    """Columns of most kinds of layout."""
-    random = np.random.default_rng(5)
-    numbers = range(n_rows)
+def columns() -> dict[str, pa.Array]:
+    """Arrow's types by their name here, each with nulls somewhere or with none."""
+    n = range(N_ROWS)
     start = datetime.datetime(2020, 1, 1)
-    return pa.table({
-        "i": pa.array(numbers, pa.int64()),
-        "j": pa.array([None if x % 11 == 0 else x % 50 for x in numbers], pa.int32()),
-        "s": pa.array([None if x % 13 == 0 else f"text number {x % 700} of some length" for x in numbers]),
-        "c": pa.array([f"c{x % 5}" for x in numbers]).dictionary_encode(),
-        "d": pa.array([decimal.Decimal(x) / 100 for x in numbers], pa.decimal128(9, 2)),
-        "f": pa.array(random.random(n_rows)),
-        "t": pa.array([start + datetime.timedelta(hours=x) for x in numbers]),
-        "b": pa.array([x % 3 == 0 for x in numbers]),
-        "l": pa.array([None if x % 7 == 0 else [x, x + 1][: x % 3] for x in numbers], pa.list_(pa.int64())),
-        "st": pa.array([{"p": x, "q": str(x)} for x in numbers]),
-    })
-
-
-def layouts(n_rows: int = 64) -> pa.RecordBatch:
-    """The same names and values in the layouts that C streams may have besides."""
-    rows = table(n_rows)
-    rows = rows.set_column(2, "s", rows["s"].cast(pa.large_string()).cast(pa.string_view()))
-    rows = rows.set_column(8, "l", rows["l"].cast(pa.large_list(pa.int64())))
-    words = pa.array([[f"w{x % 3}"] * (x % 3) for x in range(n_rows)], pa.list_(pa.dictionary(pa.int8(), pa.string())))
-    more = {
-        "u": rows["s"].cast(pa.string()).cast(pa.large_string()).combine_chunks(),
-        "m": pa.array([[("k", x)] * (x % 2) for x in range(n_rows)], pa.map_(pa.string(), pa.int32())),
-        "w": words,
-        "fx": pa.array([[x, x] for x in range(n_rows)], pa.list_(pa.int16(), 2)),
-        "h": pa.array([str(x) for x in range(n_rows)]),
+    texts = [None if x % 13 == 0 else f"text number {x % 7} of some length"[: x % 30] for x in n]
+    cents = [None if x % 9 == 0 else decimal.Decimal(x - 9) / 100 for x in n]
+    pairs = [{"p": x, "q": [str(x)] * (x % 3)} for x in n]
+    words = pa.list_(pa.dictionary(pa.int8(), pa.string()))
+    return {
+        "i": pa.array(n, pa.int64()),
+        "j": pa.array([None if x % 11 == 0 else x % 5 for x in n], pa.int32()),
+        "s": pa.array(texts),
+        "c": pa.array([f"c{x % 3}" for x in n]).dictionary_encode(),
+        "d": pa.array(cents, pa.decimal128(9, 2)),
+        "f": pa.array([x / 3 for x in n]),
+        "t": pa.array([start + datetime.timedelta(hours=x) for x in n]),
+        "b": pa.array([x % 3 == 0 for x in n]),
+        "l": pa.array([None if x % 7 == 0 else [x, None][: x % 3] for x in n], pa.list_(pa.int64())),
+        "st": pa.array([None if x["p"] == 5 else x for x in pairs]),
+        "m": pa.array([[("k", x)] * (x % 2) for x in n], pa.map_(pa.string(), pa.int32())),
+        "day": pa.array([start.date()] * N_ROWS),
+        "z": pa.array([None if text is None else text.encode() for text in texts]),
+        "u": pa.array(texts, pa.large_string()),
+        "v": pa.array(texts, pa.string_view()),
+        "zv": pa.array([b"z" * x for x in n], pa.binary_view()),
+        "d32": pa.array(cents, pa.decimal32(5, 2)),
+        "d64": pa.array(cents, pa.decimal64(15, 2)),
+        "x3": pa.array([b"abc"] * N_ROWS, pa.binary(3)),
+        "tz": pa.array([start] * N_ROWS, pa.timestamp("ms", "UTC")),
+        "du": pa.array([x * 1000 for x in n], pa.duration("us")),
+        "w": pa.array([[f"w{x % 3}"] * (x % 3) for x in n], words),
+        "ll": pa.array([[[x], None, []][: x % 4] for x in n], pa.large_list(pa.list_(pa.int16()))),
+        "lv": pa.array([[str(x)] * (x % 3) for x in n], pa.list_view(pa.string())),
+        "fl": pa.array([[x, x] for x in n], pa.list_(pa.int16(), 2)),
+        "r": pa.RunEndEncodedArray.from_arrays(pa.array([10, N_ROWS], pa.int32()), pa.array(["a", "b"])),
+        "n": pa.nulls(N_ROWS),
     }
-    for name, values in more.items():
-        rows = rows.append_column(name, values)
-    return rows.combine_chunks().to_batches()[0]
 
 
-LAYOUT_QUERIES = (
-    "select * from t",
-    "select s, u, h, count(*) n from t group by s, u, h order by n, s limit 5",
-    "select c, max(s) m, min(u) k from t group by c order by c",
-    "select i, unnest(l) x, unnest(w) y from t",
-    "select upper(s) a, substring(u, 3, 5) b, h like '%7%' d from t order by a, b, d limit 20",
+# Each layout has some columns of all kinds, since sorting by all of them takes a while.
+LAYOUTS = (
+    ("i", "j", "s", "c", "d", "f", "t", "b", "l", "st"),
+    ("i", "u", "v", "zv", "w", "m", "d32", "tz", "fl"),
+    ("j", "v", "ll", "lv", "z", "d64", "r", "n", "x3", "c"),
+    ("s", "i", "du", "day", "m", "st", "w", "u", "d"),
 )
+PARQUET_LAYOUTS = (*LAYOUTS[:2], ("j", "v", "ll", "z", "d64", "n", "x3", "c"), LAYOUTS[3])
+PLAIN = ("i", "j", "s", "d", "f", "t", "b", "day")
+NESTED = (*PLAIN, "l", "st", "m", "z")
 
 
-def made(kind: str) -> bytes:
-    """The sound bytes of a kind; none of kinds that are C structs."""
-    rows = table()
+def table(names: tuple[str, ...]) -> pa.Table:
+    """Some of the columns."""
+    held = columns()
+    return pa.table({name: held[name] for name in names})
+
+
+def _parquet() -> list[bytes]:
+    options: list[dict[str, Any]] = [
+        {},
+        {"data_page_version": "2.0", "compression": "zstd", "use_dictionary": ["c"]},
+        {"compression": "none", "use_dictionary": False, "write_page_index": True},
+        {"compression": "none", "data_page_size": 64, "write_batch_size": 8},
+    ]
+    return [
+        _written(functools.partial(pq.write_table, table(names), row_group_size=GROUP_ROWS, **more))
+        for names, more in zip(PARQUET_LAYOUTS, options, strict=True)
+    ]
+
+
+def _ipc(make: Callable[..., Any]) -> list[bytes]:
+    made = []
+    for names in LAYOUTS:
+        for compression in (None, "lz4"):
+            rows = table(names)
+
+            def write(out: io.BytesIO, rows: pa.Table = rows, compression: str | None = compression) -> None:
+                with make(out, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+                    writer.write_table(rows, GROUP_ROWS)
+
+            made.append(_written(write))
+    return made
+
+
+def _csv() -> list[bytes]:
+    quoted = pacsv.WriteOptions(quoting_style="all_valid")
+    rows = table(PLAIN)
+    return [
+        _written(lambda out: pacsv.write_csv(rows, out)),
+        _written(lambda out: pacsv.write_csv(rows.select(["s", "i", "d", "t"]), out, quoted)),
+    ]
+
+
+def _orc() -> list[bytes]:
+    return [
+        _written(functools.partial(paorc.write_table, table(names), compression=kind))
+        for kind, names in (("uncompressed", NESTED), ("zlib", NESTED), ("uncompressed", PLAIN))
+    ]
+
+
+def _written(write: Callable[[io.BytesIO], Any]) -> bytes:
     out = io.BytesIO()
-    if kind.startswith("parquet"):
-        options: dict[str, Any] = {"row_group_size": GROUP_ROWS, "data_page_size": 4096}
-        if kind == "parquet_v2":
-            options |= {"data_page_version": "2.0", "compression": "zstd", "use_dictionary": ["c"]}
-        elif kind == "parquet_plain":
-            options |= {"compression": "none", "use_dictionary": False}
-        pq.write_table(rows, out, **options)
-    elif kind.startswith("ipc"):
-        writer = (pa.ipc.new_file if kind == "ipc_file" else pa.ipc.new_stream)(out, rows.schema)
-        with writer:
-            writer.write_table(rows, GROUP_ROWS)
-    elif kind == "csv":
-        plain = rows.drop_columns(["l", "st"])
-        pacsv.write_csv(plain.set_column(3, "c", plain["c"].cast(pa.string())).slice(0, 600), out)
-    elif kind == "orc":
-        paorc.write_table(rows.set_column(3, "c", rows["c"].cast(pa.string())), out)
-    elif kind == "substrait":
-        return substrait_plan()
+    write(out)
     return out.getvalue()
 
 
-def substrait_plan() -> bytes:
-    """A plan with a filter, a join, an aggregation, a sort and a limit, as another planner would send it."""
+def _plans() -> list[bytes]:
+    """Plans as another planner would send them."""
     from datafusion import SessionContext, substrait
 
     context = SessionContext()
-    context.from_arrow(table(50).select(["i", "j", "s", "f"]), "t")
-    text = (
-        "select a.s, count(*) n, sum(a.f + 1) x from t a join t b on a.i = b.j "
-        "where a.i > 3 and (a.s like 'text%' or a.s is null) group by a.s order by n desc, a.s limit 7"
-    )
-    return bytes(substrait.Serde.serialize_bytes(text, context))
+    context.from_arrow(plan_rows(), "t")
+    return [bytes(substrait.Serde.serialize_bytes(text, context)) for text in PLANS]
+
+
+@functools.cache
+def plan_rows() -> pa.Table:
+    """What the plans read."""
+    return table(("i", "j", "s", "f"))
+
+
+@functools.cache
+def variants(kind: str) -> list[bytes]:
+    """The sound bytes of a kind; of C structs nothing, once a layout."""
+    if kind == "parquet":
+        return _parquet()
+    if kind == "ipc_file":
+        return _ipc(pa.ipc.new_file)
+    if kind.startswith("ipc"):
+        return _ipc(pa.ipc.new_stream)
+    if kind in STRUCTS:
+        return [b""] * N_LAYOUTS
+    return {"csv": _csv, "orc": _orc, "substrait": _plans}[kind]()
+
+
+@functools.cache
+def _batch(variant: int) -> pa.RecordBatch:
+    return table(LAYOUTS[variant]).combine_chunks().to_batches()[0]
+
+
+@functools.cache
+def _part(variant: int, names: tuple[str, ...]) -> Any:
+    return part_of(_batch(variant).select(names))
 
 
 class Native:
     """A connector whose one split is a producer itself, which the engine takes over without pyarrow."""
 
-    def __init__(self, number: int) -> None:
-        self.schema = pa.schema(Schema(layouts().schema))
+    def __init__(self, variant: int, number: int) -> None:
+        # Runs are no keys here; registered streams have them decoded.
+        held = _batch(variant).schema
+        self.schema = pa.schema(Schema(pa.schema([field for field in held if field.name != "r"])))
+        self._variant = variant
         self._number = number
 
     def statistics(self) -> TableStatistics:
@@ -142,55 +210,45 @@ class Native:
         return [qcore.Split()]
 
     def open(self, split: Any, columns: tuple[str, ...], filter: Any, batch_rows: int) -> Any:
-        return mutated_producer(part_of(layouts().select(columns)), self._number)
+        return mutated_producer(_part(self._variant, columns).copy(), self._number)
 
 
-def ask(kind: str, given: bytes | int, folder: Path) -> list[pa.Table]:
-    """Read the bytes (of C structs: the mutation's number, -1 for none) by all ways of the kind."""
-    session = qcore.Session(threads=2, timeout=20, memory_limit=1 << 30)
+def ask(session: qcore.Session, kind: str, number: int, given: bytes | None, folder: Path) -> pa.Table:
+    """Read the bytes by the way of the kind, and compute; of C structs, which have none: the number's mutation.
+
+    `given` None, for C structs: those that are sound.
+    """
+    n_variants = len(variants(kind))
+    variant, asked = number % n_variants, number // n_variants
     if kind == "substrait":
-        assert isinstance(given, bytes)
-        session.register("t", table(50).select(["i", "j", "s", "f"]))
-        return [session.substrait(given).to_arrow()]
-    if kind in ("c_stream", "c_native"):
-        assert isinstance(given, int)
-        return _ask_structs(session, kind, given)
-    assert isinstance(given, bytes)
-    path = folder / FILES.get(kind, "x.arrows")
-    if kind in FILES:
-        path.write_bytes(given)
-    found = []
-    for query in WITHOUT_JOIN if kind == "ipc_reader" else WITHOUT_LISTS if kind == "csv" else QUERIES:
-        if kind == "ipc_reader":
-            session.register("t", read_stream(given))
-        elif kind == "ipc_table":
-            session.register("t", whole(read_stream(given)))
-        else:
-            session.register("t", str(path))
-        found.append(session.sql(query).to_arrow())
-    return found
+        assert given is not None
+        return session.substrait(given).to_arrow()
+    if kind in STRUCTS:
+        source = _struct_source(kind, variant, -1 if given is None else number)
+    elif kind in FILES:
+        # A name of its own: footers are known by name, size and time.
+        path = folder / f"{number}.{FILES[kind]}"
+        try:
+            path.write_bytes(given or b"")
+            return session.execute(question(asked, FileTable(str(path)))).to_arrow()
+        finally:
+            path.unlink(missing_ok=True)
+    else:
+        assert given is not None
+        reader = _by_pyarrow(lambda: pa.ipc.open_stream(given))
+        source = table_from(reader if kind == "ipc_reader" else _by_pyarrow(reader.read_all))
+    return session.execute(question(asked, source)).to_arrow()
 
 
-def read_stream(given: bytes) -> pa.RecordBatchReader:
-    """A stream of bytes in memory; what pyarrow refuses itself is an error of the application's own."""
+def _struct_source(kind: str, variant: int, number: int) -> Any:
+    if kind == "c_native":
+        return Native(variant, number)
+    return StreamTable(mutated_producer(_part(variant, LAYOUTS[variant]).copy(), number))
+
+
+def _by_pyarrow(read: Callable[[], Any]) -> Any:
+    """What pyarrow reads for the application; what it refuses itself is an error of the application's own."""
     try:
-        return pa.ipc.open_stream(given)
+        return read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise qcore.PlanError(f"pyarrow refuses it: {error}") from error
-
-
-def whole(reader: pa.RecordBatchReader) -> pa.Table:
-    """All batches of a stream."""
-    try:
-        return reader.read_all()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise qcore.PlanError(f"pyarrow refuses it: {error}") from error
-
-
-def _ask_structs(session: qcore.Session, kind: str, number: int) -> list[pa.Table]:
-    sound = layouts()
-    found = []
-    for query in LAYOUT_QUERIES:
-        session.register("t", Native(number) if kind == "c_native" else mutated_producer(part_of(sound), number))
-        found.append(session.sql(query).to_arrow())
-    return found

@@ -1,108 +1,66 @@
-"""The process that mutations run in, and what starts it: `python -m bytes_fuzz.worker KIND FIRST LAST LOG`.
+"""The process that mutations run in: `python -m bytes_fuzz.worker KIND FIRST LAST`.
 
-Each line of the log is a mutation's number and what came of it; one that only began ended the process.
+It writes a line to its output for each: the number, the seconds it took, and what came of it.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import os
-import subprocess
+import resource
 import sys
 import tempfile
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
-#: Of one mutation: six queries of a few milliseconds, on a machine that may be busy.
-SECONDS_MAX = 120
-SLOW_SECONDS = 10.0
+#: Of address space, for a mutation on top of what the process has: memory that bytes ask for without having it.
+ADDRESS_BYTES_MAX = 8 << 30
+#: Of memory that a mutation of some kilobytes makes the process grow by; the query itself may keep QUERY_BYTES_MAX.
+GROWTH_BYTES_MAX = 512 << 20
+QUERY_BYTES_MAX = 256 << 20
 
 
-@dataclass
-class Outcome:
-    """What came of the mutations of one kind."""
-
-    kind: str
-    counts: Counter[str] = field(default_factory=Counter)
-    #: (number, what was seen): processes that ended, mutations that did not, errors that are no QcoreError.
-    faults: list[tuple[int, str]] = field(default_factory=list)
-    slow: int = 0
-
-    @property
-    def n(self) -> int:
-        """Mutations that ran."""
-        return sum(self.counts.values())
-
-
-def run(kind: str, first: int, last: int, until: float | None = None) -> Outcome:
-    """Mutations first to last - 1, in processes; `until`: on time.monotonic(), when to stop before that."""
-    found = Outcome(kind)
-    with tempfile.TemporaryDirectory(prefix="bytes-fuzz-") as folder:
-        at = first
-        while at < last and (until is None or time.monotonic() < until):
-            at = _run_once(found, at, last, Path(folder), until)
-    return found
-
-
-def _run_once(found: Outcome, first: int, last: int, folder: Path, until: float | None) -> int:
-    log = folder / "log"
-    log.unlink(missing_ok=True)
-    seconds = 0.0 if until is None else max(1.0, until - time.monotonic())
-    command = [sys.executable, "-m", "bytes_fuzz.worker", found.kind, str(first), str(last), str(log), str(seconds)]
-    tests = str(Path(__file__).parents[1])
-    paths = [tests, *([] if os.environ.get("QCORE_TEST_INSTALLED") else [str(Path(tests).parent)])]
-    paths += filter(None, [os.environ.get("PYTHONPATH")])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    lines = [line.split("\t") for line in log.read_text().splitlines()] if log.exists() else []
-    for number, what, *took in lines:
-        if what == "begin":
-            continue
-        label = what.partition(":")[0]
-        found.counts[label] += 1
-        found.slow += bool(took) and float(took[0]) > SLOW_SECONDS
-        if label == "other error":
-            found.faults.append((int(number), what))
-    if not lines:
-        raise RuntimeError(f"the worker for {found.kind} did not start: {ended.stderr[-2000:]}")
-    number, what = int(lines[-1][0]), lines[-1][1]
-    if what != "begin":
-        return number + 1 if ended.returncode == 0 and until is None else max(number + 1, first + 1)
-    found.counts["dead process"] += 1
-    found.faults.append((number, f"the process ended with {ended.returncode}: {ended.stderr[-2000:]}"))
-    return number + 1
-
-
-def work(kind: str, first: int, last: int, log_path: str, seconds: float) -> None:
-    """What the process does."""
+def work(kind: str, first: int, last: int) -> None:
+    """Run mutations first to last - 1."""
     import qcore
     from bytes_fuzz.mutations import mutation
-    from bytes_fuzz.sources import ask, made
+    from bytes_fuzz.questions import N_QUESTIONS
+    from bytes_fuzz.sources import STRUCTS, ask, plan_rows, variants
 
     faulthandler.enable()
-    raw = made(kind)
-    folder = Path.cwd()
-    right = ask(kind, raw if raw else -1, folder)
-    began = time.monotonic()
-    with open(log_path, "w", buffering=1) as log:
+    told = os.dup(1)
+    os.dup2(2, 1)
+    # A thread less to wake than to compute on the caller's; a timeout is an error like any other.
+    session = qcore.Session(threads=1, timeout=10, memory_limit=QUERY_BYTES_MAX)
+    session.register("t", plan_rows())
+    raw = variants(kind)
+    right = {}
+    with tempfile.TemporaryDirectory(dir=os.getcwd()) as name:
+        folder = Path(name)
+        for n in range(len(raw) * N_QUESTIONS):
+            right[n] = ask(session, kind, n, None if kind in STRUCTS else raw[n % len(raw)], folder)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_BYTES_MAX, resource.RLIM_INFINITY))
+        peak = _peak_bytes()
         for number in range(first, last):
-            if seconds and time.monotonic() - began > seconds:
-                break
-            log.write(f"{number}\tbegin\n")
-            faulthandler.dump_traceback_later(SECONDS_MAX, exit=True)
             start = time.monotonic()
             try:
-                answer = ask(kind, mutation(kind, raw, number) if raw else number, folder)
-                what = "same answer" if answer == right else "another answer"
+                given = b"" if kind in STRUCTS else mutation(kind, raw[number % len(raw)], number)
+                answer = ask(session, kind, number, given, folder)
+                what = "same answer" if answer.equals(right[number % len(right)]) else "another answer"
             except qcore.QcoreError:
                 what = "error"
-            except Exception as error:
-                what = f"other error: {type(error).__name__}: {str(error)[:200]!r}"
-            faulthandler.cancel_dump_traceback_later()
-            log.write(f"{number}\t{what}\t{time.monotonic() - start:.2f}\n")
+            except BaseException as error:
+                what = f"other error: {type(error).__name__}: {str(error)[:300]!r}"
+            before, peak = peak, _peak_bytes()
+            if peak - before > GROWTH_BYTES_MAX:
+                what = f"much memory: {(peak - before) >> 20} MiB more, of: {what}"
+            os.write(told, f"{number}\t{time.monotonic() - start:.3f}\t{what}\n".encode())
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":
-    work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], float(sys.argv[5]))
+    work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
