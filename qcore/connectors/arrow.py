@@ -24,6 +24,7 @@ from qcore.connectors.soundness import TRUST_EVERYTHING, SoundColumns, is_truste
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
 from qcore_ext.data.checked_stream import CheckedStream
+from qcore_ext.data.given_batches import GivenBatches, checked_mode
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.process import ProcessLock
 from qcore_ext.ground.thread_token import TokenLock
@@ -117,8 +118,10 @@ class ArrowTable:
 class _Run:
     """One reading of a stream, shared by the drivers: each takes the next batch under a lock, so that all can work."""
 
-    def __init__(self, reader: pa.RecordBatchReader, unchecked: str | None) -> None:
-        self._unchecked = unchecked  # what to call batches that are still to be checked
+    def __init__(self, reader: pa.RecordBatchReader, name: str, is_checked: bool) -> None:
+        self._name = name
+        self._is_checked = is_checked
+        self._given = GivenBatches() if checked_mode() else None
         self._reader: pa.RecordBatchReader | None = reader
         self._slices: deque[pa.RecordBatch] = deque()
         self._lock = TokenLock()
@@ -148,16 +151,31 @@ class _Run:
                     batch = self._reader.read_next_batch()
                 except StopIteration:
                     self._reader = None
+                    self._watch(None)
                     return None
                 except (pa.ArrowException, OSError) as error:
                     self._reader = None
                     # Behind this pyarrow gives the stack trace of whatever Python code feeds the stream.
                     cause = str(error).partition(". Detail: Python exception")[0]
                     raise ExecutionError(f"the Arrow stream failed: {cause}") from error
-                if self._unchecked is not None:
-                    require_sound(batch, self._unchecked)
+                if not self._is_checked:
+                    require_sound(batch, self._name)
+                self._watch(batch)
                 self._slices.extend(batch.slice(at, batch_rows) for at in range(0, batch.num_rows, batch_rows))
             return self._slices.popleft()
+
+    def _watch(self, batch: pa.RecordBatch | None) -> None:
+        """In checked mode, ExecutionError when the stream wrote into memory of a batch that it had given before."""
+        if self._given is None:
+            return
+        try:
+            if batch is None:
+                self._given.check_all()
+            else:
+                self._given.check_last()
+                self._given.add(batch)
+        except ExecutionError as error:
+            raise ExecutionError(f"{self._name} {error}") from None
 
 
 @dataclass(frozen=True)
@@ -221,7 +239,7 @@ class StreamTable:
         else:
             reader = self._connect()
         known = self._trusted or not isinstance(self._source, pa.RecordBatchReader)
-        run = _Run(reader, None if known else self._name())
+        run = _Run(reader, self._name(), known)
         return iter([StreamSplit(number, run) for number in range(max(1, target))])
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:

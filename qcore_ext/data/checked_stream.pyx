@@ -114,6 +114,10 @@ cdef void release_stream_capsule(object capsule) noexcept:
 cdef class CheckedStream:
     """A stream of another library, each of whose batches is checked before the reader sees it.
 
+    The C interface tells no sizes: neither of buffers nor of the array of pointers to them. So it cannot be found that
+    a buffer is shorter than its offsets say, that offsets begin far behind the start of their bytes and there are
+    none, or that views count more buffers than there are pointers. Such a producer ends the process.
+
     Parameters
     ----------
     source : object with __arrow_c_stream__

@@ -9,7 +9,8 @@ import zlib
 
 from qcore_ext.ground.status import ExecutionError
 
-# How many of the last batches are watched: a source that goes round as many buffers is found.
+# How many of the last batches are watched: a source that goes round as many buffers is found, one of more is not. They
+# stay in memory meanwhile.
 KEPT = 8
 
 

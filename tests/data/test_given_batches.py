@@ -169,3 +169,31 @@ def test_only_checked_mode_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QCORE_DEBUG", "0")
     task = Task(plan(polled(1), "aggregated"), drivers=1)
     assert [row["n"] for batch in task.batches(timeout=60) for row in batch.to_pylist()] == [100 * N_BATCHES]
+
+
+class Stream:
+    """A registered stream whose batches lie in `n_buffers` buffers."""
+
+    def __init__(self, n_buffers: int) -> None:
+        self.memory = Memory(n_buffers)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        batches = iter(self.memory.batch, None)
+        return pa.RecordBatchReader.from_batches(SCHEMA, batches).__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("n_buffers", [1, 3, 8])
+@pytest.mark.parametrize("by_pyarrow", [False, True])
+def test_a_registered_stream_is_named(n_buffers: int, by_pyarrow: bool) -> None:
+    """H3: through the C interface, and as pyarrow's own reader."""
+    session = qcore.Session(threads=2)
+    source = Stream(n_buffers)
+    session.register("t", pa.RecordBatchReader.from_stream(source) if by_pyarrow else source)
+    with pytest.raises(qcore.ExecutionError, match=r"(Stream|Reader) changed column 'a' of a batch after it had given"):
+        session.sql("select sum(a) s from t").to_arrow()
+
+
+def test_a_registered_stream_with_memory_for_every_batch_is_not() -> None:
+    session = qcore.Session(threads=2)
+    session.register("t", Stream(N_BATCHES))
+    assert session.sql("select count(*) n from t").to_arrow().to_pylist() == [{"n": 100 * N_BATCHES}]
