@@ -1,8 +1,9 @@
 """Steps that a Python function computes over Arrow arrays, for the functions that have no kernel.
 
 Such a step has a program of its own for its arguments and no arguments in the program it stands in: to that program it
-is a column of the batch, computed when first asked for. Asked for all rows, it is computed once for the whole batch,
-for below some 64K rows a call waiting for the GIL makes two threads slower than one; asked for few, for those alone.
+is a column of the batch, computed when first asked for. Asked for all rows, or all selected ones, it is computed once for
+them together, for below some 64K rows a call waiting for the GIL makes two threads slower than one; asked for few, for
+those alone. Rows that are not selected are never computed: a row may take a second.
 The function raises for a row it cannot compute; the others are then computed without it, and the row is marked.
 """
 

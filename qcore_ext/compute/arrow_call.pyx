@@ -24,6 +24,7 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.thread_token cimport turn_check
 
+from qcore_ext.compute.long_arrays import concatenated
 from qcore_ext.ground.status import ExecutionError, MemoryLimitError
 
 cdef extern from *:
@@ -33,8 +34,6 @@ cdef extern from *:
     void* qc_call_account       # of the innermost arrow call on this thread, or NULL
 
 cdef enum:
-    # Below one row in so many that count, only those are computed.
-    SPARSE_FACTOR = 6
     # Bytes of arguments that a function gets at first; a slow regular expression takes 20 ms at 6 MB/s. From then on as
     # many rows as take about PIECE_NANOS, by what the last piece took, and at most ARGUMENT_BYTES.
     FIRST_BYTES = 131072
@@ -132,7 +131,7 @@ cdef object values_of(object function, PyBatch arguments, MemoryAccount* account
                 rows = min(rows, max(1, at * RESULT_BYTES // max(held, <int64_t> 1)))
         # In pieces, and together.
         reserve_for_now(account, held)
-        return pyarrow.concat_batches(pieces)
+        return joined(pieces)
     finally:
         account_release(account, held)
 
@@ -148,6 +147,15 @@ cdef bint has_one_value(const Batch* batch) noexcept nogil:
         ):
             return False
     return batch.n_columns > 0 and batch.n_selected > 1
+
+
+cdef object joined(list pieces):
+    """Record batches of one column behind one another as one."""
+    import pyarrow
+
+    if len(pieces) == 1:
+        return pieces[0]
+    return pyarrow.record_batch([concatenated([piece.column(0) for piece in pieces], look)], names=["value"])
 
 
 cdef Column* repeated(Column* one, int64_t n, MemoryAccount* account) except NULL nogil:
@@ -281,40 +289,63 @@ cdef Batch* rows_of(EvaluatorFrame* frame, int64_t first, int64_t n) except NULL
     return batch
 
 
+cdef Batch* batch_given(Batch* batch, const uint32_t* rows, int64_t n, MemoryAccount* account) except NULL nogil:
+    """These rows of the batch, or all where they are NULL, without a selection."""
+    cdef Batch* given
+    cdef int64_t i
+    if rows != NULL:
+        return batch_take(batch, rows, n, batch.selection_owner, account)
+    given = batch_new(batch.schema, batch.n_rows)
+    for i in range(batch.n_columns):
+        given.columns[i] = column_ref(batch.columns[i])
+    return given
+
+
 cdef Column* arrow_column(
     const Step* step, EvaluatorFrame* frame, Batch* batch, const uint32_t* rows, int64_t n
 ) except NULL nogil:
-    cdef Column* made = NULL
-    cdef Batch* given
-    cdef int64_t i
-    if rows == NULL:
-        given = batch_new(batch.schema, n)
-        for i in range(batch.n_columns):
-            given.columns[i] = column_ref(batch.columns[i])
-    else:
-        given = batch_take(batch, rows, n, batch.selection_owner, frame.account)
+    cdef Batch* given = batch_given(batch, rows, n, frame.account)
     try:
-        made = computed(step, frame, given)
+        return computed(step, frame, given)
     finally:
         batch_unref(given)
-    return made
 
 
 cdef int compute_batch(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """The column of the frame's whole batch, into the call."""
+    """The column of the selected rows of the frame's batch, or of all where it has no selection, into the call."""
     cdef ArrowCall* call = &frame.calls[step.p0]
-    cdef Batch* whole
-    cdef int64_t i
+    cdef Batch* batch = frame.batch
+    cdef Batch* given
     arrow_call_drop(call)
-    whole = batch_new(frame.batch.schema, frame.batch.n_rows)
+    given = batch_given(batch, batch.selection, batch.n_selected, frame.account)
     try:
-        for i in range(frame.batch.n_columns):
-            whole.columns[i] = column_ref(frame.batch.columns[i])
-        try_computed(step, frame, whole, &call.column)
+        try_computed(step, frame, given, &call.column)
     finally:
-        batch_unref(whole)
-    call.batch = batch_ref(frame.batch)
+        batch_unref(given)
+    call.batch = batch_ref(batch)
     return 0
+
+
+cdef int64_t place_in_selection(const EvaluatorFrame* frame) noexcept nogil:
+    """Where the frame's rows begin among the selected ones of its batch; -1 where they are not a run of these."""
+    cdef const uint32_t* selection = frame.batch.selection
+    cdef int64_t high = frame.batch.n_selected - frame.n
+    cdef int64_t low = 0
+    cdef int64_t middle
+    if frame.n == 0:
+        return -1
+    if frame.rows != NULL:
+        low = frame.rows - selection if frame.rows >= selection else -1
+        return low if low <= high and (low & 7) == 0 else -1
+    while low < high:
+        middle = (low + high) >> 1
+        if selection[middle] < frame.start:
+            low = middle + 1
+        else:
+            high = middle
+    if low != high or (low & 7) != 0 or selection[low] != frame.start:
+        return -1
+    return low if selection[low + frame.n - 1] == frame.start + frame.n - 1 else -1
 
 
 cdef int compute_rows(const Step* step, EvaluatorFrame* frame, int64_t first, int64_t n) except -1 nogil:
@@ -350,17 +381,22 @@ cdef int compute_rows(const Step* step, EvaluatorFrame* frame, int64_t first, in
 
 
 cdef int arrow_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
+    """Rows of a whole batch, or of its whole selection, come from one call for all; others from one of their own."""
     cdef ArrowCall* call = &frame.calls[step.p0]
     cdef Batch* batch = frame.batch
     cdef Register* out = result(step, frame)
+    cdef const uint32_t* rows = frame.rows
+    cdef int64_t start = frame.start
     cdef Vector vector
-    if call.batch != batch and (frame.rows == NULL or (
-        batch.selection != NULL and batch.n_selected * SPARSE_FACTOR >= batch.n_rows
-    )):
+    if batch.selection != NULL:
+        # The column has the selected rows alone.
+        start = place_in_selection(frame)
+        rows = NULL
+    if call.batch != batch and rows == NULL and start >= 0:
         compute_batch(step, frame)
-    if call.batch != batch or call.column == NULL:
+    if call.batch != batch or call.column == NULL or start < 0:
         return compute_rows(step, frame, 0, frame.n)
-    column_load_narrow(call.column, frame.start, frame.rows, frame.n, call.scratch, &vector)
+    column_load_narrow(call.column, start, rows, frame.n, call.scratch, &vector)
     out.phys = vector.phys
     out.values = vector.values
     out.validity = vector.validity

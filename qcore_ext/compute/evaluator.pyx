@@ -357,7 +357,7 @@ cdef class Evaluator:
         cdef Batch* made
         cdef bint done = False
         cdef bint few = self.program.n_needed > 0 and batch.n_selected * SPARSE_FACTOR < batch.n_rows
-        if batch.selection != NULL and (few or self.program.makes_nested):
+        if batch.selection != NULL and (few or self.program.makes_nested or self.n_calls > 0):
             rows = batch.selection
             n = batch.n_selected
         made = batch_new(self.program.output_schema, n)

@@ -3,14 +3,18 @@
 from libc.stdint cimport int64_t
 
 from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_store
+from qcore_ext.ground.stats cimport cpu_nanos
 
 from qcore_ext.ground.status import ExecutionError
 
 cdef extern from *:
     """
     static __thread int64_t qc_allocations;
+    static __thread int64_t qc_looks_watched, qc_looked_nanos;
     """
     int64_t qc_allocations
+    int64_t qc_looks_watched        # the watch during which this thread last looked
+    int64_t qc_looked_nanos         # and its processor time then
 
 SITES = (
     "reserve", "struct", "open", "bind", "add_input", "get_output", "finish", "split_open", "split_read", "wait",
@@ -27,14 +31,28 @@ cdef int64_t failing_pass = 0           # of the armed site, counted from 1; 0: 
 cdef int64_t armed_site = -1
 cdef int64_t fired = 0                  # atomic
 faults_watched = 0
+cdef int64_t watch = 0                  # atomic; the number of the Faults entered last
+cdef int64_t longest_nanos = 0          # atomic; processor time of a thread between two of its looks
 
 
 class InjectedFault(ExecutionError):
     """What a site raises that a test armed."""
 
 
+cdef void time_look() noexcept nogil:
+    """A thread looks whether its query is stopped: so long it has worked since it last did."""
+    global qc_looks_watched, qc_looked_nanos
+    cdef int64_t now = cpu_nanos()
+    if qc_looks_watched == qc_load(&watch) and now - qc_looked_nanos > qc_load(&longest_nanos):
+        qc_store(&longest_nanos, now - qc_looked_nanos)
+    qc_looks_watched = qc_load(&watch)
+    qc_looked_nanos = now
+
+
 cdef bint fault_pass(int site) noexcept nogil:
     cdef int64_t number = qc_fetch_add(&passes[site], 1) + 1
+    if site == FAULT_STOP:
+        time_look()
     if site == FAULT_RESERVE or site == FAULT_STRUCT:
         global qc_allocations
         qc_allocations += 1
@@ -96,6 +114,8 @@ cdef class Faults:
         qc_store(&fired, 0)
         qc_store(&failing_pass, self.nth)
         qc_store(&armed_site, self.site)
+        qc_store(&longest_nanos, 0)
+        qc_fetch_add(&watch, 1)
         allocations_watch(1)
         return self
 
@@ -113,3 +133,11 @@ cdef class Faults:
     def passes(self):
         """Passes of each site since it was entered."""
         return {name: qc_load(&passes[i]) for i, name in enumerate(SITES)}
+
+    @property
+    def longest_look_seconds(self):
+        """The longest processor time of a thread between two of its looks at whether its query is stopped.
+
+        What a thread does before its first look or after its last is not in it.
+        """
+        return qc_load(&longest_nanos) / 1e9

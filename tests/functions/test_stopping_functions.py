@@ -1,4 +1,4 @@
-"""Every function stops in the middle of long texts and lists (SPEC V7): looks are counted beside processor time."""
+"""Every function stops in the middle of long texts and lists (SPEC V7): looks are timed by processor time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from qcore_ext.ground.fault import Faults
 
 pytestmark = pytest.mark.timeout(300)
 
-# Processor time between two looks, on average. What is wanted is a tenth of it; the machine may be slow.
-SECONDS_MAX = 2.0
+# Processor time of a thread between two looks, at most: of the best of so many runs, for a busy machine is slow.
+SECONDS_MAX = 0.2
+RUNS_MAX = 3
+# Functions that take longer, with how long and why. Empty: none does.
+LONGER: dict[str, tuple[float, str]] = {}
 N_ROWS = 300
 LETTERS, ELEMENTS = 300, 3000
 
@@ -75,29 +78,33 @@ def argument_lists(name: str) -> list[tuple[str, ...]]:
     return found[:LISTS_MAX]
 
 
-def looked_at(plan: Any, site: str | None = None, nth: int = 1) -> tuple[int, float]:
-    """Looks, and seconds of processor time, of a plan's run."""
-    began = time.process_time()
-    with Faults(site, nth) as faults:
+def seconds_to_stop(plan: Any) -> float:
+    """The longest processor time between two looks. Of two batches alike, for there may be no look behind the last."""
+    with Faults() as faults:
         for _ in Task(plan, drivers=1).batches():
             pass
-    return faults.passes["stop"], time.process_time() - began
+    return faults.longest_look_seconds
 
 
 SKIPPED = {*LIST_LAMBDAS}
+TWICE = pa.Table.from_batches(TABLE.combine_chunks().to_batches() * 2)
 
 
 @pytest.mark.parametrize("name", sorted(set(scalar_functions()) - SKIPPED))
 def test_v7_functions_look_often(name: str) -> None:
+    most = LONGER[name][0] if name in LONGER else SECONDS_MAX
     for names in argument_lists(name):
+        given = PlanBuilder().values(TWICE.select(sorted(set(names))))
         try:
-            given = PlanBuilder().values(TABLE.select(sorted(set(names))))
             plan = given.project({"x": call(name, *map(col, names))}).build()
-            looks, seconds = looked_at(plan)
+            seconds = seconds_to_stop(plan)
+            for _ in range(RUNS_MAX - 1):
+                if seconds <= most:
+                    break
+                seconds = min(seconds, seconds_to_stop(plan))
         except QcoreError:
             continue  # these values are nothing to it: it takes constants, or texts of another form
-        assert looks > 0 or seconds < SECONDS_MAX, names
-        assert seconds / max(looks, 1) < SECONDS_MAX, (names, looks, seconds)
+        assert seconds <= most, names
 
 
 MANY = pa.table({"s": TABLE["text"].take(pa.array(np.arange(6000) % N_ROWS)), "i": list(range(6000))})
