@@ -216,7 +216,8 @@ def test_v7_substitutes_leave_and_are_bounded() -> None:
     deadline = time.monotonic() + 60
     while threading.active_count() > before + 1 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert threading.active_count() == before + 1
+    # Fewer when a thread of an earlier test has left meanwhile.
+    assert threading.active_count() <= before + 1
     scheduler.shutdown()
 
 
