@@ -39,7 +39,13 @@ def logical_schema(schema: pa.Schema, where: str) -> pa.Schema:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise PlanError(f"{where} has two columns named {twice!r}; rename one, since columns are found by name")
-    return pa.schema([pa.field(field.name, logical_type(field.type), field.nullable) for field in schema])
+    # Of a column of nulls that says it holds none, pyarrow reads the type but makes no field.
+    return pa.schema(
+        [
+            pa.field(field.name, logical_type(field.type), field.nullable or pa.types.is_null(field.type))
+            for field in schema
+        ]
+    )
 
 
 def _read_names(fields: Iterable[pa.Field]) -> None:

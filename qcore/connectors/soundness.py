@@ -3,7 +3,7 @@
 Data from outside may lie: offsets that leave their buffer, indices outside their dictionary, text that is not UTF-8.
 pyarrow knows the sizes of buffers and compares lengths with them (`validate()`, a few microseconds an array); what
 needs a pass over the rows is done by `qcore_ext.data.checked_stream`: 3 ms for 4 million strings of 8 bytes, where
-pyarrow's `validate(full=True)` takes 22.
+pyarrow's `validate(full=True)` takes 22; a string view takes 1.6 ns where all are short and alike, 4 to 7 otherwise.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport atoi
-from libc.string cimport memcmp, strchr, strcmp, strncmp
+from libc.string cimport memcmp, memcpy, strchr, strcmp, strncmp
 
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView
 from qcore_ext.data.layout_check cimport LEVELS_MAX
-from qcore_ext.data.text_check cimport are_utf8, is_utf8
+from qcore_ext.data.text_check cimport are_utf8, is_ascii, is_utf8
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.bitmap cimport is_valid
 
@@ -21,9 +21,12 @@ cdef enum:
     TYPE_CODES = 128
     # Buffers before those that views point into, and behind them the one with their lengths.
     VIEW_BUFFERS = 2
+    # Of 16 bytes, so that a block stays in the first-level cache.
+    VIEW_BLOCK_ROWS = 512
+    VIEW_GAP_BYTES = 64
 
 cdef const char* NO_NAME = b""
-cdef uint64_t HIGH_BITS = 0x8080808080808080
+cdef uint64_t LENGTH_BITS = 0xFFFFFFFF     # of a view's first word
 
 ctypedef fused Index:
     int8_t
@@ -49,6 +52,15 @@ cdef struct Rows:
     int64_t n
     int level
     bint text_only
+
+
+cdef struct ViewRows:
+    # What views point into.
+    const uint8_t* validity
+    int64_t n_buffers
+    const void** buffers
+    const int64_t* sizes
+    bint text
 
 
 cdef inline const uint8_t* validity_of(const Rows* rows) noexcept nogil:
@@ -113,66 +125,147 @@ cdef const char* strings_fault(const Rows* rows, bint large, bint text) noexcept
     return b"it holds text that is not UTF-8"
 
 
-cdef bint short_views_good(const uint64_t* views, int64_t n, bint text) noexcept nogil:
-    """All views are short, filled up with zeros, and ASCII where they are text: 1 ns each. False: look closer."""
-    cdef uint64_t seen = 0
-    cdef uint64_t longest = 0
-    cdef uint64_t length, first, second
+cdef void view_masks(uint64_t* masks, bint text) noexcept nogil:
+    """What must be zero in a short view of each length, and after them of a longer one: nothing. Two words each."""
+    cdef uint64_t mask
+    cdef int64_t length, i
+    for length in range(VIEW_INLINE_BYTES + 2):
+        masks[2 * length] = masks[2 * length + 1] = 0
+        if length > VIEW_INLINE_BYTES:
+            return
+        for i in range(VIEW_INLINE_BYTES):
+            mask = 0xFF if i >= length else 0x80 if text else 0
+            if i < 4:
+                masks[2 * length] |= mask << (32 + 8 * i)
+            else:
+                masks[2 * length + 1] |= mask << (8 * (i - 4))
+
+
+cdef bint alike_views_good(const uint64_t* views, int64_t n, const uint64_t* masks) noexcept nogil:
+    """All views are short and as long as the first, filled up with zeros, and ASCII where they are text."""
+    cdef uint64_t length = <uint32_t> views[0]
+    cdef uint64_t first_mask, second_mask
+    cdef uint64_t first = 0
+    cdef uint64_t second = 0
     cdef int64_t i
+    if length > VIEW_INLINE_BYTES or <uint32_t> views[2 * (n - 1)] != length:
+        return False
+    first_mask = masks[2 * length] | LENGTH_BITS
+    second_mask = masks[2 * length + 1]
+    # Masks that do not change: the compiler makes it a loop over vectors.
+    for i in range(n):
+        first |= (views[2 * i] ^ length) & first_mask
+        second |= views[2 * i + 1] & second_mask
+    return (first | second) == 0
+
+
+cdef bint short_views_good(
+    const uint64_t* views, int64_t n, const uint64_t* masks, uint16_t* longs, int64_t* n_longs,
+) noexcept nogil:
+    """The same of the short ones among views of any length; `longs`: which are longer."""
+    cdef uint64_t seen = 0
+    cdef uint64_t length
+    cdef int64_t i, n_found = 0
     for i in range(n):
         length = <uint32_t> views[2 * i]
-        longest |= length > VIEW_INLINE_BYTES
-        length = length if length <= VIEW_INLINE_BYTES else VIEW_INLINE_BYTES
-        first = views[2 * i] >> 32
-        second = views[2 * i + 1]
-        # What lies behind the text is to be zero.
-        if length < 4:
-            seen |= (first >> (8 * length)) | second
-        elif length < 12:
-            seen |= second >> (8 * (length - 4))
-        if text:
-            seen |= (first | second) & HIGH_BITS
-    return seen == 0 and longest == 0
+        longs[n_found] = <uint16_t> i
+        n_found += length > VIEW_INLINE_BYTES
+        length = length if length <= VIEW_INLINE_BYTES else VIEW_INLINE_BYTES + 1
+        seen |= (views[2 * i] & masks[2 * length]) | (views[2 * i + 1] & masks[2 * length + 1])
+    n_longs[0] = n_found
+    return seen == 0
 
 
-cdef const char* views_fault(const Rows* rows, bint text) noexcept nogil:
-    cdef const StringView* views = <const StringView*> rows.array.buffers[1] + rows.first
-    cdef const uint8_t* validity = validity_of(rows)
-    cdef int64_t n_buffers = rows.array.n_buffers - VIEW_BUFFERS - 1
-    cdef const void** buffers = rows.array.buffers + VIEW_BUFFERS
-    cdef const int64_t* sizes = <const int64_t*> rows.array.buffers[rows.array.n_buffers - 1]
+cdef bint long_views_good(
+    const ViewRows* rows, const StringView* views, int64_t first, const uint16_t* longs, int64_t n_longs,
+) noexcept nogil:
+    """Those views point at bytes that there are, beginning as they say, and ASCII where they are text."""
+    cdef const StringView* view
     cdef const int32_t* place
     cdef const uint8_t* bytes_
-    cdef const uint8_t* rest
-    cdef int64_t i, j, length
-    if n_buffers > 0 and sizes == NULL:
-        return b"it has no lengths of the buffers that its views point into"
-    if short_views_good(<const uint64_t*> views, rows.n, text):
-        return NULL
-    for i in range(rows.n):
-        if not is_valid(validity, rows.first + i):
+    # Text mostly lies in the order of the rows, perhaps with that of short ones between: it is looked at together, from
+    # `start` to `end` of a buffer.
+    cdef int64_t k, length, start = 0, end = 0, buffer = -1
+    cdef uint32_t begins
+    for k in range(n_longs):
+        view = &views[longs[k]]
+        if not is_valid(rows.validity, first + longs[k]):
             continue
-        length = <int32_t> views[i].length
-        if length < 0:
-            return b"a view of it has a negative length"
-        if length <= VIEW_INLINE_BYTES:
-            bytes_ = <const uint8_t*> &views[i] + 4
-            # Short views are compared as they stand, with what fills them up.
-            rest = bytes_ + length
-            for j in range(VIEW_INLINE_BYTES - length):
-                if rest[j] != 0:
-                    return b"a short view of it is not filled up with zeros"
-        else:
-            place = <const int32_t*> &views[i].pointer
-            if place[0] < 0 or place[0] >= n_buffers:
-                return b"a view of it points into a buffer that there is not"
-            if place[1] < 0 or place[1] + length > sizes[place[0]] or buffers[place[0]] == NULL:
-                return b"a view of it points behind the end of its buffer"
-            bytes_ = <const uint8_t*> buffers[place[0]] + place[1]
-            if memcmp(bytes_, views[i].prefix, 4) != 0:
-                return b"a view of it begins with other bytes than the text that it points at"
-        if text and not is_utf8(bytes_, length):
-            return b"it holds text that is not UTF-8"
+        length = <int32_t> view.length
+        place = <const int32_t*> &view.pointer
+        if length < 0 or place[0] < 0 or place[0] >= rows.n_buffers or place[1] < 0:
+            return False
+        if place[1] + length > rows.sizes[place[0]] or rows.buffers[place[0]] == NULL:
+            return False
+        bytes_ = <const uint8_t*> rows.buffers[place[0]] + place[1]
+        memcpy(&begins, bytes_, 4)
+        if memcmp(&begins, view.prefix, 4) != 0:
+            return False
+        if place[0] != buffer or not end <= place[1] <= end + VIEW_GAP_BYTES:
+            if rows.text and end > start and not is_ascii(<const uint8_t*> rows.buffers[buffer] + start, end - start):
+                return False
+            buffer = place[0]
+            start = place[1]
+        end = place[1] + length
+    return not rows.text or end == start or is_ascii(<const uint8_t*> rows.buffers[buffer] + start, end - start)
+
+
+cdef const char* view_fault(const ViewRows* rows, const StringView* view) noexcept nogil:
+    """Of one view, and with the reason."""
+    cdef const int32_t* place
+    cdef const uint8_t* bytes_
+    cdef int64_t j, length = <int32_t> view.length
+    if length < 0:
+        return b"a view of it has a negative length"
+    if length <= VIEW_INLINE_BYTES:
+        bytes_ = <const uint8_t*> view + 4
+        # Short views are compared as they stand, with what fills them up.
+        for j in range(length, VIEW_INLINE_BYTES):
+            if bytes_[j] != 0:
+                return b"a short view of it is not filled up with zeros"
+    else:
+        place = <const int32_t*> &view.pointer
+        if place[0] < 0 or place[0] >= rows.n_buffers:
+            return b"a view of it points into a buffer that there is not"
+        if place[1] < 0 or place[1] + length > rows.sizes[place[0]] or rows.buffers[place[0]] == NULL:
+            return b"a view of it points behind the end of its buffer"
+        bytes_ = <const uint8_t*> rows.buffers[place[0]] + place[1]
+        if memcmp(bytes_, view.prefix, 4) != 0:
+            return b"a view of it begins with other bytes than the text that it points at"
+    if rows.text and not is_utf8(bytes_, length):
+        return b"it holds text that is not UTF-8"
+    return NULL
+
+
+cdef const char* views_fault(const Rows* given, bint text) noexcept nogil:
+    """Block by block: what is short and ASCII, or lies in order, is seen to be so without a look at each view."""
+    cdef const StringView* views = <const StringView*> given.array.buffers[1] + given.first
+    cdef uint64_t[2 * VIEW_INLINE_BYTES + 4] masks
+    cdef uint16_t[VIEW_BLOCK_ROWS] longs
+    cdef const char* fault
+    cdef ViewRows rows
+    cdef int64_t start, i, n, n_longs
+    rows.text = text
+    rows.validity = validity_of(given)
+    rows.n_buffers = given.array.n_buffers - VIEW_BUFFERS - 1
+    rows.buffers = given.array.buffers + VIEW_BUFFERS
+    rows.sizes = <const int64_t*> given.array.buffers[given.array.n_buffers - 1]
+    if rows.n_buffers > 0 and rows.sizes == NULL:
+        return b"it has no lengths of the buffers that its views point into"
+    view_masks(masks, text)
+    start = 0
+    while start < given.n:
+        n = VIEW_BLOCK_ROWS if given.n - start > VIEW_BLOCK_ROWS else given.n - start
+        if not alike_views_good(<const uint64_t*> (views + start), n, masks) and not (
+            short_views_good(<const uint64_t*> (views + start), n, masks, longs, &n_longs)
+            and long_views_good(&rows, views + start, given.first + start, longs, n_longs)
+        ):
+            for i in range(start, start + n):
+                if is_valid(rows.validity, given.first + i):
+                    fault = view_fault(&rows, &views[i])
+                    if fault != NULL:
+                        return fault
+        start += n
     return NULL
 
 
@@ -364,7 +457,8 @@ cdef const char* counts_fault(const Rows* rows) noexcept nogil:
         return b"its count of nulls is not one of its length"
     if (expected >= 0 and array.n_buffers != expected) or array.n_buffers < 0:
         return b"it has another number of buffers than its type needs"
-    if format[0] == c"v" and expected < 0 and array.n_buffers < VIEW_BUFFERS + 1:
+    # Views number the buffers that they point into with 32 bits.
+    if format[0] == c"v" and expected < 0 and not VIEW_BUFFERS < array.n_buffers <= STRING_BYTES_MAX:
         return b"it has another number of buffers than its type needs"
     if array.n_buffers > 0 and array.buffers == NULL:
         return b"it has no buffers"

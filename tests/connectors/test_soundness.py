@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from c_arrays import Producer, part_of
 
 import qcore
 from qcore.connectors.soundness import SoundColumns
@@ -138,3 +139,12 @@ def test_dates_that_python_cannot_hold() -> None:
     assert pc.cast(result.to_arrow()["d"], pa.int32()).to_pylist() == [2**31 - 1]
     with pytest.raises(qcore.ExecutionError, match=r"column 'd' .*pandas cannot hold"):
         result.to_pandas()
+
+
+def test_a_column_of_nulls_that_says_it_holds_none() -> None:
+    """pyarrow reads such a type from a file, but makes no such field."""
+    part = part_of(pa.record_batch({"n": pa.nulls(3)}))
+    part.children[0].schema["flags"] = 0
+    session = qcore.Session(threads=1)
+    session.register("t", Producer(part))
+    assert session.sql("select n from t").to_arrow().to_pylist() == [{"n": None}] * 3

@@ -12,7 +12,7 @@ from c_arrays import Part, Producer, part_of
 
 import qcore
 from qcore.connectors.base import TableStatistics
-from qcore_ext.data.checked_stream import check_batch
+from qcore_ext.data.checked_stream import CheckedStream, check_batch
 from qcore_ext.data.schema import Schema
 from qcore.errors import PlanError
 
@@ -202,6 +202,69 @@ def test_malformed_types_are_refused(schema: dict[str, Any], native: bool) -> No
     with pytest.raises(qcore.QcoreError):
         session.register("t", Native(Producer(part), batch.schema) if native else Producer(part))
         session.sql("select * from t").to_arrow()
+
+
+# Of a block of views that all else is well in: where, what is written there, and what is wrong with it.
+VIEW_FAULTS = [
+    (0, "i", (-5,), "negative length"), (8, "i", (2,), "there is not"), (8, "i", (-1,), "there is not"),
+    (12, "i", (1 << 30,), "behind the end"), (12, "i", (-4,), "behind the end"), (0, "i", (1 << 30,), "behind the end"),
+    (4, "4B", tuple(b"ZZZZ"), "other bytes"), (0, "i4Bq", (12, *b"abcd", 0xFF), "UTF-8"),
+    (0, "i4Bq", (3, *b"abcd", 0), "zeros"),
+]
+VIEW_TEXTS = {
+    "alike": ["N"] * 1300,
+    "of any length": ["x" * (i * 7 % 40) for i in range(1300)],
+    "not in order": [f"text number {i % 9} of a few" for i in range(1300)],
+    "not ASCII": ["é" * (i % 25) for i in range(1300)],
+}
+
+
+@pytest.mark.parametrize("texts", VIEW_TEXTS)
+def test_a_view_among_many_is_looked_at(texts: str) -> None:
+    """Blocks of views are checked at once; one fault in any place is found, but in a null row anything may lie."""
+    rows = [*VIEW_TEXTS[texts], TEXT, None]
+    part = part_of(pa.record_batch({"v": pa.array(rows, pa.string_view())}))
+    taken = pa.RecordBatchReader.from_stream(CheckedStream(Producer(part.copy()))).read_all()
+    assert taken["v"].to_pylist() == rows
+    for at, format, values, says in VIEW_FAULTS:
+        for row in (1300, 1301):
+            wrong = part.copy()
+            put(1300 * 16 + at, format, *values)(wrong.children[0])
+            if row == 1301:
+                put(1300 // 8, "B", 0, buffer=0)(wrong.children[0])
+                say(null_count=-1)(wrong.children[0])
+            reader = pa.RecordBatchReader.from_stream(CheckedStream(Producer(wrong)))
+            if row == 1301:
+                assert reader.read_all()["v"].to_pylist()[:1296] == rows[:1296]
+                continue
+            with pytest.raises(pa.ArrowInvalid, match=f"column 'v' .*{says}"):
+                reader.read_all()
+
+
+@pytest.mark.parametrize("texts", VIEW_TEXTS)
+@pytest.mark.parametrize(
+    ("format", "values", "says"),
+    [("i4Bq", (3, *b"abcd", 0), "zeros"), ("iiq", (1, ord("N"), 1 << 40), "zeros"), ("i4Bq", (1, 0xFF, 0, 0, 0, 0), "UTF-8")],
+)
+def test_a_short_view_in_the_middle_of_a_block(texts: str, format: str, values: tuple[int, ...], says: str) -> None:
+    part = part_of(pa.record_batch({"v": pa.array(VIEW_TEXTS[texts], pa.string_view())}))
+    put(700 * 16, format, *values)(part.children[0])
+    reader = pa.RecordBatchReader.from_stream(CheckedStream(Producer(part)))
+    with pytest.raises(pa.ArrowInvalid, match=f"column 'v' .*{says}"):
+        reader.read_all()
+
+
+def test_text_between_views_in_order_is_not_taken_for_theirs() -> None:
+    """Bytes that no view points at are no part of the text."""
+    texts = pa.array(["first text of many", "\u00e9", "second text of many"]).cast(pa.string_view())
+    part = part_of(pa.record_batch({"v": texts}))
+    data = part.children[0].buffers[2]
+    assert data is not None
+    for at in range(len(data)):
+        if data[at] > 127:
+            data[at] = 0xFF
+    taken = pa.RecordBatchReader.from_stream(CheckedStream(Producer(part))).read_all()
+    assert taken["v"].to_pylist() == texts.to_pylist()
 
 
 def test_a_list_array_deeper_than_can_be_walked_is_refused() -> None:
