@@ -24,6 +24,9 @@ TRUST_NOTHING = "nothing"
 TRUST_LAYOUT = "layout"  # pyarrow decoded them: only text is as it was found
 TRUST_EVERYTHING = "everything"  # made by this process, or checked
 
+# As few as a split has: splits may end within a section, which two drivers check then.
+SECTION_ROWS = 16 * 1024
+
 REMEDY = "its file is damaged or its producer is broken"
 
 
@@ -61,11 +64,17 @@ def _needs_a_pass(type: pa.DataType) -> bool:
     return not (pa.types.is_primitive(type) or pa.types.is_decimal(type) or pa.types.is_null(type))
 
 
-class SoundColumns:
-    """Which chunks of a Table's columns were found sound. Any thread.
+def _has_parts(type: pa.DataType) -> bool:
+    """Whether values point into other arrays, all of which are checked with any of their rows."""
+    return pa.types.is_nested(type) or pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type)
 
-    Chunks are checked when they are first read, and then not again as long as the Table lives, however often it is
-    queried.
+
+class SoundColumns:
+    """Which rows of a Table's columns were found sound. Any thread.
+
+    They are checked when they are first read, and then not again as long as the Table lives, however often it is
+    queried: a driver checks what it is about to read, by sections of a chunk, or whole chunks where their values point
+    into other arrays.
     """
 
     _known: ClassVar[dict[int, tuple[weakref.ref[pa.Table], SoundColumns]]] = {}
@@ -73,6 +82,8 @@ class SoundColumns:
     def __init__(self, data: pa.Table) -> None:
         self._starts: dict[str, list[int]] = {}
         self._good: set[tuple[str, int]] = set()
+        #: Of chunks that are not all good: 1 for each section that is.
+        self._sections: dict[tuple[str, int], bytearray] = {}
         try:
             data.validate()
         except pa.ArrowException:
@@ -92,7 +103,7 @@ class SoundColumns:
         return made
 
     def require(self, data: pa.Table, columns: Sequence[str], start: int, length: int) -> None:
-        """ExecutionError when the rows, or others of their chunks, are malformed. `data` is the Table, or its equal."""
+        """ExecutionError when the rows, or others near them, are malformed. `data` is the Table, or its equal."""
         for name in columns:
             values = data.column(name)
             if not _needs_a_pass(values.type):
@@ -104,6 +115,26 @@ class SoundColumns:
             first = max(0, bisect.bisect_right(starts, start) - 1)
             for number in range(first, min(bisect.bisect_left(starts, start + length), values.num_chunks)):
                 if (name, number) not in self._good:
-                    # Drivers that come at once check it all: cheaper than to wait, and polls take no lock.
-                    require_sound(pa.RecordBatch.from_arrays([values.chunk(number)], [name]), "the Arrow table")
-                    self._good.add((name, number))
+                    low = start - starts[number]
+                    self._require_rows(name, number, values.chunk(number), low, low + length)
+
+    def _require_rows(self, name: str, number: int, chunk: pa.Array, low: int, high: int) -> None:
+        """The same of the rows of a chunk from `low` to `high`, both perhaps beyond it."""
+        key = (name, number)
+        if len(chunk) <= SECTION_ROWS or _has_parts(chunk.type):
+            # Drivers that come at once check it all: cheaper than to wait, and polls take no lock.
+            require_sound(pa.RecordBatch.from_arrays([chunk], [name]), "the Arrow table")
+            self._good.add(key)
+            return
+        done = self._sections.setdefault(key, bytearray(-(-len(chunk) // SECTION_ROWS)))
+        first, last = max(0, low) // SECTION_ROWS, min(len(done), -(-high // SECTION_ROWS))
+        while first < last and done[first]:
+            first += 1
+        while first < last and done[last - 1]:
+            last -= 1
+        if first < last:
+            rows = chunk.slice(first * SECTION_ROWS, (last - first) * SECTION_ROWS)
+            require_sound(pa.RecordBatch.from_arrays([rows], [name]), "the Arrow table")
+            done[first:last] = b"\1" * (last - first)
+        if all(done):
+            self._good.add(key)

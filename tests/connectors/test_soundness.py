@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ import pytest
 from c_arrays import Producer, part_of
 
 import qcore
-from qcore.connectors.soundness import SoundColumns
+from qcore.connectors.soundness import SECTION_ROWS, SoundColumns
 from qcore_ext.data.parquet_footer_check import footer_fault
 
 WORDS = pa.table({"s": [f"text number {i}" for i in range(1000)], "i": list(range(1000))})
@@ -130,6 +131,35 @@ def test_a_table_is_checked_once() -> None:
     known = len(SoundColumns._known)
     del rows
     assert len(SoundColumns._known) == known - 1
+
+
+@pytest.mark.parametrize("type", [pa.string(), pa.string_view(), pa.binary()], ids=str)
+def test_a_driver_checks_what_it_reads(type: pa.DataType) -> None:
+    """Of a chunk of many rows, so that each is looked at by one driver, just before it is read."""
+    n = 3 * SECTION_ROWS + 5
+    rows = pa.table({"s": pa.array(["a"] * n, type)})
+    sound = SoundColumns.of(rows)
+    sound.require(rows, ["s"], SECTION_ROWS + 7, SECTION_ROWS - 7)
+    assert sound._sections[("s", 0)] == bytearray([0, 1, 0, 0])
+    sound.require(rows, ["s"], SECTION_ROWS - 1, SECTION_ROWS + 2)
+    assert sound._sections[("s", 0)] == bytearray([1, 1, 1, 0])
+    assert not sound._good
+    sound.require(rows, ["s"], 0, n)
+    assert sound._good == {("s", 0)}
+
+
+@pytest.mark.parametrize("row", [0, SECTION_ROWS - 1, SECTION_ROWS, 2 * SECTION_ROWS + 2])
+def test_a_fault_in_any_section_is_found(row: int) -> None:
+    raw = bytearray(b"a" * (2 * SECTION_ROWS + 3))
+    raw[row] = 0xFF
+    offsets = pa.py_buffer(np.arange(len(raw) + 1, dtype=np.int32))
+    rows = pa.table({"s": pa.Array.from_buffers(pa.string(), len(raw), [None, offsets, pa.py_buffer(bytes(raw))])})
+    for start in range(0, len(raw), 1000):
+        sound = SoundColumns(rows)
+        if start <= row < start + 1000:
+            with pytest.raises(qcore.ExecutionError, match=r"column 's' .*UTF-8"):
+                sound.require(rows, ["s"], start, 1000)
+        sound.require(rows, ["s"], (row // SECTION_ROWS + 1) * SECTION_ROWS, 1000)
 
 
 def test_dates_that_python_cannot_hold() -> None:
