@@ -24,7 +24,7 @@ from qcore.builder.user_steps import user_operator_node, user_sink_node, user_so
 from qcore.builder.window_steps import WindowSpec, window_nodes
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col
-from qcore.plan.naming import ColumnNames, NodeIds, fresh_ids, with_ids
+from qcore.plan.naming import ColumnNames, NodeIds, fresh_ids, replace_ids
 from qcore.plan.nodes import (
     Aggregate,
     EnforceSingleRow,
@@ -509,7 +509,7 @@ class PlanBuilder:
             raise PlanError(f"{step}() takes a PlanBuilder or a plan, not a {type(other).__name__}")
         taken = {node.id for root in (left, *nodes) for node in root.walk()}
         fresh = fresh_ids(right, free, taken)
-        return left, with_ids(right, fresh), self._free_ids | frozenset(fresh.get(id, id) for id in free)
+        return left, replace_ids(right, fresh), self._free_ids | frozenset(fresh.get(id, id) for id in free)
 
     def _join(self, name: str, other: PlanBuilder | PlanNode, step: JoinStep) -> PlanBuilder:
         left, right, free = self._both(name, other)

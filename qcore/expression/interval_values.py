@@ -1,4 +1,4 @@
-"""Intervals one at a time: as text, multiplied, and between two times."""
+"""Functions of single intervals: conversion from and to text, multiplication, difference of two times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 _DAY_NANOS = 86_400_000_000_000
 _MONTH_DAYS = 30
 _SECOND = 10**9
-# Months, days and nanoseconds of units by their first letters and abbreviations.
+# Names and abbreviations of units, and the months, days and nanoseconds of each.
 _UNITS = {
     "millenniums millennium millennia mil": (12_000, 0, 0), "centuries century cent c": (1200, 0, 0),
     "decades decade dec": (120, 0, 0), "years year yrs yr y": (12, 0, 0), "quarters quarter": (3, 0, 0),
@@ -39,7 +39,7 @@ def _span_text(span: Any) -> str:
         months, days, nanos = 0, 0, span // datetime.timedelta(microseconds=1) * 1000
     else:
         months, days, nanos = span
-    # Years and months have one sign.
+    # Years and months have the same sign.
     years, months = divmod(abs(months), 12) if months >= 0 else (-(abs(months) // 12), -(abs(months) % 12))
     named = [(years, "year"), (months, "month"), (days, "day")]
     words = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in named if count]
@@ -50,8 +50,8 @@ def _span_text(span: Any) -> str:
     return " ".join(words)
 
 
-def span_of_text(text: str) -> Any:
-    """The interval of a text such as '1 year -2 days 04:05:06.7' or '3 hours ago'. ValueError where it is none."""
+def parse_span(text: str) -> Any:
+    """The interval of a text such as '1 year -2 days 04:05:06.7' or '3 hours ago'. ValueError for other text."""
     rest, sign = text.strip(), 1
     if rest.lower().endswith(" ago"):
         rest, sign = rest[:-4], -1
@@ -71,16 +71,16 @@ def span_of_text(text: str) -> Any:
     return pa.MonthDayNano(list(map(int, total)))
 
 
-def span_of_text_or_null(text: str) -> Any:
-    """The same; None where it is none."""
+def parse_span_or_null(text: str) -> Any:
+    """The interval of a text, or None for other text."""
     try:
-        return span_of_text(text)
+        return parse_span(text)
     except ValueError:
         return None
 
 
 def age(late: datetime.datetime, early: datetime.datetime) -> Any:
-    """Years and months, then days, then time between, as PostgreSQL counts them: borrowed days are early's month's."""
+    """The difference in years and months, days, and time, as in PostgreSQL: early's month gives the borrowed days."""
     sign = 1
     if late < early:
         late, early, sign = early, late, -1
@@ -102,7 +102,7 @@ def age(late: datetime.datetime, early: datetime.datetime) -> Any:
 
 
 def _span_of(months: Fraction, days: Fraction, nanos: Fraction) -> Any:
-    """What is left of whole months as days of which 30 are one, and of whole days as time, to the microsecond."""
+    """An interval. Fractions of a month become days, 30 to a month; fractions of a day become time in microseconds."""
     whole = math.trunc(months)
     days += (months - whole) * _MONTH_DAYS
     nanos += (days - math.trunc(days)) * _DAY_NANOS
@@ -110,13 +110,13 @@ def _span_of(months: Fraction, days: Fraction, nanos: Fraction) -> Any:
 
 
 def interval_multiply(span: Any, times: float | Fraction) -> Any:
-    """The interval so many times; what is left of a month is days, of a day time."""
+    """The interval times a number. Fractions are carried as in _span_of."""
     by = Fraction(times)
     return _span_of(span[0] * by, span[1] * by, span[2] * by)
 
 
 def interval_divide(span: Any, by: float) -> Any:
-    """That part of the interval. ValueError for nothing."""
+    """The interval divided by a number. ValueError for 0."""
     if by == 0:
         raise ValueError("division by zero; nullif(divisor, 0) as the divisor gives null instead")
     return interval_multiply(span, 1 / Fraction(by))

@@ -1,4 +1,4 @@
-"""Expressions: immutable trees over the columns of one input, independent of its schema until compiled."""
+"""Expressions: immutable trees over the columns of one input. They get types when they are compiled for a schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Expr:
     """An expression over the columns of a plan node's input. Build with col() and lit(); combine with operators."""
 
     __slots__ = ()
-    # __eq__ builds an expression, so identity is all that hashing can use.
+    # __eq__ builds an expression, so hashing goes by identity.
     __hash__ = object.__hash__
 
     def __add__(self, other: Any) -> Expr:
@@ -108,11 +108,11 @@ class Expr:
         return call("like", self, pattern)
 
     def cast(self, to: pa.DataType) -> Expr:
-        """The value as another type; an ExecutionError where a value does not fit."""
+        """The value as another type. A value that does not fit is an ExecutionError."""
         return Cast(self, to)
 
     def alias(self, name: str) -> Alias:
-        """The expression under a name of its own, for project()."""
+        """The expression with a name, for project()."""
         return Alias(self, name)
 
 
@@ -128,7 +128,7 @@ class Column(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Literal(Expr):
-    """A constant. `value` is what pa.scalar(value, type) takes; None is null."""
+    """A constant: the value of pa.scalar(value, type). None is null."""
 
     value: Any
     type: pa.DataType
@@ -153,7 +153,7 @@ class Call(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Cast(Expr):
-    """`argument` as type `to`. `safe` False gives null instead of an error (TRY_CAST)."""
+    """`argument` as type `to`. A value that does not fit is an error, or null if not `safe` (TRY_CAST)."""
 
     argument: Expr
     to: pa.DataType
@@ -177,7 +177,7 @@ class Case(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class In(Expr):
-    """True where `argument` equals one of `values`; null where it does not and it or one of them is null."""
+    """True if `argument` equals one of `values`. Otherwise null if it or one of them is null, else false."""
 
     argument: Expr
     values: tuple[Expr, ...]
@@ -188,7 +188,7 @@ class In(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Alias(Expr):
-    """A named expression; the name counts at the top of a projection only."""
+    """A named expression. The name only matters at the top of a projection."""
 
     argument: Expr
     name: str
@@ -199,9 +199,9 @@ class Alias(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lambda(Expr):
-    """A function of a list's elements, the second argument of such calls as list_transform: `body` over columns of its
-    own, `parameters`. It is closed: what it reads beside the elements are further arguments of the call, so that nobody
-    who looks for columns of the input, or replaces them, need look into it.
+    """A function of a list's elements, the second argument of calls such as list_transform. `body` is an expression
+    over columns named `parameters`. It reads no others: values of the input are further arguments of the call. So code
+    that finds or replaces columns of the input need not look into it.
     """
 
     parameters: tuple[str, ...]
@@ -213,8 +213,8 @@ class Lambda(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OuterColumn(Expr):
-    """A column of the query around a correlated subquery, as the subquery reads it. Frontends make columns of the
-    subquery's own of it (qcore.plan.dependent_joins); no plan that runs has one.
+    """A column of the outer query that a correlated subquery reads. Frontends replace it by a column of the subquery
+    (qcore.plan.dependent_joins). No plan that runs has one.
     """
 
     name: str
@@ -243,15 +243,13 @@ _SYMBOLS = {
 
 
 def col(name: str) -> Expr:
-    """The input's column `name`."""
+    """The column `name` of the input."""
     return Column(name)
 
 
 def lit(value: Any, type: pa.DataType | None = None) -> Expr:
-    """A constant. Without `type`: bool, int64, float64, string, binary, date32, timestamp[us], or the decimal's own
-    digits.
-
-    An Expr passes through unchanged.
+    """A constant. The default type is bool, int64, float64, string, binary, date32, timestamp[us], or a decimal type
+    with the digits of the value. An Expr is returned unchanged.
     """
     if isinstance(value, Expr):
         return value
@@ -273,7 +271,7 @@ def _literal_type(value: Any) -> pa.DataType:
 
 
 def call(function: str, *arguments: Any) -> Expr:
-    """Apply a scalar function; arguments that are no expressions become literals."""
+    """A call of a scalar function. Arguments that are not expressions become literals."""
     return Call(function, tuple(lit(argument) for argument in arguments))
 
 
@@ -309,7 +307,7 @@ def rebuild(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and all below it, parents first."""
+    """The expression and all its parts, parents first."""
     yield expr
     for child in children(expr):
         yield from walk(child)
@@ -317,7 +315,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 @contextmanager
 def bounded_depth() -> Iterator[None]:
-    """PlanError where what is done within comes to more levels than Python has."""
+    """Turn a RecursionError inside this context into a PlanError."""
     try:
         yield
     except RecursionError:
@@ -325,7 +323,7 @@ def bounded_depth() -> Iterator[None]:
 
 
 def depth(expr: Expr) -> int:
-    """Levels of an expression; a column or a constant has one."""
+    """The number of levels of an expression. A column or a constant has one."""
     n_levels, level = 0, [expr]
     while level:
         n_levels += 1
@@ -334,40 +332,41 @@ def depth(expr: Expr) -> int:
 
 
 def column_names(expr: Expr) -> set[str]:
-    """Names of the columns an expression reads."""
+    """The names of the columns that an expression reads."""
     return {part.name for part in walk(expr) if isinstance(part, Column)}
 
 
 def substitute(expr: Expr, by_name: dict[str, Expr]) -> Expr:
-    """Replace columns by expressions; columns not in `by_name` stay."""
+    """Replace the columns in `by_name` by expressions."""
     if isinstance(expr, Column):
         return by_name.get(expr.name, expr)
     parts = children(expr)
     return rebuild(expr, tuple(substitute(part, by_name) for part in parts)) if parts else expr
 
 
-def closed(body: Expr, names: tuple[str, ...]) -> tuple[Lambda, tuple[Expr, ...]]:
-    """A function of the columns `names`, the first parameters, and the other columns that its body reads, for which
-    more parameters stand.
+def close_lambda(body: Expr, names: tuple[str, ...]) -> tuple[Lambda, tuple[Expr, ...]]:
+    """A Lambda with `body`, and the columns that its further parameters stand for.
+
+    The first parameters are the columns `names`. The body's other columns become further parameters.
     """
-    places: dict[str, int] = {name: place for place, name in enumerate(names)}
+    numbers: dict[str, int] = {name: number for number, name in enumerate(names)}
     others: list[Expr] = []
 
-    def numbered(part: Expr) -> Expr:
+    def number_columns(part: Expr) -> Expr:
         if isinstance(part, (Column, OuterColumn)):
-            if part.name not in places:
-                places[part.name] = len(places)
+            if part.name not in numbers:
+                numbers[part.name] = len(numbers)
                 others.append(part)
-            return Column(f"${places[part.name]}")
+            return Column(f"${numbers[part.name]}")
         parts = children(part)
-        return rebuild(part, tuple(map(numbered, parts))) if parts else part
+        return rebuild(part, tuple(map(number_columns, parts))) if parts else part
 
-    body = numbered(body)
-    return Lambda(tuple(f"${place}" for place in range(len(places))), body), tuple(others)
+    body = number_columns(body)
+    return Lambda(tuple(f"${number}" for number in range(len(numbers))), body), tuple(others)
 
 
 def conjuncts(expr: Expr) -> list[Expr]:
-    """The parts of a conjunction, in order."""
+    """The parts of an AND, in order."""
     if isinstance(expr, Call) and expr.function == "and":
         return [part for argument in expr.arguments for part in conjuncts(argument)]
     return [expr]

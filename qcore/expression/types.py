@@ -1,4 +1,4 @@
-"""Logical types, and the one type that several have in common."""
+"""Logical types and their common types."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _UNITS = ("s", "ms", "us", "ns")
 
 
 class TypeMismatch(Exception):
-    """Types do not suit; carries the reason."""
+    """Types do not fit. The message is the reason."""
 
 
 def plain(type_: pa.DataType) -> pa.DataType:
-    """The logical type: dictionary, view, large and other layouts of one type are the same."""
+    """The logical type, without the layout: dictionary, view, large and others."""
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         return plain(type_.value_type)
     if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
@@ -57,12 +57,12 @@ def is_instant(type_: pa.DataType) -> bool:
 
 
 def is_zoned(type_: pa.DataType) -> bool:
-    """Timestamp of a time zone other than UTC, where a clock shows something else than the stored instant."""
+    """Timestamp with a time zone other than UTC, whose local time differs from the stored instant."""
     return bool(pa.types.is_timestamp(type_) and type_.tz not in (None, "UTC", "Etc/UTC", "+00:00"))
 
 
 def compares_by_bytes(type_: pa.DataType) -> bool:
-    """Lists, structs, maps and intervals: the engine compares them by the bytes of `nested_values`."""
+    """List, struct, map or interval. The engine compares these by their bytes from `nested_encoding`."""
     return bool(pa.types.is_nested(type_) or pa.types.is_interval(type_))
 
 
@@ -89,13 +89,7 @@ def integer_as_decimal(type_: pa.DataType) -> pa.DataType:
 
 
 def common_type(types: Types) -> pa.DataType:
-    """The one type that values of all `types` can be compared or mixed in.
-
-    Raises
-    ------
-    PlanError
-        There is none.
-    """
+    """The type in which values of all `types` can be compared or mixed. PlanError if there is none."""
     try:
         return merged_type([plain(type_) for type_ in types])
     except TypeMismatch:
@@ -105,7 +99,7 @@ def common_type(types: Types) -> pa.DataType:
 
 
 def merged_type(types: Types) -> pa.DataType:
-    """common_type of plain types; TypeMismatch when there is none."""
+    """The common type of plain types. TypeMismatch if there is none."""
     result = pa.null()
     for type_ in types:
         result = _common_pair(result, type_)
@@ -135,14 +129,14 @@ def _common_pair(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return pa.duration(_finest(a, b))
     if is_list_of_any_layout(a) and is_list_of_any_layout(b):
         return pa.list_(_common_pair(plain(a.value_type), plain(b.value_type)))
-    if pa.types.is_struct(a) and pa.types.is_struct(b) and _alike(a, b):
+    if pa.types.is_struct(a) and pa.types.is_struct(b) and _same_fields(a, b):
         fields = zip(a, b, strict=True)
         return pa.struct([(one.name, _common_pair(plain(one.type), plain(other.type))) for one, other in fields])
     raise TypeMismatch(f"{a} and {b} have nothing in common")
 
 
-def _alike(a: pa.StructType, b: pa.StructType) -> bool:
-    """As many fields, of the same names where one of them is no planner's c0, c1, …"""
+def _same_fields(a: pa.StructType, b: pa.StructType) -> bool:
+    """Whether the numbers and the names of fields are equal. A planner's names c0, c1, … equal all others."""
     if a.num_fields != b.num_fields:
         return False
     pairs = zip((field.name for field in a), (field.name for field in b), strict=True)
@@ -155,7 +149,7 @@ def _finest(a: pa.DataType, b: pa.DataType) -> str:
 
 def _common_numeric(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if pa.types.is_floating(a) or pa.types.is_floating(b):
-        # A decimal such as 0.1 equals the float nearest to it, also where that is a single one, as in DuckDB.
+        # A decimal such as 0.1 equals the nearest float, of 32 bits too, as in DuckDB.
         one, other = (a, b) if pa.types.is_floating(a) else (b, a)
         return one if pa.types.is_decimal(other) else FLOAT64
     if pa.types.is_integer(a) and pa.types.is_integer(b):
@@ -178,5 +172,5 @@ def _common_integer(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def as_decimal(type_: pa.DataType) -> pa.DataType:
-    """An integer type as a decimal; others stay."""
+    """The decimal type of an integer type. Other types are returned unchanged."""
     return integer_as_decimal(type_) if pa.types.is_integer(type_) else type_

@@ -62,7 +62,7 @@ from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, RecursiveUnion, Unnest, WorkingTable
 from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import same_type, unnest_schema
-from qcore.plan.set_operations import make_set_operation, typed
+from qcore.plan.set_operations import cast_columns, make_set_operation
 from qcore.substrait.cut_limits import COUNT_PART, SHARE_PART
 from qcore.substrait.cut_subqueries import CutSubqueries
 from qcore.substrait.plan import (
@@ -369,7 +369,7 @@ class _Planner(CutPlanner):
             repeated = self.message(rest)
 
         def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
-            start = typed(ids, self._read(first, (ids, names)).plan, types)
+            start = cast_columns(ids, self._read(first, (ids, names)).plan, types)
             key = names.new(part.name)
             self.parts[part.working] = partial(_working_table, self.tables[part.working], key)
             again = _as_first(ids, part.name, read.output_names, self._read(repeated, (ids, names)).plan, types)
@@ -403,7 +403,7 @@ def _as_first(
                 f"column {column!r} of the recursive table {name!r} is {type_} in its first part and {given} "
                 "in the repeated one; cast the first to a type that holds both"
             )
-    return typed(ids, node, types)
+    return cast_columns(ids, node, types)
 
 
 def _checked_message(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect) -> Any:

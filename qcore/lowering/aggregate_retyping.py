@@ -1,4 +1,4 @@
-"""What an aggregation computes of columns of wider types than its plan declares. SPEC D6."""
+"""Programs of an aggregation whose input columns have wider types than the plan declares. SPEC D6."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from qcore.plan.aggregate_calls import AggregateSteps, Named
 
 
 def compile_inputs(steps: AggregateSteps, declared: pa.Schema) -> Callable[[Any], Any]:
-    """From an engine schema to the Program of an aggregation's keys, arguments and filters.
+    """A function from an engine schema to the Program of an aggregation's keys, arguments and filters.
 
     Parameters
     ----------
     steps : AggregateSteps
-        Made for `declared`.
+        Those for `declared`.
     declared : pyarrow.Schema
         The input's schema in the plan.
     """
 
     def inputs(schema: pa.Schema) -> Named:
-        made = list(steps.inputs)
+        result = list(steps.inputs)
         for position, of in steps.integer_sums.items():
             if not pa.types.is_integer(expr_type(of, schema)):
-                made[position] = (made[position][0], of)
-        return made
+                result[position] = (result[position][0], of)
+        return result
 
-    # The casts of integers ahead of their sums follow the type.
-    asked = [steps.integer_sums.get(position, expr) for position, (_, expr) in enumerate(steps.inputs)]
-    return once_per_schema(lambda schema: compile_projection(inputs(schema), schema), asked, declared)
+    # Casts of integers before a sum are left out for other types.
+    declared_inputs = [steps.integer_sums.get(position, expr) for position, (_, expr) in enumerate(steps.inputs)]
+    return once_per_schema(lambda schema: compile_projection(inputs(schema), schema), declared_inputs, declared)
 
 
 def compile_post(steps: AggregateSteps) -> Callable[[Any], Any]:
-    """From the schema of an aggregation's results to the Program of what is left to compute.
+    """A function from the schema of an aggregation's results to the Program of the node's outputs.
 
-    All of that follows the types: a result wider than declared is not cast to what the plan says.
+    A result that is wider than declared is not cast to the type in the plan.
     """
 
     def outputs(schema: pa.Schema) -> Named:

@@ -27,14 +27,13 @@ def list_kernel(name: str, program: Program, parameters: pa.Schema) -> Kernel:
     program : Program
         The lambda's body over its parameters, with one result.
     parameters : pyarrow.Schema
-        Their types. The arguments of the kernel are the lists and, for parameters that are no elements, one value each
-        row.
+        Their types. The kernel's arguments are the lists, and a value for each row for parameters other than elements.
     """
     return that_looks(functools.partial(_KERNELS[name], _Body(program, parameters)))
 
 
 class _Body:
-    """A lambda's body, computed for columns of its parameters. Drivers share it: each call has its own registers."""
+    """A lambda's body, computed over columns of its parameters. Drivers share it; each call has its own registers."""
 
     def __init__(self, program: Program, parameters: pa.Schema) -> None:
         self._program = program
@@ -52,7 +51,7 @@ class _Body:
 
 
 class _Elements:
-    """The elements of all lists of a column, the rows they are of, and how many each row has."""
+    """The elements of all lists of a column, the row of each element, and the length of each list."""
 
     def __init__(self, lists: pa.Array | pa.Scalar, n: int) -> None:
         self.lists = large_lists(as_array(lists, n))
@@ -60,13 +59,13 @@ class _Elements:
         _, self.lengths = spans(self.lists)
         self.rows = np.repeat(np.arange(n), self.lengths)
 
-    def mapped(self, body: _Body, captured: Sequence[pa.Array]) -> pa.Array:
-        """The body's value for each element; other parameters are repeated for the elements of their row."""
+    def compute(self, body: _Body, captured: Sequence[pa.Array]) -> pa.Array:
+        """The body's value for each element. Other parameters are repeated for all elements of their row."""
         rows = pa.array(self.rows)
         return body([self.values, *(rows_taken(column, rows) for column in captured)])
 
-    def made(self, values: pa.Array, lengths: np.ndarray) -> pa.Array:
-        """Lists of these lengths, null where these lists are."""
+    def rebuild(self, values: pa.Array, lengths: np.ndarray) -> pa.Array:
+        """Lists of these values and lengths. They are null where the input's lists are."""
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), pa.int64())
         mask = self.lists.is_null() if self.lists.null_count else None
         return pa.LargeListArray.from_arrays(offsets, values, mask=mask)
@@ -75,28 +74,28 @@ class _Elements:
 def _transform(body: _Body, lists: pa.Array | pa.Scalar, *captured: pa.Array | pa.Scalar) -> pa.Array:
     n = n_rows([lists, *captured])
     elements = _Elements(lists, n)
-    return elements.made(elements.mapped(body, [as_array(value, n) for value in captured]), elements.lengths)
+    return elements.rebuild(elements.compute(body, [as_array(value, n) for value in captured]), elements.lengths)
 
 
 def _filter(body: _Body, lists: pa.Array | pa.Scalar, *captured: pa.Array | pa.Scalar) -> pa.Array:
     """The elements for which the body is true."""
     n = n_rows([lists, *captured])
     elements = _Elements(lists, n)
-    holds = elements.mapped(body, [as_array(value, n) for value in captured]).fill_null(False)
+    holds = elements.compute(body, [as_array(value, n) for value in captured]).fill_null(False)
     kept = np.flatnonzero(holds.to_numpy(zero_copy_only=False))
-    return elements.made(rows_taken(elements.values, pa.array(kept)), np.bincount(elements.rows[kept], minlength=n))
+    return elements.rebuild(rows_taken(elements.values, pa.array(kept)), np.bincount(elements.rows[kept], minlength=n))
 
 
 def _reduce(body: _Body, lists: pa.Array | pa.Scalar, *captured: pa.Array | pa.Scalar) -> pa.Array:
-    """The body of what the elements before came to and the next one, beginning with the first."""
+    """The body is applied to the result so far, which starts with the first element, and the next element."""
     n = n_rows([lists, *captured])
     elements = _Elements(lists, n)
     present = elements.lists.is_valid().to_numpy(zero_copy_only=False)
     if (elements.lengths[present] == 0).any():
-        raise ValueError("the list is empty; a third argument is what to begin with")
+        raise ValueError("the list is empty; give a third argument, the value to start with")
     starts = np.cumsum(elements.lengths) - elements.lengths
     first = rows_taken(elements.values, pa.array(np.where(present, starts, 0), mask=~present))
-    return _folded(body, elements, first, 1, [as_array(value, n) for value in captured])
+    return _fold_elements(body, elements, first, 1, [as_array(value, n) for value in captured])
 
 
 def _fold(
@@ -106,11 +105,13 @@ def _fold(
     elements = _Elements(lists, n)
     present = elements.lists.is_valid().to_numpy(zero_copy_only=False)
     begin = rows_taken(as_array(first, n), pa.array(np.arange(n), mask=~present))
-    return _folded(body, elements, begin, 0, [as_array(value, n) for value in captured])
+    return _fold_elements(body, elements, begin, 0, [as_array(value, n) for value in captured])
 
 
-def _folded(body: _Body, elements: _Elements, sofar: pa.Array, at: int, captured: Sequence[pa.Array]) -> pa.Array:
-    """All rows go on to their next element together; those that have none are done."""
+def _fold_elements(
+    body: _Body, elements: _Elements, sofar: pa.Array, at: int, captured: Sequence[pa.Array]
+) -> pa.Array:
+    """Apply the body to the next element of all rows at once, until no row has a next element."""
     starts = np.cumsum(elements.lengths) - elements.lengths
     sofar = sofar if sofar.type == body.first else with_type(sofar, body.first)
     rows = np.arange(len(elements.lengths))
@@ -127,9 +128,9 @@ def _folded(body: _Body, elements: _Elements, sofar: pa.Array, at: int, captured
         element = rows_taken(elements.values, pa.array(starts[rows] + at))
         sofar = body([rows_taken(sofar, pa.array(np.flatnonzero(going))), element, *taken])
         at += 1
-    places = np.empty(len(elements.lengths), np.int64)
-    places[np.concatenate(order)] = np.arange(len(elements.lengths))
-    return rows_taken(pa.concat_arrays(pieces), pa.array(places))
+    positions = np.empty(len(elements.lengths), np.int64)
+    positions[np.concatenate(order)] = np.arange(len(elements.lengths))
+    return rows_taken(pa.concat_arrays(pieces), pa.array(positions))
 
 
 _KERNELS: dict[str, Callable[..., pa.Array]] = {

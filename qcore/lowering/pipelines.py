@@ -20,8 +20,8 @@ from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col, column_names
 from qcore.lowering.aggregate_retyping import compile_inputs, compile_post
 from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
-from qcore.lowering.grouping_sets import GroupingSets, expanded
-from qcore.lowering.nested_keys import without_nested_keys
+from qcore.lowering.grouping_sets import GroupingSets, expand_grouping_sets
+from qcore.lowering.nested_keys import replace_nested_keys
 from qcore.lowering.retyping import once_per_schema
 from qcore.lowering.runtime_filters import RuntimeFilters
 from qcore.plan import nodes as p
@@ -62,8 +62,8 @@ from qcore_ext.sort.order_by import OrderBy
 from qcore_ext.sort.top_n import TopN
 from qcore_ext.window.window import Window
 
-# (driver, the query's account) → its operator. What it refers to lives as long as the pipeline does, so not to the
-# Lowering, which holds the pipelines.
+# (driver, the query's account) → the driver's operator. The function must not refer to the Lowering: the Lowering holds
+# the pipelines, and a cycle would keep both alive.
 MakeOperator = Callable[[int, Account], Any]
 OpenSplit = Callable[[p.Scan, Any], Any]
 
@@ -81,13 +81,13 @@ class Pipeline:
         self.node_ids.append(node_id)
 
     def chains(self, memory: Account) -> list[list[Any]]:
-        """The operators of every driver, charged below a query's account."""
+        """The operators of every driver. Their accounts are below the query's account `memory`."""
         return [[make(driver, memory) for make in self.steps] for driver in range(self.drivers)]
 
 
 @dataclass
 class Lowered:
-    """What a task runs: pipelines in the order they were closed, the last giving the result."""
+    """A lowered plan: pipelines in the order in which they were closed. The last one gives the result."""
 
     pipelines: list[Pipeline]
     split_queues: dict[str, SplitQueue]
@@ -96,12 +96,12 @@ class Lowered:
     output: OutputBuffer | None = None
 
 
-# A top-n of more rows is sorted whole: keeping the best so far would save nothing.
+# A top-n of more rows sorts the whole input.
 TOP_N_ROWS_MAX = 1 << 31
-# Bytes that wait in a queue; with a memory limit, the queues of one exchange together take an eighth of it.
+# Bytes in a queue. With a memory limit, all queues of one exchange together take an eighth of it.
 QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 25, 8
 
-# A join whose sides change places.
+# Kinds of joins after their sides are exchanged.
 FLIPPED = {
     "inner": "inner",
     "full": "full",
@@ -123,9 +123,9 @@ def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa
 class Lowering:
     """Lowers one plan.
 
-    `open_split(scan, split)` opens a split of a scan node as an Arrow stream, `open_recursion(node, memory)` the rows
-    of a RecursiveUnion that the query of the account `memory` reads. The plan is itself part of the query of `reader`,
-    if that is given: what stops that one stops this one.
+    `open_split(scan, split)` opens a split of a scan node as an Arrow stream. `open_recursion(node, memory)` opens the
+    rows of a RecursiveUnion; `memory` is the account of the query that reads them. With `reader`, the account of
+    another query, the plan is part of that query: stopping that query stops this plan.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Lowering:
         self.output: OutputBuffer | None = None
 
     def _queues(self, n_producers: int, n_queues: int) -> list[BatchQueue]:
-        """The queues of one exchange: together they take a small part of the query's limit."""
+        """The queues of one exchange."""
         limit = self.settings.memory_limit or QUEUES_SHARE * n_queues * QUEUE_BYTES_MAX
         share = max(QUEUE_BYTES_MIN, limit // QUEUES_SHARE // n_queues)
         return [BatchQueue(n_producers, bytes_max=min(share, QUEUE_BYTES_MAX)) for _ in range(n_queues)]
@@ -159,14 +159,14 @@ class Lowering:
     def lower(self, node: p.PlanNode) -> Pipeline:
         """The open pipeline whose last step is the node."""
         check_planning()
-        node = without_nested_keys(node) or node
+        node = replace_nested_keys(node) or node
         method = _METHODS.get(type(node))
         if method is None:
             raise PlanError(f"the engine cannot run a {type(node).__name__} node (node {node.id})")
         return method(self, node)
 
     def finish(self, root: p.PlanNode) -> Lowered:
-        """Lower the whole plan; its rows go to the queue `results`, unless it ends in a sink of its own."""
+        """Lower the whole plan. Its rows go to the queue `results`, unless the plan ends in a sink."""
         self._note_shared(root)
         pipeline = self.lower(root)
         results = None
@@ -180,7 +180,7 @@ class Lowering:
 
     def scan(self, node: p.Scan) -> Pipeline:
         if node.id in self.split_queues:
-            raise PlanError(f"two scan nodes have the id {node.id!r}; give each an id of its own")
+            raise PlanError(f"two scan nodes have the id {node.id!r}; give one another id")
         queue = self.split_queues[node.id] = SplitQueue(node.id)
         pairs = list(zip(node.schema, node.columns, strict=True))
         schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
@@ -193,7 +193,7 @@ class Lowering:
                 memory,
                 queue,
                 schema,
-                lambda split: open_split(filters.applied(node), split),
+                lambda split: open_split(filters.apply(node), split),
                 batch_rows,
                 node.on_schema_change == "evolve",
             ),
@@ -213,7 +213,7 @@ class Lowering:
 
     def _one_split(self, node: p.PlanNode, split: Any, open: Callable[[Any], Any]) -> Pipeline:
         queue = SplitQueue(node.id)
-        # Errors show the split: a number, not all that it stands for.
+        # Errors show the split, so it is a number and not the data.
         queue.add(1)
         queue.no_more()
         schema = Schema(node.schema)
@@ -250,7 +250,7 @@ class Lowering:
         expressions: Sequence[tuple[str, Expr]],
         declared: pa.Schema,
     ) -> None:
-        """Append a projection of rows that the plan knows as `declared`."""
+        """Append a projection. `declared` is the schema of its input in the plan."""
         compile = _projection(expressions, declared)
         pipeline.add(node_id, lambda driver, memory: Project(node_id, memory, compile))
 
@@ -269,7 +269,7 @@ class Lowering:
         return above
 
     def gather(self, pipeline: Pipeline, node: p.PlanNode, schema: pa.Schema) -> Pipeline:
-        """The pipeline itself when it has one driver, else one behind a gathering exchange."""
+        """The pipeline itself if it has one driver, else a pipeline of one driver that reads from all of them."""
         if pipeline.drivers == 1:
             return pipeline
         return self.exchange(pipeline, node.id, "gather", (), 1, schema)
@@ -308,17 +308,17 @@ class Lowering:
                 self._n_reads[node.of] += 1
 
     def shared(self, node: p.Shared | p.SharedRead) -> Pipeline:
-        """A pipeline that reads a spool; what fills it is lowered with the first place that reads it."""
+        """A pipeline that reads a spool. The first reader also lowers the pipeline that fills it."""
         name, columns = (node.id, tuple(node.schema.names)) if isinstance(node, p.Shared) else (node.of, node.columns)
         if name not in self._shared:
             raise PlanError(f"node {node.id} reads the shared subplan {name!r}, which the plan does not have")
         child = self._shared[name].child
         if name not in self._spools:
             below = self.lower(child)
-            made = BatchSpool(below.drivers, [self.settings.threads] * self._n_reads[name])
-            below.add(name, lambda driver, memory: SpoolWrite(name, memory, made))
+            new = BatchSpool(below.drivers, [self.settings.threads] * self._n_reads[name])
+            below.add(name, lambda driver, memory: SpoolWrite(name, memory, new))
             self.closed.append(below)
-            self._spools[name] = made, iter(range(self._n_reads[name]))
+            self._spools[name] = new, iter(range(self._n_reads[name]))
         spool, readers = self._spools[name]
         reader, schema = next(readers), Schema(child.schema)
         pipeline = Pipeline(self.settings.threads)
@@ -344,7 +344,7 @@ class Lowering:
 
     def aggregate(self, node: p.Aggregate) -> Pipeline:
         if node.grouping_sets is not None:
-            return self.lower(expanded(node))
+            return self.lower(expand_grouping_sets(node))
         pipeline = self.lower(node.child)
         steps = aggregate_steps(node)
         drivers = self.settings.threads if steps.key_names else 1
@@ -352,7 +352,7 @@ class Lowering:
         if pipeline.drivers == 1:
             self._aggregation(pipeline, node, steps, "single", compile_inputs(steps, node.child.schema))
         elif steps.needs_all_rows:
-            # The rows of a group must meet before repeats can be told from firsts.
+            # Distinct and holistic aggregates need all rows of a group in one driver.
             inputs = compile_inputs(steps, node.child.schema)
             pipeline.add(node.id, lambda driver, memory: Project(node.id, memory, inputs))
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema)
@@ -374,7 +374,7 @@ class Lowering:
         step: str,
         compile: Callable[[Any], Any] | None,
     ) -> None:
-        """Append one step of an aggregation; it reads what `compile` gives, or the input's columns as they are."""
+        """Append one step of an aggregation. It reads the outputs of `compile`'s program; without one, the input."""
         schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
         inputs = Schema(steps.partial_schema if step == "final" else steps.input_schema)
         pipeline.add(
@@ -408,7 +408,7 @@ class Lowering:
     def _join(
         self, node: p.HashJoin | p.NestedLoopJoin, left_keys: Sequence[str] | None, right_keys: Sequence[str] | None
     ) -> Pipeline:
-        """The build side's pipeline ends in HashBuild; the probe's goes on. They meet at a bridge (SPEC V15)."""
+        """The pipeline of the build side ends in HashBuild. That of the probe side continues (SPEC V15)."""
         kind, probe, build, probe_keys, build_keys = node.kind, node.left, node.right, left_keys, right_keys
         if node.build == "left":
             if kind not in FLIPPED:
@@ -430,7 +430,7 @@ class Lowering:
             pairs = pa.schema([*probe.schema, *build.schema])
             condition = once_per_schema(lambda schema: compile_predicate(predicate, schema), [predicate], pairs)
         self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
-        # Without keys it is a nested-loop join: every build row is a candidate of every probe row.
+        # A join without keys is a nested-loop join: every build row is a candidate for every probe row.
         keys = list(probe_keys or ())
         pipeline.add(node.id, lambda driver, memory: HashProbe(node.id, memory, bridge, keys, output, condition))
         return pipeline
@@ -451,7 +451,7 @@ class Lowering:
         return pipeline
 
     def top_n(self, node: p.TopN) -> Pipeline:
-        # Candidates are copied, which lists, structs and maps cannot be one by one.
+        # TopN copies single rows, which is not possible for lists, structs and maps.
         if node.count + node.offset > TOP_N_ROWS_MAX or any(map(pa.types.is_nested, node.schema.types)):
             ordered = p.OrderBy(node.id, node.schema, node.child, node.keys)
             return self.limit(p.Limit(node.id, node.schema, ordered, node.count, node.offset))

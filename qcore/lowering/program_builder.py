@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError
-from qcore.expression.interval_values import span_as_text, span_of_text, span_of_text_or_null
+from qcore.expression.interval_values import parse_span, parse_span_or_null, span_as_text
 from qcore.expression.types import STRING, is_text, is_zoned, plain
 from qcore.functions.arrow.scalar import (
     BoundCall,
@@ -200,7 +200,7 @@ class ProgramBuilder:
         if wanted == STRING and (pa.types.is_interval(given) or pa.types.is_duration(given)):
             return self.arrow_call("cast", [step], STRING, span_as_text)
         if given == STRING and pa.types.is_interval(wanted):
-            parse = span_of_text if safe else span_of_text_or_null
+            parse = parse_span if safe else parse_span_or_null
             return self.arrow_call(name, [step], wanted, by_value(parse, wanted))
         if pa.types.is_nested(given) and wanted == STRING:
             return self.arrow_call(

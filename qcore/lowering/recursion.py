@@ -1,7 +1,7 @@
-"""Recursive queries: a plan run round after round over the rows of the round before. SPEC Q2.
+"""Recursive queries: each round runs a plan over the rows of the previous round. SPEC Q2.
 
-Rows are given out as they come, so that a LIMIT above ends a recursion that would not end by itself. Each round is a
-plan of its own, in which a Values node stands for the working table.
+Rows are returned as they are computed, so that a LIMIT above can end an endless recursion. In the plan of a round a
+Values node replaces the working table.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ RunPlan = Callable[[PlanNode], Iterator[pa.RecordBatch]]
 
 
 class RecursiveRows:
-    """The rows of a recursive union as an Arrow stream, to be read once; `run` gives the batches of a plan.
+    """The rows of a recursive union as Arrow streams, which can be read once. `run` returns the batches of a plan.
 
-    A stream is of one schema. When a round's rows are of wider types it ends, and `goes_on` says that there is another.
+    A stream has one schema. If the rows of a round have wider types it ends, and `goes_on` is True: the next stream has
+    the wider ones.
 
-    `reader` is the account of the query that reads it: what stops that one ends a round too.
+    `reader` is the account of the query that reads the streams. Stopping that query stops the current round.
 
     Attributes
     ----------
     error : Exception or None
-        What a round failed with, as it was: the stream itself has but a text to say it.
+        The exception that a round raised. The stream itself can only report its text.
     goes_on : bool
-        Another stream follows the one that ended.
+        Whether another stream follows the one that ended.
     """
 
     trust = "everything"
@@ -48,30 +49,31 @@ class RecursiveRows:
         memory.read_by(reader)
         self._memory = memory
         self._widener = Widener(memory)
-        self._met = DistinctRows(self._schema, memory) if node.distinct else None
+        self._seen = DistinctRows(self._schema, memory) if node.distinct else None
         self._rows = self._rounds()
         self._next: pa.RecordBatch | None = None
-        self._given = pa.schema(self._schema)
+        self._stream_schema = pa.schema(self._schema)
         self.error: Exception | None = None
         self.goes_on = False
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         self.goes_on = False
-        return pa.RecordBatchReader.from_batches(self._given, self._batches()).__arrow_c_stream__(requested_schema)
+        reader = pa.RecordBatchReader.from_batches(self._stream_schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
-        """Give back what rows met and the working table take."""
+        """Release the memory of the seen rows and the working table."""
         self._rows.close()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        """Those of one schema."""
+        """The batches of one stream."""
         try:
             if self._next is not None:
                 batch, self._next = self._next, None
                 yield batch
             for batch in self._rows:
-                if batch.schema != self._given:
-                    self._next, self._given, self.goes_on = batch, batch.schema, True
+                if batch.schema != self._stream_schema:
+                    self._next, self._stream_schema, self.goes_on = batch, batch.schema, True
                     return
                 yield batch
         except Exception as error:
@@ -86,9 +88,9 @@ class RecursiveRows:
             working: list[PyBatch] = []
             charged = Reservation(self._memory)
             for batch in self._run(plan):
-                fresh = self._widened(batch)
-                if self._met is not None:
-                    fresh = self._met.add(fresh)
+                fresh = self._widen(batch)
+                if self._seen is not None:
+                    fresh = self._seen.add(fresh)
                 rows = pa.record_batch(fresh)
                 if rows.num_rows > 0:
                     charged.add(rows.nbytes)
@@ -98,34 +100,34 @@ class RecursiveRows:
             before = charged
             if not working:
                 return
-            plan = _with_working_table(repeated, node.key, self._table(working))
+            plan = _replace_working_table(repeated, node.key, self._table(working))
         raise ExecutionError(
             f"RecursiveUnion (node {node.id}): more than {node.rounds_max:,} rounds of {node.key}; its recursive part "
             "does not come to an end"
         )
 
-    def _widened(self, batch: pa.RecordBatch) -> PyBatch:
-        """The columns that the plan of a round names, by position. Types that its sources have widened are the
-        recursion's from now on (SPEC D6).
+    def _widen(self, batch: pa.RecordBatch) -> PyBatch:
+        """A round's batch under the union's names, by position. Types that its sources have widened become those of the
+        recursion (SPEC D6).
         """
         names = self._schema.names
         rows = PyBatch.from_arrow(pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names), None, True)
         wide = widened(self._schema, Schema(pa.record_batch(rows).schema))
         if wide != self._schema:
             self._schema = wide
-            if self._met is not None:
-                self._met.widen(wide)
+            if self._seen is not None:
+                self._seen.widen(wide)
         return self._widener.widen(rows, self._schema)
 
     def _table(self, batches: list[PyBatch]) -> pa.Table:
-        """Rows of a round; those that came before a type widened are widened now."""
+        """The rows of a round. Batches from before a type was widened are widened."""
         return pa.Table.from_batches([pa.record_batch(self._widener.widen(batch, self._schema)) for batch in batches])
 
 
-def _with_working_table(plan: PlanNode, key: str, rows: pa.Table) -> PlanNode:
+def _replace_working_table(plan: PlanNode, key: str, rows: pa.Table) -> PlanNode:
     if isinstance(plan, WorkingTable) and plan.key == key:
         return Values(plan.id, plan.schema, rows.rename_columns(plan.schema.names))
-    children = tuple(_with_working_table(child, key, rows) for child in plan.children)
+    children = tuple(_replace_working_table(child, key, rows) for child in plan.children)
     if all(new is old for new, old in zip(children, plan.children, strict=True)):
         return plan
     return plan.with_children(*children)

@@ -1,8 +1,8 @@
-"""Filters known only while a query runs: a join's build keys bound what its probe side needs to read.
+"""Runtime filters: the smallest and largest build key of a join limit what the scan of its probe side reads.
 
-A probe's scan opens its first split after the tables of all joins above it in its pipeline are there: until then the
-driver is blocked at the probe. Row groups without a key between the smallest and the largest of the build side are then
-left out, as those are that fail a filter of the query's own.
+The scan opens its first split when the tables of all joins above it in its pipeline are complete; until then the driver
+is blocked at the probe. It skips row groups without a key between the two, as it skips those that fail a filter of the
+query.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from qcore.plan import nodes as p
 from qcore.plan.joins import conjunction
 from qcore_ext.join.bridge import JoinBridge
 
-# Kinds, as probe and build, whose unmatched probe rows come to nothing.
+# Join kinds that drop probe rows without a match. Left is the probe side.
 _DROPS_UNMATCHED = frozenset({"inner", "left_semi", "right", "right_semi", "right_anti"})
-# Kinds that give nothing of a probe row but rows with that row's columns: without it, only those are gone.
+# Join kinds whose output rows each contain exactly one probe row. Dropping a probe row drops only its own output rows.
 _PASSES_ROWS = frozenset({"inner", "left", "left_semi", "left_anti", "null_aware_anti", "mark"})
 
 
 @dataclass(frozen=True)
 class KeyBound:
-    """A scan's column that only matters between the bounds of a join's key."""
+    """A column of a scan of which only values between the bounds of a join key are needed."""
 
     column: str
     bridge: JoinBridge
@@ -34,37 +34,37 @@ class KeyBound:
 
 
 class RuntimeFilters:
-    """What the joins of one plan say of its scans."""
+    """The runtime filters of one plan, by scan."""
 
     def __init__(self) -> None:
         self._bounds: dict[str, list[KeyBound]] = {}
-        #: A scan's known keys and the scan filtered by them, which all splits that are opened later share.
+        #: By a scan's id: bounds known at some time, and the scan filtered by them, which later splits share.
         self._applied: dict[str, tuple[list[Any], p.Scan]] = {}
 
     def note(self, kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: JoinBridge) -> None:
-        """Note a join of this kind, as probe and build, before it runs."""
+        """Record a join before it runs. `kind` takes the probe side as the left one."""
         if kind not in _DROPS_UNMATCHED:
             return
         for position, key in enumerate(keys):
-            found = _scanned(probe, key)
+            found = _find_scan(probe, key)
             if found is not None:
                 scan, column = found
                 self._bounds.setdefault(scan.id, []).append(KeyBound(column, bridge, position))
 
-    def applied(self, scan: p.Scan) -> p.Scan:
-        """The scan with a filter that also holds what is known by now."""
+    def apply(self, scan: p.Scan) -> p.Scan:
+        """The scan with the bounds that are known now added to its filter."""
         bounds = self._bounds.get(scan.id)
         if bounds is None:
             return scan
         known = [bound.bridge.key_bounds() for bound in bounds]
         applied = self._applied.get(scan.id)
         if applied is None or applied[0] != known:
-            applied = self._applied[scan.id] = (known, _filtered(scan, bounds, known))
+            applied = self._applied[scan.id] = (known, _add_bounds(scan, bounds, known))
         return applied[1]
 
 
-def _filtered(scan: p.Scan, bounds: Sequence[KeyBound], known: Sequence[Any]) -> p.Scan:
-    """The scan with a filter that also holds the keys' bounds, as far as they are known."""
+def _add_bounds(scan: p.Scan, bounds: Sequence[KeyBound], known: Sequence[Any]) -> p.Scan:
+    """The scan with those bounds added to its filter that are known."""
     parts: list[Expr] = [] if scan.filter is None else [scan.filter]
     for bound, keys in zip(bounds, known, strict=True):
         if keys is not None:
@@ -72,26 +72,28 @@ def _filtered(scan: p.Scan, bounds: Sequence[KeyBound], known: Sequence[Any]) ->
     return replace(scan, filter=conjunction(parts)) if parts else scan
 
 
-def _scanned(node: p.PlanNode, name: str) -> tuple[p.Scan, str] | None:
-    """The scan whose column is the node's, row by row, if leaving out its rows leaves out the node's and no more."""
+def _find_scan(node: p.PlanNode, name: str) -> tuple[p.Scan, str] | None:
+    """The scan and its column from which a column of the node comes. None unless dropping rows of the scan drops only
+    the node's rows that come from them.
+    """
     if isinstance(node, p.Scan):
         type_ = node.schema.field(name).type
         return (node, name) if pa.types.is_integer(type_) or pa.types.is_date32(type_) else None
     if isinstance(node, p.Filter):
-        return _scanned(node.child, name)
+        return _find_scan(node.child, name)
     if isinstance(node, p.Project):
         expr = node.expressions[node.schema.names.index(name)]
-        return _scanned(node.child, expr.name) if isinstance(expr, Column) else None
+        return _find_scan(node.child, expr.name) if isinstance(expr, Column) else None
     if isinstance(node, (p.HashJoin, p.NestedLoopJoin)) and node.build == "right" and node.kind in _PASSES_ROWS:
-        return _scanned(node.left, name) if name in node.left.schema.names else None
+        return _find_scan(node.left, name) if name in node.left.schema.names else None
     return None
 
 
 def _between(column: str, type_: pa.DataType, low: int, high: int) -> list[Expr]:
-    """The conditions low <= column <= high, given in the values' physical form."""
+    """The conditions low <= column <= high, for bounds in the physical type of the values."""
     try:
         ends = [Literal(pa.scalar(end, type_).as_py(), type_) for end in (low, high)]
     except (pa.ArrowException, OverflowError, ValueError):
-        # Rows of a wider type have come on the build side.
+        # The build side has rows of a wider type, whose bounds the column's type cannot hold.
         return []
     return [call("greater_equal", col(column), ends[0]), call("less_equal", col(column), ends[1])]

@@ -1,7 +1,7 @@
-"""What an Aggregate node asks of the aggregation operators: inputs, calls, states and what is left to compute.
+"""An Aggregate node as steps: inputs, calls of the aggregation operator, and expressions over its output.
 
-avg is sum over count, and count(x) is the count of rows less the count of nulls, which costs nothing where a batch has
-no nulls; so the sums and counts of a node's aggregates are computed once however many of them need each.
+avg is sum over count. count(x) is the count of rows less the count of nulls, which costs nothing for a batch without
+nulls. Equal sums and counts of several aggregates of a node are computed once.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from qcore_ext.aggregate.calls import COLLECTED, partial_schema
 from qcore_ext.data.schema import Schema
 
 Named = list[tuple[str, Expr]]
-# (function, argument positions, filter position, distinct), and what a function that keeps its values has beside.
+# (function, argument positions, filter position, distinct), then (order, parameter) for functions that keep values.
 OperatorCall = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class AggregateSteps:
-    """An Aggregate node taken apart.
+    """The steps of an Aggregate node.
 
-    `inputs` are the expressions the partial (or single) step reads, of `input_schema`: keys, then arguments, then
-    filters. `calls` are the operator's aggregates, as AggregateCalls takes them. `post` turns the operator's output, of
-    `final_schema`, into the node's; nothing is left to do when `is_final`. `integer_sums` are inputs that are cast so
-    that their sum does not overflow, by position: what of. `cast` are names in `post` whose last step is a cast to the
-    node's type.
+    `inputs` are the expressions that the partial (or single) step reads: keys, then arguments and filters. Their types
+    are in `input_schema`. `calls` are the operator's aggregates, as AggregateCalls takes them. `post` computes the
+    node's output from the operator's, which has `final_schema`; if `is_final`, both are the same. `integer_sums` has,
+    by position, the integer expressions that `inputs` cast so that their sum does not overflow. `cast` are names in
+    `post` whose expression is a cast to the node's type.
     """
 
     key_names: list[str]
@@ -51,7 +51,7 @@ class AggregateSteps:
 
     @property
     def needs_all_rows(self) -> bool:
-        """Whether a group's rows must meet before anything is computed: there are no states that could."""
+        """Whether all rows of a group must be in one driver, because a call has no partial state."""
         return _needs_all_rows(self.calls)
 
 
@@ -65,7 +65,7 @@ class _Builder:
         self.integer_sums: dict[int, Expr] = {}
 
     def input(self, expr: Expr | None) -> int:
-        """Position of an argument or filter among the inputs, added once."""
+        """Position of an argument or filter among the inputs. Equal ones are added once."""
         if expr is None:
             return -1
         for position in range(len(self.node.keys), len(self.inputs)):
@@ -75,14 +75,14 @@ class _Builder:
         return len(self.inputs) - 1
 
     def call(self, function: str, arguments: Sequence[Expr], filter: Expr | None, distinct: bool, *more: Any) -> Column:
-        """The output column of an aggregate of the operator, added once."""
+        """The output column of a call of the operator. Equal calls are added once."""
         positions = tuple(map(self.input, arguments))
-        place: Any = positions if len(positions) > 1 else positions[0] if positions else -1
-        wanted = (function, place, self.input(filter), distinct, *more)
-        if wanted not in self.calls:
-            self.calls.append(wanted)
+        argument: Any = positions if len(positions) > 1 else positions[0] if positions else -1
+        new = (function, argument, self.input(filter), distinct, *more)
+        if new not in self.calls:
+            self.calls.append(new)
             self.types.append(_operator_type(function, [expr_type(part, self.input_schema) for part in arguments]))
-        return Column(f"$agg{self.calls.index(wanted)}")
+        return Column(f"$agg{self.calls.index(new)}")
 
     def count(self, argument: Expr | None, filter: Expr | None) -> Expr:
         rows = self.call("count", (), filter, False)
@@ -93,17 +93,17 @@ class _Builder:
         return call("subtract", rows, self.call("count_null", (argument,), filter, False))
 
     def output(self, aggregate: AggregateCall) -> Expr:
-        """An expression over the operator's output that gives the aggregate."""
+        """The aggregate as an expression over the operator's output."""
         function, filter, distinct = aggregate.function, aggregate.filter, aggregate.distinct
         values = aggregate.values
         if function in KEEP_VALUES or (function in ("first", "last") and aggregate.order):
-            return self.kept(aggregate)
+            return self.ordered(aggregate)
         if function in PAIRS:
             return self.call(function, [self.floats(value) for value in values], filter, distinct)
         if function == "count" and not distinct and len(values) < 2:
             return self.count(values[0] if values else None, filter)
         if function == "count" and distinct:
-            # What a nested value counts by.
+            # Nested values and intervals are compared by bytes.
             values = tuple(self.flat(value) for value in values)
         if function == "avg" and not distinct:
             return self.average(values[0], filter)
@@ -111,12 +111,12 @@ class _Builder:
 
     def average(self, argument: Expr, filter: Expr | None) -> Expr:
         if pa.types.is_integer(expr_type(argument, self.input_schema)):
-            # The sum of an average must not overflow where the average does not.
+            # The sum must not overflow when the average does not.
             of, argument = argument, Cast(argument, pa.decimal128(20, 0))
             self.integer_sums[self.input(argument)] = of
         total = self.call("sum", (argument,), filter, False)
         count = Cast(self.count(argument, filter), pa.float64())
-        # 0 / 0 is NaN, but an average of nothing is null: so is the sum, which decides.
+        # The average of no rows is null, as their sum is. Without the case it would be 0 / 0, NaN.
         return Case(((call("is_not_null", total), call("divide", Cast(total, pa.float64()), count)),))
 
     def flat(self, expr: Expr) -> Expr:
@@ -126,8 +126,8 @@ class _Builder:
         is_float = expr_type(expr, self.input_schema) == pa.float64()
         return expr if is_float else Cast(expr, pa.float64())
 
-    def kept(self, aggregate: AggregateCall) -> Expr:
-        """An aggregate of values in an order."""
+    def ordered(self, aggregate: AggregateCall) -> Expr:
+        """An aggregate that keeps values and puts them in an order."""
         function = aggregate.function
         value, keys, order = aggregate.values[0], aggregate.order_keys, aggregate.order
         parameter: Any = None
@@ -141,14 +141,14 @@ class _Builder:
             parameter = 0.5 if function == "median" else fraction(function, aggregate.values[1])
             if function != "quantile_disc":
                 function, value = "quantile_cont", self.floats(value)
-            # The order is the values' own; WITHIN GROUP may turn it round.
+            # The order is that of the values. WITHIN GROUP may make it descending.
             keys, order = (value,), order[:1] or ((False, False),)
         keys = tuple(map(self.flat, keys))
         return self.call(function, (value, *keys), aggregate.filter, aggregate.distinct, (order, parameter))
 
 
 def _operator_type(function: str, types: Sequence[pa.DataType]) -> pa.DataType:
-    """Type of an aggregate as the operator has it, which knows more functions, and order keys among the arguments."""
+    """Type of a call of the operator. It has more functions than the catalogue, and order keys among the arguments."""
     if function == "count_null":
         return pa.int64()
     if function in ("first_ordered", "last_ordered", "quantile_disc", "mode"):
@@ -163,7 +163,7 @@ def _needs_all_rows(calls: Sequence[OperatorCall]) -> bool:
 
 
 def constant_value(expr: Expr) -> Any:
-    """The value of a constant, casts left out. PlanError for what is none."""
+    """The value of a constant, which may be in casts. PlanError for another expression."""
     while isinstance(expr, Cast):
         expr = expr.argument
     if not isinstance(expr, Literal):
@@ -172,14 +172,14 @@ def constant_value(expr: Expr) -> Any:
 
 
 def _separator(aggregate: AggregateCall) -> str:
-    """Between the strings of string_agg; by default a comma, none for null."""
+    """The separator of a string_agg: by default a comma."""
     if len(aggregate.values) < 2:
         return ","
     return separator(aggregate.values[1])
 
 
 def separator(expr: Expr) -> str:
-    """What string_agg puts between strings. PlanError for what is no constant."""
+    """The separator that an argument of string_agg gives: empty for null. PlanError unless constant."""
     try:
         value = constant_value(expr)
     except PlanError as error:
@@ -188,7 +188,7 @@ def separator(expr: Expr) -> str:
 
 
 def fraction(function: str, expr: Expr) -> float:
-    """Which quantile an argument says. PlanError for what is no constant from 0 to 1."""
+    """The fraction that an argument of a quantile gives. PlanError unless it is a constant from 0 to 1."""
     try:
         value = constant_value(expr)
     except PlanError as error:
@@ -199,8 +199,8 @@ def fraction(function: str, expr: Expr) -> float:
 
 
 def aggregate_steps(node: Aggregate) -> AggregateSteps:
-    """Take an Aggregate node apart. PlanError where the engine cannot run it."""
-    assert node.grouping_sets is None, "lowering takes grouping sets apart first"
+    """The steps of an Aggregate node. PlanError if the engine cannot run it."""
+    assert node.grouping_sets is None, "lowering expands grouping sets first"
     builder = _Builder(node)
     outputs = [builder.output(aggregate) for aggregate in node.aggregates]
     key_names = [name for name, _ in node.keys]

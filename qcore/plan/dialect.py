@@ -1,4 +1,4 @@
-"""Dialects: what SQL text means where engines differ. docs/SQL.md compares them."""
+"""Dialects: the meaning of SQL text where engines differ."""
 
 from __future__ import annotations
 
@@ -28,50 +28,51 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What SQL text means where engines differ; the defaults are qcore's own.
+    """The meaning of SQL text where engines differ. The defaults are those of qcore's dialect.
 
     Attributes
     ----------
     division : {'integer', 'float'}
-        What `/` gives for two integers: 7 / 2 is 3 or 3.5. `//` is the integer quotient in both.
+        The result of `/` for two integers: 7 / 2 is 3 or 3.5. `//` is the integer quotient in both.
     caret : {'power', 'xor'}
-        What `x ^ y` is; exclusive or binds less than `&`, a power more than `*`. `**` is power in both.
+        The meaning of `x ^ y`. Exclusive or binds less than `&`, power more than `*`. `**` is power in both.
     null_order : {'nulls_last', 'nulls_first', 'nulls_max', 'nulls_min'}
-        Where ORDER BY puts nulls when the query does not say; max and min: as if larger or smaller than every value.
+        The default of ORDER BY. With max or min, nulls are larger or smaller than every value.
     concat_null : {'skip', 'null'}
-        concat(a, null): a, or null.
+        concat(a, null) is a, or null.
     float_to_integer : {'round', 'truncate'}
-        cast(2.7 as int): 3 or 2; of decimals too.
+        cast(2.7 as int) is 3 or 2; the same for decimals.
     log_base : {'ten', 'e'}
-        Of log(x).
+        The base of log(x).
     like_escape : {'none', 'backslash'}
         The escape character of a LIKE without ESCAPE.
     first_day_of_week : {'zero', 'one'}
         The number of Sunday in dayofweek(x) and extract(dow from x).
     round_half : {'away', 'even'}
-        round(2.5) of a float: 3, away from zero, or 2, to the even neighbour.
+        round(2.5) of a float is 3, away from zero, or 2, the even neighbour.
     out_of_domain : {'error', 'nan'}
-        sqrt(-1), ln(-1), asin(2), sin('inf') and their like.
+        The result of sqrt(-1), ln(-1), asin(2), sin('inf') and similar calls.
     log_of_zero : {'error', 'infinite', 'null'}
-        ln(0), log10(0) and log2(0); with 'null' those of negative numbers are null too.
+        The result of ln(0), log10(0) and log2(0). With 'null' logarithms of negative numbers are null too.
     substring_start : {'from_end', 'standard', 'zero_is_one'}
-        substring(s, -2): its last two letters; with 'standard' all of it, positions before the first counting; with
-        'zero_is_one' the last two, and a start of 0 is 1.
+        substring(s, -2) is the last two letters. With 'standard' it is the whole text: positions before the first
+        letter count. With 'zero_is_one' it is the last two letters, and a start of 0 means 1.
     regexp_replace : {'first', 'all'}
-        What regexp_replace(s, pattern, new) without flags replaces.
+        The matches that regexp_replace(s, pattern, new) without flags replaces.
     syntax : {'standard', 'spark'}
-        Whether "x" is a name or a text; with 'spark' a text's backslashes escape, `x` is a name, and functions and
-        operators that Spark alone has, or with another meaning, are Spark's.
+        With 'standard' "x" is a name. With 'spark' it is a text, backslashes in texts escape, `x` is a name, and
+        functions and operators that Spark alone has, or that have another meaning in Spark, are those of Spark.
     time_pattern : {'postgresql', 'java'}
-        What a pattern of to_char and to_date without % is written in: 'YYYY-MM-DD HH24:MI' or 'yyyy-MM-dd HH:mm'.
+        The language of a pattern without % in to_char and to_date: 'YYYY-MM-DD HH24:MI' or 'yyyy-MM-dd HH:mm'.
     name_case : {'any', 'lower'}
-        Whether names are the same in any case, or those without quotes in lower case; `select ID as Total` is called
-        Total or total.
+        With 'any' names match in any case and keep theirs. With 'lower' names without quotes become lower case: the
+        column of `select ID as Total` is Total or total.
     similar_to : {'standard', 'regexp'}
-        The pattern of SIMILAR TO: the standard's, with % and _ as in LIKE, or a regular expression of the whole text.
+        The pattern of SIMILAR TO: that of the standard, with % and _ as in LIKE, or a regular expression that matches
+        the whole text.
     timestamp : {'local', 'instant'}
-        What the type TIMESTAMP is: what a clock shows, without a zone, or an instant, TIMESTAMP WITH TIME ZONE. In
-        Spark's dialect a session with a time zone has it an instant.
+        The type TIMESTAMP: a local time without a time zone, or an instant, as TIMESTAMP WITH TIME ZONE. In Spark's
+        dialect it is an instant in a session with a time zone.
     """
 
     division: str = "integer"
@@ -101,12 +102,12 @@ class Dialect:
 
     @staticmethod
     def named(dialect: Dialect | str | None) -> Dialect:
-        """A dialect by name: 'qcore', 'duckdb', 'postgresql' or 'spark'; one that is made passes through.
+        """A dialect by name: 'qcore', 'duckdb', 'postgresql' or 'spark'. A Dialect is returned unchanged.
 
         Raises
         ------
         ValueError
-            There is none of this name.
+            The name is unknown.
         """
         if isinstance(dialect, Dialect):
             return dialect

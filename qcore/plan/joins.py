@@ -8,12 +8,13 @@ from decimal import Decimal
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Call, Cast, Column, Expr, Literal, call, col, column_names
+from qcore.expression.tree import Call, Cast, Column, Expr, Literal, call, column_names
 from qcore.expression.types import common_type, compares_by_bytes, is_temporal, plain
 from qcore.functions.catalogue import expr_type
 from qcore.plan.naming import ColumnNames, NodeIds
-from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode, Project
-from qcore.plan.schema import MARK, join_schema, project_schema, same_type
+from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
+from qcore.plan.projections import add_columns
+from qcore.plan.schema import MARK, join_schema, same_type
 
 KeyPair = tuple[Expr, Expr]
 
@@ -29,8 +30,7 @@ def make_join(
 ) -> PlanNode:
     """The join of two inputs on all `conditions`: a hash join when one of them is an equality of the two sides.
 
-    Keys that are no columns, or of differing types, are computed by a Project below; such columns come out of the join
-    beside the others.
+    A Project below computes keys that are not columns, or that need a cast. The join's output includes these columns.
     """
     pairs, rest = split_conditions(conditions, left.schema, right.schema)
     return join_on_keys(ids, kind, left, right, pairs, rest, mark, id)
@@ -46,10 +46,10 @@ def join_on_keys(
     mark: str = MARK,
     id: str | None = None,
 ) -> PlanNode:
-    """The join on key pairs (left, right) and what else must hold."""
+    """The join on key pairs (left, right) and further conditions."""
     condition = conjunction(rest)
     if pairs:
-        left, right, left_keys, right_keys = _with_keys(ids, left, right, pairs)
+        left, right, left_keys, right_keys = _compute_keys(ids, left, right, pairs)
     schema = join_schema(kind, left.schema, right.schema, mark)
     id = id if id is not None else ids.new()
     if not pairs:
@@ -58,7 +58,7 @@ def join_on_keys(
 
 
 def conjunction(parts: Sequence[Expr]) -> Expr | None:
-    """All parts together; None for no parts."""
+    """All parts connected by AND; None for no parts."""
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else Call("and", tuple(parts))
@@ -74,8 +74,8 @@ def split_conditions(conditions: Sequence[Expr], left: pa.Schema, right: pa.Sche
         if pair is None:
             rest.append(condition)
         elif isinstance(condition, Call) and condition.function == "is_not_distinct_from":
-            pairs += _null_safe(pair, left, right)
-            if _is_of_nulls(pair, left, right):
+            pairs += _null_safe_pairs(pair, left, right)
+            if _has_null_type(pair, left, right):
                 rest.append(condition)
         else:
             pairs.append(pair)
@@ -96,18 +96,18 @@ def _key_pair(condition: Expr, left: set[str], right: set[str]) -> KeyPair | Non
     return None
 
 
-def _is_of_nulls(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> bool:
+def _has_null_type(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> bool:
     return pa.types.is_null(common_type([expr_type(pair[0], left), expr_type(pair[1], right)]))
 
 
-def _null_safe(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> list[KeyPair]:
-    """Keys under which null equals null: a stand-in for null, and whether it was null."""
+def _null_safe_pairs(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> list[KeyPair]:
+    """Key pairs under which null equals null: the value with a constant for null, and whether it is null."""
     a, b = pair
     nulls = (call("is_null", a), call("is_null", b))
     common = common_type([expr_type(a, left), expr_type(b, right)])
-    if _is_of_nulls(pair, left, right):
-        # Values of any type may come after all (SPEC D6). Nothing stands in for null among all of them, so the
-        # condition itself tells them apart.
+    if _has_null_type(pair, left, right):
+        # Sources may still deliver values of any type (SPEC D6), and no constant can replace null among all of them.
+        # So the condition itself compares the values.
         return [nulls]
     if compares_by_bytes(common):
         a, b, common = call("nested_bytes", a), call("nested_bytes", b), pa.binary()
@@ -130,18 +130,18 @@ def _any_value(type_: pa.DataType) -> Literal:
     raise PlanError(f"values of type {type_} cannot be compared as null-safe join keys")
 
 
-def _with_keys(
+def _compute_keys(
     ids: NodeIds, left: PlanNode, right: PlanNode, pairs: Sequence[KeyPair]
 ) -> tuple[PlanNode, PlanNode, tuple[str, ...], tuple[str, ...]]:
-    """Both inputs with every key as a column, of one type on both sides."""
-    typed = [_one_type(pair, left.schema, right.schema) for pair in pairs]
+    """Both inputs with the keys as columns of equal types."""
+    typed = [_unify_types(pair, left.schema, right.schema) for pair in pairs]
     names = ColumnNames([*left.schema.names, *right.schema.names])
     left, left_keys = _key_columns(ids, left, [a for a, _ in typed], names)
     right, right_keys = _key_columns(ids, right, [b for _, b in typed], names)
     return left, right, left_keys, right_keys
 
 
-def _one_type(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> KeyPair:
+def _unify_types(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> KeyPair:
     a, b = pair
     type_a, type_b = expr_type(a, left), expr_type(b, right)
     nested = pa.types.is_nested(type_a) or pa.types.is_nested(type_b)
@@ -166,7 +166,7 @@ def _one_type(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> KeyPair:
 
 
 def _same_elements(a: pa.DataType, b: pa.DataType) -> bool:
-    """Whether both are lists, of whatever layout, of the same type: compared by what they hold."""
+    """Whether both are lists with elements of the same type. Their layouts may differ."""
     lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     both = all(any(is_list(type_) for is_list in lists) for type_ in (a, b))
     return both and (same_type(a.value_type, b.value_type) or _same_elements(a.value_type, b.value_type))
@@ -187,7 +187,4 @@ def _key_columns(
         result.append(name)
     if not computed:
         return node, tuple(result)
-    all_names = [*node.schema.names, *computed]
-    expressions = (*(col(name) for name in node.schema.names), *computed.values())
-    schema = project_schema(all_names, expressions, node.schema)
-    return Project(ids.new(), schema, node, expressions), tuple(result)
+    return add_columns(ids.new(), node, computed), tuple(result)

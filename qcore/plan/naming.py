@@ -12,8 +12,8 @@ from qcore.plan.planning_time import check_planning
 
 
 class NodeIds:
-    """Hands out "0", "1", … leaving out ids that are taken. The parts of one plan share it, and with it the moment at
-    which the plan was begun: `began_nanos` since 1970.
+    """Gives new node ids "0", "1", … that are not taken. All parts of a plan share one object, and so the time at which
+    planning began: `began_nanos` since 1970.
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -23,7 +23,7 @@ class NodeIds:
 
     @staticmethod
     def of_plan(plan: PlanNode) -> NodeIds:
-        """Ids that no node of `plan` has."""
+        """The ids of `plan` are taken."""
         return NodeIds(node.id for node in plan.walk())
 
     def take(self, id: str) -> bool:
@@ -34,14 +34,14 @@ class NodeIds:
         return True
 
     def numbered(self, word: str) -> str:
-        """A fresh id of a word and a number, which no renumbering changes: of a Shared node, whose id is its name."""
+        """A new id of a word and a number, for Shared nodes. Renumbering does not change it."""
         number = 1
         while not self.take(f"{word}{number}"):
             number += 1
         return f"{word}{number}"
 
     def new(self) -> str:
-        """A fresh id. Timeout where planning takes too long: what makes many nodes asks for many ids."""
+        """A new id. Timeout if planning takes too long: steps that make many nodes call this often."""
         check_planning()
         while not self.take(str(self._next)):
             self._next += 1
@@ -49,14 +49,14 @@ class NodeIds:
 
 
 class ColumnNames:
-    """Hands out column names, each once: x, x_1, x_2 …"""
+    """Gives column names that are not taken: x, x_1, x_2 …"""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._counts: dict[str, int] = {}
 
     def new(self, wish: str) -> str:
-        """The wished name, or it with a number behind."""
+        """The name `wish`, with a number appended if it is taken."""
         name = wish
         while name in self._taken:
             count = self._counts[wish] = self._counts.get(wish, 0) + 1
@@ -66,9 +66,9 @@ class ColumnNames:
 
 
 def fresh_ids(plan: PlanNode, free: frozenset[str], taken: set[str]) -> dict[str, str]:
-    """New ids for nodes of `plan` whose ids are taken.
+    """New ids for the nodes of `plan` whose ids are taken.
 
-    Numbers, and scans' ids among `free`, may change; PlanError for others.
+    Numbers and the ids in `free` may change. PlanError if another id is taken.
     """
     own = {node.id for node in plan.walk()}
     used = taken | own
@@ -89,10 +89,10 @@ def fresh_ids(plan: PlanNode, free: frozenset[str], taken: set[str]) -> dict[str
     return fresh
 
 
-def with_ids(plan: PlanNode, fresh: Mapping[str, str]) -> PlanNode:
-    """The plan with the ids that `fresh` has new ones for replaced."""
+def replace_ids(plan: PlanNode, fresh: Mapping[str, str]) -> PlanNode:
+    """The plan with the ids in `fresh` replaced."""
     if not fresh:
         return plan
-    new = tuple(with_ids(child, fresh) for child in plan.children)
+    new = tuple(replace_ids(child, fresh) for child in plan.children)
     node = plan.with_children(*new) if new else plan
     return replace(node, id=fresh.get(node.id, node.id))

@@ -1,4 +1,4 @@
-"""The timeout of a query while it is planned: steps whose number the query decides look at it."""
+"""The timeout of a query while it is planned. Steps that a query can repeat without limit check it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextvars import ContextVar
 
 from qcore.errors import Timeout
 
-# When planning has to be over, by the monotonic clock, and the timeout that says so.
+# The end of the time for planning, on the monotonic clock, and the timeout.
 _limit: ContextVar[tuple[float, float] | None] = ContextVar("planning_limit", default=None)
 
 
 @contextmanager
-def planned_within(timeout: float | None) -> Iterator[None]:
-    """Within, check_planning() raises Timeout after so many seconds; a limit around this one stays as it is."""
+def limit_planning(timeout: float | None) -> Iterator[None]:
+    """In this context check_planning() raises Timeout after so many seconds. An outer limit stays in force instead."""
     if timeout is None or _limit.get() is not None:
         yield
         return
@@ -28,7 +28,7 @@ def planned_within(timeout: float | None) -> Iterator[None]:
 
 
 def check_planning() -> None:
-    """Raises Timeout where planning takes longer than the query may."""
+    """Raise Timeout if planning has taken longer than the query's timeout."""
     limit = _limit.get()
     if limit is not None and time.monotonic() > limit[0]:
         raise Timeout(f"planning the query took longer than its timeout of {limit[1]:g} s")

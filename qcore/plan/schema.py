@@ -1,4 +1,4 @@
-"""Output schemas of plan nodes, and what makes a node's inputs acceptable."""
+"""Output schemas of plan nodes, and checks of column names."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from qcore.functions.aggregates import aggregate_type
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import AggregateCall
 
-# Joins whose output is one side only.
+# Join kinds whose output is one side only.
 LEFT_ONLY = frozenset({"left_semi", "left_anti", "null_aware_anti"})
 RIGHT_ONLY = frozenset({"right_semi", "right_anti"})
-# Joins whose output is the left side and whether a row has a match; null-aware: or whether that is unknown, as of IN.
+# Join kinds whose output is the left side and a boolean: whether the row has a match. Null-aware: null if unknown.
 MARK_KINDS = frozenset({"mark", "null_aware_mark"})
 JOIN_KINDS = ("inner", "left", "right", "full", *sorted(LEFT_ONLY), *sorted(RIGHT_ONLY), *sorted(MARK_KINDS))
-# The name of a mark join's boolean column, unless the reader gives another.
+# The default name of a mark join's boolean column.
 MARK = "mark"
 
 
 def unknown(kind: str, name: str, candidates: Iterable[str], where: str) -> PlanError:
-    """An error for a name that is not there: what, where, and what was probably meant."""
+    """The error for an unknown name. It suggests similar names."""
     names = list(candidates)
     lowered = {candidate.lower(): candidate for candidate in names}
     close = difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.6)
@@ -37,7 +37,7 @@ def unknown(kind: str, name: str, candidates: Iterable[str], where: str) -> Plan
 
 
 def check_columns(expr: Expr, schema: pa.Schema, where: str) -> None:
-    """PlanError for a column that `schema` lacks, naming `where` it is used and what there is."""
+    """PlanError for a column of the expression that `schema` lacks."""
     for name in sorted(column_names(expr)):
         check_column(name, schema, where)
 
@@ -90,7 +90,7 @@ def join_schema(kind: str, left: pa.Schema, right: pa.Schema, mark: str = MARK) 
 
 
 def element_type(type_: pa.DataType) -> pa.DataType | None:
-    """Type of a list's elements; a map's are structs of key and value. None for what is no list."""
+    """Type of a list's elements; those of a map are structs of key and value. None for other types."""
     if pa.types.is_map(type_):
         return pa.struct([type_.key_field, type_.item_field])
     if isinstance(type_, (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)):
@@ -99,7 +99,7 @@ def element_type(type_: pa.DataType) -> pa.DataType | None:
 
 
 def unnest_schema(child: pa.Schema, lists: Sequence[tuple[str, str]], ordinality: str | None) -> pa.Schema:
-    """Schema of an Unnest. PlanError for a column that is no list."""
+    """Schema of an Unnest. PlanError for a column that is neither list nor map."""
     names = dict(lists)
     fields = []
     for field in child:
@@ -115,10 +115,10 @@ def unnest_schema(child: pa.Schema, lists: Sequence[tuple[str, str]], ordinality
 
 
 def without_metadata(schema: pa.Schema) -> pa.Schema:
-    """The schema with names and types only: what plans compare."""
+    """The schema with names and types only."""
     return pa.schema([pa.field(field.name, field.type) for field in schema])
 
 
 def same_type(a: pa.DataType, b: pa.DataType) -> bool:
-    """Whether two types differ in layout at most."""
+    """Whether two types are equal, or differ only in layout."""
     return a == b or plain(a) == plain(b)

@@ -1,7 +1,7 @@
-"""The time zone of a session: plans whose timestamps with a time zone are all shown by its clocks.
+"""The time zone of a session: it becomes the zone of all timestamp types with a time zone in a plan.
 
-A timestamp with a time zone is an instant, and its type names the zone whose clocks the engine reads for parts,
-truncation, casts, text and sums with months and days. So the zone of a session is the zone of all these types.
+A timestamp with a time zone is an instant. The zone of its type decides the local time that the engine uses for parts,
+truncation, casts, text, and sums with months and days.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from qcore.plan.nodes import AggregateCall, PlanNode, SortKey, WindowCall
 _OFFSET = re.compile(r"[-+]\d\d:\d\d")
 
 
-def known_zone(zone: str | None) -> str | None:
-    """The name of a time zone, or how far it is ahead of UTC (+05:30); None stays. PlanError if there is none such."""
+def check_zone(zone: str | None) -> str | None:
+    """A time zone's name or offset from UTC (+05:30), checked; None stays None. PlanError if it is unknown."""
     if zone is None:
         return None
     try:
         if isinstance(zone, str) and (_OFFSET.fullmatch(zone) or zoneinfo.ZoneInfo(zone)):
-            # The engine reads clocks through Arrow, whose list of zones may be another one.
+            # The engine computes local times with Arrow, which may know other zones than Python.
             pa.scalar(0, pa.timestamp("s")).cast(pa.timestamp("s", zone)).as_py()
             return zone
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError, pa.ArrowException):
@@ -39,7 +39,7 @@ def known_zone(zone: str | None) -> str | None:
 
 
 def type_in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
-    """The type with timestamps that have a time zone, nested ones too, in this one; the same object without any."""
+    """The type with this zone in its timestamps with a time zone, nested ones too. The same object if it has none."""
     if pa.types.is_timestamp(type_):
         return type_ if type_.tz in (None, zone) else pa.timestamp(type_.unit, zone)
     if pa.types.is_struct(type_):
@@ -66,13 +66,13 @@ def field_in_zone(field: pa.Field, zone: str) -> pa.Field:
 
 
 def schema_in_zone(schema: pa.Schema, zone: str) -> pa.Schema:
-    """The schema with its types in the zone; the same object without timestamps of another zone."""
+    """The schema with its types in the zone. The same object if nothing changes."""
     fields = [field_in_zone(field, zone) for field in schema]
     return schema if all(new.equals(old) for new, old in zip(fields, schema, strict=True)) else pa.schema(fields)
 
 
 def plan_in_zone(plan: PlanNode, zone: str) -> PlanNode:
-    """The plan with all timestamps that have a time zone in this one: of columns, constants, casts and functions."""
+    """The plan with this zone in all its timestamps with a time zone: columns, constants, casts and functions."""
     return _Plan(zone).node(plan)
 
 
@@ -82,7 +82,7 @@ def expr_in_zone(expr: Expr, columns: pa.Schema, zone: str) -> Expr:
 
 
 class _Plan:
-    """Puts the nodes of one plan into a zone; a node that is in two places stays one."""
+    """Changes the zone of the nodes of one plan. A node that is in two places stays one node."""
 
     def __init__(self, zone: str) -> None:
         self._zone = zone
@@ -119,17 +119,17 @@ class _Plan:
 
     def expr(self, expr: Expr, columns: pa.Schema) -> Expr:
         if isinstance(expr, Lambda):
-            # Its parameters hide columns of their names.
+            # Parameters hide columns with the same name.
             columns = pa.schema([field for field in columns if field.name not in expr.parameters])
-        given: Any = expr  # every kind of expression is a dataclass, and Expr itself is none
+        given: Any = expr  # All kinds of expressions are dataclasses, but Expr is not.
         fields = {field.name: getattr(expr, field.name) for field in dataclasses.fields(given)}
-        made: Expr = dataclasses.replace(given, **{name: self.value(part, columns) for name, part in fields.items()})
+        changed: Expr = dataclasses.replace(given, **{name: self.value(part, columns) for name, part in fields.items()})
         if isinstance(expr, Call) and expr.function == "at_time_zone":
-            # A local time there as an instant, which is one of the session's zone like all.
+            # The result is an instant, which gets the session's zone too.
             type_ = _type_of(expr, columns)
             if type_ is not None and type_.tz is not None:
-                return Cast(made, pa.timestamp(type_.unit, self._zone))
-        return made
+                return Cast(changed, pa.timestamp(type_.unit, self._zone))
+        return changed
 
 
 def _type_of(expr: Expr, columns: pa.Schema) -> pa.DataType | None:

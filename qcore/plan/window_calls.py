@@ -1,4 +1,4 @@
-"""Window functions: which there are, the types they give, and what they ask of the operator. SPEC Q2."""
+"""Window functions: their names, result types, and calls of the Window operator. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from qcore.functions.catalogue import expr_type
 from qcore.plan.aggregate_calls import fraction, separator
 from qcore.plan.nodes import WindowCall, WindowDistance
 
-# Whole numbers that come of a row's place in its partition.
+# Functions whose result is an integer: a row's position in its partition, or its size.
 PLACES = frozenset({"row_number", "rank", "dense_rank", "ntile", "partition_rows"})
 FRACTIONS = frozenset({"percent_rank", "cume_dist"})
-# Values of another row; of these, the numbered say which.
+# Functions that return another row's value. NUMBERED take a distance or position.
 NUMBERED = frozenset({"lag", "lead", "nth_value"})
 ENDS = frozenset({"first_value", "last_value"})
 VALUES = NUMBERED | ENDS
 EXCLUSIONS = ("no others", "current row", "group", "ties")
 QUANTILES = frozenset({"median", "quantile_cont", "quantile_disc"})
-# Aggregates that give a value of the frame that is no null: the same as a function of another row's value.
+# Aggregates that return a value of the frame that is not null, and the functions that compute the same.
 _AS_VALUES = {"any_value": "first_value", "first": "first_value", "last": "last_value"}
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NANOS = 86_400_000_000_000
 
 
 def is_window_function(name: str) -> bool:
-    """Whether a window may compute it."""
+    """Whether there is a window function of this name."""
     return name in PLACES | FRACTIONS | VALUES or is_aggregate(name)
 
 
 def window_type(call: WindowCall, schema: pa.Schema) -> pa.DataType:
-    """Type of the call's column over rows of this schema. PlanError for arguments the function does not take."""
+    """Type of the call's result. PlanError for arguments that the function does not take."""
     if call.function in PLACES:
         return pa.int64()
     if call.function in FRACTIONS:
@@ -50,7 +50,7 @@ def window_type(call: WindowCall, schema: pa.Schema) -> pa.DataType:
 
 
 def check_window_function(name: str) -> None:
-    """PlanError for a function that no window computes."""
+    """PlanError for an unknown window function."""
     if not is_window_function(name):
         known = ", ".join(sorted((PLACES | FRACTIONS | VALUES) - {"partition_rows"}))
         raise PlanError(f"there is no window function {name!r}; there are {known}, and the aggregates")
@@ -59,7 +59,7 @@ def check_window_function(name: str) -> None:
 def window_arguments(
     function: str, values: Sequence[Expr], schema: pa.Schema
 ) -> tuple[tuple[Expr, ...], str | float | None]:
-    """What an aggregate over a window reads, and its separator or fraction. PlanError where that is no constant."""
+    """The arguments of an aggregate over a window, and its separator or fraction, which must be a constant."""
     given = tuple(values)
     if function in PAIRS or function in ("median", "quantile_cont"):
         n = 2 if function in PAIRS else 1
@@ -98,7 +98,7 @@ def operator_call(call: WindowCall) -> tuple[Any, ...]:
         others = [key.column for key in order]
         directions = tuple((key.descending, key.nulls_first) for key in order)
         if function in QUANTILES:
-            # The order is the values' own; one that is given may turn it round.
+            # The order is that of the values. A given one may make it descending.
             function = "quantile_disc" if function == "quantile_disc" else "quantile_cont"
             assert call.argument is not None
             others, directions = [call.argument], directions[:1] or ((False, False),)
@@ -119,7 +119,7 @@ def _bound(distance: WindowDistance) -> int | float | tuple[int, int, int] | Non
 
 
 def range_distance(distance: int | Decimal | float | pa.MonthDayNano, type_: pa.DataType, is_end: bool) -> Any:
-    """An end of a RANGE frame over a column of this type, as WindowFrame has it. PlanError where there is none."""
+    """A distance of a RANGE frame over a column of this type, in WindowFrame's unit. PlanError if it does not fit."""
     if isinstance(distance, pa.MonthDayNano):
         return _time_distance(distance, type_, is_end)
     if pa.types.is_floating(type_):
@@ -151,5 +151,5 @@ def _time_distance(distance: pa.MonthDayNano, type_: pa.DataType, is_end: bool) 
 
 
 def _whole(distance: Decimal, is_end: bool) -> int:
-    """Whole values are within a distance where they are within the whole number that is not beyond it."""
+    """The integer distance that includes the same integers."""
     return math.floor(distance) if is_end else math.ceil(distance)

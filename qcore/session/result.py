@@ -11,7 +11,7 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.errors import ExecutionError, MemoryLimitError, SchemaChangeError
 from qcore.plan.nodes import PlanNode
-from qcore.plan.planning_time import planned_within
+from qcore.plan.planning_time import limit_planning
 from qcore.session.explain import explain_plan, pipelines_of
 from qcore.session.profile import profile_text
 from qcore.session.task import Task
@@ -70,7 +70,7 @@ class Result:
         """A task whose batches nobody has read."""
         with self._lock:
             if self._task is None or self._taken or not self._task.is_of_this_process:
-                with planned_within(self._settings.timeout):
+                with limit_planning(self._settings.timeout):
                     self._task = Task.of_plan(self.plan, self._settings)
             self._taken = True
             return self._task

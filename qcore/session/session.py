@@ -38,9 +38,9 @@ from qcore.frontends.text.tokens import SqlText
 from qcore.optimizer import Estimator, optimize
 from qcore.plan import nodes as p
 from qcore.plan.dialect import Dialect
-from qcore.plan.planning_time import planned_within
+from qcore.plan.planning_time import limit_planning
 from qcore.plan.schema import unknown
-from qcore.plan.time_zones import known_zone, plan_in_zone
+from qcore.plan.time_zones import check_zone, plan_in_zone
 from qcore.session import statements
 from qcore.session.result import Result
 from qcore.substrait import read_substrait
@@ -98,7 +98,7 @@ class Session:
         time_zone: str | None = None,
     ) -> None:
         self.dialect = Dialect.named(dialect)
-        self.time_zone = known_zone(time_zone)
+        self.time_zone = check_zone(time_zone)
         self.settings = Settings.make(threads, memory_limit, batch_rows, timeout)
         self.change(session_memory_limit=session_memory_limit, file_access=file_access)
         self._tables: dict[str, Table] = {}
@@ -135,9 +135,7 @@ class Session:
         access = FileAccess.of(settings.get("file_access", self.settings.file_access))
         self.settings = replace(made, change=change_session, memory_pool=pool, file_access=access)
 
-    def register(
-        self, name: str, source: Any, on_schema_change: str | None = None, trusted: bool = False
-    ) -> None:
+    def register(self, name: str, source: Any, on_schema_change: str | None = None, trusted: bool = False) -> None:
         """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session.
 
         Files of different schemas are one table of the union of their columns: by name, types widened, null where a
@@ -177,7 +175,7 @@ class Session:
         if zone is not None and dialect.syntax == "spark":
             dialect = replace(dialect, timestamp="instant")
         import_datafusion()  # the first time takes longer than most queries may
-        with planned_within(self.settings.timeout):
+        with limit_planning(self.settings.timeout):
             planned = plan_sql(text, {name: table.schema for name, table in known.items()}, dialect, views)
             plan = planned.plan if zone is None else plan_in_zone(planned.plan, zone)
             return self._run(plan, planned.output_names, known)
@@ -186,7 +184,7 @@ class Session:
         """The tables with timestamps of the session's time zone, and this, if it has one."""
         zone = self.time_zone
         if zone is None and self.dialect.syntax == "spark":
-            zone = known_zone(next(filter(None, map(zone_of, tables.values())), None))
+            zone = check_zone(next(filter(None, map(zone_of, tables.values())), None))
         if zone is None:
             return tables, None
         return {name: table_in_zone(table, zone) for name, table in tables.items()}, zone
@@ -299,7 +297,7 @@ class Session:
         """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
         check_not_leaving()
         tables, zone = self._in_zone(self._tables)
-        with planned_within(self.settings.timeout):
+        with limit_planning(self.settings.timeout):
             planned = read_substrait(plan_bytes, {name: table.schema for name, table in tables.items()})
             files = {name: self._named_files(paths) for name, paths in planned.files.items()}
             if zone is None:
@@ -309,7 +307,7 @@ class Session:
 
     def execute(self, plan: p.PlanNode) -> Result:
         """Run a plan of PlanBuilder's; its scans name tables of this session or bring their own source."""
-        with planned_within(self.settings.timeout):
+        with limit_planning(self.settings.timeout):
             return self._run(plan, None, self._tables)
 
     def _run(self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table]) -> Result:

@@ -11,7 +11,7 @@ from qcore.expression.types import common_type
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, Project, Values
 from qcore.plan.schema import project_schema
-from qcore.plan.set_operations import typed, union_all
+from qcore.plan.set_operations import cast_columns, union_all
 
 # Functions whose arguments may be columns as well as literals.
 _OF_COLUMNS = frozenset({"list_value", "negate", "add", "subtract", "multiply", "divide", "modulo"})
@@ -46,7 +46,7 @@ def computed_values(
         if pa.types.is_decimal(type_) and floats:
             # Decimals, as the planner would have it, could not hold them all.
             types[place] = common_type(list(floats))
-    return union_all(ids, [typed(ids, node, types) for node in inputs])
+    return union_all(ids, [cast_columns(ids, node, types) for node in inputs])
 
 
 def _projection(

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, closed, substitute
+from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, close_lambda, substitute
 from qcore.expression.types import TypeMismatch, plain
 from qcore.functions.catalogue import expr_type
 from qcore.functions.nested import element_type
@@ -85,7 +85,7 @@ def read_list_call(name: str, messages: Sequence[Any], scope: Scope, read: Calla
 
 
 def _closed_call(name: str, arguments: tuple[Expr, ...], elements: tuple[str, ...], body: Expr) -> Call:
-    function, others = closed(body, elements)
+    function, others = close_lambda(body, elements)
     return Call(name, (arguments[0], function, *arguments[1:], *others))
 
 

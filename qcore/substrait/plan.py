@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError, Timeout
-from qcore.plan.dependent_joins import without_dependent_joins
+from qcore.plan.dependent_joins import replace_dependent_joins
 from qcore.plan.dialect import QCORE, Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode
-from qcore.plan.set_operations import typed
+from qcore.plan.set_operations import cast_columns
 from qcore.substrait.cut_subqueries import CutSubqueries
 from qcore.substrait.messages import messages_within
 from qcore.substrait.relations import Parts, RelationReader
@@ -138,10 +138,10 @@ def read_plan_message(
     if len(names) != len(read.schema):
         types = with_field_names(names, read.schema.types)
         names = top_level_names(names, read.schema.types)
-        read = typed(reader.ids, read, types)
+        read = cast_columns(reader.ids, read, types)
     names = rename(names)
     if cut is not None and naming is None:
-        read = without_dependent_joins(read, reader.ids, reader.names)
+        read = replace_dependent_joins(read, reader.ids, reader.names)
     return PlanResult(read if naming else reader.renamed(read, names), names, reader.files)
 
 

@@ -34,7 +34,7 @@ from qcore.plan.nodes import (
 from qcore.plan.planning_time import check_planning
 from qcore.plan.projections import add_columns, project
 from qcore.plan.schema import aggregate_schema, join_schema
-from qcore.plan.set_operations import distinct, make_set_operation, union_all, with_common_types
+from qcore.plan.set_operations import cast_to_common_types, distinct, make_set_operation, union_all
 from qcore.substrait.cut_limits import limited
 from qcore.substrait.cut_subqueries import CutSubqueries, gives_one_row
 from qcore.substrait.dropped import (
@@ -391,14 +391,14 @@ class RelationReader:
 
     def _set_operation(self, op: int, inputs: list[PlanNode]) -> PlanNode:
         if op in (_UNION_DISTINCT, _UNION_ALL):
-            made = union_all(self.ids, with_common_types(self.ids, "UNION", inputs))
+            made = union_all(self.ids, cast_to_common_types(self.ids, "UNION", inputs))
             return made if op == _UNION_ALL else distinct(self.ids, made)
         if op not in _SET_KINDS:
             raise PlanError(f"a set operation of the unknown kind {op} cannot be run")
         kind, together = _SET_KINDS[op]
         first, *others = inputs
         if together == "union":
-            others = [union_all(self.ids, with_common_types(self.ids, "a set operation", others))]
+            others = [union_all(self.ids, cast_to_common_types(self.ids, "a set operation", others))]
         if together == "intersect":
             others = [self._folded("intersect", others)]
         return self._folded(kind, [first, *others])

@@ -12,7 +12,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.expression.tree import Call, Lambda, closed, col, lit, same
+from qcore.expression.tree import Call, Lambda, close_lambda, col, lit, same
 
 _I = [1, 2, 3, 4, None, 6, 7]
 T = pa.table({
@@ -156,7 +156,7 @@ def test_refused_by_name(text: str, message: str) -> None:
 
 def test_a_lambda_in_python() -> None:
     """Q1: the expression that SQL makes, built by hand: what it reads beside the elements are the call's arguments."""
-    function, others = closed(col("x") + col("i") * 2, ("x",))
+    function, others = close_lambda(col("x") + col("i") * 2, ("x",))
     assert [str(other) for other in others] == ["i"]
     call = Call("list_transform", (col("l"), function, *others))
     plan = qcore.PlanBuilder().values(T).project({"a": call}).build()
@@ -166,7 +166,7 @@ def test_a_lambda_in_python() -> None:
 
 def test_the_same_lambda() -> None:
     """Q1: what a body says tells lambdas apart, not the names of what it reads."""
-    one, two, three = (closed(col("x") + lit(n), (name,))[0] for name, n in (("x", 1), ("x", 2), ("x", 1)))
+    one, two, three = (close_lambda(col("x") + lit(n), (name,))[0] for name, n in (("x", 1), ("x", 2), ("x", 1)))
     assert same(one, three)
     assert not same(one, two)
     assert isinstance(one, Lambda) and str(one) == "lambda $0: ($0 + 1)"

@@ -10,7 +10,7 @@ import pytest
 
 import qcore
 from qcore.builder.plan_builder import PlanBuilder
-from qcore.plan.planning_time import check_planning, planned_within
+from qcore.plan.planning_time import check_planning, limit_planning
 
 T = pa.table({"a": [1, 2, 3]})
 TOO_LONG = "planning the query took longer than its timeout of"
@@ -44,7 +44,7 @@ def test_limits_are_of_one_query() -> None:
     other = threading.Thread(target=check_planning)
 
     def long_planning() -> None:
-        with planned_within(0.01), planned_within(60):
+        with limit_planning(0.01), limit_planning(60):
             time.sleep(0.02)
             other.start()
             other.join()
@@ -53,5 +53,5 @@ def test_limits_are_of_one_query() -> None:
     with pytest.raises(qcore.Timeout):
         long_planning()
     check_planning()
-    with planned_within(None):
+    with limit_planning(None):
         check_planning()
