@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,14 +54,41 @@ def pytest_report_header() -> str:
     return f"qcore: {TESTED}; Spark: {spark_obstacle() or 'yes'}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of Spark are marked by their path, and skipped where Spark cannot run."""
+    """Mark sweeps; mark tests of Spark by their path, and skip them where Spark cannot run."""
+    mark_sweeps(items)
     obstacle = spark_obstacle()
     for item in items:
         if "spark" in item.path.relative_to(ROOT).as_posix():
             item.add_marker(pytest.mark.spark)
             if obstacle:
                 item.add_marker(pytest.mark.skip(reason=obstacle))
+
+
+def mark_sweeps(items: list[pytest.Item]) -> None:
+    """Mark combinations of a test marked `each_value` as `sweep` once all values in them occurred in earlier ones.
+
+    The order is the same in every run, and random, so that values which occur again meet different partners.
+    """
+    met: dict[tuple[object, str], set[tuple[str, int]]] = {}
+    marked = [item for item in items if item.get_closest_marker("each_value") and hasattr(item, "callspec")]
+    for item in sorted(marked, key=lambda item: zlib.crc32(item.nodeid.encode())):
+        seen = met.setdefault((item.parent, item.originalname), set())  # type: ignore[attr-defined]
+        values = set(item.callspec.indices.items())  # type: ignore[attr-defined]
+        if values <= seen:
+            item.add_marker(pytest.mark.sweep)
+        seen |= values
+
+
+def pytest_collection_finish() -> None:
+    """Collected tests and imported modules live until the end: collections of garbage need not visit them."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 def held_by_engine() -> dict[str, int]:
@@ -80,11 +108,13 @@ def settles(condition: object) -> bool:
     """True once `condition()` is falsy, within SETTLE_SECONDS."""
     assert callable(condition)
     deadline = time.monotonic() + SETTLE_SECONDS
+    pause = 0.0005
     while condition():
         if time.monotonic() > deadline:
             return False
         gc.collect()
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.01)
     return True
 
 

@@ -230,6 +230,7 @@ KEYS = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_groups", [1, 4, 1000, 20_000])
 @pytest.mark.parametrize("name", list(KEYS))
 def test_keys(name: str, n_groups: int) -> None:

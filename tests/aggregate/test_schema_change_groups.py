@@ -24,6 +24,8 @@ from qcore.plan import nodes as p
 from qcore.plan.schema import aggregate_schema
 
 DRIVERS = (1, 2, 8)
+# One seed for each number of drivers, and more of them.
+SEEDS = pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 9), marks=pytest.mark.sweep)], ids=str)
 NUMBERS = [name for name in KEYS if name not in ("date to timestamp", "null to time", "null to text", "text")]
 
 
@@ -32,9 +34,10 @@ def check(plan: PlanBuilder, sql: str, source: Widening, drivers: int) -> None:
     assert_same_rows(run(plan, drivers, expected), expected)
 
 
+@SEEDS
 @pytest.mark.parametrize("name", KEYS)
-def test_keys_of_groups_widen(name: str) -> None:
-    for seed in range(12):
+def test_keys_of_groups_widen(name: str, seeds: range) -> None:
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         source = Widening(name, drivers, seed)
         aggs = {"n": ("count",), "t": ("sum", "i"), "lo": ("min", "i"), "a": ("avg", "g")}
@@ -42,18 +45,20 @@ def test_keys_of_groups_widen(name: str) -> None:
         check(plan, "select k, count(*) n, sum(i) t, min(i) lo, avg(g) a from t group by k", source, drivers)
 
 
+@SEEDS
 @pytest.mark.parametrize("name", KEYS)
-def test_two_keys(name: str) -> None:
-    for seed in range(6):
+def test_two_keys(name: str, seeds: range) -> None:
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         source = Widening(name, drivers, 50 + seed)
         plan = rows_of(source).aggregate(keys=["g", "k"], aggs={"n": ("count",), "hi": ("max", "i")})
         check(plan, "select g, k, count(*) n, max(i) hi from t group by g, k", source, drivers)
 
 
+@SEEDS
 @pytest.mark.parametrize("name", KEYS)
-def test_distinct_rows(name: str) -> None:
-    for seed in range(6):
+def test_distinct_rows(name: str, seeds: range) -> None:
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         source = Widening(name, drivers, 100 + seed)
         plan = rows_of(source).aggregate(keys=["k"], aggs={})
@@ -64,30 +69,33 @@ ANY = {"n": ("count", "k"), "lo": ("min", "k"), "hi": ("max", "k")}
 ANY_SQL = "count(k) n, min(k) lo, max(k) hi"
 
 
+@SEEDS
 @pytest.mark.parametrize("by", ["g", None])
 @pytest.mark.parametrize("name", KEYS)
-def test_arguments_of_any_type_widen(name: str, by: str | None) -> None:
-    for seed in range(6):
+def test_arguments_of_any_type_widen(name: str, by: str | None, seeds: range) -> None:
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         source = Widening(name, drivers, 150 + seed)
         plan = rows_of(source).aggregate(keys=[by] if by else [], aggs=ANY)
         check(plan, f"select g, {ANY_SQL} from t group by g" if by else f"select {ANY_SQL} from t", source, drivers)
 
 
+@SEEDS
 @pytest.mark.parametrize("by", ["g", None])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_sums_and_their_kin_widen(name: str, by: str | None) -> None:
+def test_sums_and_their_kin_widen(name: str, by: str | None, seeds: range) -> None:
     aggs = {"t": ("sum", "k"), "a": ("avg", "k"), "s": ("stddev_samp", "k"), "v": ("var_pop", "k"), "n": ("count", "k")}
     sql = "sum(k) t, avg(k) a, stddev_samp(k) s, var_pop(k) v, count(k) n"
-    for seed in range(9):
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         source = Widening(name, drivers, 200 + seed, values="sums")
         plan = rows_of(source).aggregate(keys=[by] if by else [], aggs=aggs)
         check(plan, f"select g, {sql} from t group by g" if by else f"select {sql} from t", source, drivers)
 
 
+@SEEDS
 @pytest.mark.parametrize("name", KEYS)
-def test_values_met_and_values_kept_widen(name: str) -> None:
+def test_values_met_and_values_kept_widen(name: str, seeds: range) -> None:
     """Each value once a group, and aggregates that need all values at once."""
     aggs = {
         "d": agg("count", "k", distinct=True),
@@ -97,16 +105,17 @@ def test_values_met_and_values_kept_widen(name: str) -> None:
     sql = """
         count(distinct k) d, count(distinct k) filter (where i > 549755813888) b,
         quantile_disc(k, 0.3) q"""
-    for seed in range(9):
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         source = Widening(name, drivers, 250 + seed)
         check(rows_of(source).aggregate(keys=["g"], aggs=aggs), f"select g, {sql} from t group by g", source, drivers)
 
 
+@SEEDS
 @pytest.mark.parametrize("name", NUMBERS)
-def test_distinct_sums_and_medians(name: str) -> None:
+def test_distinct_sums_and_medians(name: str, seeds: range) -> None:
     aggs = {"d": agg("sum", "k", distinct=True), "m": agg("median", "k"), "a": agg("avg", "k", distinct=True)}
-    for seed in range(9):
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         source = Widening(name, drivers, 300 + seed, values="sums")
         plan = rows_of(source).aggregate(keys=["g"], aggs=aggs)
@@ -144,6 +153,7 @@ class Many(qcore.SourceOperator):
         return qcore.PollPull.EXHAUSTED if batch is None else qcore.PollPull.batch(batch)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("width", [pa.int64(), pa.decimal128(12, 2), pa.decimal128(24, 2), pa.float64()], ids=str)
 @pytest.mark.parametrize("n_keys", [1000, 30_000, 90_000, 1 << 30])
 def test_many_groups(n_keys: int, width: pa.DataType) -> None:
@@ -185,11 +195,12 @@ def test_what_no_wider_group_can_be_made_of_is_refused_by_name(drivers: int) -> 
             run(plan, drivers, pa.table({"g": pa.array([], pa.int8())}))
 
 
+@SEEDS
 @pytest.mark.parametrize("name", NUMBERS)
-def test_aggregates_over_windows(name: str) -> None:
+def test_aggregates_over_windows(name: str, seeds: range) -> None:
     """Keys and arguments of windows: frames that grow, that move, and of values that are all needed at once."""
     calls = (("t", "sum", True), ("lo", "min", False), ("a", "avg", True), ("d", "count", True))
-    for seed in range(6):
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         source = Widening(name, drivers, 600 + seed, values="sums")
         child = rows_of(source).build()
@@ -207,9 +218,10 @@ def test_aggregates_over_windows(name: str) -> None:
         assert_same_rows(run(plan, drivers, expected), expected)
 
 
+@SEEDS
 @pytest.mark.parametrize("name", KEYS)
-def test_set_operations(name: str) -> None:
-    for seed in range(6):
+def test_set_operations(name: str, seeds: range) -> None:
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         left = Widening(name, drivers, 400 + seed)
         right = Widening(name, drivers, 450 + seed)
@@ -222,9 +234,10 @@ def test_set_operations(name: str) -> None:
             assert_same_rows(run(plan, drivers, expected), expected)
 
 
+@SEEDS
 @pytest.mark.parametrize("name", KEYS)
-def test_grouping_sets(name: str) -> None:
-    for seed in range(6):
+def test_grouping_sets(name: str, seeds: range) -> None:
+    for seed in seeds:
         drivers = DRIVERS[seed % 3]
         source = Widening(name, drivers, 500 + seed)
         child = rows_of(source).build()

@@ -72,6 +72,7 @@ def check(duck: duckdb.DuckDBPyConnection, probe, build, kind, probe_keys, build
     assert_same_rows(as_table(actual, expected), expected)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", KEY_TYPES)
 def test_key_types_with_nulls_and_duplicates(duck, name, kind):
@@ -85,6 +86,7 @@ def test_key_types_with_nulls_and_duplicates(duck, name, kind):
     check(duck, probe, build, kind, probe_keys, build_keys)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_probe", [0, 1, 2047, 2048, 2049])
 @pytest.mark.parametrize("n_build", [0, 1, 2047, 2048, 2049])
@@ -93,6 +95,7 @@ def test_sizes(duck, n_probe, n_build, kind):
     check(duck, probe, build, kind, probe_keys, build_keys)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 2, 4])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("types", [[pa.int32()], [pa.int64()], [pa.string()]], ids=str)
