@@ -9,7 +9,8 @@ import pytest
 
 
 def every(step: int, values: Iterable[Any]) -> list[Any]:
-    """All values as parameters of a test; all but every `step`-th are marked `sweep`."""
+    """All values as parameters of a test; all but every `step`-th are marked `sweep`. Tuples are several parameters."""
     return [
-        pytest.param(value, marks=() if place % step == 0 else pytest.mark.sweep) for place, value in enumerate(values)
+        pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=[pytest.mark.sweep] if i % step else [])
+        for i, value in enumerate(values)
     ]

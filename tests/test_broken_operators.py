@@ -161,6 +161,7 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_names_class_and_node(fault: str, drivers: int) -> None:

@@ -41,6 +41,7 @@ def sides(n_probe: int, n_build: int, n_keys: int, seed: int = 5) -> tuple[pa.Ta
     return side("p", n_probe), side("b", n_build)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 2])
 @pytest.mark.parametrize("kind", CONDITIONAL_KINDS)
 @pytest.mark.parametrize(("n_probe", "n_build"), [(0, 50), (50, 0), (1, 1), (2049, 500), (300, 2500)])
@@ -59,6 +60,7 @@ def test_condition_that_never_holds(duck, kind):
     assert_same_rows(as_table(actual, expected), expected)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 2])
 @pytest.mark.parametrize("kind", CONDITIONAL_KINDS)
 @pytest.mark.parametrize(("n_probe", "n_build"), [(0, 5), (5, 0), (1, 1), (100, 1), (70, 60)])
@@ -69,6 +71,7 @@ def test_nested_loop_join_with_condition(duck, kind, n_probe, n_build, drivers):
     assert_same_rows(as_table(actual, expected), expected)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", CONDITIONAL_KINDS)
 @pytest.mark.parametrize(("n_probe", "n_build"), [(0, 5), (5, 0), (100, 1), (70, 60)])
 def test_cross_join(duck, kind, n_probe, n_build):

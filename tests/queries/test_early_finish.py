@@ -72,6 +72,7 @@ def _small() -> PlanBuilder:
     return PlanBuilder().values(SMALL)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", DRIVERS)
 @pytest.mark.parametrize("values", [None, [7]], ids=["every partition gets rows", "one partition gets rows"])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -97,6 +98,7 @@ def test_v8_a_limit_stops_a_source_without_end(shape: str, values: list[int] | N
         assert pipeline["drivers_done"] == pipeline["drivers"]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", DRIVERS)
 @pytest.mark.parametrize("how", ["inner", "left_semi", "right", "right_semi", "right_anti"])
 def test_v8_an_empty_build_side_stops_the_probe(how: str, drivers: int) -> None:

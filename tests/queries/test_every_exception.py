@@ -273,6 +273,7 @@ def built(make: Callable[[Raise, str], Any], method: str, kind: type[BaseExcepti
     return make(fails, method).build()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 2, 8])
 @pytest.mark.parametrize(("make", "method"), CASES, ids=[f"{make.__name__}-{method}" for make, method in CASES])
 def test_d9_any_exception_at_any_method(make: Callable[[Raise, str], Any], method: str, drivers: int) -> None:
@@ -312,6 +313,7 @@ def test_d9_a_coroutine_gets_an_error_of_the_query(make: Any, method: str, kind:
         asyncio.run(read())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("method", ["add_input", "close", "finish"])
 def test_ctrl_c_in_an_operator_on_the_callers_thread(method: str, drivers: int) -> None:

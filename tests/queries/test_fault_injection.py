@@ -60,6 +60,7 @@ def run(name: str, drivers: int, site: str | None = None, nth: int = 1) -> Fault
     return faults
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("name", CASES)
 def test_any_site_may_fail(name: str, drivers: int) -> None:
@@ -79,6 +80,7 @@ def test_one_at_a_time() -> None:
         Faults("reserve").__enter__()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("name", [name for name in CASES if "subplan" in name])
 def test_d9_any_wait_for_a_spool_may_fail(name: str, drivers: int) -> None:

@@ -110,6 +110,7 @@ OPERATORS: dict[str, tuple[Plan, list[int | None]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators(name: str, type_: pa.DataType) -> None:

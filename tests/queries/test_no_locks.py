@@ -27,6 +27,7 @@ def operators(stats: dict[str, Any]) -> list[dict[str, Any]]:
     return [operator for pipeline in stats["pipelines"] for operator in pipeline["operators"]]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("name", POLLED)
 def test_polls_take_no_lock(name: str, drivers: int) -> None:

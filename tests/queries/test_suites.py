@@ -15,6 +15,7 @@ import pytest
 
 import qcore
 from answers_of import Answer, assert_answers
+from sweeps import every
 
 BENCH = Path(__file__).parents[2] / "bench" / "tpc"
 TPCDS = [f"q{number:02}" for number in range(1, 100)]
@@ -106,21 +107,22 @@ def test_there_are_99_and_13(small_tpcds: Suite, ssb: Suite) -> None:
     assert list(ssb.queries) == SSB
 
 
-@pytest.mark.parametrize("query", TPCDS)
+@pytest.mark.parametrize("query", every(3, TPCDS))
 def test_tpcds(query: str, larger_tpcds: Suite) -> None:
     larger_tpcds.check(query, drivers=2)
 
 
-@pytest.mark.parametrize(("drivers", "query"), [*((1, q) for q in FAIR_PART), *((8, q) for q in TPCDS[::2])])
+@pytest.mark.parametrize(("drivers", "query"), every(5, [*((1, q) for q in FAIR_PART), *((8, q) for q in TPCDS[::2])]))
 def test_tpcds_with_drivers(query: str, drivers: int, small_tpcds: Suite) -> None:
     small_tpcds.check(query, drivers)
 
 
-@pytest.mark.parametrize(("batch_rows", "query"), BATCHES)
+@pytest.mark.parametrize(("batch_rows", "query"), every(5, BATCHES))
 def test_tpcds_with_batch_sizes(query: str, batch_rows: int, small_tpcds: Suite) -> None:
     small_tpcds.check(query, 2, batch_rows)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("query", SSB)
 @pytest.mark.parametrize(("drivers", "batch_rows"), [(1, None), (2, None), (8, None), (2, 7), (2, 1024)])
 def test_ssb(query: str, drivers: int, batch_rows: int | None, ssb: Suite) -> None:

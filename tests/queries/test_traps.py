@@ -108,6 +108,7 @@ class CompletesAt(Future):  # type: ignore[type-arg]
             self.complete()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", DRIVERS)
 @pytest.mark.parametrize(
     "moment",
@@ -131,6 +132,7 @@ class Completer(qcore.StatelessOperator):
         return batch
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", DRIVERS)
 @pytest.mark.parametrize("how", ["right", "full", "left", "inner", "left_semi", "left_anti", "right_anti", "mark"])
 @pytest.mark.parametrize("empty", ["build", "probe", "both"])

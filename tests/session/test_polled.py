@@ -47,6 +47,7 @@ def by_hand() -> PlanBuilder:
     return PlanBuilder().scan("t", schema=ROWS.schema)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("name", CASES)
 def test_every_operator_polled_gives_what_the_task_gives(name: str, partitions: int) -> None:

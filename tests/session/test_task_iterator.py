@@ -50,6 +50,7 @@ def task(operator: type, drivers: int = 2) -> Task:
     return Task(PlanBuilder().values(TABLE).operator(operator, id="user").build(), drivers=drivers, batch_rows=128)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("name", CASES)
 def test_d2_every_operator_as_an_iterator(name: str, drivers: int) -> None:
