@@ -1,6 +1,15 @@
-"""qcore: a query execution core for Python.
+"""qcore: a query execution engine for Python.
 
-`qcore.sql(text, tables={...})` runs SQL; `PlanBuilder` and `Task` run plans of one's own.
+- `qcore.sql(text, tables={...})` runs SQL over files, Arrow data and frames. `Session` keeps tables between queries.
+- `PlanBuilder` builds plans in Python; `Session.execute` and `Task` run them.
+- `Operator`, `SourceOperator`, `SinkOperator`, `StatelessOperator` and `BatchIterator` are base classes of operators
+  written in Python.
+
+Every error is a `QcoreError`.
+
+>>> import pyarrow as pa, qcore
+>>> qcore.sql("select sum(a) as s from t", {"t": pa.table({"a": [1, 2, 3]})}).to_arrow().to_pylist()
+[{'s': 6}]
 """
 
 from qcore.builder.aggregate_steps import agg

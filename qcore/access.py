@@ -1,4 +1,4 @@
-"""Which files the text of queries reaches: the setting file_access of a session."""
+"""The session setting `file_access`: which files the text of queries may read and write."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ _FORMS = 'file_access is "any", "none", or a list of folders and URL prefixes'
 
 @dataclass(frozen=True)
 class FileAccess:
-    """What paths and URLs may stand in what comes in as text: SQL, Substrait plans, paths in PlanBuilder's plans.
+    """The paths and URLs that SQL text, Substrait plans and the paths in PlanBuilder's plans may name.
 
-    What a program registers as a table is its own choice, and not asked about here.
+    Tables that the program registers are not restricted.
 
     Attributes
     ----------
     folders : tuple of str, or None
-        Real paths of the folders whose files may be read and written; None: all.
+        Real paths of the folders whose files may be read and written; None: all folders.
     urls : tuple of str
-        Prefixes of URLs that may be read; where `folders` is None, those which may have a query string.
+        Prefixes of the URLs that may be read. If `folders` is None, every URL may be read, and only URLs with one of
+        these prefixes may have a query string.
+
+    Examples
+    --------
+    >>> FileAccess.of("none").is_restricted
+    True
     """
 
     folders: tuple[str, ...] | None = None
@@ -32,7 +38,13 @@ class FileAccess:
 
     @classmethod
     def of(cls, setting: Any) -> FileAccess:
-        """Of a session's setting. ValueError where it makes no sense."""
+        """Parse the setting `file_access`: "any", "none", or a list of folders and URL prefixes.
+
+        Raises
+        ------
+        ValueError
+            The setting is none of these.
+        """
         if isinstance(setting, FileAccess):
             return setting
         if setting == "any":
@@ -50,11 +62,11 @@ class FileAccess:
 
     @property
     def is_restricted(self) -> bool:
-        """Whether some files may not be reached."""
+        """Whether access to some files is denied."""
         return self.folders is not None
 
     def check_name(self, name: str) -> None:
-        """PlanError for a path, URL or glob that may not stand in a query, whatever is or is not there."""
+        """Raise PlanError if a query may not name this path, URL or glob. Does not depend on what exists there."""
         if "://" not in name:
             self.check_path(before_wildcards(os.path.abspath(os.path.expanduser(name))), name)
             return
@@ -63,7 +75,7 @@ class FileAccess:
             self._check_query(parts, name)
             path = urllib.parse.unquote(parts.path)
             if self.is_restricted and ".." in path.split("/"):
-                raise self.refusal(name)  # behind a wildcard they would lead out of what was checked
+                raise self.refusal(name)  # behind a wildcard, ".." would lead out of the folder that is checked
             self.check_path(before_wildcards(path), name)
         elif self.is_restricted and not self._url_allowed(parts):
             raise self.refusal(name)
@@ -71,7 +83,7 @@ class FileAccess:
             self._check_query(parts, name)
 
     def check_path(self, path: str, name: str | None = None) -> None:
-        """PlanError for a path of this machine, whose real path, links resolved, is in none of the folders."""
+        """Raise PlanError if a local path, with links resolved, is in none of the folders."""
         if self.folders is None:
             return
         real = os.path.realpath(path)
@@ -79,22 +91,22 @@ class FileAccess:
             raise self.refusal(name or path)
 
     def refusal(self, name: str) -> PlanError:
-        """The error for what may not be reached. It does not say whether there is such a file."""
+        """The error for a denied file. It does not tell whether the file exists."""
         return PlanError(
-            f"{name}: the session's setting file_access does not allow this file; a program makes it a table by "
-            "Session.register(), or names its folder or URL prefix in file_access"
+            f"{name}: the session's setting file_access does not allow this file; register it as a table with "
+            "Session.register(), or add its folder or URL prefix to file_access"
         )
 
     def _check_query(self, parts: urllib.parse.SplitResult, name: str) -> None:
         if "?" in name and not self._url_allowed(parts):
             raise PlanError(
                 f"{parts.scheme}://{parts.netloc}{parts.path}: the URL has a query string, which may name another "
-                "server or credentials; Session.register() takes such URLs, or a prefix with this very query string "
-                "in the session's setting file_access"
+                "server or credentials; register it with Session.register(), or add a prefix with the same query "
+                "string to the session's setting file_access"
             )
 
     def _url_allowed(self, parts: urllib.parse.SplitResult) -> bool:
-        """Whether a prefix has the URL's scheme, host and query string, and begins its path."""
+        """Whether a prefix in `urls` has the URL's scheme, host and query string, and its path contains the URL's."""
         steps = urllib.parse.unquote(parts.path).split("/")
         # fsspec opens the URL behind "::" and the file in it.
         if "::" in parts.geturl() or ".." in steps or "." in steps:
@@ -110,7 +122,7 @@ class FileAccess:
 
 
 def before_wildcards(path: str) -> str:
-    """The folder that a glob begins in; of another path, the path."""
+    """The folder in front of a glob's first wildcard; a path without wildcards is returned unchanged."""
     at = min((path.index(sign) for sign in "*?[" if sign in path), default=-1)
     return path if at < 0 else path[:at].rpartition("/")[0] or "/"
 

@@ -1,4 +1,4 @@
-"""The qcore command."""
+"""The command line program `qcore`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qcore.config import VERSION, bytes_of
 from qcore.errors import QcoreError, SettingError
 from qcore.output import BINARY_FORMATS, FORMAT_OF_SUFFIX, FORMATS, WRITERS
 from qcore.text_table import render
-from qcore.writing.file_sets import StagingFolder, replace_file, replaced_file, status_of
+from qcore.writing.file_sets import StagingFolder, replace_file, resolve_target, status_of
 
 EXIT_OK = 0
 EXIT_ERROR = 1
@@ -30,7 +30,7 @@ TERMINAL_ROWS = 40
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status: 0, 1 for an error, 2 for bad usage."""
+    """Run the command and return its exit status: 0, 1 after an error, 2 for bad usage, 130 after an interrupt."""
     parser = make_parser()
     try:
         options = parser.parse_args(arguments)
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_sql(options, tables)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Nobody reads any more; keep the interpreter from flushing, and complaining, at exit.
+        # The reader is gone. Without this the interpreter flushes standard output at exit, and reports the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
@@ -61,12 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if options.debug:
             raise
-        return fail(f"{type(error).__name__}: {error} (--debug shows where)")
+        return fail(f"{type(error).__name__}: {error} (--debug shows the traceback)")
     return EXIT_OK
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line's grammar."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="qcore", description="Run SQL over Parquet, CSV, ORC and Arrow files.")
     parser.add_argument("--version", action="version", version=f"qcore {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="command")
@@ -76,32 +76,38 @@ def make_parser() -> argparse.ArgumentParser:
         description="Run one query and print or write its result.",
         epilog="example: qcore sql 'select count(*) from t' --table t=trips.parquet",
     )
-    sql.add_argument("text", help="the query; - reads it from standard input")
+    sql.add_argument("text", help="the query, or - to read it from standard input")
     sql.add_argument(
         "--table",
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="a table of the query: a file or a glob; once for each table",
+        help="name a file, folder or glob as a table; may be given several times",
     )
-    sql.add_argument("--threads", type=positive, metavar="N", help="worker threads; default: one a processor")
+    sql.add_argument(
+        "--threads", type=positive, metavar="N", help="number of worker threads (default: one for each processor)"
+    )
     sql.add_argument(
         "--memory-limit",
         type=size,
         metavar="SIZE",
-        help="memory the query may take, as 512MB or 1.5GiB; default: no limit",
+        help="memory that the query may use, such as 512MB or 1.5GiB (default: no limit)",
     )
-    sql.add_argument("--format", choices=FORMATS, help="default: what the output file's ending says, else table")
-    sql.add_argument("--output", metavar="FILE", help="write here, not to standard output")
+    sql.add_argument(
+        "--format", choices=FORMATS, help="output format (default: by the suffix of the output file, else table)"
+    )
+    sql.add_argument("--output", metavar="FILE", help="write the result to FILE (default: standard output)")
     plan = sql.add_mutually_exclusive_group()
-    plan.add_argument("--explain", action="store_true", help="print the plan, run nothing")
-    plan.add_argument("--analyze", action="store_true", help="run, and print the plan with what each operator did")
-    sql.add_argument("--debug", action="store_true", help="show tracebacks")
+    plan.add_argument("--explain", action="store_true", help="print the plan without running the query")
+    plan.add_argument(
+        "--analyze", action="store_true", help="run the query and print the plan with the rows and times of each node"
+    )
+    sql.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
 
 def positive(text: str) -> int:
-    """An argument that is a whole number above zero."""
+    """Parse an argument that is a whole number above zero."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be 1 or more")
@@ -109,7 +115,7 @@ def positive(text: str) -> int:
 
 
 def size(text: str) -> int | None:
-    """An argument that is a number of bytes, perhaps with a unit."""
+    """Parse an argument that is a number of bytes, with or without a unit."""
     try:
         return bytes_of(text, "the limit")
     except SettingError as error:
@@ -117,38 +123,38 @@ def size(text: str) -> int | None:
 
 
 def parse_tables(parser: argparse.ArgumentParser, definitions: Sequence[str]) -> dict[str, str]:
-    """Paths by table name; bad usage ends the command."""
+    """Return paths by table name. Bad usage ends the command."""
     tables: dict[str, str] = {}
     for definition in definitions:
         name, equals, path = definition.partition("=")
         if not (name and equals and path):
-            parser.error(f"--table wants NAME=PATH, not {definition!r}")
+            parser.error(f"--table takes NAME=PATH, not {definition!r}")
         if name in tables:
-            parser.error(f"--table names {name!r} twice; a glob or a folder holds several files")
+            parser.error(f"--table names {name!r} twice; give several files as a glob or a folder")
         tables[name] = path
     return tables
 
 
 def check_output(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Settle the format; bad usage ends the command."""
+    """Choose the format if none was given. Bad usage ends the command."""
     if options.format is None:
         suffix = Path(options.output).suffix.lower() if options.output else ""
         options.format = FORMAT_OF_SUFFIX.get(suffix, "table")
     shows_plan = options.explain or options.analyze
     if options.format in BINARY_FORMATS and not options.output and not shows_plan and sys.stdout.isatty():
-        parser.error(f"--format {options.format} is no text: add --output FILE, or pipe it on")
+        parser.error(f"--format {options.format} is binary: add --output FILE, or redirect standard output")
 
 
 def fail(message: str, status: int = EXIT_ERROR) -> int:
-    """Say on stderr what went wrong."""
+    """Print an error on standard error and return the exit status."""
     with contextlib.suppress(BrokenPipeError):
         print(f"qcore: {message}", file=sys.stderr, flush=True)
     return status
 
 
 def run_sql(options: argparse.Namespace, tables: dict[str, str]) -> None:
-    """Run the query and write what was asked for."""
-    # Imported late: --help and usage errors answer at once.
+    """Run the query, or plan it, and write the result or the plan."""
+    # Imported late, so that --help and usage errors answer at once.
     import qcore
 
     text = sys.stdin.read() if options.text == "-" else options.text
@@ -164,7 +170,7 @@ def run_sql(options: argparse.Namespace, tables: dict[str, str]) -> None:
 
 
 def write_to(path: str | None, write: Callable[[IO[bytes]], None]) -> None:
-    """Let `write` fill a file or standard output. A file appears whole or not at all."""
+    """Let `write` fill a file, or standard output if `path` is None. The file appears complete or not at all."""
     if path is None:
         sys.stdout.flush()
         write(sys.stdout.buffer)
@@ -174,7 +180,7 @@ def write_to(path: str | None, write: Callable[[IO[bytes]], None]) -> None:
         with open_named(path, path) as sink:
             write(sink)
         return
-    target = replaced_file(os.path.abspath(path), "--output")
+    target = resolve_target(os.path.abspath(path), "--output")
     staging = StagingFolder(target)
     try:
         partial = staging.file(os.path.basename(target))
@@ -186,7 +192,7 @@ def write_to(path: str | None, write: Callable[[IO[bytes]], None]) -> None:
 
 
 def open_named(path: str, name: str) -> IO[bytes]:
-    """The file, open for writing; an error names it as the user did."""
+    """Open a file for writing. An error names it `name`, as the user did."""
     try:
         return open(path, "wb")
     except OSError as error:
@@ -194,18 +200,18 @@ def open_named(path: str, name: str) -> IO[bytes]:
 
 
 def is_special(path: str) -> bool:
-    """Whether the path is, behind links, a device, a pipe or a socket, as is /dev/stdout: written in place."""
+    """Whether the path, links resolved, is a device, a pipe or a socket such as /dev/stdout: written in place."""
     status = status_of(path)
     return status is not None and not stat.S_ISREG(status.st_mode)
 
 
 def write_text(text: str, sink: IO[bytes]) -> None:
-    """Text and a line end."""
+    """Write text and a line end."""
     sink.write(text.rstrip("\n").encode(errors="replace") + b"\n")
 
 
 def write_table(result: Any, sink: IO[bytes], on_terminal: bool) -> None:
-    """The result as an aligned table; on a terminal its first rows, cut to the terminal's width."""
+    """Write the result as an aligned table; on a terminal only its first rows, cut to the terminal's width."""
     rows_max = TERMINAL_ROWS if on_terminal else None
     kept, n_rows = first_rows(result, rows_max)
     table = pa.Table.from_batches(kept, schema=result.schema)
@@ -213,16 +219,16 @@ def write_table(result: Any, sink: IO[bytes], on_terminal: bool) -> None:
     unicode = not on_terminal or "utf" in (sys.stdout.encoding or "").lower()
     note = f"{n_rows:,} row{'' if n_rows == 1 else 's'}"
     if table.num_rows < n_rows:
-        note += f", the first {table.num_rows} shown; --output FILE writes all"
+        note += f", first {table.num_rows} shown; --output FILE writes all"
     write_text(f"{render(table, width, unicode)}\n({note})", sink)
 
 
 def first_rows(batches: Iterator[pa.RecordBatch], rows_max: int | None) -> tuple[list[pa.RecordBatch], int]:
-    """The first rows, and how many there are in all."""
+    """Return the first `rows_max` rows, and the number of all rows."""
     kept, n_rows = [], 0
     for batch in batches:
-        room = batch.num_rows if rows_max is None else rows_max - n_rows
-        if room > 0 and batch.num_rows:
-            kept.append(batch.slice(0, room))
+        wanted = batch.num_rows if rows_max is None else rows_max - n_rows
+        if wanted > 0 and batch.num_rows:
+            kept.append(batch.slice(0, wanted))
         n_rows += batch.num_rows
     return kept, n_rows

@@ -14,7 +14,7 @@ from qcore_ext.ground.memory_pool import MemoryPool
 
 VERSION = "0.1.0"
 
-#: Bytes of a unit, by its name in lower case: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB of 1024.
+#: Bytes of a unit by its name in lower case. KB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB of 1024.
 UNIT_BYTES = {"": 1, "b": 1, "byte": 1, "bytes": 1} | {
     f"{letter}{ending}": base**power
     for power, letter in enumerate("kmgt", 1)
@@ -24,19 +24,20 @@ BYTES_MAX = 2**63 - 1
 
 
 def default_threads() -> int:
-    """Processors this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def bytes_of(value: int | str | None, name: str) -> int | None:
-    """A number of bytes as a setting gives it: a whole number, or a text such as '512MB' or '1.5 GiB'.
+    """Parse a setting in bytes: a whole number, or a text such as '512MB' or '1.5 GiB'.
 
-    Capitals and blanks do not matter. None stays None.
+    Case and blanks do not matter. Units are B, KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024).
+    None stays None. Values above 2**63 - 1 become 2**63 - 1.
 
     Raises
     ------
     SettingError
-        It is neither, it has another unit, or it is not positive.
+        The value is neither, has an unknown unit, or is not positive. The message names the setting `name`.
 
     Examples
     --------
@@ -64,24 +65,24 @@ def bytes_of(value: int | str | None, name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session runs its queries with.
+    """The settings that a query runs with.
 
     Attributes
     ----------
     threads : int
-        Worker threads, and drivers of a pipeline that can be split.
+        Number of worker threads, and of drivers of each pipeline that can be split.
     memory_limit : int or None
-        Bytes the operators of one query may keep; None is no limit.
+        Bytes that the operators of one query may keep; None: no limit.
     batch_rows : int
         Rows of a batch that sources aim at.
     timeout : float or None
-        Seconds after which a query stops with Timeout; None is never.
+        Seconds after which a query stops with Timeout; None: never.
     memory_pool : MemoryPool or None
-        What the operators of all queries of the session keep their memory in; None: each query by itself.
+        Pool that limits the memory of all queries of the session together; None: no common limit.
     file_access : FileAccess
-        Which files the text of queries may name, and plans write.
+        Files that the text of queries may name, and that plans may write.
     change : callable or None
-        Changes settings of the session that runs the query, for its later ones; None where there is no session.
+        Changes settings of the session that runs the query; its later queries use them. None: there is no session.
     """
 
     threads: int
@@ -99,7 +100,13 @@ class Settings:
         batch_rows: int | None = None,
         timeout: float | None = None,
     ) -> Settings:
-        """Settings with defaults filled in; SettingError where one makes no sense. bytes_of says what a limit is."""
+        """Return settings with defaults filled in; `memory_limit` as `bytes_of` parses it.
+
+        Raises
+        ------
+        SettingError
+            A value is not positive, or `memory_limit` is no number of bytes.
+        """
         for name, value in (("threads", threads), ("batch_rows", batch_rows), ("timeout", timeout)):
             if value is not None and value <= 0:
                 raise SettingError(f"{name} must be positive, not {value}")

@@ -1,4 +1,4 @@
-"""Every error qcore raises on purpose."""
+"""The errors that qcore raises."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ __all__ = [
 
 
 class SettingError(PlanError, ValueError):
-    """A setting of a session or task has a value that makes no sense."""
+    """A setting of a session or task has an invalid value."""

@@ -1,4 +1,4 @@
-"""Writing a result in a file format, batch by batch."""
+"""Write a result in a file format, batch by batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Batches = Iterable[pa.RecordBatch]
 
 
 def write_csv(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
-    """CSV with a header line; null is an empty field, an empty string is a quoted one."""
+    """Write CSV with a header line. Null is an empty field; an empty string is a quoted empty field."""
     fields = [pa.field(field.name, _csv_type(field.type)) for field in schema]
     flat_schema = pa.schema(fields)
     with pyarrow.csv.CSVWriter(sink, flat_schema) as writer:
@@ -54,7 +54,7 @@ def _csv_type(type: pa.DataType) -> pa.DataType:
 
 
 def _flat(column: pa.Array, type: pa.DataType) -> pa.Array:
-    """The column as what the CSV writer can write."""
+    """Convert a column to the type that the CSV writer writes for it."""
     if column.type == type:
         return column
     if pa.types.is_dictionary(column.type):
@@ -66,7 +66,7 @@ def _flat(column: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def write_json(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
-    """One JSON object a line. Decimals keep every digit, NaN and infinities become null, bytes base64."""
+    """Write one JSON object a line. Decimals keep every digit, NaN and infinities become null, bytes become base64."""
     keys = [json.dumps(name, ensure_ascii=False) for name in schema.names]
     for batch in batches:
         columns = [
@@ -78,7 +78,7 @@ def write_json(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
 
 
 def json_text(value: Any) -> str:
-    """One value as JSON."""
+    """Return one value as JSON."""
     if isinstance(value, decimal.Decimal):
         return format(value, "f")
     if isinstance(value, float):
@@ -97,7 +97,7 @@ def json_text(value: Any) -> str:
 
 
 def write_arrow(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
-    """Arrow's IPC file format where the sink can seek, its stream format elsewhere."""
+    """Write Arrow's IPC file format if the sink can seek, else its stream format."""
     make: Callable[..., Any] = pa.ipc.new_file if _seekable(sink) else pa.ipc.new_stream
     with make(sink, schema) as writer:
         for batch in batches:
@@ -112,7 +112,7 @@ def _seekable(sink: IO[bytes]) -> bool:
 
 
 def write_parquet(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
-    """Parquet, in row groups of 131,072 rows."""
+    """Write Parquet, in row groups of 131,072 rows."""
     file = ParquetRows(sink, schema, "snappy")
     for batch in batches:
         file.write(batch)

@@ -1,4 +1,4 @@
-"""A progress bar of splits, on terminals."""
+"""A progress bar for splits, on terminals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ REDRAW_SECONDS = 0.1
 
 
 class ProgressBar:
-    """Shows how many splits are done of how many there are; silent where `stream` is no terminal.
+    """Shows how many splits of a query are done. Writes nothing if `stream` is not a terminal.
+
+    Parameters
+    ----------
+    label : str
+        Text in front of the bar.
+    stream : text file, optional
+        Where to draw; by default standard error.
 
     Examples
     --------
@@ -29,7 +36,7 @@ class ProgressBar:
         self._began_at = time.monotonic()
 
     def update(self, n_done: int, n_total: int) -> None:
-        """Draw, unless the last drawing was a moment ago; the end is always drawn."""
+        """Draw the bar, at most every REDRAW_SECONDS; `n_done == n_total` is always drawn."""
         now = time.monotonic()
         if not self.shown or (n_done < n_total and now - self._drawn_at < REDRAW_SECONDS):
             return
@@ -38,7 +45,7 @@ class ProgressBar:
         self.stream.flush()
 
     def line(self, n_done: int, n_total: int) -> str:
-        """The bar as text."""
+        """Return the bar as text."""
         filled = BAR_WIDTH * n_done // n_total if n_total else 0
         bar = "█" * filled + "░" * (BAR_WIDTH - filled)
         return f"{self.label} {bar} {n_done}/{n_total} splits {time.monotonic() - self._began_at:.1f} s"

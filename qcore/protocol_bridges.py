@@ -1,4 +1,4 @@
-"""The polled and the iterating protocol spoken as the pushed one, which the engine runs. SPEC H3."""
+"""Adapters: operators of the polled and the iterating protocol as `Operator`s, which the engine runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MakeOperator = Callable[[int], Operator]
 
 
 def operator_name(factory: Any) -> str:
-    """How messages and plans call what a factory makes."""
+    """The name of a factory's operators in messages and plans."""
     if isinstance(factory, (PolledOperator, StatelessOperator)):
         return class_name(type(factory))
     if isinstance(factory, type):
@@ -38,9 +38,10 @@ def operator_name(factory: Any) -> str:
 
 
 def operator_maker(factory: Any, settings: Settings, partitions: int, has_input: bool) -> MakeOperator:
-    """Makes the operator of each of `partitions` drivers; those of one query share what the protocol shares.
+    """Return a function that makes the operator of each of `partitions` drivers. A query calls this once.
 
-    `factory` is an object of the polled protocol, or gives an Operator or a BatchIterator at each call.
+    `factory` is an object of the polled protocol, whose global state the drivers share, or a callable that returns a
+    new Operator or BatchIterator.
     """
     if isinstance(factory, StatelessOperator):
         return lambda partition: _StatelessBridge(factory, Context(settings, partition, partitions))
@@ -54,14 +55,14 @@ def operator_maker(factory: Any, settings: Settings, partitions: int, has_input:
         if isinstance(made, BatchIterator):
             return _IteratorBridge(made, has_input)
         if not isinstance(made, Operator):
-            raise TypeError(f"it gave a {class_name(type(made))}, not a qcore.Operator or qcore.BatchIterator")
+            raise TypeError(f"it returned a {class_name(type(made))}, not a qcore.Operator or qcore.BatchIterator")
         return made
 
     return make
 
 
-def _shown(answer: Any) -> str:
-    """An answer that makes no sense, in a message: whole batches would fill it."""
+def _describe(answer: Any) -> str:
+    """An invalid answer in a message: small values as they are, others by their class."""
     return repr(answer) if answer is None or type(answer) in (bool, int, str) else f"a {class_name(type(answer))}"
 
 
@@ -78,7 +79,7 @@ class _States:
         self._failure: BaseException | None = None
 
     def shared(self) -> Any:
-        """The global state, made by the first partition that comes."""
+        """The global state. The first partition that asks makes it."""
         with self._lock:
             if not self._made:
                 self._made = True
@@ -88,12 +89,12 @@ class _States:
                     self._failure = error
                     raise
             if self._failure is not None:
-                raise self._failure  # of another partition's attempt: there is but one
+                raise self._failure  # another partition's attempt failed, and there is only one attempt
             return self._shared
 
 
 class _Wake:
-    """A waker as a future: one for each poll that answered PENDING, done at the next wake."""
+    """A waker as a future that is done at the next wake. Each poll that answered PENDING makes one."""
 
     def __init__(self, waker: Waker) -> None:
         self._waker = waker
@@ -148,7 +149,7 @@ class _PolledBridge(Operator):
 
 
 class _SinkBridge(_PolledBridge):
-    """Offers a batch until it is pushed."""
+    """One partition of a sink: offers a batch until it is pushed."""
 
     offered: pa.RecordBatch | None = None
 
@@ -167,14 +168,14 @@ class _SinkBridge(_PolledBridge):
         self._begin_poll()
         answer = self.user.poll_push(self.cx, self.local, self.shared, self.offered, self.partition)
         if not isinstance(answer, PollPush):
-            raise ExecutionError(f"poll_push() gave {_shown(answer)} instead of a qcore.PollPush")
+            raise ExecutionError(f"poll_push() returned {_describe(answer)} instead of a qcore.PollPush")
         if answer is PollPush.PUSHED:
             self.offered = None
         elif answer is PollPush.BREAK:
             self.offered = None
             self.finish()
         elif answer.refused is not self.offered:
-            raise ExecutionError("poll_push() gave back another batch than it was offered")
+            raise ExecutionError("poll_push() returned pending() of another batch than it was offered")
         else:
             self._poll_later()
 
@@ -184,12 +185,12 @@ class _SinkBridge(_PolledBridge):
         self.over = True
         answer = self.user.finish(self.cx, self.local, self.shared, self.partition)
         if answer is not None and not isinstance(answer, Blocked):
-            raise ExecutionError(f"finish() gave {_shown(answer)} instead of None or a qcore.Blocked")
+            raise ExecutionError(f"finish() returned {_describe(answer)} instead of None or a qcore.Blocked")
         self.blocked = answer
 
 
 class _SourceBridge(_PolledBridge):
-    """Pulls until exhausted."""
+    """One partition of a source: pulls until it is exhausted."""
 
     def get_output(self) -> pa.RecordBatch | None:
         if self.over:
@@ -197,18 +198,20 @@ class _SourceBridge(_PolledBridge):
         self._begin_poll()
         answer = self.user.poll_pull(self.cx, self.local, self.shared, self.partition)
         if not isinstance(answer, PollPull):
-            raise ExecutionError(f"poll_pull() gave {_shown(answer)} instead of a qcore.PollPull")
+            raise ExecutionError(f"poll_pull() returned {_describe(answer)} instead of a qcore.PollPull")
         if answer is PollPull.EXHAUSTED:
             self.over = True
         elif answer is PollPull.PENDING:
             self._poll_later()
         elif answer.given is None:
-            raise ExecutionError("PollPull.batch(None) is no batch; PENDING and EXHAUSTED say that there is none")
+            raise ExecutionError(
+                "poll_pull() returned PollPull.batch(None); return PENDING or EXHAUSTED when there is no batch"
+            )
         return answer.given
 
 
 class _StatelessBridge(Operator):
-    """A batch at a time."""
+    """A stateless operator: holds one output batch until the driver takes it."""
 
     def __init__(self, user: StatelessOperator, cx: Context) -> None:
         self.user = user
@@ -234,7 +237,7 @@ class _StatelessBridge(Operator):
 
 
 class _Child(BatchIterator):
-    """What an iterator operator sees of its input: the batch the driver brought last."""
+    """The input of an iterator operator: the batch that the driver added last."""
 
     def __init__(self) -> None:
         self.offered: pa.RecordBatch | None = None
@@ -251,7 +254,7 @@ class _Child(BatchIterator):
 
 
 class _IteratorBridge(Operator):
-    """Asks an iterator for the next batch whenever one is wanted."""
+    """An iterator operator: asks it for the next batch whenever the driver wants one."""
 
     def __init__(self, user: BatchIterator, has_input: bool) -> None:
         self.user = user
@@ -283,16 +286,18 @@ class _IteratorBridge(Operator):
         if isinstance(outcome, Blocked):
             self.blocked = outcome
         elif not isinstance(outcome, IterOutcome):
-            raise ExecutionError(f"next() gave {_shown(outcome)} instead of a qcore.IterOutcome or a qcore.Blocked")
+            raise ExecutionError(
+                f"next() returned {_describe(outcome)} instead of a qcore.IterOutcome or a qcore.Blocked"
+            )
         elif outcome is IterOutcome.STOP:
             if self.user.error is None:
-                raise ExecutionError("next() answered STOP and left no error")
+                raise ExecutionError("next() returned STOP, but `error` is None; set it before")
             raise self.user.error
         elif outcome is IterOutcome.NONE:
             self.over = True
         elif outcome is not IterOutcome.NOT_YET:
             if self.user.batch is None:
-                raise ExecutionError(f"next() answered {outcome.name} and left no batch")
+                raise ExecutionError(f"next() returned {outcome.name}, but `batch` is None; set it before")
             return self.user.batch
         return None
 

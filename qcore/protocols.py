@@ -1,8 +1,12 @@
-"""Operators written in Python: base classes of the three protocols. SPEC V5, G1–G4, D2, H3.
+"""Operators written in Python: base classes of the three protocols.
 
-`Operator` is pushed to and asked (Velox's protocol), `SinkOperator`, `SourceOperator` and `StatelessOperator` are
-polled with their state apart (GlareDB's), `BatchIterator` is an iterator over its input (Drill's). Batches are
-pyarrow.RecordBatch. Constructors see no schema; `bind(schema)` comes with the first batch and with every new schema.
+- `Operator` takes batches by add_input() and returns batches from get_output(), as operators of Velox do.
+- `SinkOperator`, `SourceOperator` and `StatelessOperator` are polled and keep their state in separate objects, as those
+  of GlareDB do.
+- `BatchIterator` iterates over its input, as operators of Drill do.
+
+Batches are pyarrow.RecordBatch. A constructor sees no schema. `bind(schema)` is called before the first batch and
+before every batch with another schema.
 """
 
 from __future__ import annotations
@@ -21,15 +25,21 @@ from qcore.errors import PlanError
 
 @dataclass(frozen=True)
 class Blocked:
-    """Why an operator has to wait, and until when.
+    """An operator's answer that it has to wait: the reason, and a future that ends the wait.
 
     Attributes
     ----------
     reason : str or None
-        A name of qcore_ext.ground.stats.BlockReason, such as "consumer" or "user"; time blocked is counted by it. None
-        leaves it to who is told.
+        A name of qcore_ext.ground.stats.BlockReason, such as "consumer" or "user". Statistics count blocked time by
+        reason. With None the engine chooses the reason.
     future : concurrent.futures.Future, asyncio.Future or anything with done(), add_done_callback() and result()
-        Completed from any thread; when it fails, so does the query.
+        Any thread may complete it. If it fails, the query fails with its error.
+
+    Examples
+    --------
+    >>> from concurrent.futures import Future
+    >>> Blocked("user", Future()).reason
+    'user'
     """
 
     reason: str | None
@@ -37,22 +47,23 @@ class Blocked:
 
 
 class Bound:
-    """What all user operators may define about schemas."""
+    """The schema methods of all operators written in Python."""
 
     def bind(self, schema: pa.Schema) -> None:
-        """The input's schema: before the first batch, and before every batch of another schema."""
+        """Receive the input's schema: before the first batch, and before every batch of another schema."""
 
     def output_schema(self, schema: Any) -> Any:
-        """The output's schema for this input (None: there is no input); by default the input's."""
+        """Return the output's schema for an input schema (None: there is no input); by default the input's."""
         return schema
 
 
 class Operator(Bound):
-    """An operator that is given batches and asked for batches; an instance belongs to one driver (SPEC V5).
+    """An operator that takes batches and returns batches. Each instance belongs to one driver.
 
-    It is called by one thread at a time, not always the same. In order: is_blocked, is_finishing, get_output, and when
-    that gave None, needs_input. Whatever drivers share lies outside, under a lock. The memory of a batch that was given
-    must not change any more; in checked mode (QCORE_DEBUG=1) a source that changes it is named in an error.
+    One thread calls it at a time, not always the same one. The driver calls is_blocked, is_finishing and get_output in
+    this order, and needs_input if get_output returned None. State that several drivers share belongs into an object of
+    its own, with a lock. The memory of a returned batch must not change afterwards. In checked mode (QCORE_DEBUG=1) an
+    error names a source that changes it.
 
     Examples
     --------
@@ -74,11 +85,11 @@ class Operator(Bound):
     {'a': [2, 4]}
     """
 
-    #: Set once no further input comes, just before finish().
+    #: True when no further input comes; the engine sets it just before it calls finish().
     finish_called = False
 
     def needs_input(self) -> bool:
-        """Whether add_input may be called. Never asked of a source."""
+        """Whether add_input may be called. A source is never asked."""
         return not self.is_finishing()
 
     def add_input(self, batch: pa.RecordBatch) -> None:
@@ -86,32 +97,32 @@ class Operator(Bound):
         raise TypeError(f"{type(self).__name__} has no add_input(): it takes no batches")
 
     def get_output(self) -> pa.RecordBatch | None:
-        """The next batch, or None when there is none now. Always None from a sink."""
+        """Return the next batch, or None if there is none now. A sink always returns None."""
         return None
 
     def finish(self) -> None:
-        """No further input comes; output may still."""
+        """Learn that no further input comes. get_output() may still return batches afterwards."""
 
     def is_blocked(self) -> Blocked | None:
-        """What it waits for, or None. The driver leaves its thread until the future is done."""
+        """Return what the operator waits for, or None. The driver leaves its thread until the future is done."""
         return None
 
     def is_finishing(self) -> bool:
-        """Whether the end is near: get_output() gives what is left, and None ends the operator.
+        """Whether the operator is about to end: get_output() returns the remaining batches, and then None.
 
-        True before finish() was called means that it wants no more input: what feeds it is stopped.
+        True before finish() was called means that the operator wants no more input. The engine then stops its input.
         """
         return self.finish_called
 
     def abandon(self) -> None:
-        """Nobody wants more: leave whatever others wait at. Only close() follows."""
+        """Leave everything that other drivers wait at, because no more output is wanted. Only close() follows."""
 
     def close(self) -> None:
-        """Release everything; once, whatever happened before."""
+        """Release everything. Called exactly once, also after an error."""
 
 
 class Waker:
-    """Has a partition polled again; may be called from any thread, any number of times (SPEC G1)."""
+    """Makes the engine poll a partition again. Any thread may call it, any number of times."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -119,16 +130,16 @@ class Waker:
         self._callbacks: list[Callable[[Any], Any]] = []
 
     def wake(self) -> None:
-        """Poll again. A wake during a poll counts for that poll."""
+        """Request another poll. A wake during a poll makes that poll repeat."""
         with self._lock:
             self._woken = True
             callbacks, self._callbacks = self._callbacks, []
-        # Outside the lock: who is called may come back.
+        # Outside the lock: a callback may call this waker.
         for callback in callbacks:
             callback(self)
 
     def rearm(self) -> None:
-        """Forget earlier wakes: a poll begins, and sees what they were about."""
+        """Clear earlier wakes. Called when a poll begins, because that poll sees their cause."""
         with self._lock:
             self._woken = False
 
@@ -138,7 +149,7 @@ class Waker:
         return self._woken
 
     def when_woken(self, callback: Callable[[Any], Any]) -> None:
-        """Call back at the next wake, or now if it came already."""
+        """Call `callback` at the next wake, or at once if wake() was called since the last poll began."""
         with self._lock:
             if not self._woken:
                 self._callbacks.append(callback)
@@ -147,15 +158,16 @@ class Waker:
 
 
 class Context:
-    """What a polled operator is told beside its state (SPEC G6).
+    """The first argument of a polled operator's methods.
 
     Attributes
     ----------
     settings : Settings
-        The session's: threads, memory_limit, batch_rows, timeout.
+        Settings of the session: threads, memory_limit, batch_rows, timeout.
     partition : int or None
-        Which of `partitions` is polled; None in init_global_state.
+        The number of the polled partition, from 0; None in init_global_state.
     partitions : int
+        The number of partitions.
     """
 
     def __init__(self, settings: Settings, partition: int | None, partitions: int) -> None:
@@ -165,7 +177,7 @@ class Context:
         self._waker = Waker()
 
     def change_session(self, **settings: Any) -> None:
-        """Change settings of the session that runs the query, as Session.change does; this query keeps its own.
+        """Change settings of the session that runs the query, as Session.change does. This query keeps its own.
 
         Raises
         ------
@@ -177,12 +189,18 @@ class Context:
         self.settings.change(**settings)
 
     def waker(self) -> Waker:
-        """The partition's waker: kept by whoever will know when a poll that answered PENDING is worth repeating."""
+        """Return the partition's waker. After PENDING the operator wakes it when the next poll can make progress."""
         return self._waker
 
 
 class PollPush:
-    """What poll_push answers: PUSHED, pending(batch) or BREAK."""
+    """An answer of poll_push: PUSHED, pending(batch) or BREAK.
+
+    Examples
+    --------
+    >>> PollPush.PUSHED
+    PollPush.PUSHED
+    """
 
     PUSHED: ClassVar[PollPush]
     BREAK: ClassVar[PollPush]
@@ -196,7 +214,7 @@ class PollPush:
 
     @staticmethod
     def pending(batch: pa.RecordBatch) -> PollPush:
-        """Not now: the same batch is offered again, unchanged, after the waker fired."""
+        """Refuse the batch for now. The same batch is offered again, unchanged, after the waker fired."""
         return PollPush("pending", batch)
 
 
@@ -205,7 +223,13 @@ PollPush.BREAK = PollPush("BREAK")
 
 
 class PollPull:
-    """What poll_pull answers: batch(b), PENDING or EXHAUSTED."""
+    """An answer of poll_pull: batch(b), PENDING or EXHAUSTED.
+
+    Examples
+    --------
+    >>> PollPull.batch(pa.record_batch({"a": [1]})).given.num_rows
+    1
+    """
 
     PENDING: ClassVar[PollPull]
     EXHAUSTED: ClassVar[PollPull]
@@ -219,7 +243,7 @@ class PollPull:
 
     @staticmethod
     def batch(batch: pa.RecordBatch) -> PollPull:
-        """Here is a batch."""
+        """Return a batch."""
         return PollPull("batch", batch)
 
 
@@ -228,80 +252,103 @@ PollPull.EXHAUSTED = PollPull("EXHAUSTED")
 
 
 class PolledOperator(Bound):
-    """One object for all partitions; what changes lies in the states (SPEC G2)."""
+    """One object for all partitions. Everything that changes is in the global state and the local states."""
 
     def init_global_state(self, cx: Context) -> Any:
-        """What the partitions share; called once a query. Locks belong here."""
+        """Return the state that the partitions share. Called once a query. Locks belong here."""
         return None
 
     def init_local_state(self, cx: Context, global_state: Any) -> Any:
-        """What one partition keeps to itself; called once a partition."""
+        """Return the state of one partition. Called once a partition."""
         return None
 
     def abandon(self, cx: Context, local: Any, global_state: Any, partition: int) -> None:
-        """Nobody wants more of this partition: leave whatever others wait at."""
+        """Leave everything that other partitions wait at, because this partition's output is no longer wanted."""
 
     def close(self, cx: Context, local: Any, global_state: Any, partition: int) -> None:
-        """Release what the partition holds; once a partition, whatever happened before."""
+        """Release what the partition holds. Called exactly once a partition, also after an error."""
 
 
 class SinkOperator(PolledOperator):
-    """The end of a plan; polled with batches (SPEC G1, G4)."""
+    """The end of a plan. The engine offers it batches by poll_push()."""
 
     def poll_push(self, cx: Context, local: Any, global_state: Any, batch: pa.RecordBatch, partition: int) -> PollPush:
-        """Take a batch: PUSHED; `pending(batch)` after leaving cx.waker() with somebody; BREAK for no more."""
+        """Take a batch.
+
+        Returns
+        -------
+        PollPush
+            PUSHED: the batch was taken. `pending(batch)`: not yet; something will call `cx.waker().wake()`. BREAK: the
+            batch was taken and no more are wanted.
+        """
         raise TypeError(f"{type(self).__name__} has no poll_push()")
 
     def finish(self, cx: Context, local: Any, global_state: Any, partition: int) -> Blocked | None:
-        """The partition's input is over, or it answered BREAK. It may wait for others with a Blocked."""
+        """End a partition: its input is over, or it answered BREAK. Return a Blocked to wait, or None."""
         return None
 
 
 class SourceOperator(PolledOperator):
-    """Where batches come from (SPEC G1, G4).
+    """A source of batches. The engine asks it for batches by poll_pull().
 
-    A batch that was given belongs to the engine, which reads its memory without a copy for as long as it needs it: the
-    next rows need buffers of their own. In checked mode (QCORE_DEBUG=1) a source that writes into them is named in an
-    error.
+    The engine reads the memory of a returned batch without a copy, for as long as it needs it. So the source writes its
+    next rows into new buffers. In checked mode (QCORE_DEBUG=1) an error names a source that writes into old ones.
     """
 
-    #: Partitions to poll; None: one a thread.
+    #: The number of partitions to poll; None: one for each thread.
     partitions: int | None = None
 
     def poll_pull(self, cx: Context, local: Any, global_state: Any, partition: int) -> PollPull:
-        """The next batch(b); PENDING after leaving cx.waker() with somebody; EXHAUSTED at the end."""
+        """Return the next batch.
+
+        Returns
+        -------
+        PollPull
+            `batch(b)`: a batch. PENDING: none now; something will call `cx.waker().wake()`. EXHAUSTED: the end.
+        """
         raise TypeError(f"{type(self).__name__} has no poll_pull()")
 
 
 class StatelessOperator(Bound):
-    """A batch in, a batch out, nothing kept: one object for all partitions (SPEC G4)."""
+    """Makes at most one batch of each batch and keeps no state. One object serves all partitions.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, qcore
+    >>> class FirstRow(qcore.StatelessOperator):
+    ...     def execute(self, cx, batch):
+    ...         return batch.slice(0, 1)
+    >>> plan = qcore.PlanBuilder().values(pa.table({"a": [1, 2]})).operator(FirstRow()).build()
+    >>> qcore.Session(threads=1).execute(plan).to_arrow().to_pydict()
+    {'a': [1]}
+    """
 
     def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """What becomes of a batch; None: nothing."""
+        """Return the batch for an input batch; None: there is no output for it."""
         raise TypeError(f"{type(self).__name__} has no execute()")
 
 
 class IterOutcome(enum.Enum):
-    """What next() of a running query, or of an iterator operator, answers (SPEC D2)."""
+    """An answer of next() of a running query or of an iterator operator."""
 
     OK_NEW_SCHEMA = "a schema, and perhaps rows"
-    OK = "rows of the schema known"
-    NONE = "no more"
+    OK = "rows of the known schema"
+    NONE = "no more rows"
     STOP = "an error ended the query"
-    NOT_YET = "nothing now; an iterator that gets this from its child hands it on"
+    NOT_YET = "no rows now; an iterator that gets this from its child returns it"
 
 
 class BatchIterator(Bound):
-    """An operator as an iterator over its input (SPEC D2); an instance belongs to one driver.
+    """An operator as an iterator over its input. Each instance belongs to one driver.
 
     Attributes
     ----------
     child : BatchIterator or None
         The input: child.next(), child.batch, child.schema. None in a source.
     batch : pyarrow.RecordBatch or None
-        What the last OK or OK_NEW_SCHEMA is about.
+        The rows of the last OK or OK_NEW_SCHEMA.
     error : Exception or None
-        What STOP is about.
+        The error of a STOP.
     """
 
     child: Any = None
@@ -309,7 +356,7 @@ class BatchIterator(Bound):
     error: Exception | None = None
 
     def next(self) -> IterOutcome | Blocked:
-        """Go on to the next batch; a Blocked is waited for, then next() is called again."""
+        """Go on to the next batch. After a Blocked the engine waits for its future and calls next() again."""
         return IterOutcome.NONE
 
     @property
@@ -318,4 +365,4 @@ class BatchIterator(Bound):
         return None if self.batch is None else self.batch.schema
 
     def close(self) -> None:
-        """Release everything; once, whatever happened before."""
+        """Release everything. Called exactly once, also after an error."""

@@ -1,4 +1,4 @@
-"""Rows as an aligned text table, for people."""
+"""Render rows as an aligned text table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,24 @@ CELL_WIDTH_MAX = 50
 
 
 def render(table: pa.Table, width_max: int | None = None, unicode: bool = True) -> str:
-    """The table's rows as text, numbers right-aligned, one line a row.
+    """Render the rows of a table, one line a row, numbers right-aligned.
 
     Parameters
     ----------
     table : pyarrow.Table
         All of its rows are shown.
     width_max : int or None
-        Columns of the terminal: long cells and middle columns are cut to fit. None: nothing is cut.
+        Width of the terminal in columns: long cells are cut and middle columns left out to fit. None: no limit.
     unicode : bool
         Draw lines with box characters, else with ASCII.
+
+    Examples
+    --------
+    >>> print(render(pa.table({"a": [1, 20]}), unicode=False))
+     a
+    --
+     1
+    20
     """
     headers = [one_line(name) for name in table.column_names]
     columns = [[cell(value) for value in python_values(column)] for column in table.columns]
@@ -43,7 +51,7 @@ def render_cells(
     width_max: int | None = None,
     unicode: bool = True,
 ) -> str:
-    """Ready-made cells as text; `columns` hold the cells of one column each, `right` says which align right."""
+    """Render cells that are text already. Each of `columns` holds one column's cells; `right`: which align right."""
     widths = [max(map(text_width, (header, *column))) for header, column in zip(headers, columns, strict=True)]
     shown = _fitting_columns(widths, width_max)
     dropped = len(shown) < len(headers)
@@ -51,7 +59,7 @@ def render_cells(
     bar, line, cross, more = ("│", "─", "┼", "…") if unicode else ("|", "-", "+", "...")
 
     def row_text(cells: Sequence[str]) -> str:
-        parts = [_aligned(cells[i], widths[i], right[i]) for i in shown]
+        parts = [_align(cells[i], widths[i], right[i]) for i in shown]
         if middle is not None:
             parts.insert(middle, more)
         return f" {bar} ".join(parts).rstrip()
@@ -71,7 +79,7 @@ def is_number(type: pa.DataType) -> bool:
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
-    """The column's values; what Python has no type for comes as text."""
+    """Return a column's values as Python values; values that Python has no type for as text."""
     type = column.type
     if (pa.types.is_timestamp(type) or pa.types.is_time(type) or pa.types.is_duration(type)) and type.unit == "ns":
         return column.cast(pa.string() if not pa.types.is_duration(type) else pa.int64()).to_pylist()
@@ -83,7 +91,7 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
     try:
         return column.to_pylist()
     except (OverflowError, ValueError):
-        # Dates and timestamps outside the years 1 to 9999, which Arrow has and Python has not.
+        # Dates and timestamps outside the years 1 to 9999 exist in Arrow and not in Python.
         return column.cast(pa.string()).to_pylist() if not pa.types.is_nested(type) else ["?"] * len(column)
 
 
@@ -93,7 +101,7 @@ def _narrow_floats(chunk: pa.Array) -> list[Any]:
 
 
 def cell(value: Any) -> str:
-    """One value as text on one line."""
+    """Return one value as text on one line."""
     if value is None:
         return NULL
     if isinstance(value, str):
@@ -116,21 +124,21 @@ def cell(value: Any) -> str:
 
 
 def interval_text(months: int, days: int, nanos: int) -> str:
-    """An interval in ISO 8601: P1M2DT3.5S."""
+    """Return an interval in ISO 8601, such as P1M2DT3.5S."""
     date = (f"{months}M" if months else "") + (f"{days}D" if days else "")
     seconds = format(decimal.Decimal(nanos).scaleb(-9).normalize(), "f")
     return f"P{date}T{seconds}S" if nanos or not date else f"P{date}"
 
 
 def one_line(text: str) -> str:
-    """The text with control characters escaped, so that it cannot break the table or steer the terminal."""
+    """Escape control characters, so that text cannot break the table or control the terminal."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def text_width(text: str) -> int:
-    """Terminal columns the text takes."""
+    """The number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     return sum(
@@ -138,7 +146,7 @@ def text_width(text: str) -> int:
     )
 
 
-def _aligned(text: str, width: int, right: bool) -> str:
+def _align(text: str, width: int, right: bool) -> str:
     padding = " " * (width - text_width(text))
     return padding + text if right else text + padding
 
@@ -157,7 +165,7 @@ def _fitting_columns(widths: Sequence[int], width_max: int | None) -> list[int]:
     positions = list(range(len(widths)))
     if width_max is None or sum(widths) + 3 * (len(widths) - 1) <= width_max:
         return positions
-    room = width_max - 4
+    free = width_max - 4
     left: list[int] = []
     right: list[int] = []
     taken = 0
@@ -165,7 +173,7 @@ def _fitting_columns(widths: Sequence[int], width_max: int | None) -> list[int]:
     while low <= high:
         from_left = len(left) <= len(right)
         position = low if from_left else high
-        if left and taken + widths[position] + 3 > room:
+        if left and taken + widths[position] + 3 > free:
             break
         taken += widths[position] + 3
         if from_left:

@@ -112,7 +112,7 @@ def test_copy_writes_where_it_is_allowed(places: tuple[Path, Path]) -> None:
     (in_ / "new.parquet").symlink_to(out / "new.parquet")
     for form in ("copy t to '{}'", "copy t to '{}' (format parquet, per_thread_output true)", "explain copy t to '{}'"):
         for path in (out / "x.parquet", in_ / "folder" / "x.parquet", f"{in_}/../out/x.parquet", out / "a.parquet"):
-            with pytest.raises(qcore.PlanError, match=f"{REFUSED}|is there already"):
+            with pytest.raises(qcore.PlanError, match=f"{REFUSED}|exists already"):
                 session_of([str(in_)]).sql(form.format(path))
     with pytest.raises(qcore.PlanError, match=REFUSED):
         session_of([str(in_)]).sql(f"copy t to '{in_}/new.parquet'")

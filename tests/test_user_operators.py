@@ -536,7 +536,7 @@ def test_polled_answers_that_make_no_sense(answer: Any, message: str) -> None:
         def poll_push(self, cx: Any, local: Any, global_state: Any, batch: Any, partition: int) -> Any:
             return answer
 
-    with pytest.raises(qcore.ExecutionError, match=rf"Odd \(node \d\): poll_push\(\) gave.*{message}"):
+    with pytest.raises(qcore.ExecutionError, match=rf"Odd \(node \d\): poll_push\(\) returned.*{message}"):
         rows(PlanBuilder().values(TABLE).sink(Odd()))
 
 
@@ -577,7 +577,7 @@ WRONG_PLANS: dict[str, tuple[Callable[[], Any], str]] = {
     "an instance": (lambda: PlanBuilder().values(TABLE).operator(Doubled()), "serves one driver only"),
     "a sink as an operator": (lambda: PlanBuilder().values(TABLE).operator(Gathering()), "Gathering is none"),
     "not callable": (lambda: PlanBuilder().values(TABLE).operator(3), "not a int"),
-    "makes something else": (lambda: PlanBuilder().values(TABLE).operator(dict), "gave a dict"),
+    "makes something else": (lambda: PlanBuilder().values(TABLE).operator(dict), "returned a dict"),
     "no schema": (lambda: PlanBuilder().source(Halves), "needs schema="),
     "after a sink": (lambda: PlanBuilder().values(TABLE).sink(Gathering()).limit(1), "a sink ends the plan"),
 }

@@ -10,7 +10,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.plan.nodes import CallbackSink, PartitionedOutput, PlanNode, TableWrite, UserSink
 from qcore.plan.schema import check_column, unknown
-from qcore.writing.file_sets import local_path, replaced_file
+from qcore.writing.file_sets import local_path, resolve_target
 from qcore.writing.table_write import WRITTEN, check_options
 
 #: The step of PlanBuilder that makes each kind of sink.
@@ -36,7 +36,7 @@ def table_write_node(
     target = local_path(path, where)
     single = target.endswith(".parquet") if single is None else single
     if single:
-        replaced_file(target, where)
+        resolve_target(target, where)
     return TableWrite(id, WRITTEN, child, target, single, compression, row_group_rows)
 
 

@@ -1,4 +1,4 @@
-"""Tables made of Arrow data in memory, of Arrow streams, and of pyarrow datasets. SPEC H2, V10."""
+"""Tables made of Arrow data in memory, of Arrow streams, and of pyarrow datasets."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.process import ProcessLock
 from qcore_ext.ground.thread_token import TokenLock
 
-# Rows of a split: a few batches, so that drivers finish together; each split costs about 12 µs to open.
+# Rows of a split: a few batches, so that drivers finish at about the same time. Opening a split takes about 12 µs.
 SPLIT_ROWS_MAX = 256 * 1024
 SPLIT_ROWS_MIN = 16 * 1024
 
 
 @dataclass(frozen=True)
 class ArrowSplit(Split):
-    """Rows `start` to `start + length` of an in-memory table."""
+    """The rows `start` to `start + length` (exclusive) of a table in memory."""
 
     start: int
     length: int
 
 
 class ArrowTable:
-    """A pyarrow Table, never copied. Safe to use from any thread.
+    """A pyarrow Table, which is never copied. Any thread may use it.
 
-    Unless `trusted`, its rows are checked when they are first read.
+    Its rows are checked when they are first read, unless it is `trusted`.
     """
 
     def __init__(self, data: pa.Table, trusted: bool = False) -> None:
@@ -53,17 +53,17 @@ class ArrowTable:
         self._sound = None if trusted else SoundColumns.of(data)
         self._data = data.replace_schema_metadata()
         self._alignments: dict[tuple[str, ...], Alignment | None] = {}
-        #: What counts the table's memory while it lives, where somebody does.
+        #: Objects that charge the table's memory to a session's pool while the table lives.
         self.kept: list[Any] = []
 
     def rows(self) -> pa.Table:
-        """The data, in the schema that queries see."""
+        """Return all rows in the schema that queries see, checked."""
         if self._sound is not None:
             self._sound.require(self._data, self._data.column_names, 0, self._data.num_rows)
         return self._data.cast(self.schema)
 
     def statistics(self) -> TableStatistics:
-        """Row and null counts."""
+        """Return the number of rows, and of nulls in each column."""
         columns = {
             name: ColumnStatistics(null_count=values.null_count)
             for name, values in zip(self._data.column_names, self._data.columns, strict=True)
@@ -71,7 +71,7 @@ class ArrowTable:
         return TableStatistics(self._data.num_rows, columns)
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
-        """Sections of up to SPLIT_ROWS_MAX rows, cut at the chunks of the first column where those are large."""
+        """List sections of up to SPLIT_ROWS_MAX rows, cut at chunks of the first column if these are large."""
         select_fields(self.schema, columns, "the Arrow table")
         n_rows = self._data.num_rows
         rows = min(SPLIT_ROWS_MAX, max(SPLIT_ROWS_MIN, n_rows // max(1, target) // 2048 * 2048))
@@ -89,9 +89,9 @@ class ArrowTable:
             yield ArrowSplit(start, pending)
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
-        """The rows of a split, as slices of the table."""
+        """Read the rows of a split as slices of the table."""
         if not isinstance(split, ArrowSplit):
-            raise ExecutionError(f"a {type(split).__name__} cannot be read by an Arrow table: add ArrowSplits")
+            raise ExecutionError(f"an Arrow table cannot read a {type(split).__name__}: add ArrowSplits")
         if split.start < 0 or split.length < 0 or split.start + split.length > self._data.num_rows:
             raise ExecutionError(
                 f"split of rows {split.start} to {split.start + split.length}, but the Arrow table has "
@@ -106,7 +106,7 @@ class ArrowTable:
         return TableStream(alignment.table(rows), batch_rows, TRUST_EVERYTHING)
 
     def _alignment(self, columns: tuple[str, ...]) -> Alignment | None:
-        """What makes the columns into declared types; None when they pass as they are."""
+        """The conversion of the columns to their declared types; None if none is needed."""
         if columns not in self._alignments:
             wanted = select_fields(self.schema, columns, "the Arrow table")
             held = self._data.schema
@@ -116,7 +116,7 @@ class ArrowTable:
 
 
 class _Run:
-    """One reading of a stream, shared by the drivers: each takes the next batch under a lock, so that all can work."""
+    """One pass over a stream, shared by the drivers. Each driver takes the next batch under a lock."""
 
     def __init__(self, reader: pa.RecordBatchReader, name: str, is_checked: bool) -> None:
         self._name = name
@@ -127,14 +127,15 @@ class _Run:
         self._lock = TokenLock()
 
     def batches(self, alignment: Alignment, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Batches nobody else got, until there are no more."""
+        """Take batches that no other driver took, until the stream ends."""
         while (batch := self._next(batch_rows)) is not None:
             yield alignment.batch(batch)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         if not self._lock.try_acquire():
-            # The driver that has it waits for the stream, perhaps for a query that this one's leaves no memory.
+            # The driver that holds the lock waits for the stream. That may be a query which needs this thread or its
+            # memory to go on.
             with WaitingForOthers():
                 self._lock.acquire()
         try:
@@ -155,7 +156,7 @@ class _Run:
                     return None
                 except (pa.ArrowException, OSError) as error:
                     self._reader = None
-                    # Behind this pyarrow gives the stack trace of whatever Python code feeds the stream.
+                    # pyarrow appends the stack trace of the Python code that feeds the stream.
                     cause = str(error).partition(". Detail: Python exception")[0]
                     raise ExecutionError(f"the Arrow stream failed: {cause}") from error
                 if not self._is_checked:
@@ -180,7 +181,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class StreamSplit(Split):
-    """One driver's share of a stream: whatever batches it comes to take."""
+    """One driver's share of a stream: the batches that it is the first to take."""
 
     number: int
     run: _Run = field(compare=False, repr=False)
@@ -190,10 +191,10 @@ class StreamSplit(Split):
 
 
 class StreamTable:
-    """Anything with __arrow_c_stream__. Iterators are read once; other objects give a new stream each time.
+    """A table of an object with `__arrow_c_stream__`. An iterator is read once; other objects make a new stream a scan.
 
-    Its batches are checked, unless `trusted` or the source says so itself (see soundness): before pyarrow sees them, or
-    after where pyarrow made them, since it knows the sizes of their buffers.
+    Its batches are checked unless it is `trusted`, by parameter or by its attribute `trust` (see soundness). Batches of
+    pyarrow's readers are checked after they are read, because pyarrow knows the sizes of their buffers; others before.
     """
 
     def __init__(self, source: Any, trusted: bool = False) -> None:
@@ -214,26 +215,26 @@ class StreamTable:
     def _connect(self) -> pa.RecordBatchReader:
         try:
             if isinstance(self._source, pa.RecordBatchReader):
-                return self._source  # as it is: handed through the C interface it would lose the sizes of buffers
+                return self._source  # not through the C interface, which does not carry the sizes of buffers
             if self._trusted:
                 return pa.RecordBatchReader.from_stream(self._source)
             return pa.RecordBatchReader.from_stream(CheckedStream(self._source))
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise PlanError(f"{self._name()} gives no Arrow stream: {error}") from error
+            raise PlanError(f"{self._name()} does not return an Arrow stream: {error}") from error
 
     def statistics(self) -> TableStatistics:
-        """Nothing is known of a stream."""
+        """Return unknown statistics."""
         return TableStatistics()
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
-        """One share a driver. PlanError when a one-time stream has been read before."""
+        """List one share for each driver. PlanError if the source is an iterator that was read before."""
         select_fields(self.schema, columns, self._name())
         if self._once:
             with self._lock:
                 reader, self._first = self._first, None
             if reader is None:
                 raise PlanError(
-                    f"{self._name()} has been read already, and a stream gives its rows once: "
+                    f"{self._name()} has been read already, and a stream can be read only once: "
                     "pass a new one, or a pyarrow Table (reader.read_all())"
                 )
         else:
@@ -243,9 +244,9 @@ class StreamTable:
         return iter([StreamSplit(number, run) for number in range(max(1, target))])
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
-        """The share of one driver."""
+        """Read the share of one driver."""
         if not isinstance(split, StreamSplit):
-            raise ExecutionError(f"a {type(split).__name__} cannot be read by {self._name()}")
+            raise ExecutionError(f"{self._name()} cannot read a {type(split).__name__}: add StreamSplits")
         alignment = Alignment(self._held, select_fields(self.schema, columns, self._name()), self._name())
         batches = split.run.batches(alignment, batch_rows)
         return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), None, TRUST_EVERYTHING)
@@ -253,13 +254,13 @@ class StreamTable:
 
 @dataclass(frozen=True)
 class FragmentSplit(Split):
-    """One fragment of a pyarrow dataset; `number` None: all of one that does not tell its fragments."""
+    """One fragment of a pyarrow dataset; `number` None: the whole of a dataset that does not list its fragments."""
 
     number: int | None
 
 
 class DatasetTable:
-    """A pyarrow Dataset, read by its own scanner: for datasets that are more than a list of files."""
+    """A pyarrow Dataset, read by its own scanner. Used for datasets that are more than a list of Parquet files."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -271,11 +272,11 @@ class DatasetTable:
         self.schema = logical_schema(dataset.schema, "the dataset")
 
     def statistics(self) -> TableStatistics:
-        """Nothing is known without asking each fragment."""
+        """Return unknown statistics: they would need a call for each fragment."""
         return TableStatistics()
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
-        """One split a fragment."""
+        """List one split for each fragment."""
         select_fields(self.schema, columns, "the dataset")
         if self._fragments is None:
             return iter([FragmentSplit(None)])
@@ -284,8 +285,8 @@ class DatasetTable:
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """Scan one fragment on this thread."""
         if not isinstance(split, FragmentSplit):
-            raise ExecutionError(f"a {type(split).__name__} cannot be read by a dataset: add FragmentSplits")
-        # A scanner without columns would not count rows either.
+            raise ExecutionError(f"a dataset cannot read a {type(split).__name__}: add FragmentSplits")
+        # At least one column, because a scanner without columns returns no rows to count.
         names = list(columns) or self.schema.names[:1]
         options: dict[str, Any] = {"columns": names, "batch_size": batch_rows, "use_threads": False}
         if split.number is None or self._fragments is None:

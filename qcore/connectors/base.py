@@ -1,4 +1,4 @@
-"""What a source of data is to the engine: a table that names its splits and opens each as an Arrow stream."""
+"""The interface of data sources: a `Table` lists its splits and opens each split as an Arrow stream."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from qcore.expression.tree import Expr
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What is known of one column without reading it. None: not known.
+    """Statistics of one column that are known without reading data. None: unknown.
 
-    `min` and `max` are Python values of the column's type and hold for every non-null value but NaN (bounds: they
-    need not occur). `distinct_count` is about how many values other than null there are.
+    Attributes
+    ----------
+    min, max : object
+        Bounds of all values except null and NaN, as Python values of the column's type. They need not occur.
+    null_count : int or None
+        Number of nulls.
+    distinct_count : int or None
+        Estimated number of distinct values without null.
     """
 
     min: Any = None
@@ -32,39 +38,47 @@ UNKNOWN_COLUMN = ColumnStatistics()
 
 @dataclass(frozen=True)
 class TableStatistics:
-    """What is known of a table without reading it, for the optimizer.
+    """Statistics of a table for the optimizer, known without reading data.
 
-    `columns` may compute an entry when it is first asked for, so ask only for the columns that matter.
+    Attributes
+    ----------
+    row_count : int or None
+        Number of rows; None: unknown.
+    columns : mapping of str to ColumnStatistics
+        Statistics by column. The mapping may compute an entry at its first access, so read only the columns needed.
     """
 
     row_count: int | None = None
     columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
     def column(self, name: str) -> ColumnStatistics:
-        """Statistics of one column; all unknown when there are none."""
+        """Return the statistics of one column, with all values unknown if there are none."""
         return self.columns.get(name, UNKNOWN_COLUMN)
 
 
 @dataclass(frozen=True)
 class Split:
-    """An instruction for getting part of a table's rows. Picklable, so that it can travel to another process."""
+    """Describes a part of a table's rows. Splits can be pickled, so that another process can read them."""
 
 
 @dataclass(frozen=True)
 class FileSplit(Split):
     """A byte section of one file.
 
-    Of a Parquet file it stands for the row groups whose middle byte lies in it, so sections that tile a file give
-    every row once, wherever the cuts fall. Other formats take whole files only: start 0 and length None.
+    A section of a Parquet file stands for the row groups whose middle byte lies in it. So sections that cover a file
+    without overlap return every row once, wherever they are cut. Files of other formats are read as a whole: start 0
+    and length None.
 
     Parameters
     ----------
     path : str
-        A local path or a URL that pyarrow or fsspec can open.
-    start, length : int
-        The section in bytes; length None: to the end of the file.
+        A local path, or a URL that pyarrow or fsspec can open.
+    start : int
+        Offset of the section in bytes.
+    length : int or None
+        Length of the section in bytes; None: to the end of the file.
     partition_values : mapping or tuple of pairs
-        Columns that the file does not hold, with the one value each has in all its rows.
+        Columns that the file does not contain, each with the value that it has in all rows.
 
     Examples
     --------
@@ -85,55 +99,67 @@ class FileSplit(Split):
 
 @runtime_checkable
 class BatchStream(Protocol):
-    """An opened split: batches of exactly the wanted columns, in order, of the declared types.
+    """An opened split: a stream of batches with exactly the wanted columns, in order, in the declared types.
 
-    String columns may come as string, large_string, string_view or a dictionary of one of them, decimals in any width.
+    A string column may be string, large_string, string_view or a dictionary of one of them. A decimal may have any
+    width.
 
-    An attribute `trust` may say what is known of the batches: "everything" of those made by this process or checked
-    before, "layout" of those that pyarrow decoded, whose text it did not look at, "nothing" of others, and so without
-    it. The engine checks what is not known.
+    The engine checks batches unless the optional attribute `trust` excludes it:
 
-    The query is charged for the batches' memory while it keeps them, unless the stream has `is_held_outside` = True:
-    it is there anyway, as that of a table in memory.
+    - "everything": this process made the batches or has checked them.
+    - "layout": pyarrow decoded them, but did not check their text.
+    - "nothing" (the default): nothing is known.
+
+    The query is charged for the memory of batches that it keeps. It is not if the stream's attribute `is_held_outside`
+    is True: something else, such as a table in memory, owns that memory.
     """
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The rows as an ArrowArrayStream; asked for once."""
+        """Return the rows as an ArrowArrayStream. Called once."""
 
     def close(self) -> None:
-        """Release files; also after an error, and when the stream was not read to its end."""
+        """Release files. Also called after an error, and if the stream was not read to its end."""
 
 
 @runtime_checkable
 class Table(Protocol):
-    """The handle a Scan node's `source` holds. Its methods may be called from any thread."""
+    """A data source, as the `source` of a Scan node. Any thread may call its methods."""
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns, known before anything is read (SPEC D4)."""
+        """Schema of all columns, known before data is read."""
 
     def statistics(self) -> TableStatistics:
-        """What is known cheaply: from footers and lengths, never by reading data."""
+        """Return what is known cheaply, from footers and lengths, without reading data."""
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
-        """The splits that hold rows for `filter`; possibly lazy, and then iterated in a thread that may wait.
+        """List the splits that may have rows for `filter`.
 
-        `columns` and the columns of `filter` are this table's own names. Splits whose statistics show that no row can
-        pass `filter` may be left out. `target` is how many splits would be enough to keep the drivers busy; there may
-        be more or fewer. When no more are wanted, the iterator's `close` is called, if it has one.
+        Parameters
+        ----------
+        columns : tuple of str
+            The columns that will be read, by this table's names.
+        filter : Expr or None
+            A condition over this table's names. Splits may be left out if statistics show that none of their rows can
+            pass it.
+        target : int
+            Number of splits that keeps the drivers busy. There may be more or fewer.
 
-        A table whose iterator may wait sets `splits_wait = True`; it is then iterated in a thread of its own, and
-        `close` may come from another.
+        Returns
+        -------
+        iterable of Split
+            May be lazy. If taking the next split may wait, the table has an attribute `splits_wait` = True. The
+            iterator then runs in a thread of its own, and another thread may call its `close`, if it has one.
         """
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
-        """Start reading a split; batches have about `batch_rows` rows. The rows may include some that fail `filter`."""
+        """Start reading a split, in batches of about `batch_rows` rows. Rows that fail `filter` may be included."""
 
 
 class TableStream:
-    """A pyarrow Table as a BatchStream: its batches are handed out by C++, without the GIL.
+    """A pyarrow Table as a BatchStream. C++ code returns its batches without the GIL.
 
-    `is_held_outside`: somebody else keeps the table's memory, which the query that reads it is not charged for.
+    `is_held_outside`: something else keeps the table's memory, so the query is not charged for it.
     """
 
     __slots__ = ("_table", "_batch_rows", "trust", "is_held_outside")
@@ -141,7 +167,7 @@ class TableStream:
     def __init__(self, table: pa.Table, batch_rows: int, trust: str = "nothing", is_held_outside: bool = False) -> None:
         self.trust = trust
         self._table: pa.Table | None = table
-        # As TableScan cuts batches, at multiples of 8: otherwise it cuts each of these again.
+        # A multiple of 8, as TableScan cuts batches: otherwise it would cut each of these again.
         self._batch_rows = max(8, batch_rows) & ~7
         self.is_held_outside = is_held_outside
 
@@ -149,25 +175,25 @@ class TableStream:
         table = self._table
         if table is None:
             raise ValueError("the stream is closed")
-        self._table = None  # the stream keeps what it needs; memory goes as batches are consumed
+        self._table = None  # the stream keeps the batches that are left, so memory is freed while it is read
         return table.to_reader(max_chunksize=self._batch_rows).__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
-        """Drop the rows not taken yet."""
+        """Drop the rows that were not read."""
         self._table = None
 
 
-def held_rows(data: pa.Table | pa.RecordBatch) -> TableStream:
-    """Rows of a plan as a stream: checked when the plan was made, and kept in memory by somebody else.
+def stream_of_values(data: pa.Table | pa.RecordBatch) -> TableStream:
+    """Return the rows of a Values node as a stream. They were checked when the plan was made, which keeps them alive.
 
-    They come in the chunks they lie in, which TableScan cuts: each batch that crosses from pyarrow may take the GIL.
+    The stream returns whole chunks, which TableScan cuts, because each batch from pyarrow may take the GIL.
     """
     table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
     return TableStream(table, max(table.num_rows, 8), "everything", is_held_outside=True)
 
 
 class ReaderStream:
-    """A pyarrow RecordBatchReader as a BatchStream, with something to close after it."""
+    """A pyarrow RecordBatchReader as a BatchStream. `closing` is closed with it."""
 
     __slots__ = ("_reader", "_closing", "trust")
 
@@ -184,7 +210,7 @@ class ReaderStream:
         return reader.__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
-        """Close the file behind the reader."""
+        """Close the reader's file."""
         self._reader = None
         closing, self._closing = self._closing, None
         if closing is not None:
@@ -195,13 +221,13 @@ ON_SCHEMA_CHANGE = ("error", "evolve")
 
 
 def check_policy(on_schema_change: str | None) -> None:
-    """PlanError unless it is a known one, or None."""
+    """Raise PlanError unless `on_schema_change` is 'error', 'evolve' or None."""
     if on_schema_change is not None and on_schema_change not in ON_SCHEMA_CHANGE:
         raise PlanError(f"on_schema_change is 'error' or 'evolve', not {on_schema_change!r}")
 
 
 def under_policy(table: Table, on_schema_change: str | None) -> Table:
-    """The table as a scan with this on_schema_change reads it; one whose parts have one schema stays as it is."""
+    """Return the table with another on_schema_change. A table without parts of different schemas stays as it is."""
     check_policy(on_schema_change)
     change = getattr(table, "under_policy", None)
     if on_schema_change is None or change is None:
@@ -211,18 +237,18 @@ def under_policy(table: Table, on_schema_change: str | None) -> Table:
 
 
 def suggest(name: str, names: Sequence[str]) -> str:
-    """`; did you mean 'x'?`, or the first names there are."""
+    """Return the end of a message about an unknown name: the closest known name, or the first known names."""
     close = difflib.get_close_matches(name, names, 1)
     if not close:
         close = [known for known in names if known.lower() == name.lower()]
     if close:
         return f"; did you mean {close[0]!r}?"
     shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    return f"; there are: {shown}" if names else "; there are no columns"
+    return f"; its columns are: {shown}" if names else "; it has no columns"
 
 
 def select_fields(schema: pa.Schema, columns: Sequence[str], what: str) -> list[pa.Field]:
-    """The fields named, in that order. PlanError naming an unknown one, with a suggestion."""
+    """Return the named fields in order. Raises PlanError for an unknown name, with a suggestion."""
     fields = []
     for name in columns:
         index = schema.get_field_index(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,15 @@ from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole
 from qcore.connectors.parquet.footer import FOOTERS
 from qcore.connectors.parquet.statistics import FooterStatistics
 from qcore.connectors.parquet.table import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
-from qcore.connectors.storage import FoundFile, Location, find_files, locate, partition_columns
+from qcore.connectors.storage import (
+    FoundFile,
+    Location,
+    find_files,
+    locate,
+    partition_columns,
+    read_in_threads,
+    without_compression,
+)
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
 
@@ -34,17 +41,11 @@ SUFFIXES: dict[str, FileFormat | str] = {
     ".orc": ORC,
 }
 MAGIC: tuple[tuple[bytes, FileFormat | str], ...] = ((b"PAR1", PARQUET), (b"ARROW1", IPC), (b"ORC", ORC))
-COMPRESSIONS = (".gz", ".bz2", ".zst")
-# More footers than this are read by several threads, since each costs a round trip on remote storage.
-FOOTERS_ONE_THREAD_MAX = 4
-FOOTER_THREADS = 8
 
 
 def format_of(location: Location) -> FileFormat | str:
-    """The format, by the name's ending, else by the first bytes. PlanError when neither tells."""
-    name = location.path.lower()
-    for compression in COMPRESSIONS:
-        name = name.removesuffix(compression)
+    """Return the format of a file by its suffix, else by its first bytes. PlanError if both are unknown."""
+    name = without_compression(location.path)
     for suffix, format in SUFFIXES.items():
         if name.endswith(suffix):
             return format
@@ -56,25 +57,33 @@ def format_of(location: Location) -> FileFormat | str:
     for magic, format in MAGIC:
         if head.startswith(magic):
             return format
-    raise PlanError(f"the format of {location.path} is not known: name it .parquet, .csv, .arrow or .orc")
+    raise PlanError(f"the format of {location.path} is unknown: use the suffix .parquet, .csv, .arrow or .orc")
 
 
 class FileTable:
-    """Files of one format with the union of their columns. Safe to use from any thread, and picklable.
+    """Files of one format as a table with the union of their columns. Any thread may use it; it can be pickled.
 
     Parameters
     ----------
-    source : path, URL, glob, directory, or sequence of them
-        Hidden files are left out of directories; folders named key=value give columns.
+    source : path, URL, glob, folder, or sequence of them
+        Hidden files in folders are left out. Folders named key=value add columns.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where the paths are; without it they are local, or URLs.
+        The filesystem of the paths; without it they are local paths or URLs.
     schema : pyarrow.Schema, optional
-        Declared columns, instead of those found; files are matched to them by name.
+        Declared columns, in place of those of the files. Files are matched to them by name.
     on_schema_change : {'evolve', 'error'}
-        Files of different schemas: the union of their columns, by name, in the narrowest types that hold all values
-        (qcore_ext.data.widening), null where a file lacks one; or a SchemaConflictError.
+        For files with different schemas. 'evolve': the union of their columns, matched by name, in the narrowest types
+        that hold all values (see qcore_ext.data.widening), null where a file lacks a column. 'error': raise
+        SchemaConflictError.
     access : FileAccess, optional
-        Of the session in whose queries the source is named; without it every file may be read.
+        The access setting of the session whose query names the source; without it every file may be read.
+
+    Raises
+    ------
+    PlanError
+        There is no such file, its format is unknown, it is damaged, or `access` denies it.
+    SchemaConflictError
+        The files' schemas do not widen into one, or differ under 'error'.
     """
 
     def __init__(
@@ -87,14 +96,14 @@ class FileTable:
     ) -> None:
         given = isinstance(source, list) and bool(source) and isinstance(source[0], FoundFile)
         self._files: list[FoundFile] = source if given else find_files(source, filesystem, access)
-        #: What names the files as text; None: a program's own objects do.
+        #: The source as text, as far as `access` applies to it; None: Python objects named the files.
         self._named = None if given or filesystem is not None else source
         self._format = format_of(self._files[0].location)
         for file in self._files[1:]:
             if format_of(file.location) is not self._format and format_of(file.location) != self._format:
                 raise PlanError(
-                    f"{self._files[0].location.path} and {file.location.path} are of different formats: "
-                    "scan them as two tables and take the union"
+                    f"{self._files[0].location.path} and {file.location.path} have different formats: "
+                    "register them as two tables and combine them with UNION ALL"
                 )
         self._by_path = {file.location.path: file.location for file in self._files}
         partitions = partition_columns(self._files)
@@ -108,13 +117,13 @@ class FileTable:
         self._constants = [self._typed(file) for file in self._files]
 
     def under_policy(self, on_schema_change: str) -> FileTable:
-        """The same files under another on_schema_change; those of a declared schema are matched to that anyway."""
+        """Return the same files with another on_schema_change. It has no effect if a schema is declared."""
         if on_schema_change == self._on_schema_change or self._declared is not None:
             return self
         return FileTable(self._files, on_schema_change=on_schema_change)
 
     def under_access(self, access: FileAccess) -> FileTable:
-        """The same files, each checked when it is opened too. PlanError when one is not allowed."""
+        """Return the same files, also checked when they are opened. PlanError if `access` denies one."""
         if self._named is None or not access.is_restricted:
             return self
         return FileTable(self._named, None, self._declared, self._on_schema_change, access)
@@ -131,14 +140,7 @@ class FileTable:
         return first if len(self._files) == 1 else f"{first} and {len(self._files) - 1} more files"
 
     def _read_schemas(self) -> list[pa.Schema]:
-        if len(self._files) <= FOOTERS_ONE_THREAD_MAX:
-            return [self._read_schema(file) for file in self._files]
-        with ThreadPoolExecutor(FOOTER_THREADS, "qcore-footer") as pool:
-            try:
-                schemas = pool.map(self._read_schema, self._files)
-            except RuntimeError:  # the interpreter is leaving: Python starts no thread of a pool any more
-                return [self._read_schema(file) for file in self._files]
-            return list(schemas)
+        return read_in_threads(self._read_schema, self._files)
 
     def _read_schema(self, file: FoundFile) -> pa.Schema:
         if isinstance(self._format, FileFormat):
@@ -155,7 +157,7 @@ class FileTable:
         return tuple(values)
 
     def statistics(self) -> TableStatistics:
-        """Row count and column ranges, from the footers."""
+        """Return the number of rows and, for Parquet, statistics of columns, from the footers."""
         if isinstance(self._format, FileFormat):
             counts = [self._format.rows_of(file.location) for file in self._files]
             return TableStatistics(None if None in counts else sum(count for count in counts if count is not None))
@@ -165,7 +167,7 @@ class FileTable:
         return TableStatistics(rows, FooterStatistics(self.schema, files))
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
-        """About one split a row group; other formats: one a file."""
+        """List about one split for each row group; for other formats one for each file."""
         select_fields(self.schema, columns, self._name())
         if isinstance(self._format, FileFormat):
             for file, constants in zip(self._files, self._constants, strict=True):
@@ -173,14 +175,14 @@ class FileTable:
                     yield FileSplit(file.location.path, 0, None, constants)
             return
         footers = [FOOTERS.get(file.location) for file in self._files]
-        # Few splits for little work, but enough to keep every driver busy.
+        # Small row groups share splits, as far as every driver still gets `target` / drivers of them.
         split_rows = min(SPLIT_ROWS, sum(footer.n_rows for footer in footers) // max(1, target))
         for footer, constants in zip(footers, self._constants, strict=True):
             if constants_may_pass(dict(constants), self.schema, filter):
                 yield from split_file(footer, constants, footer.location.path, filter, split_rows)
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
-        """Read a split of this table, or one the application made of any file with such columns."""
+        """Read a split of this table, or a split of any other file with these columns that the application made."""
         file = _file_split(split)
         location = self._by_path.get(file.path) or locate(file.path)
         wanted = select_fields(self.schema, columns, self._name())
@@ -188,15 +190,15 @@ class FileTable:
 
 
 class SplitTable:
-    """A table of declared columns whose splits the application adds itself (SPEC V3): files of any format.
+    """A table with declared columns. The application adds its splits: sections of files of any format.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        The declared columns; every file must have them, by name.
+        The declared columns. Files are matched to them by name.
     on_schema_change : {None, 'error', 'evolve'}
-        What a file may hold where another type is declared: any that can be cast to it, value by value; none; or those
-        that widen into it, and nothing at all, which is null then.
+        Which types a file's column may have. None: every type that can be cast to the declared one. 'error': only the
+        declared type. 'evolve': types that widen into the declared one; a column that the file lacks is null.
     """
 
     def __init__(self, schema: pa.Schema, on_schema_change: str | None = None) -> None:
@@ -204,11 +206,11 @@ class SplitTable:
         self.schema = logical_schema(schema, "the declared schema")
 
     def statistics(self) -> TableStatistics:
-        """Nothing is known before splits come."""
+        """Return unknown statistics: there are no files yet."""
         return TableStatistics()
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
-        """None of its own."""
+        """Return no splits: the application adds them."""
         return ()
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
@@ -229,7 +231,7 @@ class SplitTable:
 
 def _file_split(split: Split) -> FileSplit:
     if not isinstance(split, FileSplit):
-        raise ExecutionError(f"a {type(split).__name__} cannot be read by a table of files: add FileSplits to its node")
+        raise ExecutionError(f"a table of files cannot read a {type(split).__name__}: add FileSplits to its scan node")
     return split
 
 
@@ -245,7 +247,30 @@ def open_file(
     ignore_case: bool = False,
     on_schema_change: str | None = None,
 ) -> BatchStream:
-    """Open a section of a file of any known format. ExecutionError naming the path when it cannot be read."""
+    """Open a section of a file of any known format.
+
+    Parameters
+    ----------
+    split : FileSplit
+        The section, and the values of partition columns.
+    location : Location
+        The file.
+    wanted : sequence of pyarrow.Field
+        The columns to read, in order, in the declared types.
+    filter : Expr or None
+        Condition by which row groups may be left out.
+    batch_rows : int
+        Approximate number of rows of each batch.
+    declared : pyarrow.Schema, optional
+        Declared types of formats without types (CSV).
+    absent_is_null, ignore_case, on_schema_change
+        As the parameters of Alignment.
+
+    Raises
+    ------
+    ExecutionError
+        The file cannot be read. The message names its path.
+    """
     try:
         format = format_of(location)
         if isinstance(format, FileFormat):

@@ -1,10 +1,10 @@
-"""CSV, Arrow IPC and ORC files, read whole, in batches."""
+"""CSV, Arrow IPC and ORC files. Each is read as a whole, in batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -12,26 +12,40 @@ import pyarrow.csv as pacsv
 from qcore.connectors.alignment import Alignment, logical_schema
 from qcore.connectors.base import BatchStream, FileSplit, ReaderStream
 from qcore.connectors.soundness import TRUST_EVERYTHING, TRUST_LAYOUT, require_sound
-from qcore.connectors.storage import Location
+from qcore.connectors.storage import Location, without_compression
 from qcore.errors import ExecutionError, PlanError
 from qcore_ext.ground.fault import fault_site
 
-# One block of CSV is one batch; types are inferred from the first one.
+# A block of CSV becomes one batch; types are inferred from the first block.
 CSV_BLOCK_BYTES = 4 << 20
 CSV_DELIMITERS = {".tsv": "\t", ".tbl": "|"}
+
+Reader = TypeVar("Reader")
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How files of one format are read: their schema and row count, and their batches."""
+    """The functions that read files of one format.
+
+    Attributes
+    ----------
+    name : str
+        The format's name in messages.
+    schema_of : callable
+        Returns the schema of a file.
+    rows_of : callable
+        Returns the number of rows of a file, or None if that needs reading the data.
+    batches_of : callable
+        Takes a file, column names, the declared schema and the rows of a batch. Returns the schema of the batches, an
+        iterator over them, and an object to close after it. Batches may have more columns than asked for.
+    trust : str
+        The `trust` of the batches (see soundness).
+    """
 
     name: str
     schema_of: Callable[[Location], pa.Schema]
-    # None: not known without reading the data.
     rows_of: Callable[[Location], int | None]
-    # (batches of some columns, what to close): may give more columns than asked for.
     batches_of: Callable[[Location, list[str], pa.Schema | None, int], tuple[pa.Schema, Iterator[pa.RecordBatch], Any]]
-    # What is known of the batches (soundness).
     trust: str
 
 
@@ -46,10 +60,10 @@ def open_whole(
     absent_is_null: bool = False,
     on_schema_change: str | None = None,
 ) -> BatchStream:
-    """Read a whole file. ExecutionError for a section of one: these formats cannot be cut by bytes here."""
+    """Read a whole file. ExecutionError for a section of a file: these formats cannot be cut at bytes."""
     if split.start != 0 or split.length is not None:
         raise ExecutionError(
-            f"split of {split.path}: a {format.name} file is read whole, so start must be 0 and length None, "
+            f"split of {split.path}: a {format.name} file is read as a whole, so start must be 0 and length None, "
             f"not {split.start} and {split.length}"
         )
     constants = dict(split.partition_values)
@@ -64,11 +78,11 @@ def open_whole(
     alignment = Alignment(
         schema, wanted, location.path, constants, None, absent_is_null, on_schema_change=on_schema_change
     )
-    rows = _aligned(batches, alignment, batch_rows, f"{location.path} as {format.name}")
+    rows = _align(batches, alignment, batch_rows, f"{location.path} as {format.name}")
     return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, rows), closing, format.trust)
 
 
-def _aligned(
+def _align(
     batches: Iterator[pa.RecordBatch], alignment: Alignment, batch_rows: int, what: str
 ) -> Iterator[pa.RecordBatch]:
     try:
@@ -82,7 +96,7 @@ def _aligned(
 
 
 def read_schema(format: FileFormat, location: Location) -> pa.Schema:
-    """The columns of a file. PlanError naming it when it is missing or damaged."""
+    """Return the schema of a file. PlanError that names the file if it is missing or damaged."""
     try:
         return logical_schema(format.schema_of(location), location.path)
     except FileNotFoundError as error:
@@ -91,9 +105,19 @@ def read_schema(format: FileFormat, location: Location) -> pa.Schema:
         raise PlanError(f"{location.path} is damaged or no {format.name} file: {error}") from error
 
 
+def _open_with(open_reader: Callable[[Any], Reader], location: Location) -> tuple[Reader, Any]:
+    """Open a file and a reader over it; return both. The file is closed if the reader fails."""
+    file = location.source()
+    try:
+        fault_site("file_footer")
+        return open_reader(file), file
+    except BaseException:
+        file.close()
+        raise
+
+
 def _csv_parse_options(path: str) -> pacsv.ParseOptions:
-    base = path.lower().removesuffix(".gz").removesuffix(".bz2").removesuffix(".zst")
-    suffix = "." + base.rpartition(".")[2]
+    suffix = "." + without_compression(path).rpartition(".")[2]
     return pacsv.ParseOptions(delimiter=CSV_DELIMITERS.get(suffix, ","), newlines_in_values=True)
 
 
@@ -116,7 +140,7 @@ def _csv_batches(
     types = {}
     if declared is not None:
         types = {field.name: field.type for field in declared if field.name in names}
-    # Without a column at all there would be no rows to count.
+    # At least one column, because batches without columns have no rows to count.
     include = names or [_csv_schema(location).names[0]]
     reader = _csv_reader(location, pacsv.ConvertOptions(include_columns=include, column_types=types))
     return reader.schema, iter(reader), reader
@@ -127,24 +151,21 @@ def _ipc_options(fields: list[int] | None) -> pa.ipc.IpcReadOptions:
 
 
 def _ipc_open(location: Location, fields: list[int] | None = None) -> tuple[Any, Any, bool]:
-    """(reader of some fields, file, whether it is the file format and not the stream format)."""
-    fault_site("file_open")
-    location.check()
-    # Read, not mapped into memory: whoever reads mapped bytes of a file that was cut meanwhile is killed (SIGBUS).
-    if location.filesystem is None:
-        file = pa.OSFile(location.path)
-    else:
-        file = location.filesystem.open_input_file(location.path)
-    try:
-        fault_site("file_footer")
+    """(reader of some fields, file, whether it is the file format and not the stream format).
+
+    The file is read and not mapped into memory: reading mapped bytes of a file that was truncated meanwhile kills the
+    process (SIGBUS).
+    """
+
+    def open_reader(file: Any) -> tuple[Any, bool]:
         try:
-            return pa.ipc.open_file(file, options=_ipc_options(fields)), file, True
+            return pa.ipc.open_file(file, options=_ipc_options(fields)), True
         except pa.ArrowInvalid:
             file.seek(0)
-            return pa.ipc.open_stream(file, options=_ipc_options(fields)), file, False
-    except BaseException:
-        file.close()
-        raise
+            return pa.ipc.open_stream(file, options=_ipc_options(fields)), False
+
+    (reader, indexed), file = _open_with(open_reader, location)
+    return reader, file, indexed
 
 
 def _ipc_schema(location: Location) -> pa.Schema:
@@ -157,7 +178,7 @@ def _ipc_rows(location: Location) -> int | None:
     schema = _ipc_schema(location)
     if not len(schema):
         return None
-    # Of the column that takes the least reading.
+    # Reads only the column with the narrowest type.
     reader, file, indexed = _ipc_open(location, [min(range(len(schema)), key=lambda i: _bits(schema.field(i).type))])
     with file:
         return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches)) if indexed else None
@@ -184,18 +205,7 @@ def _ipc_batches(
 def _orc_open(location: Location) -> tuple[Any, Any]:
     import pyarrow.orc
 
-    fault_site("file_open")
-    location.check()
-    if location.filesystem is None:
-        file = pa.OSFile(location.path)
-    else:
-        file = location.filesystem.open_input_file(location.path)
-    try:
-        fault_site("file_footer")
-        return pyarrow.orc.ORCFile(file), file
-    except BaseException:
-        file.close()
-        raise
+    return _open_with(pyarrow.orc.ORCFile, location)
 
 
 def _orc_schema(location: Location) -> pa.Schema:

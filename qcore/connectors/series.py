@@ -1,4 +1,4 @@
-"""The table of range() and generate_series(): integers a step apart, made as they are read. SPEC V13, P4."""
+"""The table of range() and generate_series(): integers with a constant step, computed while they are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPLIT_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class SeriesSplit(Split):
-    """Values `start` to `start + length` of a series, counted from 0."""
+    """The values at positions `start` to `start + length` (exclusive) of a series, from 0."""
 
     start: int
     length: int
@@ -34,7 +34,7 @@ class SeriesSplit(Split):
 
 @dataclass(frozen=True)
 class SeriesTable:
-    """Integers of 64 bits, and the number of each from 1. Safe to use from any thread; keeps no rows.
+    """Integers of 64 bits, each with its number from 1. Any thread may use it. It keeps no rows.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ class SeriesTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The value, and its number."""
+        """Two columns: the value, and its number from 1."""
         return pa.schema([(VALUE, pa.int64()), (NUMBER, pa.int64())])
 
     def statistics(self) -> TableStatistics:
-        """Everything is known."""
+        """Return exact statistics."""
         n = len(self.values)
         if n == 0:
             return TableStatistics(0, {})
@@ -59,14 +59,14 @@ class SeriesTable:
         return TableStatistics(n, columns)
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
-        """Sections of SPLIT_ROWS values, named as they are asked for."""
+        """List sections of SPLIT_ROWS values, lazily."""
         for start in range(0, len(self.values), SPLIT_ROWS):
             yield SeriesSplit(start, min(SPLIT_ROWS, len(self.values) - start))
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
-        """The values of a split, a batch at a time."""
+        """Compute the values of a split, a batch at a time."""
         if not isinstance(split, SeriesSplit):
-            raise ExecutionError(f"a {type(split).__name__} cannot be read by a series: add SeriesSplits")
+            raise ExecutionError(f"a series cannot read a {type(split).__name__}: add SeriesSplits to its scan node")
         if split.start < 0 or split.length < 0 or split.start + split.length > len(self.values):
             raise ExecutionError(
                 f"split of values {split.start} to {split.start + split.length}, but the series has {len(self.values)}"
@@ -77,10 +77,10 @@ class SeriesTable:
     def _batches(self, split: SeriesSplit, schema: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         end = split.start + split.length
         for start in range(split.start, end, batch_rows):
-            places = np.arange(start, min(start + batch_rows, end), dtype=np.int64)
-            # Within 64 bits, as both ends are; what wraps on the way comes back.
-            made = {VALUE: self.values.start + places * self.values.step, NUMBER: places + 1}
+            positions = np.arange(start, min(start + batch_rows, end), dtype=np.int64)
+            # Both ends fit into 64 bits, so a product that wraps around is right again after the addition.
+            columns = {VALUE: self.values.start + positions * self.values.step, NUMBER: positions + 1}
             if not schema.names:
-                yield pa.RecordBatch.from_arrays([pa.nulls(len(places))], ["rows"]).select([])
+                yield pa.RecordBatch.from_arrays([pa.nulls(len(positions))], ["rows"]).select([])
                 continue
-            yield pa.RecordBatch.from_arrays([pa.array(made[name]) for name in schema.names], schema=schema)
+            yield pa.RecordBatch.from_arrays([pa.array(columns[name]) for name in schema.names], schema=schema)

@@ -1,9 +1,9 @@
-"""Arrow data that this process did not make, checked before anything follows its pointers.
+"""Checks of Arrow data that this process did not make, before anything follows its pointers.
 
-Data from outside may lie: offsets that leave their buffer, indices outside their dictionary, text that is not UTF-8.
-pyarrow knows the sizes of buffers and compares lengths with them (`validate()`, a few microseconds an array); what
-needs a pass over the rows is done by `qcore_ext.data.checked_stream`: 3 ms for 4 million strings of 8 bytes, where
-pyarrow's `validate(full=True)` takes 22; a string view takes 1.6 ns where all are short and alike, 4 to 7 otherwise.
+Such data may be malformed: offsets outside their buffer, indices outside their dictionary, text that is not UTF-8.
+pyarrow compares lengths with the sizes of buffers (`validate()`, a few microseconds an array). The checks that need a
+pass over the rows are in `qcore_ext.data.checked_stream`: 3 ms for 4 million strings of 8 bytes, against 22 ms of
+pyarrow's `validate(full=True)`. A string view takes 1.6 ns if all are short and equal in form, else 4 to 7 ns.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import pyarrow as pa
 from qcore.errors import ExecutionError
 from qcore_ext.data.checked_stream import check_batch
 
-# What a BatchStream's `trust` says of its batches; what is not known is checked where the engine takes them over.
+# Values of a BatchStream's `trust`. The engine checks at import what they exclude.
 TRUST_NOTHING = "nothing"
-TRUST_LAYOUT = "layout"  # pyarrow decoded them: only text is as it was found
-TRUST_EVERYTHING = "everything"  # made by this process, or checked
+TRUST_LAYOUT = "layout"  # pyarrow decoded the batches: only text is unchecked
+TRUST_EVERYTHING = "everything"  # this process made or checked the batches
 
-# As few as a split has: splits may end within a section, which two drivers check then.
+# The smallest size of a split. A section that two splits share may be checked by two drivers.
 SECTION_ROWS = 16 * 1024
 
 REMEDY = "its file is damaged or its producer is broken"
 
 
 def is_trusted(source: object) -> bool:
-    """Whether a source says that its batches were made by this process, as results of queries do."""
+    """Whether a source's `trust` excludes every check, as that of a query's result does."""
     return getattr(source, "trust", TRUST_NOTHING) == TRUST_EVERYTHING
 
 
 def require_sound(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
-    """The batch. ExecutionError naming `where` and the column when it is malformed."""
+    """Return the batch, checked. ExecutionError that names `where` and the column if it is malformed."""
     try:
         batch.validate()
         check_batch(batch)
@@ -46,7 +46,7 @@ def require_sound(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
 
 
 def explain(batch: pa.RecordBatch, error: Exception) -> str:
-    """What is wrong with a batch, with the column's name, which pyarrow gives the number of."""
+    """Describe an error in a batch, with the column's name. pyarrow's messages have only its number."""
     if isinstance(error, ExecutionError):
         return str(error)
     for i, values in enumerate(batch.columns):
@@ -65,16 +65,15 @@ def _needs_a_pass(type: pa.DataType) -> bool:
 
 
 def _has_parts(type: pa.DataType) -> bool:
-    """Whether values point into other arrays, all of which are checked with any of their rows."""
+    """Whether values point into other arrays, which are checked as a whole with any of the rows."""
     return pa.types.is_nested(type) or pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type)
 
 
 class SoundColumns:
-    """Which rows of a Table's columns were found sound. Any thread.
+    """The rows of a Table's columns that were checked. Any thread may use it.
 
-    They are checked when they are first read, and then not again as long as the Table lives, however often it is
-    queried: a driver checks what it is about to read, by sections of a chunk, or whole chunks where their values point
-    into other arrays.
+    Rows are checked when they are first read, and not again while the Table lives. A driver checks the sections of a
+    chunk that it is about to read, or the whole chunk if its values point into other arrays.
     """
 
     _known: ClassVar[dict[int, tuple[weakref.ref[pa.Table], SoundColumns]]] = {}
@@ -82,7 +81,7 @@ class SoundColumns:
     def __init__(self, data: pa.Table) -> None:
         self._starts: dict[str, list[int]] = {}
         self._good: set[tuple[str, int]] = set()
-        #: Of chunks that are not all good: 1 for each section that is.
+        #: For chunks that are partly checked: a byte for each section, 1 if it is.
         self._sections: dict[tuple[str, int], bytearray] = {}
         try:
             data.validate()
@@ -93,17 +92,17 @@ class SoundColumns:
 
     @classmethod
     def of(cls, data: pa.Table) -> SoundColumns:
-        """What is known of a Table. ExecutionError when its buffers are too small for its lengths."""
+        """Return the record of a Table. ExecutionError if its buffers are too small for its lengths."""
         key = id(data)
         held = cls._known.get(key)
         if held is not None and held[0]() is data:
             return held[1]
-        made = cls(data)
-        cls._known[key] = weakref.ref(data, lambda _: cls._known.pop(key, None)), made
-        return made
+        checked = cls(data)
+        cls._known[key] = weakref.ref(data, lambda _: cls._known.pop(key, None)), checked
+        return checked
 
     def require(self, data: pa.Table, columns: Sequence[str], start: int, length: int) -> None:
-        """ExecutionError when the rows, or others near them, are malformed. `data` is the Table, or its equal."""
+        """Check some rows, and others near them; ExecutionError if one is malformed. `data`: the Table, or its equal."""
         for name in columns:
             values = data.column(name)
             if not _needs_a_pass(values.type):
@@ -119,10 +118,10 @@ class SoundColumns:
                     self._require_rows(name, number, values.chunk(number), low, low + length)
 
     def _require_rows(self, name: str, number: int, chunk: pa.Array, low: int, high: int) -> None:
-        """The same of the rows of a chunk from `low` to `high`, both perhaps beyond it."""
+        """Check the rows of a chunk from `low` to `high`; both may be outside of it."""
         key = (name, number)
         if len(chunk) <= SECTION_ROWS or _has_parts(chunk.type):
-            # Drivers that come at once check it all: cheaper than to wait, and polls take no lock.
+            # Two drivers may check the same rows at once: that is cheaper than a lock, and polls take none.
             require_sound(pa.RecordBatch.from_arrays([chunk], [name]), "the Arrow table")
             self._good.add(key)
             return

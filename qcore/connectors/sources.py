@@ -1,4 +1,4 @@
-"""Whatever a user passes as a table becomes a Table."""
+"""Make a Table of whatever a user passes as a data source."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ from qcore.connectors.storage import FoundFile, Location
 from qcore.errors import PlanError
 from qcore_ext.data.checked_stream import CheckedBatch, CheckedStream
 
-# Packages whose frames are made into tables by a module of ours, imported only then: package -> (module, function).
+# Packages whose frames a module of qcore makes tables of, imported when needed: package -> (module, function).
 FOREIGN_FRAMES = {"pyspark": ("qcore.spark.source", "spark_table")}
-# Frames held in memory: taken over as Arrow tables at once, so that they have splits and a row count.
+# Packages with frames in memory. These become Arrow tables at once, so that they have splits and a row count.
 MEMORY_FRAMES = frozenset({"pandas", "polars", "pyarrow", "modin", "cudf", "arro3", "nanoarrow"})
-TAKEN = "a path, glob or list of files, Arrow data, a pandas or polars frame, a pyarrow Dataset, or a Spark DataFrame"
+SUPPORTED = (
+    "a path, glob or list of files, Arrow data, a pandas or polars frame, a pyarrow Dataset, or a Spark DataFrame"
+)
 
 
 def table_from(source: Any, on_schema_change: str | None = None, trusted: bool = False) -> Table:
-    """A Table of any source.
+    """Make a Table of a source.
 
     Parameters
     ----------
     source : object
-        A path, URL, glob, directory or list of files; a pair (any of those, filesystem) for a pyarrow or fsspec
-        filesystem; a pyarrow Table, RecordBatch, RecordBatchReader or Dataset; anything with `__arrow_c_stream__` or
-        `__arrow_c_array__`; a list of pyarrow RecordBatches; a Spark DataFrame; or a Table, which is returned as it is.
+        A path, URL, glob, folder or list of files; a pair of any of those and a pyarrow or fsspec filesystem; a pyarrow
+        Table, RecordBatch, RecordBatchReader or Dataset; an object with `__arrow_c_stream__` or `__arrow_c_array__`; a
+        list of pyarrow RecordBatches; a Spark DataFrame; or a Table, which is returned unchanged.
     on_schema_change : {'evolve', 'error'}, optional
-        When files, or batches of a list, have different schemas: by default and with 'evolve', columns are matched by
-        name, types widened (qcore_ext.data.widening), and a column that some lack is null there; with 'error' any
-        difference is refused.
+        For files, or batches of a list, with different schemas. 'evolve' (the default): columns are matched by name,
+        types are widened (see qcore_ext.data.widening), and a missing column is null. 'error': raise SchemaChangeError.
     trusted : bool
-        Arrow data in memory, or of a stream, is well-formed: it is read without being checked.
+        Read Arrow data in memory and Arrow streams without checking them.
 
     Raises
     ------
     PlanError
-        There is no such file, it is damaged, or the object is nothing of these.
+        There is no such file, it is damaged, or the object is of no supported kind.
     SchemaChangeError
-        Schemas differ and 'error' was asked for, or types do not widen into one.
+        Schemas differ under 'error', or types do not widen into one.
 
     Examples
     --------
@@ -77,13 +78,14 @@ def table_from(source: Any, on_schema_change: str | None = None, trusted: bool =
         return ArrowTable(pa.Table.from_batches([batch]), trusted)
     if isinstance(source, Table):
         return under_policy(source, on_schema_change)
-    raise PlanError(f"a {type(source).__module__}.{type(source).__qualname__} is no table source: give {TAKEN}")
+    raise PlanError(f"a {type(source).__module__}.{type(source).__qualname__} is no table source; use {SUPPORTED}")
 
 
 def table_of_stream(source: Any, trusted: bool = False) -> pa.Table:
-    """All rows of anything with `__arrow_c_stream__`, checked before pyarrow sees them.
+    """Read all rows of an object with `__arrow_c_stream__`, checked before pyarrow reads them.
 
-    Of pyarrow's own objects the sizes of buffers are known, so ArrowTable checks them; pandas' are made by pyarrow.
+    Objects of pyarrow, and of pandas, which uses pyarrow, are not checked here: pyarrow knows the sizes of their
+    buffers, and ArrowTable checks them.
     """
     made_by_pyarrow = any(kind.__module__.partition(".")[0] in ("pyarrow", "pandas") for kind in type(source).__mro__)
     return pa.table(source if trusted or made_by_pyarrow or is_trusted(source) else CheckedStream(source))
@@ -91,7 +93,7 @@ def table_of_stream(source: Any, trusted: bool = False) -> pa.Table:
 
 def _sequence_table(source: list[Any] | tuple[Any, ...], on_schema_change: str, trusted: bool) -> Table:
     if not source:
-        raise PlanError(f"an empty {type(source).__name__} is no table source: give {TAKEN}")
+        raise PlanError(f"an empty {type(source).__name__} is no table source; use {SUPPORTED}")
     if all(isinstance(part, (str, os.PathLike)) for part in source):
         return FileTable(source, on_schema_change=on_schema_change)
     if all(isinstance(part, (pa.RecordBatch, pa.Table)) for part in source):
@@ -99,11 +101,11 @@ def _sequence_table(source: list[Any] | tuple[Any, ...], on_schema_change: str, 
     if len(source) == 2 and isinstance(source[0], (str, os.PathLike, list, tuple)):
         return FileTable(source[0], source[1], on_schema_change=on_schema_change)
     kinds = ", ".join(sorted({type(part).__name__ for part in source}))
-    raise PlanError(f"a {type(source).__name__} of {kinds} is no table source: give {TAKEN}")
+    raise PlanError(f"a {type(source).__name__} of {kinds} is no table source; use {SUPPORTED}")
 
 
 def _one_table(parts: list[Any] | tuple[Any, ...], on_schema_change: str, trusted: bool) -> pa.Table:
-    """RecordBatches and Tables one behind the other, under the schema that holds all their rows."""
+    """Concatenate RecordBatches and Tables under the union of their schemas."""
     tables = [part if isinstance(part, pa.Table) else pa.Table.from_batches([part]) for part in parts]
     if any(not table.schema.equals(tables[0].schema) for table in tables[1:]):
         for table in () if trusted else tables:
@@ -119,7 +121,7 @@ def _one_table(parts: list[Any] | tuple[Any, ...], on_schema_change: str, truste
 
 
 def _dataset_table(dataset: pads.Dataset) -> Table:
-    """Plain files of Parquet are read by our own reader, anything else by the dataset's."""
+    """Parquet files without a filter are read by qcore's reader, everything else by the dataset's own scanner."""
     filtered = bool(getattr(dataset, "_scan_options", None))
     if filtered or not isinstance(dataset, pads.FileSystemDataset):
         return DatasetTable(dataset)

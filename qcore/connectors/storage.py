@@ -1,4 +1,4 @@
-"""Where files are: paths, URLs, globs and directories resolved to files on a filesystem."""
+"""Find files: paths, URLs, globs and folders resolved to files on a filesystem."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import glob
 import importlib
 import os
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -19,39 +20,56 @@ from qcore.errors import PlanError
 from qcore_ext.ground.fault import fault_site
 
 GLOB_CHARACTERS = frozenset("*?[")
-# Written by Hive and Spark for a null partition value.
+COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst")
+# More files than this are opened by several threads, because each costs a round trip on remote storage.
+FILES_ONE_THREAD_MAX = 4
+FILE_THREADS = 8
+# Hive and Spark write this folder name for a null.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+File = TypeVar("File")
+Found = TypeVar("Found")
 
 _connections: dict[tuple[str, str, str], tuple[pafs.FileSystem, bool]] = {}
 
 
 @dataclass(frozen=True)
 class Location:
-    """One file. `filesystem` None is the local one, read by path; `access` is asked again whenever it is opened."""
+    """One file.
+
+    Attributes
+    ----------
+    path : str
+        Absolute local path, or path on `filesystem`.
+    filesystem : pyarrow.fs.FileSystem or None
+        None: the local file system.
+    access : FileAccess or None
+        Checked each time the file is opened. None: not restricted.
+    """
 
     path: str
     filesystem: pafs.FileSystem | None = field(default=None, compare=False)
     access: FileAccess | None = field(default=None, compare=False)
 
     def check(self) -> None:
-        """PlanError when the file may not be reached: what a path leads to may have changed since it was found."""
+        """Raise PlanError if `access` denies the file. A link may lead elsewhere since the file was found."""
         if self.access is not None and self.filesystem is None:
             self.access.check_path(self.path)
 
     def source(self) -> Any:
-        """The file, opened for pyarrow's readers: given a path, they take longer to see what kind of path it is."""
+        """Open the file for pyarrow's readers, which are slower with a path, because they first find its filesystem."""
         fault_site("file_open")
         self.check()
         return pa.OSFile(self.path) if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def open(self) -> Any:
-        """A binary file that can seek."""
+        """Open the file as a seekable Python file in binary mode."""
         fault_site("file_open")
         self.check()
         return open(self.path, "rb") if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def stamp(self) -> tuple[int, int]:
-        """(size in bytes, modification time in ns): changes when the file does. OSError when there is no such file."""
+        """Return (size in bytes, modification time in ns), which identifies the version. OSError: there is no file."""
         fault_site("file_status")
         self.check()
         if self.filesystem is None:
@@ -65,14 +83,35 @@ class Location:
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file of a table, with the values its folders' names give (Hive's `key=value`), as text; None: null."""
+    """A file of a table, and the pairs `key=value` in the names of its folders, as text; None: null."""
 
     location: Location
     partition_values: tuple[tuple[str, str | None], ...] = ()
 
 
+def without_compression(path: str) -> str:
+    """Return a path in lower case without the suffix of a compression."""
+    name = path.lower()
+    for suffix in COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def read_in_threads(read: Callable[[File], Found], files: Sequence[File]) -> list[Found]:
+    """Return `read(file)` for each file, in order; computed by several threads if there are many files."""
+    if len(files) > FILES_ONE_THREAD_MAX:
+        with ThreadPoolExecutor(FILE_THREADS, "qcore-footer") as pool:
+            try:
+                answers = pool.map(read, files)
+            except RuntimeError:  # the interpreter shuts down, and a pool starts no threads any more
+                pass
+            else:
+                return list(answers)
+    return [read(file) for file in files]
+
+
 def locate(path: str, filesystem: pafs.FileSystem | None = None) -> Location:
-    """The file a path or URL names, whether or not it exists. A `filesystem` is asked for the path as it is."""
+    """Return the file that a path or URL names, whether or not it exists. With `filesystem` the path is on that one."""
     if filesystem is not None:
         return Location(path, None if isinstance(filesystem, pafs.LocalFileSystem) else filesystem)
     if "://" not in path:
@@ -82,7 +121,7 @@ def locate(path: str, filesystem: pafs.FileSystem | None = None) -> Location:
 
 
 def _from_url(url: str) -> tuple[pafs.FileSystem, str]:
-    """The filesystem of a URL and the path on it. Connections are kept: making one may cost several round trips."""
+    """The filesystem of a URL and the path on it. Filesystems are cached: connecting may take several round trips."""
     parts = urllib.parse.urlsplit(url)
     key = (parts.scheme, parts.netloc, parts.query)
     plain = "%" not in url and not parts.fragment
@@ -95,16 +134,19 @@ def _from_url(url: str) -> tuple[pafs.FileSystem, str]:
         filesystem, inner = _fsspec(url)
     except (OSError, ValueError) as error:
         raise PlanError(f"cannot reach {url}: {error}") from error
-    # Object stores have the host (the bucket) as first part of their paths, others do not.
+    # In object stores the host (the bucket) is the first part of the path; in other filesystems it is not.
     if plain and inner in (parts.path, parts.netloc + parts.path):
         _connections[key] = filesystem, inner != parts.path
     return filesystem, inner
 
 
 def find_files(source: Any, filesystem: Any = None, access: FileAccess | None = None) -> list[FoundFile]:
-    """All files of a path, URL, glob or directory, or of a sequence of them, in order.
+    """Find all files of a path, URL, glob or folder, or of a sequence of them, in order.
 
-    PlanError when there is none, or when one is not allowed by `access`.
+    Raises
+    ------
+    PlanError
+        There is no such file, or `access` denies one.
     """
     if filesystem is not None and not isinstance(filesystem, pafs.FileSystem):
         filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
@@ -187,7 +229,7 @@ def _list_remote(path: str, filesystem: pafs.FileSystem) -> list[str]:
 
 
 def _is_hidden(name: str) -> bool:
-    # Spark's and Hive's own rule: _SUCCESS, .crc files and the like hold no rows; `_x=1` is a partition folder.
+    # The rule of Spark and Hive: _SUCCESS, .crc files and the like have no rows; `_x=1` is a partition folder.
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
@@ -202,7 +244,7 @@ def _hive_values(relative: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def partition_columns(files: Sequence[FoundFile]) -> list[pa.Field]:
-    """The columns that folder names give: int64 where every value is a whole number, else string."""
+    """The columns in the names of folders: int64 if all values are whole numbers, else string."""
     columns: dict[str, list[str | None]] = {}
     for file in files:
         for name, value in file.partition_values:

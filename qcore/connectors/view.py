@@ -1,4 +1,4 @@
-"""A table that is another's rows through a filter, under other names: scan, filter and projection."""
+"""Views: tables that are a filter and a projection of another table, expanded in the plan."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from qcore.plan import nodes as p
 
 @dataclass(frozen=True)
 class ViewTable:
-    """Columns of `table` under names of this view's own, of the rows where `predicate` is true.
+    """Columns of another table, renamed, of the rows where `predicate` is true.
 
-    `expand_view` puts its filter into the plan, where the engine evaluates it natively; so nobody opens a view itself.
+    `expand_view` replaces a scan of a view by a plan with a filter, so that the engine evaluates it. A view itself is
+    never opened.
 
     Parameters
     ----------
     schema : pyarrow.Schema
         The view's columns.
     table : Table
-        Where the rows come from.
+        The table that has the rows.
     columns : tuple of str
-        The column of `table` behind each column of the view.
+        For each column of the view, the column of `table`.
     predicate : Expr, optional
         Over the names of `table`.
     """
@@ -37,25 +38,25 @@ class ViewTable:
     predicate: Expr | None = None
 
     def statistics(self) -> TableStatistics:
-        """What is known of the rows before the filter: bounds for the rows after it."""
+        """Return the statistics of the rows before the filter, which are bounds for the rows after it."""
         below = self.table.statistics()
         renamed = {name: below.column(held) for name, held in zip(self.schema.names, self.columns, strict=True)}
         return TableStatistics(below.row_count, renamed)
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
-        """Not its own: see expand_view."""
+        """Raise TypeError: a view is expanded before its splits are asked for."""
         self._refuse()
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> Any:
-        """Not its own: see expand_view."""
+        """Raise TypeError: a view is expanded before its splits are opened."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise TypeError("a ViewTable is read through expand_view, which puts its filter into the plan")
+        raise TypeError("a ViewTable cannot be read: expand_view replaces its scan in the plan")
 
 
 def expand_view(scan: p.Scan) -> p.PlanNode:
-    """The plan of a scan whose source is a ViewTable; any other scan unchanged. The output has the scan's schema."""
+    """Return the plan for a scan of a ViewTable; any other scan unchanged. Its output has the scan's schema."""
     view = scan.source
     if not isinstance(view, ViewTable):
         return scan

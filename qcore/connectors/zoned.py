@@ -1,4 +1,4 @@
-"""Tables as a session of a time zone sees them: every timestamp that has a zone is of that one."""
+"""Tables in a session's time zone: every timestamp with a time zone gets this zone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qcore.plan.time_zones import expr_in_zone, schema_in_zone
 
 
 def table_in_zone(table: Table, zone: str) -> Table:
-    """The same rows with timestamps that have a time zone in this one; the table itself when none is of another."""
+    """Return the table with all its timestamps with a time zone in `zone`; the table itself if they already are."""
     schema = schema_in_zone(table.schema, zone)
     if schema is table.schema:
         return table
@@ -26,14 +26,14 @@ def table_in_zone(table: Table, zone: str) -> Table:
 
 
 def zone_of(table: Table) -> str | None:
-    """The time zone of the session that a table comes from, such as Spark's."""
+    """The time zone of the foreign session that a table comes from, such as Spark's; None: there is none."""
     zone: str | None = getattr(table.table if isinstance(table, ViewTable) else table, "time_zone", None)
     return zone
 
 
 @dataclass(frozen=True)
 class ZonedTable:
-    """A table's rows under a schema that differs in the zones of timestamps: their instants stay as they are."""
+    """A table's rows with other time zones in its schema. The instants do not change."""
 
     schema: pa.Schema
     table: Table
@@ -41,23 +41,23 @@ class ZonedTable:
 
     @property
     def splits_wait(self) -> bool:
-        """Whether taking the next split may wait."""
+        """Whether taking the table's next split may wait."""
         return bool(getattr(self.table, "splits_wait", False))
 
     def under_policy(self, on_schema_change: str) -> Table:
-        """The table as a scan with this on_schema_change reads it."""
+        """Return the table with another on_schema_change."""
         return table_in_zone(under_policy(self.table, on_schema_change), self.zone)
 
     def statistics(self) -> TableStatistics:
-        """Bounds of instants are the same in every zone."""
+        """Return the table's statistics: bounds of instants are the same in every zone."""
         return self.table.statistics()
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
-        """The table's."""
+        """List the table's splits."""
         return self.table.splits(columns, filter, target)
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
-        """The table's stream; columns of instants get their new type, the values are not touched."""
+        """Open the table's stream. Columns of instants get their new type; their values do not change."""
         stream = self.table.open(split, columns, filter, batch_rows)
         held = schema_in_zone(pa.schema([self.table.schema.field(name) for name in columns]), self.zone)
         if all(self.table.schema.field(field.name).type.equals(field.type) for field in held):
@@ -68,10 +68,10 @@ class ZonedTable:
             stream.close()
             raise
         schema = schema_in_zone(reader.schema, self.zone)
-        return ReaderStream(pa.RecordBatchReader.from_batches(schema, _retyped(reader, schema)), stream)
+        return ReaderStream(pa.RecordBatchReader.from_batches(schema, _retype(reader, schema)), stream)
 
 
-def _retyped(reader: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _retype(reader: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in reader:
         columns = [
             column if column.type.equals(field.type) else column.cast(field.type)

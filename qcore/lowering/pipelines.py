@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.config import Settings
-from qcore.connectors.base import held_rows
+from qcore.connectors.base import stream_of_values
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col, column_names
 from qcore.lowering.aggregate_retyping import compile_inputs, compile_post
@@ -204,7 +204,7 @@ class Lowering:
         return pipeline
 
     def values(self, node: p.Values) -> Pipeline:
-        return self._one_split(node, node.data, held_rows)
+        return self._one_split(node, node.data, stream_of_values)
 
     def recursive_union(self, node: p.RecursiveUnion) -> Pipeline:
         assert self.open_recursion is not None

@@ -1,4 +1,4 @@
-"""A plan as text: a tree of nodes with estimated rows, and what really happened once it ran. SPEC G7."""
+"""EXPLAIN: a plan as text, a tree of nodes with estimated rows, and with measured rows and times after a run."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from qcore.plan.nodes import (
     WorkingTable,
 )
 from qcore.protocol_bridges import operator_name
+from qcore.session.profile import operator_wall_nanos
 
-# Longer lists and expressions are cut: a plan is read as a whole.
+# Longer lists and expressions are cut, so that the whole plan stays readable.
 DETAIL_WIDTH_MAX = 100
 
 Estimates = Callable[[PlanNode], float]
-_CALLS = ("add_input", "get_output", "finish", "is_blocked")
 
 
 def pipelines_of(plan: PlanNode, settings: Settings) -> dict[str, list[int]]:
-    """The numbers of the pipelines that each node's operators are in, by node id, as a task would have them.
+    """Return the numbers of the pipelines of each node's operators by node id, numbered as a task does.
 
-    Nothing runs and no operator is made. PlanError for a plan that cannot run.
+    No operator is made and nothing runs. Raises PlanError for a plan that cannot run.
     """
     found: dict[str, list[int]] = {}
     lowered = Lowering(settings, _never_opened, open_recursion=_never_opened).finish(plan)
@@ -59,7 +59,7 @@ def pipelines_of(plan: PlanNode, settings: Settings) -> dict[str, list[int]]:
 
 
 def _never_opened(*_: Any) -> Any:
-    raise AssertionError("a plan that is explained opens no split")
+    raise AssertionError("EXPLAIN opens no split")
 
 
 def explain_plan(
@@ -68,24 +68,24 @@ def explain_plan(
     stats: Mapping[str, Any] | None = None,
     pipelines: Mapping[str, Sequence[int]] | None = None,
 ) -> str:
-    """The plan as an aligned tree, one line a node.
+    """Render a plan as an aligned tree, one line a node.
 
     Parameters
     ----------
     plan : PlanNode
-        The root.
+        The root of the plan.
     estimates : callable, optional
-        Rows a node is expected to give, such as qcore.optimizer.Estimator(…).rows.
+        Returns the estimated number of a node's output rows, as qcore.optimizer.Estimator(…).rows does.
     stats : mapping, optional
-        What Task.stats() gave for this plan: adds the rows each node gave, its time over all drivers and its pipeline.
+        The value of Task.stats() for this plan. Adds each node's output rows and its times, summed over all drivers.
     pipelines : mapping, optional
-        What pipelines_of() gave for this plan, where there are no `stats`.
+        The value of pipelines_of() for this plan; used without `stats`.
 
     Returns
     -------
     str
-        Columns: node, id, estimated rows, and with `stats` rows, ms, blocked ms, pipeline; and the ms of functions that
-        pyarrow computes, where there are any.
+        Columns: plan, id, estimated rows, with `stats` rows, ms and blocked ms, then pipelines. A column pyarrow ms
+        shows the time of functions that pyarrow computes, if there are any.
     """
     labels: list[str] = []
     nodes: list[PlanNode] = []
@@ -97,7 +97,7 @@ def explain_plan(
     if estimates is not None:
         columns.append(("estimated rows", [f"{round(estimates(node)):,}" for node in nodes], True))
     if stats is not None:
-        measured = _measured(stats)
+        measured = _measure(stats)
         found = [measured.get(node.id, _Measured()) for node in nodes]
         columns.append(("rows", [f"{one.rows:,}" if one.ran else "" for one in found], True))
         columns.append(("ms", [f"{one.wall_nanos / 1e6:,.2f}" if one.ran else "" for one in found], True))
@@ -113,7 +113,7 @@ def explain_plan(
 
 @dataclass
 class _Measured:
-    """What the operators of one node did together."""
+    """Counters of the operators of one node, added up."""
 
     rows: int = 0
     wall_nanos: int = 0
@@ -123,14 +123,14 @@ class _Measured:
     ran: bool = False
 
 
-def _measured(stats: Mapping[str, Any]) -> dict[str, _Measured]:
-    """Figures by node id; a node's rows are those of its last operator."""
+def _measure(stats: Mapping[str, Any]) -> dict[str, _Measured]:
+    """Counters by node id. A node's rows are the output rows of its last operator."""
     result: dict[str, _Measured] = {}
     for number, pipeline in enumerate(stats.get("pipelines", ())):
         for counters in pipeline["operators"]:
             one = result.setdefault(str(counters["node_id"]), _Measured())
             one.ran = True
-            one.wall_nanos += sum(int(counters[name]["wall_nanos"]) for name in _CALLS if name in counters)
+            one.wall_nanos += operator_wall_nanos(counters)
             one.arrow_nanos += int(counters.get("arrow_wall_nanos", 0))
             one.blocked_nanos += sum(counters.get("blocked_wall_nanos", {}).values())
             one.rows = int(counters["output_rows"])
@@ -162,11 +162,8 @@ def _table(columns: Sequence[tuple[str, list[str], bool]]) -> str:
     return "\n".join(lines)
 
 
-# --- one node ---
-
-
 def describe(node: PlanNode) -> str:
-    """A node on one line: what it is and what it does, without its inputs."""
+    """Return a node's class and its details on one line, without its inputs."""
     details = _DETAILS.get(type(node))
     text = type(node).__name__ if details is None else f"{_title(node)} {_cut(details(node))}"
     return text.rstrip()
@@ -188,7 +185,7 @@ def _scan(node: Scan) -> str:
 
 
 def _bare(expr: object) -> str:
-    """An expression without its outermost brackets."""
+    """Return an expression as text without its outermost parentheses."""
     text = repr(expr)
     return text[1:-1] if text.startswith("(") and text.endswith(")") and _closes_last(text) else text
 
@@ -207,7 +204,7 @@ def _project(node: Project) -> str:
 
 
 def _named(expressions: Iterable[tuple[str, Expr]]) -> str:
-    """name = expression, or the name alone where that is the column itself."""
+    """Return `name = expression` for each expression; only the name if the expression is the column of that name."""
     return ", ".join(
         name if isinstance(expr, Column) and expr.name == name else f"{name} = {_bare(expr)}"
         for name, expr in expressions
@@ -280,7 +277,7 @@ def _output(node: PartitionedOutput) -> str:
 
 
 def _user(node: UserSource | UserOperator | UserSink) -> str:
-    """The operator's class, and what its explain() says, if it has one that needs no instance."""
+    """Return the operator's class and the text of its explain(), if that can be called without an instance."""
     explain = None if isinstance(node.factory, type) else getattr(node.factory, "explain", None)
     return operator_name(node.factory) + (f" {explain()}" if explain is not None else "")
 

@@ -1,7 +1,4 @@
-"""A task's output for other tasks: pages fetched by number, acknowledged, and fetched again if need be.
-
-SPEC V11.
-"""
+"""A task's output for other tasks: pages that consumers fetch by number, fetch again if needed, and acknowledge."""
 
 from __future__ import annotations
 
@@ -23,12 +20,12 @@ from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import ProcessLock
 
-# What one fetch asks for, unless told: a few pages.
+# Default size of one fetch: a few pages.
 FETCH_BYTES = 1 << 22
 
 
 class _Running(Protocol):
-    """What this needs of the engine's task."""
+    """The methods of the engine's task that are used here."""
 
     def wait(self, timeout: float | None = None) -> None: ...
 
@@ -39,18 +36,18 @@ class _Running(Protocol):
 
 @dataclass(frozen=True)
 class Pages:
-    """What a fetch gave.
+    """The pages that a fetch returned.
 
     Attributes
     ----------
     batches : tuple of pyarrow.RecordBatch
-        One a page; none when no page came in time, or none is left.
-    sequence, next_sequence : int
-        Number of the first page, and of the one to fetch next, which acknowledges these.
+        One batch a page; empty if no page came in time, or none is left.
+    sequence : int
+        Number of the first page.
     complete : bool
-        Whether nothing follows them.
+        Whether no further pages follow.
     schema : pyarrow.Schema
-        Of the output.
+        Schema of the output.
     """
 
     batches: tuple[pa.RecordBatch, ...]
@@ -60,13 +57,13 @@ class Pages:
 
     @property
     def next_sequence(self) -> int:
-        """Number of the page after these."""
+        """Number of the page after these. Fetching it acknowledges these pages."""
         return self.sequence + len(self.batches)
 
     def to_ipc(self) -> pa.Buffer:
-        """The pages as bytes: an Arrow IPC stream of their batches, with the schema even when there is no page.
+        """Return the pages as an Arrow IPC stream of their batches. Without pages it has the schema only.
 
-        A stream has one schema, so all pages are under the widest of theirs (SPEC D6).
+        A stream has one schema, so pages with different schemas are widened to the union of these.
         """
         sink = pa.BufferOutputStream()
         schema = self.batches[0].schema if self.batches else self.schema
@@ -82,21 +79,25 @@ class Pages:
 
 
 class OutputBuffers:
-    """The buffers of one task, by partition; from Task.output_buffers(). Usable from any thread.
+    """The output of one task by partition; from Task.output_buffers(). Any thread may use it.
 
-    Each partition has one consumer. It fetches page 0 and on, and does with the pages what it does; fetching the next
-    ones, or acknowledge(), says that it is done with them, and until then they can be fetched again. All partitions
-    share `buffer_bytes`: while as much is held, the task waits (without a thread), so a consumer that stands still
-    stops the others in the end, and one thread that reads one partition to its end before the next needs buffers that
-    hold the rest.
+    Each partition has one consumer, which fetches its pages in order from page 0. Fetching later pages, or
+    acknowledge(), declares that earlier pages are processed; until then they can be fetched again.
+
+    All partitions share the plan's `buffer_bytes`. While that many bytes are held, the task waits without a thread. So
+    a consumer that stops fetching stops the others in the end. A single thread that reads one partition to its end
+    before the next needs buffers that hold all other partitions.
 
     Attributes
     ----------
     task_id : str
+        Name of the task in OutputBufferManager.
     kind : str
-        partitioned, broadcast or arbitrary.
+        'partitioned', 'broadcast' or 'arbitrary'.
     n_partitions : int
+        Number of partitions.
     schema : pyarrow.Schema
+        Schema of the output.
     """
 
     def __init__(
@@ -108,30 +109,31 @@ class OutputBuffers:
         self.schema = schema
         self._buffer = buffer
         self._task = task
-        self._handle = handle  # the task runs while somebody has this or the task
+        self._handle = handle  # keeps the task running
 
     def fetch(
         self, partition: int, sequence: int, max_bytes: int | None = FETCH_BYTES, timeout: float | None = None
     ) -> Pages:
-        """The pages of a partition from number `sequence` on. Those before are acknowledged by it.
+        """Return pages of a partition from number `sequence` on, and acknowledge the pages before.
 
         Parameters
         ----------
         partition : int
-            From 0.
+            Number of the partition, from 0.
         sequence : int
-            0 at first, then `next_sequence` of what was fetched last; or less, for pages not yet acknowledged.
+            Number of the first page: at first 0, then `next_sequence` of the last answer. A smaller number fetches
+            pages again that are not acknowledged yet.
         max_bytes : int, optional
-            No more pages than have as many bytes; one at least.
+            Size in bytes above which no further page is returned. At least one page is. None: no limit.
         timeout : float, optional
-            Seconds to wait for the first page; then an empty answer that is not complete. None: as long as it takes.
+            Seconds to wait for the first page. Then the answer is empty and not complete. None: no limit.
 
         Raises
         ------
         QcoreError
-            What the task failed with, Cancelled included, even where pages are left.
+            The error that the task failed with, including Cancelled, even if pages are left.
         ExecutionError
-            The pages were acknowledged, or abandoned, or page `sequence - 1` has not come yet.
+            The pages were acknowledged or abandoned, or page `sequence - 1` has not come yet.
         """
         self._task.check_process()
         with WaitingForOthers():
@@ -143,17 +145,15 @@ class OutputBuffers:
         return Pages(tuple(pa.record_batch(page) for page in pages), sequence, complete, self.schema)
 
     def acknowledge(self, partition: int, sequence: int) -> None:
-        """The pages before number `sequence` are no longer needed; they go. Saying it again is harmless."""
+        """Free the pages before number `sequence`. Calling it again has no effect."""
         self._task.check_process()
         self._buffer.acknowledge(partition, sequence)
 
     def abandon(self, partition: int) -> None:
-        """The partition's consumer wants no more: its pages go, and more are not kept. With the last one the task
-        stops, as after a LIMIT.
-        """
+        """Free a partition's pages and keep no further ones. When all partitions are abandoned, the task ends."""
         self._task.check_process()
         self._buffer.drop(partition)
-        self._task.ask_again()  # a driver that waits for a split would not see that nobody wants it
+        self._task.ask_again()  # wakes drivers that wait for splits, so that they see the end
 
     def close(self) -> None:
         """Abandon every partition."""
@@ -163,18 +163,18 @@ class OutputBuffers:
         self._task.ask_again()
 
     def reader(self, partition: int) -> PartitionReader:
-        """The batches of a partition, each once, with `__arrow_c_stream__`: a source for another plan."""
+        """Return an iterator over a partition's batches. It has `__arrow_c_stream__`, so another plan can read it."""
         self._buffer.check_partition(partition)
         return PartitionReader(self, partition)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes held now."""
+        """The number of bytes that are held now."""
         self._task.check_process()
         return self._buffer.n_bytes
 
     def stats(self) -> list[dict[str, Any]]:
-        """Of each partition: pages, rows and bytes so far, pages held and acknowledged, and whether abandoned."""
+        """Return for each partition: pages, rows and bytes so far, pages held and acknowledged, and if abandoned."""
         self._task.check_process()
         return self._buffer.stats()
 
@@ -186,7 +186,7 @@ class OutputBuffers:
 
 
 class PartitionReader:
-    """Reads one partition to its end, acknowledging what it has given. One thread at a time."""
+    """Reads one partition to its end and acknowledges the pages that it has returned. One thread at a time."""
 
     trust = "everything"  # the engine made the pages
 
@@ -199,7 +199,7 @@ class PartitionReader:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the batches."""
+        """Schema of the batches."""
         return self._buffers.schema
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -216,7 +216,7 @@ class PartitionReader:
         return self._pages.pop()
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading, and abandon the partition if it was not read to its end."""
         if not self._complete or self._pages:
             self._pages, self._complete = [], True
             self._buffers.abandon(self._partition)
@@ -226,9 +226,9 @@ class PartitionReader:
 
 
 class OutputBufferManager:
-    """The output of all tasks of this process, fetched by (task, partition, sequence); `instance()` is the one.
+    """The outputs of all tasks of this process, fetched by task, partition and sequence. `instance()` returns it.
 
-    A task whose plan ends in partitioned_output() is here from its making until it is forgotten.
+    A task whose plan ends in partitioned_output() is known here from when it is made until it is freed.
     """
 
     _instance: OutputBufferManager | None = None
@@ -239,23 +239,35 @@ class OutputBufferManager:
 
     @classmethod
     def instance(cls) -> OutputBufferManager:
-        """The process's own."""
+        """Return the manager of this process."""
         if cls._instance is None:
             cls._instance = OutputBufferManager()
         return cls._instance
 
     def add(self, buffers: OutputBuffers) -> None:
-        """Make a task's output known. PlanError when another task of the same id is."""
+        """Add a task's output.
+
+        Raises
+        ------
+        PlanError
+            Another task has the same id.
+        """
         with self._lock:
             if self._tasks.get(buffers.task_id) is not None:
-                raise PlanError(f"a task {buffers.task_id!r} has output here already; give each task an id of its own")
+                raise PlanError(f"a task {buffers.task_id!r} has output here already; give each task a different id")
             self._tasks[buffers.task_id] = buffers
 
     def buffers(self, task_id: str) -> OutputBuffers:
-        """The output of a task. QcoreError for one that is not here."""
+        """Return the output of a task.
+
+        Raises
+        ------
+        QcoreError
+            No task of that id has output here.
+        """
         found = self._tasks.get(task_id)
         if found is None:
-            raise QcoreError(f"no task {task_id!r} has output here: it never had, or was forgotten")
+            raise QcoreError(f"no task {task_id!r} has output here: there was none, or nothing refers to it any more")
         return found
 
     def fetch(
@@ -266,13 +278,13 @@ class OutputBufferManager:
         max_bytes: int | None = FETCH_BYTES,
         timeout: float | None = None,
     ) -> Pages:
-        """As OutputBuffers.fetch."""
+        """Fetch pages as OutputBuffers.fetch does."""
         return self.buffers(task_id).fetch(partition, sequence, max_bytes, timeout)
 
     def acknowledge(self, task_id: str, partition: int, sequence: int) -> None:
-        """As OutputBuffers.acknowledge."""
+        """Free pages as OutputBuffers.acknowledge does."""
         self.buffers(task_id).acknowledge(partition, sequence)
 
     def abandon(self, task_id: str, partition: int) -> None:
-        """As OutputBuffers.abandon."""
+        """Abandon a partition as OutputBuffers.abandon does."""
         self.buffers(task_id).abandon(partition)

@@ -1,7 +1,7 @@
-"""The engine's own operators in the polled protocol, for embedding and testing (SPEC G1, G2, G4).
+"""The engine's own operators in the polled protocol, for embedding and testing.
 
-`polled(plan, partitions)` lowers a plan as a Task does, but runs nothing: whoever embeds it pushes, pulls and finishes
-each partition of each operator on threads of its own choosing, in its own event loop, one operator alone if it likes.
+`polled(plan, partitions)` lowers a plan as a Task does, but runs nothing. The caller pushes, pulls and finishes each
+partition of each operator, on its own threads and in its own event loop. It may also run a single operator.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from qcore_ext.ground.process import check_not_leaving, check_process, current_p
 
 
 class _Embedded:
-    """What the operators of one polled query share: its sources, what was opened, what failed.
+    """The state that the operators of one polled query share: its scans, its split queues, the opened partitions.
 
-    The query has its operators and they have this: nobody refers back, so nothing waits for the garbage collector.
+    A query refers to its operators and these refer to this object. Nothing refers back, so no reference cycle keeps
+    them alive.
     """
 
     def __init__(self, plan: p.PlanNode, settings: Settings) -> None:
@@ -43,7 +44,7 @@ class _Embedded:
         self.opened: list[PolledPartition] = []
 
     def check_usable(self) -> None:
-        """QcoreError in a child of the process that made it, and once the interpreter is leaving."""
+        """Raise QcoreError in a child of the process that made the query, and while the interpreter shuts down."""
         check_process(self.process)
         check_not_leaving()
 
@@ -63,29 +64,29 @@ class _Embedded:
 
 
 class NativeState:
-    """What the partitions of a native operator share: opaque, from init_global_state."""
+    """The state that the partitions of a native operator share: opaque, made by init_global_state."""
 
     def __init__(self, operators: list[Any]) -> None:
         self.operators: list[Any | None] = list(operators)
 
 
 class NativeOperator:
-    """One operator of the engine for all its partitions; what changes lies in the states (SPEC G2).
+    """One operator of the engine with all its partitions. Everything that changes is in the global and local states.
 
-    Partitions are independent: different threads may poll different ones at the same time, each one partition at a
-    time. Before it polls, the caller rearms the partition's waker; a poll that answers PENDING is worth repeating
-    after a wake, and after the operator's other side was polled.
+    Several threads may poll different partitions at the same time, but each partition only one thread at a time. Before
+    each poll the caller rearms the partition's waker. After PENDING another poll can make progress when the waker
+    fired, or when the other side of the operator was polled.
 
     Attributes
     ----------
     name : str
-        Class of operator, such as 'HashProbe'.
+        The operator's class, such as 'HashProbe'.
     node_id : str
-        Plan node it belongs to.
+        The plan node that the operator belongs to.
     role : str
         'source' (poll_pull), 'sink' (poll_push, finish) or 'operator' (all three).
     partitions : int
-        Each of them must be polled to its end, abandoned or closed: others may wait for it.
+        Number of partitions. Each must be polled to its end, abandoned or closed, because others may wait for it.
     """
 
     def __init__(self, embedded: _Embedded, role: str, node_id: str, operators: list[Any]) -> None:
@@ -100,22 +101,22 @@ class NativeOperator:
         return f"{self.name} (node {self.node_id}): {self.role}, {self.partitions} partitions"
 
     def explain(self) -> str:
-        """Class, node and role."""
+        """Return the operator's class, node and role as text."""
         return repr(self)
 
     def context(self, partition: int | None = None) -> Context:
-        """A context for the states and polls of one partition; None: for init_global_state."""
+        """Return a context for the states and polls of one partition; with None, for init_global_state."""
         if partition is not None and not 0 <= partition < self.partitions:
             raise ValueError(f"{self.name} has partitions 0 to {self.partitions - 1}, not {partition}")
         return Context(self._embedded.settings, partition, self.partitions)
 
     def init_global_state(self, cx: Context) -> NativeState:
-        """What the partitions share; once a query. A scan of a source gets its splits here.
+        """Return the state that the partitions share. Called once a query. A scan with a source gets its splits here.
 
         Raises
         ------
         PlanError
-            It was made before. A second run takes a second polled().
+            The state was made before. Call polled() again for a second run.
         """
         self._embedded.check_usable()
         shared, self._unmade = self._unmade, None
@@ -126,7 +127,13 @@ class NativeOperator:
         return shared
 
     def init_local_state(self, cx: Context, global_state: NativeState) -> PolledPartition:
-        """One partition's state; once a partition (`cx.partition`). It wakes `cx.waker()`."""
+        """Return the state of the partition `cx.partition`. Called once a partition. It wakes `cx.waker()`.
+
+        Raises
+        ------
+        PlanError
+            `cx` is the context of no partition, or the partition's state was made before.
+        """
         if cx.partition is None:
             raise PlanError(f"{self.name} (node {self.node_id}): init_local_state needs the context of a partition")
         self._embedded.check_usable()
@@ -142,21 +149,40 @@ class NativeOperator:
     def poll_push(
         self, cx: Context, local: PolledPartition, global_state: NativeState, batch: pa.RecordBatch, partition: int
     ) -> PollPush:
-        """Offer a batch: PUSHED; pending(batch) to have the same offered again; BREAK: no more, call finish()."""
+        """Offer a batch.
+
+        Returns
+        -------
+        PollPush
+            PUSHED: taken. `pending(batch)`: offer the same batch again. BREAK: no more are wanted; call finish().
+        """
         answer = local.push(PyBatch.from_arrow(batch))
         if answer == Polled.PENDING:
             return PollPush.pending(batch)
         return PollPush.PUSHED if answer == Polled.PUSHED else PollPush.BREAK
 
     def poll_pull(self, cx: Context, local: PolledPartition, global_state: NativeState, partition: int) -> PollPull:
-        """The next batch(b); PENDING: it waits, or needs a push; EXHAUSTED: the end, again and again."""
+        """Ask for the next batch.
+
+        Returns
+        -------
+        PollPull
+            `batch(b)`: a batch. PENDING: the operator waits, or needs a push. EXHAUSTED: the end; repeated calls return
+            it again.
+        """
         answer = local.pull()
         if isinstance(answer, PyBatch):
             return PollPull.batch(pa.record_batch(answer))
         return PollPull.PENDING if answer == Polled.PENDING else PollPull.EXHAUSTED
 
     def finish(self, cx: Context, local: PolledPartition, global_state: NativeState, partition: int) -> Blocked | None:
-        """No further push comes. None: done, but for what is left to pull; a Blocked: call again once it is over."""
+        """End the partition's input.
+
+        Returns
+        -------
+        Blocked or None
+            None: done; pull the remaining batches. A Blocked: call finish() again when its future is done.
+        """
         if local.finish():
             return None
         woken: Future[None] = Future()
@@ -164,31 +190,37 @@ class NativeOperator:
         return Blocked(local.waits_for, woken)
 
     def abandon(self, cx: Context, local: PolledPartition, global_state: NativeState, partition: int) -> None:
-        """Nobody wants more of this partition: it leaves what others wait at. Only close() may follow."""
+        """Stop the partition: no more output is wanted, and it leaves what others wait at. Only close() may follow."""
         local.close()
 
     def close(self, cx: Context, local: PolledPartition, global_state: NativeState, partition: int) -> None:
-        """Release what the partition holds. Raises what a user's operator raised in its own close."""
+        """Release what the partition holds. Raises the error that a user's operator raised in its own close()."""
         local.close()
 
     def stats(self, local: PolledPartition) -> dict[str, Any]:
-        """One partition's counters so far (SPEC V14)."""
+        """Return one partition's counters so far."""
         return local.stats()
+
+    def take_unopened(self) -> list[PolledPartition]:
+        """Take the partitions of a global state that was never asked for, to be closed. Later calls return none."""
+        unmade, self._unmade = self._unmade, None
+        operators = [] if unmade is None else filter(None, unmade.operators)
+        return [PolledPartition(operator, self.role, threading.Event()) for operator in operators]
 
 
 class PolledQuery:
-    """A plan as operators to be polled: made by polled().
+    """A plan as operators that the caller polls; made by polled().
 
     Attributes
     ----------
     pipelines : tuple of tuples of NativeOperator
-        Source first, in the order in which they were cut: none feeds one before it. The operators of a pipeline have
-        as many partitions. The last pipeline ends in a ResultSink, whose batches `results` gives; who pulls from the
-        operator before it may leave the sink alone.
+        The operators of each pipeline, source first. No pipeline feeds an earlier one. All operators of a pipeline have
+        the same number of partitions. The last pipeline ends in a ResultSink, whose batches `results` returns. A caller
+        that pulls from the operator in front of it need not use the sink.
     schema : pyarrow.Schema
-        Of the result.
+        Schema of the result.
     settings : Settings
-        Operators written in Python see them in their context (SPEC G6).
+        The settings in the contexts of operators written in Python.
     """
 
     def __init__(self, plan: p.PlanNode, settings: Settings) -> None:
@@ -213,32 +245,42 @@ class PolledQuery:
         )
 
     def add_split(self, node_id: str, split: Split) -> None:
-        """Give a scan node one more split, at any time until no_more_splits."""
+        """Add a split to a scan node, at any time before no_more_splits.
+
+        Raises
+        ------
+        PlanError
+            The plan has no such node, or the node takes no splits.
+        """
         self._embedded.queue(node_id).add(split)
 
     def no_more_splits(self, node_id: str) -> None:
-        """Say that a scan node gets no further split."""
+        """Declare that a scan node gets no further splits."""
         self._embedded.queue(node_id).no_more()
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """The batches that the result sink was pushed and nobody took yet; never waits."""
+        """Iterate over the batches that were pushed to the result sink and not taken yet. Never waits."""
         while self._reader is not None and self._reader.ready and (batch := self._reader.next_batch(0)) is not None:
             yield pa.record_batch(batch)
 
     def close(self) -> None:
-        """Close every partition not closed yet, those never begun included. May be called again.
+        """Close every partition that is not closed yet, also those never begun. May be called again.
 
-        Raises, once all are closed, the first of what users' operators raised in their own close. In a child of the
-        process that made it nothing is closed: that process does so.
+        In a forked child it does nothing: the process that made the query closes it.
+
+        Raises
+        ------
+        QcoreError
+            The first error that a user's operator raised in its own close(). All partitions are closed nevertheless.
         """
         if self._embedded.process != current_process():
             return
-        partitions: list[PolledPartition] = []
-        for pipeline in self.pipelines:
-            for definition in pipeline:
-                unmade, definition._unmade = definition._unmade, None
-                for operator in [] if unmade is None else filter(None, unmade.operators):
-                    partitions.append(PolledPartition(operator, definition.role, threading.Event()))
+        partitions = [
+            partition
+            for pipeline in self.pipelines
+            for operator in pipeline
+            for partition in operator.take_unopened()
+        ]
         opened = self._embedded.opened
         while opened:
             partitions.append(opened.pop())
@@ -271,20 +313,25 @@ def polled(
     memory_limit: int | str | None = None,
     batch_rows: int | None = None,
 ) -> PolledQuery:
-    """A plan's operators, to be pushed and pulled by hand (SPEC G1, G2).
+    """Return the operators of a plan, for the caller to push to and pull from.
 
     Parameters
     ----------
     plan : PlanNode
-        From PlanBuilder.build().
+        A plan from PlanBuilder.build().
     partitions : int, optional
-        Of each pipeline that can be split; by default one a processor.
+        Number of partitions of each pipeline that can be split; by default one for each processor.
     memory_limit, batch_rows
-        As Task's.
+        As the parameters of Task.
+
+    Raises
+    ------
+    PlanError
+        The plan cannot run, or ends in partitioned_output() without a path.
 
     Examples
     --------
-    One operator alone, fed by hand:
+    A single operator, fed by the caller:
 
     >>> import pyarrow as pa, qcore
     >>> rows = pa.record_batch({"a": [1, 2, 3]})

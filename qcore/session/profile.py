@@ -1,4 +1,4 @@
-"""Where a query's time went, as text."""
+"""The times of a query's operators: the counters that add up to them, and a table as text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ TIMED_CALLS = ("add_input", "get_output", "finish", "is_blocked")
 
 
 def operator_wall_nanos(counters: Mapping[str, Any]) -> int:
-    """Time inside the operator's own calls, waiting not counted."""
+    """Time inside the operator's own calls, in ns, without the time it was blocked."""
     return sum(int(counters[name]["wall_nanos"]) for name in TIMED_CALLS)
 
 
 def profile_text(stats: Mapping[str, Any]) -> str:
-    """One line an operator, most expensive first; times are summed over its drivers.
+    """Render one line an operator, most expensive first; times are summed over its drivers.
 
-    A last column shows the time of functions that pyarrow computes, when there are any (docs/FUNCTIONS.md). `stats` is
-    what Result.stats() gives.
+    A last column shows the time of functions that pyarrow computes, if there are any.
+
+    Parameters
+    ----------
+    stats : mapping
+        The value of Result.stats() or Task.stats().
+
+    Returns
+    -------
+    str
+        Columns: operator, node, ms, share, blocked ms, rows in, rows out, peak bytes.
     """
     rows = [counters for pipeline in stats["pipelines"] for counters in pipeline["operators"]]
     rows.sort(key=operator_wall_nanos, reverse=True)

@@ -1,4 +1,4 @@
-"""A query's result: its batches as they come, and what running it showed."""
+"""The result of a query: a stream of its batches, its plan and its statistics."""
 
 from __future__ import annotations
 
@@ -24,19 +24,26 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """Rows of a query, streamed. Starts running when the first batch is asked for.
+    """The rows of a query as a stream of batches. The query starts when the first batch is read.
 
-    Iterating gives pyarrow.RecordBatch; `to_arrow` and `to_pandas` collect them. It has `__arrow_c_stream__`, so
-    pyarrow, pandas, polars and DuckDB take it as it is. Reading it again runs the query again.
+    Iterating returns pyarrow.RecordBatch objects; `to_arrow` and `to_pandas` collect them. A result implements
+    `__arrow_c_stream__`, so pyarrow, pandas, polars and DuckDB read it directly. Reading it again runs the query again.
 
     Attributes
     ----------
     trust : str
-        "everything": another query need not check its batches, which the engine made.
+        "everything": a query that reads this result need not check its batches, because the engine made them.
     plan : PlanNode
-        What runs, after optimization.
+        The optimized plan.
     schema : pyarrow.Schema
-        Of the result, known before anything runs (SPEC D4).
+        Schema of the result, known before the query runs.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, qcore
+    >>> result = qcore.sql("select a from t where a > 1", {"t": pa.table({"a": [1, 2, 3]})})
+    >>> sum(batch.num_rows for batch in result)
+    2
     """
 
     trust = "everything"
@@ -67,7 +74,7 @@ class Result:
             return self._task
 
     def _fresh_task(self) -> Task:
-        """A task whose batches nobody has read."""
+        """A task whose batches have not been read: a new one, unless the first task is still unread."""
         with self._lock:
             if self._task is None or self._taken or not self._task.is_of_this_process:
                 with limit_planning(self._settings.timeout):
@@ -85,8 +92,8 @@ class Result:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
     def _schema_changed(self, given: pa.Schema) -> SchemaChangeError:
-        """The error for rows of a wider schema than was known before anything ran (SPEC D4, D6)."""
-        remedy = "a Result is of one schema; declare the wider one at the source, or read Task(plan).iterator()"
+        """The error for rows of a wider schema than the result's."""
+        remedy = "a Result has one schema; declare the wider one at the source, or read Task(plan).iterator()"
         for field, known in zip(given, self.schema, strict=False):
             if field.type != known.type:
                 return SchemaChangeError(
@@ -96,13 +103,22 @@ class Result:
         return SchemaChangeError(f"the result has a new column {new.name!r} ({new.type}): {remedy}")
 
     def to_arrow(self) -> pa.Table:
-        """All rows as a pyarrow.Table."""
+        """Run the query and return all rows as a pyarrow.Table.
+
+        Raises
+        ------
+        QcoreError
+            The query failed, for example with ExecutionError, MemoryLimitError, Timeout or Cancelled.
+        """
         return pa.Table.from_batches(list(self), schema=self.schema)
 
-    def kept_rows(self, what: str) -> pa.Table:
-        """All rows as a table that the session keeps: charged to the query while they are collected.
+    def collect_charged(self, what: str) -> pa.Table:
+        """Return all rows as a table, charged to the query's memory while they are collected.
 
-        MemoryLimitError, naming `what` they are kept for, when they go past its limit.
+        Raises
+        ------
+        MemoryLimitError
+            The rows need more than the query's limit. The message names `what`, the purpose of the rows.
         """
         batches: list[pa.RecordBatch] = []
         charged: Reservation | None = None
@@ -122,7 +138,15 @@ class Result:
         return pa.Table.from_batches(batches, schema=self.schema)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """All rows as a pandas.DataFrame. ExecutionError naming a column with dates that Python cannot hold."""
+        """Run the query and return all rows as a pandas.DataFrame.
+
+        Raises
+        ------
+        ExecutionError
+            A column has values that pandas cannot hold, such as dates after the year 9999. The message names it.
+        QcoreError
+            The query failed.
+        """
         rows = self.to_arrow()
         try:
             return rows.to_pandas()
@@ -146,7 +170,16 @@ class Result:
         return reader.__arrow_c_stream__(requested_schema)
 
     async def aiter(self) -> AsyncIterator[pa.RecordBatch]:
-        """The batches, without blocking the event loop; leaving the loop early cancels the query."""
+        """Iterate over the batches without blocking the event loop. Leaving the loop early cancels the query.
+
+        Examples
+        --------
+        >>> import asyncio, pyarrow as pa, qcore
+        >>> async def count(result):
+        ...     return sum([batch.num_rows async for batch in result.aiter()])
+        >>> asyncio.run(count(qcore.sql("select a from t", {"t": pa.table({"a": [1, 2]})})))
+        2
+        """
         task = self._fresh_task()
         batches = self._batches(task)
         end = object()
@@ -154,14 +187,22 @@ class Result:
             while (batch := await asyncio.to_thread(next, batches, end)) is not end:
                 yield batch
         finally:
-            # The thread that asks for a batch, if one does, drops the iterator, which ends the query.
+            # A thread that is still waiting for a batch drops the iterator afterwards, which ends the query.
             if task.state == "running":
                 task.cancel()
 
     def explain(self, analyze: bool = False) -> str:
-        """The plan as text: a tree with node ids, estimated rows, and the pipelines that each node's operators are in.
+        """Return the plan as text: a tree with node ids, estimated rows and the pipelines of each node's operators.
 
-        With `analyze` the query runs and the text shows rows and times beside the estimates.
+        Parameters
+        ----------
+        analyze : bool
+            Run the query and show the rows and times of each node beside the estimates.
+
+        Raises
+        ------
+        QcoreError
+            The plan cannot run, or with `analyze` the query failed.
         """
         if not analyze:
             return explain_plan(self.plan, self._estimates, pipelines=pipelines_of(self.plan, self._settings))
@@ -170,13 +211,13 @@ class Result:
         return explain_plan(self.plan, self._estimates, self.stats())
 
     def stats(self) -> dict[str, Any]:
-        """Figures of every operator (SPEC V14), at any time."""
+        """Return the counters of every operator so far: rows, batches, bytes, and times in ns. Callable at any time."""
         return self.task.stats()
 
     def profile(self) -> str:
-        """Where the time went: one line an operator, most expensive first."""
+        """Return a text table of the time of each operator: one line an operator, most expensive first."""
         return profile_text(self.stats())
 
     def cancel(self) -> None:
-        """Stop the query; iterating then raises Cancelled."""
+        """Stop the query. Iterating then raises Cancelled. Any thread may call it."""
         self.task.cancel()

@@ -1,4 +1,4 @@
-"""The scans of a plan as what runs it sees them: their tables, their splits, their streams. SPEC V3."""
+"""The scans of a running plan: their tables, their splits, and the streams that splits are opened as."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.ground.error_text import is_interrupt
 from qcore_ext.ground.process import check_not_leaving, is_leaving
 
-# Splits asked of a source for each driver: enough that the last ones even out.
+# Splits asked of a source for each driver: enough that all drivers end at about the same time.
 SPLITS_PER_DRIVER = 8
 
 
@@ -32,21 +32,21 @@ class Scans:
             scan.id: scan.source if scan.source is not None else SplitTable(source_schema(scan), scan.on_schema_change)
             for scan in self.nodes.values()
         }
-        #: The scan that was last asked for at each node, and its filter over the source's names.
+        #: The scan that was last opened at each node, and its filter over the source's names.
         self._filters: dict[str, tuple[p.Scan, Expr | None]] = {}
 
     def open(self, scan: p.Scan, split: Any) -> Any:
-        """A split as an Arrow stream."""
+        """Open a split as an Arrow stream."""
         return self._tables[scan.id].open(split, scan.columns, self._filter(scan), self._settings.batch_rows)
 
     def splits(self, scan: p.Scan) -> Iterable[Any]:
-        """The splits of a scan that has a source."""
+        """Ask the source of a scan for its splits."""
         target = self._settings.threads * SPLITS_PER_DRIVER
         splits: Iterable[Any] = scan.source.splits(scan.columns, self._filter(scan), target)
         return splits
 
     def _filter(self, scan: p.Scan) -> Expr | None:
-        """One object for all splits, so that a source may keep what it found of it."""
+        """The scan's filter for its source: one object for all splits, so that a source may cache results by it."""
         held, filter = self._filters.get(scan.id, (None, None))
         if held is not scan:
             filter = source_filter(scan)
@@ -55,9 +55,9 @@ class Scans:
 
 
 class SplitFeed:
-    """Gives the scans of a task the splits of their sources.
+    """Adds the splits of their sources to the scans of a task.
 
-    It refers to no handle on the task, since its threads may outlive all of them.
+    It refers to no handle on the task, because its threads may outlive all handles.
     """
 
     def __init__(self, scans: Scans, engine: EngineTask) -> None:
@@ -67,7 +67,7 @@ class SplitFeed:
         self._waiting_splits: list[Any] = []
 
     def begin(self) -> None:
-        """Feed the scans that have a source; those whose splits wait for something, from threads of their own."""
+        """Feed the scans that have a source. A source whose splits may wait gets a thread of its own."""
         check_not_leaving()
         for scan in self._scans.nodes.values():
             if scan.source is None:
@@ -80,7 +80,7 @@ class SplitFeed:
                 self._feed_scan(scan)
 
     def _feed_scan(self, scan: p.Scan) -> None:
-        """Give a scan its source's splits. Whatever the source raises ends the query; its scan would wait for ever."""
+        """Add a source's splits to its scan. Any error ends the query, because the scan would wait for ever."""
         try:
             splits = self._scans.splits(scan)
             if getattr(scan.source, "splits_wait", False):
@@ -102,34 +102,34 @@ class SplitFeed:
                 if threading.current_thread() not in self._feeders:
                     self._engine.wait()
 
-    def leave(self) -> None:
-        """End the sources that still wait for splits nobody wants any more."""
+    def stop(self) -> None:
+        """Close the split iterators that may still wait: their splits are no longer wanted."""
         while self._waiting_splits:
             self._waiting_splits.pop().close()
 
-    def leave_soon(self) -> None:
-        """The same, without waiting for what such a source has to end."""
+    def stop_soon(self) -> None:
+        """Do the same in another thread, because closing such an iterator may take long."""
         if self._waiting_splits and not is_leaving():
-            threading.Thread(target=self.leave, daemon=True).start()
+            threading.Thread(target=self.stop, daemon=True).start()
 
     def end(self) -> None:
-        """As `leave`, and wait for the threads."""
-        self.leave()
+        """Stop, and wait for the threads."""
+        self.stop()
         for feeder in self._feeders:
             if feeder is not threading.current_thread():
-                # Once the interpreter is leaving, a thread that still runs never ends.
+                # While the interpreter shuts down, a thread that still runs never ends.
                 feeder.join(0.0 if is_leaving() else None)
 
 
 def own_nodes(plan: p.PlanNode) -> Iterator[p.PlanNode]:
-    """The nodes that the plan's task runs itself: what is below a RecursiveUnion runs in tasks of its own."""
+    """The nodes that the plan's task runs itself. Nodes below a RecursiveUnion run in tasks of their own."""
     yield plan
     for child in () if isinstance(plan, p.RecursiveUnion) else plan.children:
         yield from own_nodes(child)
 
 
 def expand_views(plan: p.PlanNode) -> p.PlanNode:
-    """The plan with views replaced by what they stand for."""
+    """Return the plan with scans of views replaced by the views' plans."""
     if isinstance(plan, p.Scan):
         return expand_view(plan)
     children = tuple(expand_views(child) for child in plan.children)
@@ -139,7 +139,7 @@ def expand_views(plan: p.PlanNode) -> p.PlanNode:
 
 
 def source_schema(scan: p.Scan) -> pa.Schema:
-    """The scan's output schema under the source's own column names."""
+    """The scan's output schema with the source's own column names."""
     pairs = zip(scan.schema, scan.columns, strict=True)
     return pa.schema([field.with_name(name) for field, name in pairs])
 

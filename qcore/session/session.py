@@ -1,4 +1,4 @@
-"""Sessions: registered tables, settings, and running SQL, plans and Substrait with them."""
+"""Sessions: registered tables and settings, and the methods that run SQL, plans and Substrait with them."""
 
 from __future__ import annotations
 
@@ -49,33 +49,42 @@ from qcore_ext.ground.process import ProcessLock, check_not_leaving
 
 
 class Session:
-    """Tables and settings that queries share. Usable from several threads.
+    """Tables and settings that queries share. Several threads may use a session at the same time.
 
     Parameters
     ----------
     threads : int, optional
-        Worker threads; by default one for every processor this process may use.
+        Number of worker threads; by default one for each processor that this process may use.
     memory_limit : int or str, optional
-        Memory that one query may take, in bytes or as a text such as '512MB' or '1.5 GiB' (KB, MB, GB and TB are powers
-        of 1000, KiB, MiB, GiB and TiB powers of 1024); by default no limit. Past it the query ends with
+        Memory that one query may use, in bytes or as a text such as '512MB' or '1.5 GiB' (KB, MB, GB and TB are powers
+        of 1000; KiB, MiB, GiB and TiB are powers of 1024). By default no limit. A query that needs more ends with
         MemoryLimitError. Arrow data that the application holds in memory does not count.
     batch_rows : int, optional
-        Rows of a batch that sources aim at.
+        Number of rows that sources aim at for each batch; by default 65,536.
     timeout : float, optional
-        Seconds after which a query stops with Timeout: while it is planned, and again while it runs.
+        Seconds after which a query stops with Timeout. Planning and running are timed separately. By default none.
     dialect : Dialect or {'qcore', 'duckdb', 'postgresql', 'spark'}, optional
-        What SQL text means where engines differ, such as 7 / 2 or where nulls sort (docs/SQL.md).
+        The meaning of SQL text where engines differ, such as 7 / 2 or the sort position of nulls.
     session_memory_limit : int or str, optional
-        Memory that all queries and the tables of CREATE TABLE may take together, given as memory_limit is; by default
-        no limit. Past an eighth of it one query at a time goes on, and the others wait without a thread until it is
-        over or gives memory back.
+        Memory that all queries and the tables of CREATE TABLE may use together, in the units of `memory_limit`. By
+        default no limit. Above an eighth of the limit only one query at a time runs; the others wait, without a thread,
+        until it ends or returns memory.
     file_access : {"any", "none"} or list of folders and URL prefixes, optional
-        Which files the text of queries, Substrait plans and the paths in PlanBuilder's plans may name, to read and to
-        write; by default any. What the program registers, or gives to sql() as tables, is not restricted (docs/SQL.md).
+        The files that the text of queries, Substrait plans and the paths in PlanBuilder's plans may read and write; by
+        default any. Tables that the program registers or passes to sql() are not restricted.
     time_zone : str, optional
-        The zone whose clocks timestamps with a time zone are read by, such as 'Europe/Paris', whatever zone their
-        columns name (docs/SQL.md). By default each column's own, and UTC for those that SQL makes; in Spark's dialect
-        that of the Spark session of the first DataFrame.
+        The time zone in which queries read and show timestamps with a time zone, such as 'Europe/Paris'. It replaces
+        the zones of the columns. By default each column keeps its zone, and timestamps that SQL makes are in UTC. In
+        Spark's dialect the default is the zone of the Spark session of the first DataFrame.
+
+    Raises
+    ------
+    SettingError
+        A number or a size is not positive, or a size has an unknown unit.
+    ValueError
+        `file_access` has another form.
+    PlanError
+        There is no such dialect or time zone.
 
     Examples
     --------
@@ -106,14 +115,15 @@ class Session:
         self._changing = ProcessLock()
 
     def change(self, **settings: Any) -> None:
-        """Run later queries with other settings, such as change(batch_rows=1000); those begun keep theirs.
+        """Change settings for later queries, such as change(batch_rows=1000). Queries that have begun keep theirs.
 
-        Another session_memory_limit holds for queries that share one already, too.
+        The settings are threads, memory_limit, batch_rows, timeout, session_memory_limit and file_access. A changed
+        session_memory_limit also holds for running queries that already have one.
 
         Raises
         ------
         SettingError
-            A value makes no sense.
+            A value is invalid.
         PlanError
             There is no setting of that name.
         """
@@ -122,7 +132,7 @@ class Session:
             if name not in (*names, "session_memory_limit", "file_access"):
                 known = ", ".join((*names, "session_memory_limit", "file_access"))
                 raise PlanError(f"a session has no setting {name!r}; it has {known}")
-        made = Settings.make(**{name: settings.get(name, getattr(self.settings, name)) for name in names})
+        changed = Settings.make(**{name: settings.get(name, getattr(self.settings, name)) for name in names})
         session = weakref.ref(self)
 
         def change_session(**settings: Any) -> None:
@@ -131,33 +141,66 @@ class Session:
 
         pool = self.settings.memory_pool
         if "session_memory_limit" in settings:
-            pool = pool_under(settings["session_memory_limit"], pool)
+            pool = pool_with_limit(settings["session_memory_limit"], pool)
         access = FileAccess.of(settings.get("file_access", self.settings.file_access))
-        self.settings = replace(made, change=change_session, memory_pool=pool, file_access=access)
+        self.settings = replace(changed, change=change_session, memory_pool=pool, file_access=access)
 
     def register(self, name: str, source: Any, on_schema_change: str | None = None, trusted: bool = False) -> None:
-        """Make `source` (path, glob, list of files, Arrow data, frame, Spark DataFrame) a table of this session.
+        """Make `source` a table of this session, in place of an earlier table or view of that name.
 
-        Files of different schemas are one table of the union of their columns: by name, types widened, null where a
-        file lacks one; with on_schema_change="error" they are refused with a SchemaChangeError.
+        Parameters
+        ----------
+        name : str
+            The table's name in queries.
+        source : object
+            A path, URL, glob, folder or list of files; Arrow data; a pandas or polars frame; a pyarrow Dataset; a Spark
+            DataFrame.
+        on_schema_change : {'evolve', 'error'}, optional
+            For files with different schemas. 'evolve' (the default) makes one table with the union of their columns:
+            matched by name, types widened, null where a file lacks a column. 'error' raises SchemaChangeError.
+        trusted : bool
+            Skip the check of Arrow data in memory and of Arrow streams. Without it the data is checked when it is first
+            read, so that an invalid offset is an error and not a crash. Files are always checked.
 
-        Arrow data in memory, or of a stream, is checked when it is first read: a wrong offset in it is an error, not a
-        crash. `trusted=True` leaves that out, for data known to be well-formed; files are checked all the same.
+        Raises
+        ------
+        PlanError
+            There is no such file, it is damaged, or `source` is of no supported kind.
+        SchemaChangeError
+            Schemas differ and do not widen into one, or differ at all under 'error'.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, qcore
+        >>> session = qcore.Session()
+        >>> session.register("t", pa.table({"a": [1, 2]}))
+        >>> session.sql("select max(a) as m from t").to_arrow().to_pylist()
+        [{'m': 2}]
         """
         self._tables[name] = table_from(source, on_schema_change, trusted)
         self._views.pop(name, None)
 
     def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
-        """Plan a query over the session's tables and `tables`; it runs when the result is read.
+        """Plan one statement over the session's tables and `tables`. A query runs when its result is read.
 
-        COPY (query) TO 'file.parquet' writes the query's rows; its result is a row of the path, rows and bytes. EXPLAIN
-        [ANALYZE], DESCRIBE and SHOW TABLES give rows. CREATE TABLE name AS query, which runs the query at once and
-        keeps its rows in memory, INSERT INTO, CREATE VIEW and DROP change the session's tables.
+        - COPY (query) TO 'file.parquet' writes a query's rows. Its result is one row: path, rows and bytes.
+        - EXPLAIN [ANALYZE], DESCRIBE and SHOW TABLES return rows.
+        - CREATE TABLE name AS query runs the query at once and keeps its rows in memory. INSERT INTO, CREATE VIEW and
+          DROP change the session's tables and views.
+
+        Parameters
+        ----------
+        text : str
+            The statement.
+        tables : mapping of str to source, optional
+            Sources as register() takes them, for this statement only. They hide the session's tables of the same names.
 
         Raises
         ------
         PlanError
-            The text has a syntax error, names an unknown table or column, or asks for what the engine cannot run.
+            The text has a syntax error, names an unknown table or column, or uses a feature that qcore does not have.
+        Timeout
+            Planning took longer than the session's timeout.
         """
         check_not_leaving()
         known = dict(self._tables)
@@ -174,14 +217,14 @@ class Session:
         dialect = self.dialect
         if zone is not None and dialect.syntax == "spark":
             dialect = replace(dialect, timestamp="instant")
-        import_datafusion()  # the first time takes longer than most queries may
+        import_datafusion()  # before the timeout begins: the first import takes longer than most timeouts
         with limit_planning(self.settings.timeout):
             planned = plan_sql(text, {name: table.schema for name, table in known.items()}, dialect, views)
             plan = planned.plan if zone is None else plan_in_zone(planned.plan, zone)
             return self._run(plan, planned.output_names, known)
 
     def _in_zone(self, tables: Mapping[str, Table]) -> tuple[Mapping[str, Table], str | None]:
-        """The tables with timestamps of the session's time zone, and this, if it has one."""
+        """The tables with their timestamps in the session's time zone, and that zone; None: there is none."""
         zone = self.time_zone
         if zone is None and self.dialect.syntax == "spark":
             zone = check_zone(next(filter(None, map(zone_of, tables.values())), None))
@@ -190,7 +233,7 @@ class Session:
         return {name: table_in_zone(table, zone) for name, table in tables.items()}, zone
 
     def _with_files(self, text: str, known: Mapping[str, Table]) -> tuple[str, dict[str, str], dict[str, Table]]:
-        """The text and the views it may name, with names for the files they read, and these as tables."""
+        """Replace files in the text and in its views by table names; return the text, the views and these tables."""
         text, files = with_named_files(text)
         views: dict[str, str] = {}
         texts = [text] if self._views else []
@@ -204,7 +247,7 @@ class Session:
         return text, views, {name: self._named_files(paths) for name, paths in files.items() if name not in known}
 
     def _named_files(self, paths: Sequence[str]) -> Table:
-        """The table of files that a query names."""
+        """Return the table of files that a query names."""
         return FileTable(paths[0] if len(paths) == 1 else list(paths), access=self.settings.file_access)
 
     def _carry_out(self, statement: Statement, known: Mapping[str, Table]) -> Result:
@@ -227,23 +270,23 @@ class Session:
             if statement.may_exist:
                 return statements.count_of(0, self.settings)
             there = "view" if statement.name in self._views else "table"
-            raise PlanError(f"the {there} {statement.name!r} is there already; CREATE OR REPLACE {kind} replaces it")
+            raise PlanError(f"the {there} {statement.name!r} exists already; CREATE OR REPLACE {kind} replaces it")
         if isinstance(statement, CreateView):
             self._create_view(statement, known)
             return statements.nothing(self.settings)
         what = f"CREATE TABLE {statement.name}"
-        rows = statements.with_unlike_names(self._query(statement.query, known).kept_rows(what))
+        rows = statements.number_equal_names(self._query(statement.query, known).collect_charged(what))
         self._tables[statement.name] = self._in_memory(rows)
         self._views.pop(statement.name, None)
         return statements.count_of(rows.num_rows, self.settings)
 
     def _create_view(self, statement: CreateView, known: Mapping[str, Table]) -> None:
         if statement.name in known:
-            raise PlanError(f"{statement.name!r} is a table; a view needs another name, or DROP TABLE before it")
+            raise PlanError(f"{statement.name!r} is a table; give the view another name, or drop the table first")
         before = self._views.get(statement.name)
         self._views[statement.name] = statement.query
         try:
-            # What cannot be planned, and a view of itself, is refused at once.
+            # Raises at once if the query cannot be planned or if the view reads itself.
             self._query(f"SELECT * FROM {quoted(statement.name)}", known)
         except BaseException:
             if before is None:
@@ -253,26 +296,26 @@ class Session:
             raise
 
     def _spelled(self, name: str, held: Collection[str]) -> str:
-        """A statement's name of one of the tables or views `held`, as that is spelled."""
+        """The spelling of `name` among the tables or views `held`, if the dialect ignores case."""
         return spelled_among(name, held) if self.dialect.name_case == "any" else name
 
     def _insert(self, statement: Insert, known: Mapping[str, Table]) -> Result:
         statement = replace(statement, table=self._spelled(statement.table, self._tables))
         table = self._tables.get(statement.table)
         if table is None and statement.table in self._views:
-            raise PlanError(f"INSERT INTO {statement.table}: it is a view, whose rows are those of its query's tables")
+            raise PlanError(f"INSERT INTO {statement.table}: it is a view; insert into the tables that its query reads")
         if table is None:
             raise unknown("table", statement.table, self._tables, "INSERT INTO")
         if not isinstance(table, ArrowTable):
             raise PlanError(
-                f"INSERT INTO {statement.table}: its rows are not in the session's memory; CREATE TABLE … AS keeps a "
-                "query's rows there, and COPY (…) TO writes files"
+                f"INSERT INTO {statement.table}: the table is not in memory; make a table in memory with "
+                "CREATE TABLE … AS, or write files with COPY (…) TO"
             )
         columns = tuple(self._spelled(name, table.schema.names) for name in statement.columns)
         statement = replace(statement, columns=columns)
-        given = self._query(statement.query, known).kept_rows(f"INSERT INTO {statement.table}")
-        rows = statements.as_rows_of(table.schema, statement, given, self.settings)
-        # The query has run: what it calls may use the session too.
+        given = self._query(statement.query, known).collect_charged(f"INSERT INTO {statement.table}")
+        rows = statements.convert_inserted(table.schema, statement, given, self.settings)
+        # Locked only now: the query has run, and functions that it calls may use the session.
         with self._changing:
             held = self._tables.get(statement.table)
             if not isinstance(held, ArrowTable) or held.schema != table.schema:
@@ -281,9 +324,9 @@ class Session:
         return statements.count_of(rows.num_rows, self.settings)
 
     def _in_memory(self, rows: pa.Table, before: ArrowTable | None = None, added: pa.Table | None = None) -> ArrowTable:
-        """Rows of a statement as a table of the session, whose memory counts among what its queries share.
+        """Make a statement's rows a table in memory, charged to the session's memory pool.
 
-        `before`: the table they were added to, whose rows count already.
+        With `before`, the table that an INSERT extends, only the rows `added` are charged: the others already are.
         """
         table = ArrowTable(rows, trusted=True)
         if self.settings.memory_pool is not None:
@@ -294,7 +337,13 @@ class Session:
         return table
 
     def substrait(self, plan_bytes: bytes) -> Result:
-        """Run a Substrait plan, given as its serialised protobuf message, over the session's tables."""
+        """Plan a serialised Substrait message over the session's tables. It runs when the result is read.
+
+        Raises
+        ------
+        PlanError
+            The bytes are no Substrait plan, or use a table, column or feature that qcore does not have.
+        """
         check_not_leaving()
         tables, zone = self._in_zone(self._tables)
         with limit_planning(self.settings.timeout):
@@ -306,7 +355,20 @@ class Session:
             return self._run(plan_in_zone(planned.plan, zone), planned.output_names, {**tables, **files})
 
     def execute(self, plan: p.PlanNode) -> Result:
-        """Run a plan of PlanBuilder's; its scans name tables of this session or bring their own source."""
+        """Run a plan that PlanBuilder built. Its scans name tables of this session or have a source of their own.
+
+        Raises
+        ------
+        PlanError
+            A scan names a table that is not registered, or a file that the session's file_access denies.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, qcore
+        >>> plan = qcore.PlanBuilder().values(pa.table({"a": [1, 2, 3]})).limit(1).build()
+        >>> qcore.Session().execute(plan).to_arrow().num_rows
+        1
+        """
         with limit_planning(self.settings.timeout):
             return self._run(plan, None, self._tables)
 
@@ -325,8 +387,8 @@ class Session:
         return Result(optimize(bound, of_scan), self.settings, output_names, Estimator(of_scan).rows)
 
 
-def pool_under(limit: int | str | None, pool: MemoryPool | None) -> MemoryPool | None:
-    """The pool that a session's queries keep their memory in: the one there is, if any, under another limit."""
+def pool_with_limit(limit: int | str | None, pool: MemoryPool | None) -> MemoryPool | None:
+    """Return the session's memory pool with a new limit: `pool` itself if there is one. None: no limit, no pool."""
     n_bytes = bytes_of(limit, "session_memory_limit")
     if n_bytes is None:
         return None
@@ -342,8 +404,12 @@ def bind_sources(
     access: FileAccess = ANY_FILE,
     shared: dict[p.PlanNode, p.PlanNode] | None = None,
 ) -> p.PlanNode:
-    """The plan with every scan's source filled in; `shared` are the shared subplans that have theirs already.
-    PlanError for a table nobody registered, and for files that the plan names and `access` does not allow.
+    """Return the plan with the source of every scan set; `shared` maps shared subplans to their bound copies.
+
+    Raises
+    ------
+    PlanError
+        A scan names a table that is not in `tables`, or a file that `access` does not allow.
     """
     shared = {} if shared is None else shared
     if plan in shared:
@@ -358,12 +424,12 @@ def bind_sources(
         table = under_policy(tables[plan.table], plan.on_schema_change)
         return expand_view(replace(plan, source=table))
     children = tuple(bind_sources(child, tables, access, shared) for child in plan.children)
-    made = plan.with_children(*children) if children else plan
-    if isinstance(made, p.Shared):
-        shared[plan] = made
-    if isinstance(made, p.SharedRead):
-        made = replace(made, like=bind_sources(made.like, tables, access, shared))
-    return made
+    bound = plan.with_children(*children) if children else plan
+    if isinstance(bound, p.Shared):
+        shared[plan] = bound
+    if isinstance(bound, p.SharedRead):
+        bound = replace(bound, like=bind_sources(bound.like, tables, access, shared))
+    return bound
 
 
 def sql(
@@ -376,21 +442,26 @@ def sql(
     dialect: Dialect | str | None = None,
     time_zone: str | None = None,
 ) -> Result:
-    """Run SQL over `tables` (name → source), without a session of one's own.
+    """Run one SQL statement over `tables` in a session of its own.
 
     Parameters
     ----------
     text : str
-        One SELECT statement. Planning needs the `sql` extra.
-    tables : mapping of str to source
-        A source is a path, a glob or a list of files, Arrow data, a frame, or a Spark DataFrame.
+        One statement. Planning needs the package's extra `sql`.
+    tables : mapping of str to source, optional
+        A source is a path, a glob or a list of files, Arrow data, a pandas or polars frame, or a Spark DataFrame.
     threads, memory_limit, timeout, dialect, time_zone
-        As Session's.
+        As the parameters of Session.
 
     Returns
     -------
     Result
-        Streams; `to_arrow()` and `to_pandas()` collect it.
+        A stream of batches; `to_arrow()` and `to_pandas()` collect them.
+
+    Raises
+    ------
+    PlanError
+        The text has a syntax error, names an unknown table or column, or uses a feature that qcore does not have.
 
     Examples
     --------

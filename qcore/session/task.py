@@ -1,4 +1,4 @@
-"""The low-level handle on a running plan: splits in, batches out (SPEC V3, V4, D2, D3)."""
+"""Tasks: the low-level handle on a running plan, which takes splits and returns batches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from qcore_ext.ground.error_text import explain_failure
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import ProcessLock, check_not_leaving, current_process
 
-# Waiting for a batch is done in slices, so that Ctrl-C is seen.
+# A wait for a batch is cut into slices of this length, so that Ctrl-C is seen.
 WAIT_SLICE_SECONDS = 0.05
 
 _schedulers: dict[int, Scheduler] = {}
@@ -38,7 +38,7 @@ _schedulers_lock = ProcessLock()
 
 
 def scheduler_of(threads: int) -> Scheduler:
-    """The process's scheduler with this many threads, shared by all that ask for as many."""
+    """Return the process's scheduler with this number of threads. All tasks with the same number share it."""
     with _schedulers_lock:
         scheduler = _schedulers.get(threads)
         if scheduler is None or not scheduler.usable:
@@ -47,44 +47,56 @@ def scheduler_of(threads: int) -> Scheduler:
 
 
 class Handle:
-    """What everything refers to by which a task can be read: with the last of them it goes, and the task is stopped.
+    """Stops a task when it is freed. Every object through which the task can be read holds a reference to it.
 
-    The scheduler keeps a task that runs; without this it would run on, out of anybody's reach.
+    The scheduler keeps a running task alive. Without the handle, a task that can no longer be read would run on.
     """
 
     def __init__(self, engine: EngineTask, feed: SplitFeed) -> None:
-        # By weak references: the scheduler holds a task that runs, and the error that one ended with holds the handle.
-        weakref.finalize(self, _forget, weakref.ref(engine), weakref.ref(feed)).atexit = False
+        # Weak references: the scheduler holds a running task, and the error that ended a task holds the handle.
+        weakref.finalize(self, _stop_unreachable, weakref.ref(engine), weakref.ref(feed)).atexit = False
 
 
-def _forget(engine: weakref.ref[EngineTask], feed: weakref.ref[SplitFeed]) -> None:
-    """Stop a task that nobody can read. It does not wait: it may be called on any thread, a driver's included."""
+def _stop_unreachable(engine: weakref.ref[EngineTask], feed: weakref.ref[SplitFeed]) -> None:
+    """Stop a task whose last handle was freed. Does not wait, because it may run on any thread, also on a driver's."""
     running, feeding = engine(), feed()
     if running is not None and running.process != current_process():
         return
     if running is not None and running.state == "running":
         running.cancel("nobody has a handle on the task any more")
     if feeding is not None:
-        feeding.leave_soon()
+        feeding.stop_soon()
 
 
 class Task:
-    """A plan being run: pipelines of drivers, fed with splits.
+    """A running plan: pipelines of drivers that read splits.
 
-    It is cancelled when nobody has it any more: not the task, none of its iterators, and no OutputBuffers of it.
+    The task is cancelled when the last reference to it, to its iterators and to its OutputBuffers is dropped.
 
     Parameters
     ----------
     plan : PlanNode
-        From PlanBuilder.build() or another frontend. Scans without a source wait for add_split.
+        A plan from PlanBuilder.build() or another frontend. Scans without a source wait for add_split.
     drivers : int, optional
-        Drivers of each pipeline that can be split, and threads; by default one a processor.
+        Number of drivers of each pipeline that can be split, and of threads; by default one for each processor.
     memory_limit : int or str, optional
-        Memory that it may take, as Session's.
+        Memory that the task may use, in the units of Session's `memory_limit`; by default no limit.
     batch_rows : int, optional
-        Rows of a batch that sources aim at.
+        Number of rows that sources aim at for each batch; by default 65,536.
     id : str, optional
-        By which OutputBufferManager knows its output; by default one of its own.
+        The name of the task's output in OutputBufferManager; by default a random one.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Schema of the batches as the plan declares it: every column nullable, dictionaries as their values.
+    memory : Account
+        The account that everything the query keeps is charged to.
+
+    Raises
+    ------
+    PlanError
+        The plan cannot run, or another task's output has the same `id`.
 
     Examples
     --------
@@ -108,7 +120,7 @@ class Task:
 
     @classmethod
     def of_plan(cls, plan: p.PlanNode, settings: Settings, reader: Account | None = None) -> Task:
-        """A task under a session's settings. It stops with the query of the account `reader`, if that is given."""
+        """Make a task with a session's settings. If `reader`, a query's account, is given, it stops with that query."""
         task = cls.__new__(cls)
         task._open(plan, settings, reader=reader)
         return task
@@ -117,13 +129,11 @@ class Task:
         self.settings = settings
         self.id = uuid.uuid4().hex if id is None else id
         self.plan = plan = expand_views(plan)
-        #: Schema of the batches, as the engine gives them: every column nullable, dictionaries as their values.
         self.schema: pa.Schema = pa.schema(Schema(plan.schema))
         self._scans = Scans(plan, settings)
-        self._told = self.schema
+        self._last_schema = self.schema
         lowering = Lowering(settings, self._scans.open, recursion_opener(settings), reader)
         lowered = lowering.finish(plan)
-        #: What the query keeps is charged here.
         self.memory: Account = lowered.memory
         self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
         self._engine = EngineTask(
@@ -139,35 +149,37 @@ class Task:
             self._output = OutputBuffers(self.id, plan.kind, lowered.output, self.schema, self._engine, self._handle)
             OutputBufferManager.instance().add(self._output)
 
-    # --- splits ---
-
     def add_split(self, node_id: str, split: Split) -> None:
-        """Give a scan node one more split, at any time until no_more_splits. PlanError for a node that takes none."""
+        """Add a split to a scan node, at any time before no_more_splits.
+
+        Raises
+        ------
+        PlanError
+            The plan has no such node, or the node takes no splits.
+        """
         self._engine.add_split(node_id, split)
 
     def no_more_splits(self, node_id: str) -> None:
-        """Say that a scan node gets no further split."""
+        """Declare that a scan node gets no further splits."""
         self._engine.no_more_splits(node_id)
-
-    # --- running ---
 
     @property
     def is_of_this_process(self) -> bool:
-        """Whether it was made here, and not in a process that this one was forked from."""
+        """Whether the task was made in this process, and not in one that this process was forked from."""
         return self._engine.process == current_process()
 
     @property
     def state(self) -> str:
-        """created, running, finished, failed or cancelled."""
+        """The task's state: created, running, finished, failed or cancelled."""
         return str(self._engine.state)
 
     def start(self) -> None:
-        """Let the scheduler's threads run it; returns at once.
+        """Start the task on the scheduler's threads and return at once.
 
         Raises
         ------
         QcoreError
-            The task was made in the process that this one was forked from, or the interpreter is shutting down.
+            The task was made in a process that this one was forked from, or the interpreter is shutting down.
         """
         self._engine.check_process()
         if self._engine.state == "created":
@@ -179,15 +191,15 @@ class Task:
             except QcoreError:
                 if self._engine.error is None:
                     raise
-                # Another thread cancelled it, or a source failed there: whoever waits for it learns that.
+                # Another thread cancelled the task, or a source failed there: the task raises this to its reader.
 
     def output_buffers(self) -> OutputBuffers:
-        """The pages of a plan that ends in partitioned_output(); starts the task if need be (SPEC V11).
+        """Start the task if needed, and return the output buffers of a plan that ends in partitioned_output().
 
         Raises
         ------
         PlanError
-            The plan ends otherwise, or in files.
+            The plan ends in something else, or in partitioned_output() with a path.
         """
         if self._output is None:
             raise PlanError("the plan does not end in partitioned_output() without a path: it has no output buffers")
@@ -199,7 +211,7 @@ class Task:
             raise PlanError("the plan ends in partitioned_output(): its rows come from task.output_buffers()")
 
     def run_on_caller(self) -> Iterator[pa.RecordBatch]:
-        """The result's batches, computed on this thread alone as they are asked for (SPEC D3)."""
+        """Iterate over the result's batches. All work is done on this thread, when the next batch is asked for."""
         self._expect_batches()
         self._engine.check_process()
         try:
@@ -207,7 +219,7 @@ class Task:
             while not self._engine.run_on_caller(until=self._reader):
                 batch = self._reader.next_batch(timeout=0)
                 if batch is None:
-                    # All batches are out, but drivers are left to be closed.
+                    # All batches have been returned; the remaining drivers must still be closed.
                     self._engine.run_on_caller()
                     break
                 yield self._in_schema(batch)
@@ -222,29 +234,34 @@ class Task:
             yield self._in_schema(batch)
 
     def _in_schema(self, batch: Any) -> pa.RecordBatch:
-        """The batch under the schema of the last one, which grows where the batch does not go into it (SPEC D6).
+        """Convert a batch to the schema of the last one, which is widened first if the batch does not fit into it.
 
-        Drivers may have seen different schemas: told as they come, one would change to another and back.
+        Drivers may have seen different schemas. Without the conversion the result would change between them.
         """
         try:
             rows = pa.record_batch(batch)
         except MemoryLimitError as error:
             raise explain_failure(error, "ResultSink", "result", "laying rows out for the reader") from None
-        if not rows.schema.equals(self._told):
-            self._told = pa.schema(widened(Schema(self._told), Schema(rows.schema)))
-            alignment = Alignment(rows.schema, list(self._told), "the result", absent_is_null=True)
-            rows = alignment.batch(rows).cast(self._told)
+        if not rows.schema.equals(self._last_schema):
+            self._last_schema = pa.schema(widened(Schema(self._last_schema), Schema(rows.schema)))
+            alignment = Alignment(rows.schema, list(self._last_schema), "the result", absent_is_null=True)
+            rows = alignment.batch(rows).cast(self._last_schema)
         return rows
 
     def batches(self, timeout: float | None = None) -> Iterator[pa.RecordBatch]:
-        """The result's batches as they come; starts the task if need be.
+        """Start the task if needed, and iterate over the result's batches. Leaving the loop early cancels the task.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds from the first next() to the end of the task; by default no limit.
 
         Raises
         ------
         QcoreError
-            What the task failed with. Leaving the loop early cancels the task.
+            The error that the task failed with.
         Timeout
-            `timeout` seconds after the first batch was asked for, the task is still running; it is cancelled.
+            The task ran longer than `timeout`. It is cancelled.
         """
         self._expect_batches()
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -260,7 +277,7 @@ class Task:
             self._leave()
 
     def _leave(self) -> None:
-        """End what still runs, and free everything. In a forked child it runs on in the parent."""
+        """Cancel the task if it still runs, and free everything. A forked child does nothing: the parent runs it."""
         if not self.is_of_this_process:
             return
         if self._engine.state == "running":
@@ -278,8 +295,8 @@ class Task:
             self._engine.check_process()
             if deadline is not None and time.monotonic() > deadline and self._engine.state == "running":
                 raise Timeout(f"the query ran longer than its timeout of {timeout} s")
-            # Asked before the queue is: a task that was over by then puts nothing more into it. The other way round,
-            # batches that came between would be lost.
+            # Read before the queue: a task that is over puts nothing more into it. Reading the queue first would lose
+            # batches that arrive between the two reads.
             over = self._engine.state not in ("created", "running")
             if not over:
                 check_not_leaving()
@@ -303,7 +320,15 @@ class Task:
             raise Timeout(f"the query ran longer than its timeout of {timeout} s") from None
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait for the end of a started task; raises what it failed with, or Timeout after `timeout` seconds."""
+        """Wait for the end of a started task.
+
+        Raises
+        ------
+        QcoreError
+            The error that the task failed with.
+        Timeout
+            The task still runs after `timeout` seconds. It is not cancelled.
+        """
         try:
             with WaitingForOthers():
                 self._engine.wait(timeout)
@@ -312,59 +337,72 @@ class Task:
                 self._feed.end()
 
     def cancel(self) -> None:
-        """Stop it, from any thread, within the batch it works on; whoever waits for it gets Cancelled."""
+        """Stop the task, within the batch that each driver works on. Readers get Cancelled. Any thread may call it."""
         self._engine.cancel()
 
     def iterator(self) -> TaskIterator:
-        """The running query as an iterator of outcomes (SPEC D2)."""
+        """Return the running query as an iterator of outcomes."""
         return TaskIterator(self)
 
     def had_data(self) -> bool:
-        """Whether a source gave a batch, or would have if statistics had not shown that none of its rows can pass."""
+        """Whether a source returned a batch, or has rows that its statistics alone showed to fail the filters."""
         if any(pipeline["operators"][0]["output_batches"] > 0 for pipeline in self.stats()["pipelines"]):
             return True
         sources = [scan.source for scan in self._scans.nodes.values() if scan.source is not None]
         return any((source.statistics().row_count or 0) > 0 for source in sources)
 
-    # --- counters ---
-
     def progress(self) -> tuple[int, int]:
-        """Splits read to their end, and splits added, of all scans together."""
+        """Return the number of splits read to their end and the number of splits added, over all scans."""
         done, added = self._engine.progress()
         return int(done), int(added)
 
     def stats(self) -> dict[str, Any]:
-        """Figures of every operator and driver (SPEC V14), at any time."""
+        """Return the counters of every operator and driver so far: rows, batches, bytes, and times in ns."""
         stats: dict[str, Any] = self._engine.stats()
         return stats
 
 
 class TaskIterator:
-    """next() → IterOutcome; then `batch` and `schema`. close() at the end, or earlier (SPEC D2, D5, D7, D8)."""
+    """A running query as an iterator of outcomes; from Task.iterator(). close() ends it, at any time.
+
+    Attributes
+    ----------
+    batch : pyarrow.RecordBatch or None
+        The rows of the last OK or OK_NEW_SCHEMA; None after other outcomes.
+    schema : pyarrow.Schema
+        The schema of the last rows; before the first rows the declared one.
+    error : BaseException or None
+        The error of a STOP.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, qcore
+    >>> rows = qcore.Task(qcore.PlanBuilder().values(pa.table({"a": [1, 2]})).build(), drivers=1).iterator()
+    >>> rows.next().name, rows.batch.num_rows, rows.next().name
+    ('OK_NEW_SCHEMA', 2, 'NONE')
+    >>> rows.close()
+    """
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._batches = task.batches()
         self._outcome: IterOutcome | None = None
-        #: The rows of the last OK or OK_NEW_SCHEMA; None otherwise.
         self.batch: pa.RecordBatch | None = None
-        #: The schema of the last rows; the declared one before the first.
         self.schema: pa.Schema = task.schema
-        #: What STOP is about.
         self.error: BaseException | None = None
 
     def next(self) -> IterOutcome:
-        """Go on to the next batch. After NONE or STOP it stays so.
+        """Go on to the next batch. After NONE or STOP every call returns the same.
 
-        STOP is about an ExecutionError that names the operator, whatever the operator raised: SystemExit, GeneratorExit
-        and CancelledError too, which would otherwise end the program, generator or coroutine that reads the query. What
-        is raised in the thread that calls next(), Ctrl-C above all, is raised here, and next() is STOP from then on.
+        Whatever an operator raises becomes STOP with an ExecutionError that names the operator. This includes
+        SystemExit, GeneratorExit and CancelledError, which would otherwise end the program, generator or coroutine that
+        reads the query. An interrupt of the calling thread, such as Ctrl-C, is raised, and later calls return STOP.
         """
         self.batch = None
         if self._outcome in (IterOutcome.NONE, IterOutcome.STOP):
             return self._outcome
         first = self._outcome is None
-        # Until it has come to another end: a generator that raised would say that there is no more, and so NONE.
+        # Set first: after an error the generator is exhausted, so a later call would take it for the end of the rows.
         self._outcome = IterOutcome.STOP
         try:
             batch = next(self._batches, None)
@@ -377,7 +415,7 @@ class TaskIterator:
         if batch is None:
             self._outcome = IterOutcome.NONE
             if had_data:
-                # All rows were filtered away: who asks learns the schema (SPEC D5).
+                # No row passed the filters: the caller still learns the schema (SPEC D5).
                 self.batch = pa.RecordBatch.from_pylist([], schema=self.schema)
                 self._outcome = IterOutcome.OK_NEW_SCHEMA
             return self._outcome
@@ -388,10 +426,10 @@ class TaskIterator:
         return self._outcome
 
     def close(self) -> None:
-        """End the query, if it still runs, and free everything. May be called again."""
+        """Cancel the query if it still runs, and free everything. May be called again."""
         self.batch = None
         if self._outcome is None:
-            # Not begun: the generator has nothing to end.
+            # Closing a generator that never began runs none of its code.
             self._task.cancel()
         self._batches.close()  # type: ignore[attr-defined]
         if self._outcome is not IterOutcome.STOP:
@@ -399,15 +437,17 @@ class TaskIterator:
 
 
 def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion, Account], RecursiveRows]:
-    """What opens the rows of a RecursiveUnion as a stream. Its rounds run on the thread that reads it: a round that
-    waited for the scheduler's threads could wait for the one it is on. They stop with the query that reads them.
+    """Return a function that opens the rows of a RecursiveUnion as a stream.
+
+    The rounds run on the thread that reads the stream, and stop with the query of that reader. On the scheduler's
+    threads a round could wait for the thread that waits for it.
     """
     alone = replace(settings, threads=1, timeout=None)
 
-    def opened(node: p.RecursiveUnion, reader: Account) -> RecursiveRows:
+    def open_rows(node: p.RecursiveUnion, reader: Account) -> RecursiveRows:
         def run(plan: p.PlanNode) -> Iterator[pa.RecordBatch]:
             return Task.of_plan(plan, alone, reader).run_on_caller()
 
         return RecursiveRows(node, run, settings.memory_limit, reader)
 
-    return opened
+    return open_rows

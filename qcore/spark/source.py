@@ -1,4 +1,4 @@
-"""A Spark DataFrame as a table: its files where it is a scan of files, else its partitions. SPEC S1."""
+"""A Spark DataFrame as a table: its files where it is a scan of files, else its partitions."""
 
 from __future__ import annotations
 

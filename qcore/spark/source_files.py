@@ -1,27 +1,25 @@
-"""Files of a scan that Spark planned: the same still, and of a calendar that is ours."""
+"""Checks of the files of a scan that Spark planned: whether they changed since, and which calendar their dates use."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from qcore.connectors.parquet.footer import FOOTERS, ParquetFooter
-from qcore.connectors.storage import locate
+from qcore.connectors.storage import locate, read_in_threads
 
 VERSION_KEY = b"org.apache.spark.version"
 VERSION = re.compile(rb"(\d+)\.(\d+)")
 CORRECTED = "CORRECTED"
 NANOS_OF_MILLI, NANOS_OF_SECOND = 10**6, 10**9
-FOOTER_THREADS = 8
 
 
 @dataclass(frozen=True)
 class FileStamp:
-    """What Spark knew of a file when it planned: bytes, and when it was changed, in ms (0: not known)."""
+    """The size of a file in bytes and its modification time in ms (0: unknown) when Spark planned the scan."""
 
     n_bytes: int
     changed_millis: int
@@ -29,7 +27,7 @@ class FileStamp:
 
 @dataclass(frozen=True)
 class Calendars:
-    """How Spark reads dates and instants of files that do not say which Spark wrote them, or whether any did.
+    """How Spark reads dates and instants of files that do not name the version of Spark that wrote them.
 
     The values of spark.sql.parquet.datetimeRebaseModeInRead and int96RebaseModeInRead, or of the read's own options.
     """
@@ -39,19 +37,18 @@ class Calendars:
 
 
 def footers_of(paths: Iterable[str]) -> list[ParquetFooter]:
-    """The footers of files, read by several threads: each costs a round trip on remote storage."""
-    with ThreadPoolExecutor(FOOTER_THREADS, "qcore-footer") as pool:
-        return list(pool.map(lambda path: FOOTERS.get(locate(path)), paths))
+    """Return the footers of files."""
+    return read_in_threads(lambda path: FOOTERS.get(locate(path)), list(paths))
 
 
 def legacy_column(
     footer: ParquetFooter, fields: Sequence[pa.Field], calendars: Calendars, same_case: bool
 ) -> str | None:
-    """A column of which Spark moves values to another calendar as it reads the file, and so only Spark can; or None.
+    """Return a column whose values Spark converts to another calendar while it reads the file, or None.
 
-    Until version 3.0 Spark wrote dates and instants by the Julian calendar before October 1582 (instants of INT96
-    until 3.1); it says so in the footer when a later version was told to. Instants have offsets of local mean time
-    besides, up to 1900.
+    Such a file must be read by Spark. Before version 3.0 (3.1 for INT96) Spark wrote dates and instants before October
+    1582 in the Julian calendar. Later versions do so if configured, and then mark the footer. Such instants before 1900
+    also have offsets of local mean time.
     """
     wanted = {field.name if same_case else field.name.lower() for field in fields if _is_moved(field.type)}
     for held in footer.schema:
@@ -85,7 +82,7 @@ def _is_legacy(footer: ParquetFooter, calendars: Calendars, is_int96: bool) -> b
 
 
 def change_of(footer: ParquetFooter, planned: FileStamp | None) -> str | None:
-    """What has changed of a file since Spark planned its scan; None if nothing has that can be seen."""
+    """Describe how a file changed since Spark planned its scan; None if no change is visible."""
     if planned is None:
         return None
     n_bytes, changed_nanos = footer.stamp
@@ -93,7 +90,7 @@ def change_of(footer: ParquetFooter, planned: FileStamp | None) -> str | None:
         return f"it had {planned.n_bytes} bytes and has {n_bytes}"
     if not planned.changed_millis or not changed_nanos:
         return None
-    # Listings of remote storage know fractions of a second that its single files do not tell.
+    # On remote storage a listing has fractions of a second, and the status of a single file does not.
     unit = NANOS_OF_MILLI if footer.location.filesystem is None else NANOS_OF_SECOND
     if changed_nanos // unit == planned.changed_millis * NANOS_OF_MILLI // unit:
         return None

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written in a folder beside, renamed when all are complete."""
+"""Files that appear complete or not at all: written to a hidden folder beside the target and renamed at the end."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from qcore_ext.ground.fault import fault_site
 
 
 def local_path(path: Any, where: str) -> str:
-    """The path of a file or folder to be written, absolute. PlanError for a URL, or where its folder is missing."""
+    """Return the absolute path of a file or folder to write. PlanError for a URL, or without a parent folder."""
     try:
         text = os.fspath(path)
     except TypeError:
         raise PlanError(f"{where} writes to a path, not to a {type(path).__name__}") from None
     if not isinstance(text, str) or not text or "://" in text:
-        raise PlanError(f"{where} writes to a path of this machine's file system, not to {text!r}")
+        raise PlanError(f"{where} writes to a path of the local file system, not to {text!r}")
     target = Path(text).absolute()
     if not target.parent.is_dir():
-        raise PlanError(f"{where}: the folder {str(target.parent)!r} is not there; make it first")
+        raise PlanError(f"{where}: the folder {str(target.parent)!r} does not exist; create it first")
     return str(target)
 
 
 def kind_of(status: os.stat_result) -> str:
-    """What stands at a path, in a message."""
+    """The kind of thing at a path, for messages."""
     kinds = (
         (stat.S_ISREG, "a regular file"),
         (stat.S_ISDIR, "a folder"),
@@ -47,20 +47,20 @@ def kind_of(status: os.stat_result) -> str:
 
 
 def status_of(path: str) -> os.stat_result | None:
-    """What is at the path, behind symbolic links; None: nothing, or a link to nothing."""
+    """The status of a path, symbolic links resolved; None if nothing exists there."""
     try:
         return os.stat(path)
     except FileNotFoundError:
         return None
 
 
-def replaced_file(path: str, where: str) -> str:
-    """The file that a write to `path` makes, or replaces by renaming: behind symbolic links, which stay.
+def resolve_target(path: str, where: str) -> str:
+    """Return the file that a write to `path` creates or replaces by renaming, symbolic links resolved: links stay.
 
     Raises
     ------
     PlanError
-        What stands there is no regular file: a rename would put one in its place.
+        Something other than a regular file exists there, which a rename would replace.
     """
     try:
         status = status_of(path)
@@ -68,33 +68,37 @@ def replaced_file(path: str, where: str) -> str:
         raise PlanError(f"{where}: {path} cannot be written: {error.strerror}") from error
     if status is not None and not stat.S_ISREG(status.st_mode):
         raise PlanError(
-            f"{where}: {path} is {kind_of(status)}, and only regular files are replaced; write to a file, and copy that"
+            f"{where}: {path} is {kind_of(status)}, and only regular files can be replaced; write to a regular file"
         )
     target = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(target)):
-        raise PlanError(f"{where}: {path}: the folder {os.path.dirname(target)!r} is not there; make it first")
+        raise PlanError(f"{where}: {path}: the folder {os.path.dirname(target)!r} does not exist; create it first")
     if status is not None and status_of(target) is None:
-        raise PlanError(f"{where}: {path} leads to a file that has no name any more; write to a path")
+        raise PlanError(f"{where}: {path} leads to a file without a name; write to a path")
     return target
 
 
 def replace_file(staged: str, target: str) -> None:
-    """Give a complete file the name `target`, and the mode and owner of the file that it replaces, if any. OSError when
-    another kind of thing stands there by now.
+    """Rename a complete file to `target`, with the mode and owner of the file that it replaces, if any.
+
+    Raises
+    ------
+    OSError
+        `target` is no regular file by now, or leads through a symbolic link.
     """
     fault_site("write_rename")
     if os.path.realpath(target) != target:
-        raise FileExistsError(f"{target} leads elsewhere by now, through a symbolic link")
+        raise FileExistsError(f"{target} has become a symbolic link, or lies behind one")
     try:
         status = os.lstat(target)
     except FileNotFoundError:
         status = None
     if status is not None:
         if not stat.S_ISREG(status.st_mode):
-            raise FileExistsError(f"{target} is {kind_of(status)} by now, and only regular files are replaced")
+            raise FileExistsError(f"{target} has become {kind_of(status)}, and only regular files can be replaced")
         own = os.stat(staged)
         if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
-            # Only a privileged process may give files away; others own what they write.
+            # Only a privileged process may change the owner of a file.
             with contextlib.suppress(PermissionError):
                 os.chown(staged, status.st_uid, status.st_gid)
         os.chmod(staged, stat.S_IMODE(status.st_mode))
@@ -102,23 +106,27 @@ def replace_file(staged: str, target: str) -> None:
 
 
 def check_absent(path: str, where: str) -> None:
-    """PlanError when what is to be written is there."""
+    """Raise PlanError if the path to be written exists."""
     if os.path.lexists(path):
-        raise PlanError(f"{where}: {path} is there already; remove it, or write elsewhere")
+        raise PlanError(f"{where}: {path} exists already; remove it, or write elsewhere")
 
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[None]:
-    """What fails to be written becomes an ExecutionError that names the path."""
+    """Turn errors of the body, which writes to `path`, into ExecutionErrors that name it."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(f"cannot write {path}: {error}") from error
 
 
-def as_declared(batch: pa.RecordBatch, schema: pa.Schema, target: str) -> pa.RecordBatch:
-    """The batch under the schema of the files, whatever the layout of its columns. SchemaChangeError for a column that
-    is new or of a wider type: files that are begun cannot change (SPEC D6).
+def match_file_schema(batch: pa.RecordBatch, schema: pa.Schema, target: str) -> pa.RecordBatch:
+    """Convert a batch to the schema of the files; only the layout of its columns may differ.
+
+    Raises
+    ------
+    SchemaChangeError
+        A column is new or has a wider type. Files that were begun cannot change their schema.
     """
     if batch.schema.equals(schema):
         return batch
@@ -126,21 +134,21 @@ def as_declared(batch: pa.RecordBatch, schema: pa.Schema, target: str) -> pa.Rec
         at = schema.get_field_index(field.name)
         if at < 0:
             raise SchemaChangeError(
-                f"column {field.name!r} is {field.type} and new: what is written to {target} has the columns "
-                f"{schema.names}; declare it at the source"
+                f"column {field.name!r} ({field.type}) is new: the files in {target} have the columns {schema.names}; "
+                "declare it at the source"
             )
         if plain(field.type) != plain(schema.field(at).type):
             raise SchemaChangeError(
-                f"column {field.name!r} changed from {schema.field(at).type} to {field.type}: what is written to "
-                f"{target} has the first type; declare the wider one at the source"
+                f"column {field.name!r} changed from {schema.field(at).type} to {field.type}: the files in {target} "
+                "have the first type; declare the wider one at the source"
             )
     return batch.select(schema.names).cast(schema)
 
 
 class StagingFolder:
-    """A hidden folder beside `target`, made when first needed, where files are written until they are complete.
+    """A hidden folder beside `target` for files that are not complete yet. It is made when first needed.
 
-    Nobody else may enter it. The folder of the files is one below, with the mode that new folders have.
+    Only the owner may enter it. The files are in a folder below it, which has the default mode of new folders.
     """
 
     def __init__(self, target: str) -> None:
@@ -151,7 +159,7 @@ class StagingFolder:
         self._process = os.getpid()
 
     def file(self, name: str) -> str:
-        """Path of a file in it."""
+        """Return the path of a file in the folder, and make the folder."""
         with writing(self.target):
             fault_site("write_folder")
             self._make()
@@ -164,16 +172,16 @@ class StagingFolder:
             os.mkdir(self._files)
 
     def become_target(self) -> None:
-        """The folder, complete now, is the target. ExecutionError when that is there already."""
+        """Rename the folder of the files, now complete, to the target. ExecutionError if the target exists."""
         with writing(self.target):
             if os.path.lexists(self.target):
-                raise FileExistsError(f"{self.target} is there already; remove it, or write elsewhere")
+                raise FileExistsError(f"{self.target} exists already; remove it, or write elsewhere")
             self._make()
             fault_site("write_rename")
             os.rename(self._files, self.target)
             self.remove()
 
     def remove(self) -> None:
-        """Remove what was written and is not complete. A forked child leaves it: its parent writes there."""
+        """Remove the folder and its files. A forked child does nothing, because its parent writes there."""
         if os.getpid() == self._process:
             shutil.rmtree(self.path, ignore_errors=True)

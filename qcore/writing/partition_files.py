@@ -1,7 +1,4 @@
-"""A task's output as Arrow IPC files, one a partition, with a manifest: for tasks elsewhere, or later.
-
-SPEC V11.
-"""
+"""Write a task's output to Arrow IPC files, one for each partition, with a manifest that describes them."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import QcoreError
-from qcore.writing.file_sets import StagingFolder, as_declared, writing
+from qcore.writing.file_sets import StagingFolder, match_file_schema, writing
 from qcore_ext.ground.fault import fault_site
 
 MANIFEST = "manifest.json"
@@ -23,23 +20,37 @@ FORMAT = 1
 
 
 def file_name(partition: int) -> str:
-    """Name of a partition's file."""
+    """The name of a partition's file."""
     return f"part-{partition:05d}.arrow"
 
 
 @dataclass(frozen=True)
 class PartitionManifest:
-    """What a folder of partitions holds.
+    """The contents of a folder that partitioned_output(path=…) wrote.
 
     Attributes
     ----------
     path : str
         The folder.
     keys : tuple of str
-        Columns whose hash says which partition a row is in.
-    rows, bytes : tuple of int
-        Of each partition.
+        Columns whose hash determines a row's partition.
+    rows : tuple of int
+        Number of rows of each partition.
+    bytes : tuple of int
+        Size of each partition's file in bytes.
     schema : pyarrow.Schema
+        Schema of the rows.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow as pa, qcore
+    >>> rows = qcore.PlanBuilder().values(pa.table({"a": [1, 2, 3]}))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     plan = rows.partitioned_output(keys=["a"], partitions=2, path=f"{folder}/parts").build()
+    ...     task = qcore.Task(plan)
+    ...     task.start(); task.wait()
+    ...     sum(qcore.PartitionManifest.read(f"{folder}/parts").rows)
+    3
     """
 
     path: str
@@ -50,24 +61,38 @@ class PartitionManifest:
 
     @property
     def n_partitions(self) -> int:
-        """How many there are."""
+        """The number of partitions."""
         return len(self.rows)
 
     def file(self, partition: int) -> str:
-        """The partition's Arrow IPC file, which a scan takes as its source. Every partition has one."""
+        """Return the path of a partition's Arrow IPC file, which a scan can read. Empty partitions have one too.
+
+        Raises
+        ------
+        QcoreError
+            There is no such partition.
+        """
         if not 0 <= partition < self.n_partitions:
-            raise QcoreError(f"{self.path} has no partition {partition}; it has {self.n_partitions}")
+            raise QcoreError(f"{self.path} has no partition {partition}; it has {self.n_partitions}, counted from 0")
         return os.path.join(self.path, file_name(partition))
 
     @classmethod
     def read(cls, path: Any) -> PartitionManifest:
-        """The manifest of a folder that partitioned_output(path=…) wrote. QcoreError when it is none."""
+        """Read the manifest of a folder that partitioned_output(path=…) wrote.
+
+        Raises
+        ------
+        QcoreError
+            The folder has no manifest, or one that is damaged or of another format.
+        """
         folder = os.fspath(path)
         try:
             with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
                 held = json.load(file)
             if held["format"] != FORMAT:
-                raise QcoreError(f"{folder} has a manifest of format {held['format']}; this qcore reads {FORMAT}")
+                raise QcoreError(
+                    f"{folder} has a manifest of format {held['format']}; this version of qcore reads format {FORMAT}"
+                )
             return cls(
                 str(folder),
                 tuple(held["keys"]),
@@ -76,12 +101,12 @@ class PartitionManifest:
                 pa.ipc.read_schema(pa.py_buffer(base64.b64decode(held["schema"]))),
             )
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-            raise QcoreError(f"{folder} holds no complete partitions: {error}") from error
+            raise QcoreError(f"{folder} holds no complete partitions: its manifest cannot be read ({error})") from error
 
 
 @dataclass
 class _PartitionFile:
-    """One partition being written."""
+    """One partition's file while it is written."""
 
     lock: threading.Lock
     writer: Any = None
@@ -89,9 +114,9 @@ class _PartitionFile:
 
 
 class PartitionFiles:
-    """Where the PartitionedOutput operators of a task write their pages (as exchange/partitioned_output.pyx has it).
+    """Receives the pages of a task's PartitionedOutput operators (see `exchange/partitioned_output`).
 
-    The folder appears under its name when every producer has finished, and not at all otherwise.
+    The folder appears under its name when every producer has finished. Otherwise it does not appear.
     """
 
     def __init__(
@@ -106,9 +131,9 @@ class PartitionFiles:
         self._complete = True
 
     def write(self, partition: int, page: Any) -> None:
-        """Append a page to its partition's file. From any thread."""
+        """Append a page to its partition's file. Any thread may call it."""
         file = self._files[partition]
-        batch = as_declared(pa.record_batch(page), self._schema, self._staging.target)
+        batch = match_file_schema(pa.record_batch(page), self._schema, self._staging.target)
         with file.lock, writing(self._staging.target):
             writer = self._writer(partition)
             fault_site("write_rows")
@@ -123,7 +148,7 @@ class PartitionFiles:
         return file.writer
 
     def producer_done(self, finished: bool) -> None:
-        """One operator writes no more; after the last one the folder is complete, or gone."""
+        """Count an operator as done. After the last one the folder appears if all have `finished`."""
         with self._lock:
             self._complete = self._complete and finished
             self._n_producers -= 1
@@ -163,5 +188,5 @@ class PartitionFiles:
                 try:
                     file.writer.close()
                 except (OSError, pa.ArrowException):
-                    continue  # the file goes anyway
+                    continue  # the file is removed anyway
         self._staging.remove()

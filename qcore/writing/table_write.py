@@ -1,8 +1,8 @@
-"""Writing a query's rows to Parquet files, which appear when all are complete. SPEC Q2.
+"""Write a query's rows to Parquet files, which appear when all are complete.
 
-Every driver's TableWrite writes a file of its own below a hidden name and gives a row about it; TableCommit, behind
-them all, gives the files their names and passes the rows on. Both are operators in Python: what they do, a call a
-batch, is pyarrow's work.
+Each driver's TableWrite writes a file of its own in a hidden folder and outputs one row that describes it. TableCommit,
+after all of them, renames the files and outputs these rows. Both are operators in Python, because pyarrow does their
+work, one call a batch.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import pyarrow.parquet
 from qcore.errors import PlanError
 from qcore.functions.nested import with_type
 from qcore.protocols import Operator
-from qcore.writing.file_sets import StagingFolder, as_declared, replace_file, replaced_file, writing
+from qcore.writing.file_sets import StagingFolder, match_file_schema, replace_file, resolve_target, writing
 from qcore_ext.ground.fault import fault_site
 
-# What a write gives: a row a file.
+# The output of a write: one row a file.
 WRITTEN = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
 ROW_GROUP_ROWS = 1 << 17
 COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 
 
 class ParquetRows:
-    """A Parquet file being written: batches go in, row groups of `row_group_rows` rows come out."""
+    """Writes batches to a Parquet file, in row groups of `row_group_rows` rows."""
 
     def __init__(
         self, target: str | IO[bytes], schema: pa.Schema, compression: str, row_group_rows: int = ROW_GROUP_ROWS
@@ -43,7 +43,7 @@ class ParquetRows:
         self.n_rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take a batch."""
+        """Append a batch."""
         self._held.append(batch)
         self._n_held += batch.num_rows
         self.n_rows += batch.num_rows
@@ -52,29 +52,29 @@ class ParquetRows:
 
     def _flush(self) -> None:
         if self._n_held:
-            rows = pa.Table.from_batches([_stored(batch, self._schema) for batch in self._held])
+            rows = pa.Table.from_batches([_convert(batch, self._schema) for batch in self._held])
             fault_site("write_rows")
             self._writer.write_table(rows, row_group_size=self._row_group_rows)
         self._held, self._n_held = [], 0
 
     def close(self) -> None:
-        """Write what is left, and the file's end."""
+        """Write the remaining rows and the footer."""
         self._flush()
         fault_site("write_close")
         self._writer.close()
 
     def abandon(self) -> None:
-        """Close the file as it is: it is going to be removed."""
+        """Close the file without the remaining rows: it is going to be removed."""
         self._held = []
         self._writer.close()
 
 
 def storable(schema: pa.Schema) -> pa.Schema:
-    """The schema with views as plain strings and lists: every pyarrow can write those."""
+    """The schema with plain strings and lists in place of views, which every version of pyarrow can write."""
     return pa.schema([field.with_type(_storable_type(field.type)) for field in schema])
 
 
-def _stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _convert(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = [
         with_type(column, field.type) if pa.types.is_nested(field.type) else column.cast(field.type)
         for column, field in zip(batch.columns, schema, strict=True)
@@ -97,16 +97,20 @@ def _storable_type(type_: pa.DataType) -> pa.DataType:
 
 
 class TableWriteState:
-    """What the operators of one write share.
+    """The state that the operators of one write share.
 
     Parameters
     ----------
     path : str
-        The file, or the folder for a file a driver.
+        The file, or the folder that gets one file for each driver.
     schema : pyarrow.Schema
-        Of the rows.
+        Schema of the rows.
     single : bool
-        One file.
+        Write one file, not a folder.
+    compression : str
+        One of COMPRESSIONS.
+    row_group_rows : int
+        Number of rows of each row group.
     """
 
     def __init__(self, path: str, schema: pa.Schema, single: bool, compression: str, row_group_rows: int) -> None:
@@ -114,19 +118,19 @@ class TableWriteState:
         self.single = single
         self.schema = schema
         self._options = (compression, row_group_rows)
-        self._staging = StagingFolder(replaced_file(path, "a write of one file") if single else path)
-        # For a query that is given up before all of its operators have begun.
+        self._staging = StagingFolder(resolve_target(path, "a write of one file") if single else path)
+        # For a query that ends before all of its operators have begun.
         weakref.finalize(self, self._staging.remove)
         self.given_up = False
 
     def open(self, name: str) -> tuple[str, ParquetRows]:
-        """A file for a driver: its path for now, and what takes its rows."""
+        """Open a driver's file; return its temporary path and its writer."""
         path = self._staging.file(name)
         with writing(self.path):
             return path, ParquetRows(path, self.schema, *self._options)
 
     def commit(self, names: Sequence[str]) -> list[str]:
-        """All files are complete: give them their names. Their paths."""
+        """Rename the files, which are all complete now, and return their paths."""
         if not self.single:
             self._staging.become_target()
             return [os.path.join(self.path, name) for name in names]
@@ -136,32 +140,32 @@ class TableWriteState:
         return [self.path]
 
     def give_up(self) -> None:
-        """The write failed, or was stopped. Drivers that are still at it give up as well when they close."""
+        """Remove the files: the write failed or was stopped. Drivers that still write remove theirs at close."""
         self.given_up = True
         self._staging.remove()
 
 
 class TableWrite(Operator):
-    """Writes the rows of one driver to a file, and gives a row about it; none when there were no rows."""
+    """Writes the rows of one driver to a file and outputs one row about it. Without rows there is no file."""
 
     def __init__(self, state: TableWriteState, driver: int) -> None:
         self._state = state
         self._name = f"part-{driver:05d}.parquet"
         self._path = ""
         self._file: ParquetRows | None = None
-        self._written: pa.RecordBatch | None = None
+        self._output: pa.RecordBatch | None = None
 
     def output_schema(self, schema: Any) -> pa.Schema:
         return WRITTEN
 
     def bind(self, schema: pa.Schema) -> None:
-        # Refused before a row is lost in it.
-        as_declared(pa.RecordBatch.from_pylist([], schema), self._state.schema, self._state.path)
+        # Raises before a row with another schema is written.
+        match_file_schema(pa.RecordBatch.from_pylist([], schema), self._state.schema, self._state.path)
 
     def add_input(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        batch = as_declared(batch, self._state.schema, self._state.path)
+        batch = match_file_schema(batch, self._state.schema, self._state.path)
         if self._file is None:
             self._path, self._file = self._state.open(self._name)
         with writing(self._state.path):
@@ -172,42 +176,42 @@ class TableWrite(Operator):
             with writing(self._state.path):
                 self._file.close()
                 n_bytes = os.path.getsize(self._path)
-            self._written = written([(self._name, self._file.n_rows, n_bytes)])
+            self._output = describe_files([(self._name, self._file.n_rows, n_bytes)])
             self._file = None
 
     def get_output(self) -> pa.RecordBatch | None:
-        given, self._written = self._written, None
-        return given
+        output, self._output = self._output, None
+        return output
 
     def close(self) -> None:
         if self._file is not None:
             try:
                 self._file.abandon()
             except (OSError, pa.ArrowException):
-                pass  # what stopped the query matters more; the file goes anyway
+                pass  # the error that stopped the query matters more, and the file is removed anyway
             finally:
                 self._file = None
                 self._state.give_up()
         elif self._state.given_up:
-            # TableCommit was closed first, and this file came after.
+            # TableCommit was closed first, and this driver made a file afterwards.
             self._state.give_up()
 
 
 class TableCommit(Operator):
-    """Gives the files of all drivers their names, and passes on what is known of them. There is one."""
+    """Renames the files of all drivers and outputs one row for each. A write has one TableCommit."""
 
     def __init__(self, state: TableWriteState) -> None:
         self._state = state
         self._files: list[tuple[str, int, int]] = []
         self._committed = False
-        self._given: pa.RecordBatch | None = None
+        self._output: pa.RecordBatch | None = None
 
     def add_input(self, batch: pa.RecordBatch) -> None:
         self._files += [(row["path"], row["rows"], row["bytes"]) for row in batch.to_pylist()]
 
     def finish(self) -> None:
         if not self._files:
-            # No row: a file all the same, which says what columns there are.
+            # Without rows there is still one file, which holds the schema.
             name = "part-00000.parquet"
             path, file = self._state.open(name)
             with writing(self._state.path):
@@ -216,25 +220,25 @@ class TableCommit(Operator):
         files = sorted(self._files)
         paths = self._state.commit([name for name, _, _ in files])
         self._committed = True
-        self._given = written([(path, *rest) for path, (_, *rest) in zip(paths, files, strict=True)])
+        self._output = describe_files([(path, *rest) for path, (_, *rest) in zip(paths, files, strict=True)])
 
     def get_output(self) -> pa.RecordBatch | None:
-        given, self._given = self._given, None
-        return given
+        output, self._output = self._output, None
+        return output
 
     def close(self) -> None:
         if not self._committed:
             self._state.give_up()
 
 
-def written(files: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Rows of WRITTEN."""
+def describe_files(files: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    """A batch of the schema WRITTEN, with one row for each file: path, rows, bytes."""
     columns = [pa.array(values, field.type) for values, field in zip(zip(*files, strict=True), WRITTEN, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=WRITTEN)
 
 
 def check_options(compression: str, row_group_rows: int, where: str) -> None:
-    """PlanError for what Parquet files cannot be written with."""
+    """Raise PlanError for an unknown compression or an invalid number of rows."""
     if compression not in COMPRESSIONS:
         raise PlanError(f"{where}: compression is one of {', '.join(COMPRESSIONS)}, not {compression!r}")
     if not isinstance(row_group_rows, int) or isinstance(row_group_rows, bool) or row_group_rows < 1:

@@ -420,7 +420,7 @@ def test_files(drivers: int, tmp_path: Path) -> None:
         assert manifest.bytes[partition] == os.path.getsize(manifest.file(partition))
     with pytest.raises(qcore.QcoreError, match="has no partition 4; it has 4"):
         manifest.file(4)
-    with pytest.raises(qcore.PlanError, match="out is there already"):
+    with pytest.raises(qcore.PlanError, match="out exists already"):
         qcore.Task(plan, drivers=1)
 
 
@@ -455,7 +455,7 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
     task = qcore.Task(plan_of(path=tmp_path / "out"), drivers=1)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
-    with pytest.raises(qcore.ExecutionError, match="is there already"):
+    with pytest.raises(qcore.ExecutionError, match="exists already"):
         list(task.batches())
     assert os.listdir(tmp_path / "out") == ["mine"] and os.listdir(tmp_path) == ["out"]
 

@@ -68,7 +68,7 @@ def test_tables_come_and_go(session):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("create table t as select 1", "the table 't' is there already; CREATE OR REPLACE"),
+        ("create table t as select 1", "the table 't' exists already; CREATE OR REPLACE"),
         ("create table u", "CREATE .* TABLE .* name AS select …, or name"),
         ("create table u (a)", "CREATE TABLE cannot be read"),
         ("create table u (a int primary key)", "no constraints or defaults"),
@@ -77,8 +77,8 @@ def test_tables_come_and_go(session):
         ("create table u as select nosuch from t", "unknown column 'nosuch'"),
         ("create view v as select nosuch from t", "the view 'v': unknown column 'nosuch'"),
         ("create view v as select * from v", "the view 'v': unknown table 'v'"),
-        ("create view t as select 1", "the table 't' is there already"),
-        ("create or replace view t as select 1", "'t' is a table; a view needs another name"),
+        ("create view t as select 1", "the table 't' exists already"),
+        ("create or replace view t as select 1", "'t' is a table; give the view another name"),
         ("create view v", "CREATE .* VIEW .* name"),
         ("drop view t", "unknown view 't'"),
         ("drop table tt", "unknown table 'tt' in DROP TABLE; did you mean 't'"),
@@ -90,8 +90,8 @@ def test_tables_come_and_go(session):
         ("explain select", "syntax error at the end"),
         ("summarize t", "SUMMARIZE is not supported; SELECT min"),
         ("show all tables", "SHOW ALL TABLES is not supported; SHOW TABLES"),
-        ("insert into t select 1", "INSERT INTO t gives 1 columns for i, s"),
-        ("insert into t (i, i) values (1, 2)", "each is given once"),
+        ("insert into t select 1", "INSERT INTO t: the query returns 1 columns for i, s"),
+        ("insert into t (i, i) values (1, 2)", "name each column once"),
         ("insert into t (k) values (1)", "unknown column 'k' in INSERT INTO t"),
         ("insert into tt values (1)", "unknown table 'tt' in INSERT INTO; did you mean 't'"),
         ("insert into t", "INSERT INTO name"),
@@ -189,7 +189,7 @@ def test_files_take_no_rows(session, tmp_path):
     """Q1."""
     pq.write_table(T, tmp_path / "t.parquet")
     session.register("files", tmp_path / "t.parquet")
-    with pytest.raises(qcore.PlanError, match="INSERT INTO files: its rows are not in the session's memory"):
+    with pytest.raises(qcore.PlanError, match="INSERT INTO files: the table is not in memory"):
         session.sql("insert into files values (1, 'x')")
     session.sql("create view v as select * from t")
     with pytest.raises(qcore.PlanError, match="INSERT INTO v: it is a view"):

@@ -72,7 +72,7 @@ def test_a_file_a_driver(threads: int, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
     again = PlanBuilder().scan("t", source=str(tmp_path / "out" / "*.parquet"))
     assert_same_rows(qcore.Session(threads=2).execute(again.build()).to_arrow(), TABLE)
-    with pytest.raises(qcore.PlanError, match="out is there already; remove it, or write elsewhere"):
+    with pytest.raises(qcore.PlanError, match="out exists already; remove it, or write elsewhere"):
         run(builder.write_parquet(tmp_path / "out"))
 
 
@@ -154,7 +154,7 @@ def test_a_file_that_comes_after_the_write_was_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"k": pa.array([1], pa.int16()), "more": ["x"]}, r"column 'more' is string and new: .*'k'"),
+    ({"k": pa.array([1], pa.int16()), "more": ["x"]}, r"column 'more' \(string\) is new: .*'k'"),
     ({"k": pa.array([1.5])}, "column 'k' changed from int16 to double"),
 ])  # fmt: skip
 def test_a_schema_that_changes_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         with pytest.raises(qcore.PlanError, match=message):
             PlanBuilder().values(TABLE).write_parquet(tmp_path / path)
     (tmp_path / "out.parquet").mkdir()
-    with pytest.raises(qcore.PlanError, match=r"out\.parquet is a folder, and only regular files are replaced"):
+    with pytest.raises(qcore.PlanError, match=r"out\.parquet is a folder, and only regular files can be replaced"):
         run(PlanBuilder().values(TABLE).write_parquet(tmp_path / "out.parquet"))
     assert sorted(os.listdir(tmp_path)) == ["file", "out.parquet"]
 
@@ -198,7 +198,7 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(qcore.PlanError, match=message):
             builder.write_parquet(tmp_path / "x.parquet", **options)  # type: ignore[arg-type]
-    with pytest.raises(qcore.PlanError, match="this machine's file system"):
+    with pytest.raises(qcore.PlanError, match="the local file system"):
         builder.write_parquet("s3://bucket/x.parquet")
 
 
@@ -275,13 +275,13 @@ def test_only_regular_files_are_replaced(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
     make_special(kind, path)
     before = os.lstat(path)
-    with pytest.raises(qcore.PlanError, match=rf"x is {kind}, and only regular files are replaced"):
+    with pytest.raises(qcore.PlanError, match=rf"x is {kind}, and only regular files can be replaced"):
         PlanBuilder().values(TABLE).write_parquet(path, single=True)
     session = qcore.Session(threads=1)
     session.register("t", TABLE)
-    with pytest.raises(qcore.PlanError, match=rf"COPY: .*x is {kind}, and only regular files are replaced"):
+    with pytest.raises(qcore.PlanError, match=rf"COPY: .*x is {kind}, and only regular files can be replaced"):
         session.sql(f"copy t to '{path}' (format parquet)")
-    with pytest.raises(qcore.PlanError, match="x is there already"):
+    with pytest.raises(qcore.PlanError, match="x exists already"):
         session.sql(f"copy t to '{path}' (format parquet, per_thread_output true)")
     assert os.lstat(path) == before
     assert os.listdir(tmp_path) == ["x"]
@@ -295,7 +295,7 @@ def test_what_came_to_the_path_meanwhile_is_not_replaced(tmp_path: Path) -> None
         assert result.task.state == "created"
         make_special(kind, path)
         with pytest.raises(
-            qcore.ExecutionError, match=rf"TableCommit \(node 0\).*cannot write .*x\.parquet is {kind} by now"
+            qcore.ExecutionError, match=rf"TableCommit \(node 0\).*cannot write .*x\.parquet has become {kind}"
         ):
             list(batches)
         assert os.listdir(tmp_path) == ["x.parquet"]
@@ -340,7 +340,7 @@ def test_what_a_symbolic_link_leads_to_is_replaced(tmp_path: Path) -> None:
     assert sorted(os.listdir(there)) == ["a.parquet", "b.parquet"]
     (here / "lost.parquet").symlink_to(tmp_path / "nowhere" / "x.parquet")
     (here / "round.parquet").symlink_to(here / "round.parquet")
-    with pytest.raises(qcore.PlanError, match=r"the folder '.*nowhere' is not there"):
+    with pytest.raises(qcore.PlanError, match=r"the folder '.*nowhere' does not exist"):
         PlanBuilder().values(TABLE).write_parquet(here / "lost.parquet")
     with pytest.raises(qcore.PlanError, match=r"round.parquet cannot be written: Too many levels of symbolic links"):
         PlanBuilder().values(TABLE).write_parquet(here / "round.parquet")

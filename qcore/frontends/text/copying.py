@@ -12,7 +12,7 @@ from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Project, TableWrite
 from qcore.plan.schema import check_unique, project_schema
 from qcore.substrait.plan import PlanResult
-from qcore.writing.file_sets import check_absent, local_path, replaced_file
+from qcore.writing.file_sets import check_absent, local_path, resolve_target
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 
 _USAGE = "COPY (select …) TO 'file.parquet' [(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 100000)]"
@@ -82,7 +82,7 @@ def copy_plan(copy: Copy, planned: PlanResult, names: Sequence[str]) -> PlanResu
     if copy.per_thread:
         check_absent(target, "COPY")
     else:
-        replaced_file(target, "COPY")
+        resolve_target(target, "COPY")
     rows = ROW_GROUP_ROWS if copy.row_group_rows is None else copy.row_group_rows
     check_options(copy.compression, rows, "COPY")
     ids = NodeIds.of_plan(planned.plan)
