@@ -31,7 +31,7 @@ COLUMNS = {
 
 
 def scan(number: int, table: str, schemas: dict[str, Any]) -> PlanBuilder:
-    """A scan without a source: its node id is the table's name, and the application adds the splits."""
+    """A scan without a source. Its node id is the table's name. The application adds the splits."""
     columns = COLUMNS[number][table]
     return PlanBuilder().scan(table, columns=columns, schema=schemas[table], id=table)
 

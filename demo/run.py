@@ -1,6 +1,6 @@
-"""TPC-H Q1, Q3 and Q6 in every way qcore runs them, compared with one another and with DuckDB.
+"""Run TPC-H Q1, Q3 and Q6 by SQL over Parquet files, by plans whose splits are added while they run, and over Spark.
 
-By SQL over Parquet files; by a plan whose splits are added while it runs; over Spark DataFrames.
+All answers are compared with DuckDB's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
+    parser.add_argument("--no-spark", action="store_true", help="do not run over Spark")
     options = parser.parse_args()
     paths = table_paths(options.scale)
     seconds: dict[tuple[int, str], float] = {}
@@ -37,9 +37,9 @@ def main() -> int:
         answers[number] = show_query(number, title, paths, options.threads, seconds)
     if not options.no_spark:
         show_spark(answers, paths, options.threads, seconds)
-    heading("Milliseconds, first run of each")
+    heading("Milliseconds of the first run")
     print(time_table(seconds))
-    print("\nAll ways agree with one another and with DuckDB.")
+    print("\nAll answers are equal to DuckDB's.")
     return 0
 
 
@@ -52,13 +52,13 @@ def width() -> int | None:
 
 
 def show_query(number: int, title: str, paths: dict[str, str], threads: int, seconds: dict[Any, float]) -> Any:
-    """Run by SQL and by splits; print the answer and what each operator did."""
+    """Run a query by SQL and by splits; print the answer and the profile of each run."""
     heading(f"Q{number}, {title}")
     expected, seconds[number, "DuckDB"] = timed(by_duckdb, number, paths, threads)
     (answer, profile), seconds[number, "SQL"] = timed(by_sql, number, paths, threads)
     check(f"Q{number} by SQL", answer, expected)
     print(render(answer, width()))
-    print(f"\nBy SQL: the same rows as DuckDB's.\n\n{profile}")
+    print(f"\nBy SQL: the same rows as DuckDB.\n\n{profile}")
     (answer, stats), seconds[number, "splits"] = timed(by_splits, number, paths, threads)
     check(f"Q{number} by splits", answer, expected)
     print(f"\nBy a plan with splits added while it ran: the same rows.\n\n{profile_text(stats)}")
@@ -66,11 +66,11 @@ def show_query(number: int, title: str, paths: dict[str, str], threads: int, sec
 
 
 def show_spark(answers: dict[int, Any], paths: dict[str, str], threads: int, seconds: dict[Any, float]) -> None:
-    """Run over Spark DataFrames."""
+    """Run the queries over Spark DataFrames."""
     heading("Over Spark")
     with spark_session(threads) as (spark, reason):
         if spark is None:
-            print(f"left out: {reason}")
+            print(f"skipped: {reason}")
             return
         frames = {name: spark.read.parquet(path) for name, path in paths.items()}
         for number, expected in answers.items():
@@ -85,7 +85,7 @@ def show_spark(answers: dict[int, Any], paths: dict[str, str], threads: int, sec
 
 
 def check(what: str, answer: Any, expected: Any) -> None:
-    """Stop the demo where rows differ. Averages of decimals are decimals here, floats in DuckDB."""
+    """End the demo if rows differ. Averages of decimals are decimals in qcore and floats in DuckDB."""
     try:
         assert_same_rows(answer, expected, ordered=True, rel_tol=1e-6)
     except AssertionError as difference:

@@ -1,4 +1,4 @@
-"""A local Spark session for the demo, or the reason why there is none."""
+"""A local Spark session for the demo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @contextmanager
 def spark_session(cores: int) -> Iterator[tuple[Any, str]]:
-    """The session and an empty reason, or None and the reason in one line."""
+    """Yield the session and an empty text, or None and the reason why there is none."""
     if shutil.which("java") is None:
         yield None, "Java is missing (apt-get install openjdk-17-jre-headless)"
         return
@@ -22,7 +22,7 @@ def spark_session(cores: int) -> Iterator[tuple[Any, str]]:
         yield None, "pyspark is missing (pip install 'qcore[spark]')"
         return
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Spark's Python workers are to be this environment's.
+    # Spark's Python workers use this environment.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master(f"local[{cores}]")

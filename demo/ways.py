@@ -1,4 +1,4 @@
-"""The ways of running a query that the demo shows: SQL, a task with splits, Spark; and DuckDB to compare with."""
+"""Functions that run a query of the demo: by SQL, by a task with splits, over Spark, and by DuckDB for comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPLITS_PER_FILE = 2
 
 
 def by_duckdb(number: int, paths: dict[str, str], threads: int) -> pa.Table:
-    """The answer to compare with."""
+    """Run a query in DuckDB."""
     import duckdb
 
     with duckdb.connect(config={"threads": threads}) as connection:
@@ -31,7 +31,7 @@ def by_duckdb(number: int, paths: dict[str, str], threads: int) -> pa.Table:
 
 
 def by_sql(number: int, paths: dict[str, str], threads: int) -> tuple[pa.Table, str]:
-    """SQL over files. Also gives the profile."""
+    """Run a query by SQL over files; return the answer and the profile."""
     result = qcore.sql(query_text(number), tables=paths, threads=threads)
     with progress(f"Q{number} by SQL", result.task):
         answer = result.to_arrow()
@@ -39,7 +39,7 @@ def by_sql(number: int, paths: dict[str, str], threads: int) -> tuple[pa.Table, 
 
 
 def by_splits(number: int, paths: dict[str, str], drivers: int) -> tuple[pa.Table, dict[str, Any]]:
-    """A plan of one's own; its splits are added while it runs, two byte sections a file."""
+    """Run a plan of PlanBuilder whose splits, two byte sections a file, are added while it runs."""
     tables = COLUMNS[number]
     schemas = {name: pq.read_schema(paths[name]) for name in tables}
     task = qcore.Task(PLANS[number](schemas).build(), drivers=drivers)
@@ -55,7 +55,7 @@ def by_splits(number: int, paths: dict[str, str], drivers: int) -> tuple[pa.Tabl
 
 
 def feed(task: qcore.Task, paths: dict[str, str]) -> None:
-    """Give every scan its splits, one by one; no_more_splits comes last."""
+    """Add the splits of every scan one by one, and then declare that there are no more."""
     for name, path in paths.items():
         size = os.path.getsize(path)
         section = -(-size // SPLITS_PER_FILE)
@@ -66,7 +66,7 @@ def feed(task: qcore.Task, paths: dict[str, str]) -> None:
 
 
 def by_spark(number: int, frames: dict[str, Any], threads: int) -> pa.Table:
-    """SQL over Spark DataFrames that scan files: qcore takes Spark's own file partitions as its splits."""
+    """Run a query by SQL over Spark DataFrames that scan files. Spark's file partitions become qcore's splits."""
     used = {name: frames[name] for name in COLUMNS[number]}
     result = qcore.sql(query_text(number), tables=used, threads=threads)
     with progress(f"Q{number} over Spark", result.task):
@@ -81,7 +81,7 @@ group by l_returnflag, l_linestatus order by l_returnflag, l_linestatus
 
 
 def by_spark_after_grouping(lineitem: Any, threads: int) -> pa.Table:
-    """Part of Q1 over a DataFrame that Spark has grouped: its partitions come as Arrow streams, one at a time."""
+    """Run a part of Q1 over a DataFrame that Spark has grouped. Its partitions arrive as Arrow streams."""
     from pyspark.sql import functions as f
 
     per_day = lineitem.groupBy("l_returnflag", "l_linestatus", "l_shipdate").agg(
@@ -94,7 +94,7 @@ def by_spark_after_grouping(lineitem: Any, threads: int) -> pa.Table:
 
 @contextmanager
 def progress(label: str, task: qcore.Task) -> Iterator[None]:
-    """A bar of splits while the block runs."""
+    """Show a progress bar of splits while the body runs."""
     with ProgressBar(label) as bar:
         if not bar.shown:
             yield
@@ -115,7 +115,7 @@ def progress(label: str, task: qcore.Task) -> Iterator[None]:
 
 
 def timed(run: Any, *arguments: Any) -> tuple[Any, float]:
-    """What it gives, and the seconds it took."""
+    """Return the answer of a function, and the seconds that it took."""
     began = time.perf_counter()
     answer = run(*arguments)
     return answer, time.perf_counter() - began

@@ -577,7 +577,7 @@ WRONG_PLANS: dict[str, tuple[Callable[[], Any], str]] = {
     "an instance": (lambda: PlanBuilder().values(TABLE).operator(Doubled()), "serves one driver only"),
     "a sink as an operator": (lambda: PlanBuilder().values(TABLE).operator(Gathering()), "Gathering is none"),
     "not callable": (lambda: PlanBuilder().values(TABLE).operator(3), "not a int"),
-    "makes something else": (lambda: PlanBuilder().values(TABLE).operator(dict), "returned a dict"),
+    "makes something else": (lambda: PlanBuilder().values(TABLE).operator(dict), "gave a dict, not an Operator"),
     "no schema": (lambda: PlanBuilder().source(Halves), "needs schema="),
     "after a sink": (lambda: PlanBuilder().values(TABLE).sink(Gathering()).limit(1), "a sink ends the plan"),
 }

@@ -1,4 +1,4 @@
-"""Make what a file holds into what a scan declares: columns by name, types widened or cast."""
+"""Convert the columns of a file to the columns that a scan declares: found by name, types widened or cast."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Convert = Callable[[Values], Values]
 
 
 def logical_type(type: pa.DataType) -> pa.DataType:
-    """The type a query sees: dictionaries and run-ends as their values, extension types as their storage."""
+    """The type that queries see: dictionaries and run-ends as their values, extension types as their storage."""
     if isinstance(type, pa.BaseExtensionType):
         return logical_type(type.storage_type)
     if pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type):
@@ -30,7 +30,13 @@ def logical_type(type: pa.DataType) -> pa.DataType:
 
 
 def logical_schema(schema: pa.Schema, where: str) -> pa.Schema:
-    """Names, types and nullability only. PlanError when two columns share a name."""
+    """Return the schema that queries see: names, logical types and nullability, without metadata.
+
+    Raises
+    ------
+    PlanError
+        Two columns have the same name, or a name is not UTF-8. The message begins with `where`.
+    """
     try:
         _read_names(schema)
     except UnicodeDecodeError as error:
@@ -38,8 +44,8 @@ def logical_schema(schema: pa.Schema, where: str) -> pa.Schema:
     names = schema.names
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise PlanError(f"{where} has two columns named {twice!r}; rename one, since columns are found by name")
-    # Of a column of nulls that says it holds none, pyarrow reads the type but makes no field.
+        raise PlanError(f"{where} has two columns named {twice!r}; rename one, because columns are found by name")
+    # A column of type null is always nullable: pyarrow makes no field of that type that is not.
     return pa.schema(
         [
             pa.field(field.name, logical_type(field.type), field.nullable or pa.types.is_null(field.type))
@@ -49,7 +55,7 @@ def logical_schema(schema: pa.Schema, where: str) -> pa.Schema:
 
 
 def _read_names(fields: Iterable[pa.Field]) -> None:
-    """Read every name once, at all depths: UnicodeDecodeError when it is not UTF-8."""
+    """Read every name once, at all depths: UnicodeDecodeError if one is not UTF-8."""
     for field in fields:
         field.name  # noqa: B018
         if pa.types.is_nested(field.type):
@@ -57,10 +63,25 @@ def _read_names(fields: Iterable[pa.Field]) -> None:
 
 
 def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
-    """One schema for several files: columns by name, in order of first appearance, types widened.
+    """Return one schema for several files: columns by name, in order of first appearance, types widened.
 
-    A column that some file lacks is nullable. SchemaConflictError naming the column, both types and the file when they
-    do not widen.
+    A column that a file lacks is nullable.
+
+    Parameters
+    ----------
+    schemas : iterable of (str, pyarrow.Schema)
+        The name of each file, for messages, and its schema.
+
+    Raises
+    ------
+    SchemaConflictError
+        Types of a column do not widen into one. The message names the column, both types and both files.
+
+    Examples
+    --------
+    >>> a, b = pa.schema({"x": pa.int32()}), pa.schema({"x": pa.int64(), "y": pa.string()})
+    >>> unify_schemas([("a", a), ("b", b)]).types
+    [DataType(int64), DataType(string)]
     """
     fields: dict[str, pa.Field] = {}
     firsts: dict[str, str] = {}
@@ -78,7 +99,7 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
                 if type is None:
                     raise SchemaConflictError(
                         f"column {item.name!r} is {known.type} in {firsts[item.name]} and {item.type} in {where}: "
-                        "the types do not widen into one; scan the files apart and cast"
+                        "the types do not widen into one; register the files as two tables and cast the column"
                     )
                 fields[item.name] = pa.field(item.name, type, known.nullable or item.nullable)
         count += 1
@@ -86,13 +107,13 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
 
 
 def require_same(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
-    """The one schema of several files. SchemaConflictError naming file, column and both types where one differs."""
+    """Return the common schema of several files. SchemaConflictError names file, column and types if they differ."""
     first: pa.Schema | None = None
     for where, schema in schemas:
         if first is None:
             first, first_where = schema, where
             continue
-        remedy = "; on_schema_change='evolve' reads them as one"
+        remedy = "; on_schema_change='evolve' reads them as one table"
         for name in dict.fromkeys([*first.names, *schema.names]):
             if name not in first.names or name not in schema.names:
                 has, lacks = (first_where, where) if name in first.names else (where, first_where)
@@ -110,9 +131,9 @@ def require_same(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
 
 
 def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The narrowest type that holds the values of both, as qcore_ext.data.widening has it; None: there is none.
+    """Return the narrowest type that holds the values of both (see qcore_ext.data.widening); None: there is none.
 
-    What is inside of lists, structs and maps widens the same way; here it can, since columns are converted by pyarrow.
+    Types inside lists, structs and maps widen too, because pyarrow converts these columns.
     """
     if a.equals(b) or same_values(a, b):
         return a
@@ -121,7 +142,7 @@ def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     try:
         schemas = [Schema(pa.schema([("", type)])) for type in (a, b)]
         wide = pa.schema(widened(*schemas)).field(0).type
-        # Whether a decimal is a float exactly, pyarrow's casts do not look.
+        # pyarrow's casts do not check whether a float represents a decimal exactly.
         rounds = pa.types.is_floating(wide) and (pa.types.is_decimal(a) or pa.types.is_decimal(b))
         return None if rounds else wide
     except (PlanError, SchemaChangeError):
@@ -141,29 +162,29 @@ def _widen_nested(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 
 def is_text(type: pa.DataType) -> bool:
-    """Any of Arrow's string layouts."""
+    """Whether a type is one of Arrow's string layouts."""
     return pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type)
 
 
 def is_bytes(type: pa.DataType) -> bool:
-    """Any of Arrow's layouts for binary of varying length."""
+    """Whether a type is one of Arrow's layouts for binary values of varying length."""
     return pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type)
 
 
 def castable(type: pa.DataType) -> pa.DataType:
-    """The layout to cast to for a declared type: pyarrow casts few types to views."""
+    """The layout that columns of a declared type are cast to, because pyarrow casts few types to views."""
     if pa.types.is_string_view(type):
         return pa.string()
     return pa.binary() if pa.types.is_binary_view(type) else type
 
 
 def same_values(a: pa.DataType, b: pa.DataType) -> bool:
-    """Whether two types are layouts of one logical type, which the engine takes alike."""
+    """Whether two types are layouts of the same logical type."""
     return (is_text(a) and is_text(b)) or (is_bytes(a) and is_bytes(b))
 
 
 def passes(actual: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether the engine takes `actual` where `declared` is declared, without a copy here."""
+    """Whether the engine reads a column of type `actual` as one of type `declared` without a conversion here."""
     if actual.equals(declared) or same_values(actual, declared):
         return True
     if pa.types.is_dictionary(actual):
@@ -174,27 +195,34 @@ def passes(actual: pa.DataType, declared: pa.DataType) -> bool:
 
 
 class Alignment:
-    """How the columns of one opened file become the columns of a scan; made once a file, applied to each batch.
+    """The conversion of an opened file's columns to a scan's columns. Made once a file, applied to each batch.
 
     Parameters
     ----------
     source : pyarrow.Schema
-        What reading the file gives.
+        The schema of the batches that are read from the file.
     wanted : sequence of pyarrow.Field
         The declared columns, in order.
     where : str
-        The file, for messages.
+        The file's name in messages.
     constants : mapping
-        Columns the file does not hold, with their one value each.
+        Columns that the file does not contain, each with its value.
     decimals : mapping
-        Columns of plain integers that hold the unscaled values of a decimal, with its type (see parquet_footer).
+        Columns of integers that are unscaled values of a decimal, each with that type (see parquet/decimal_footer).
     absent_is_null : bool
-        A column that is neither in the file nor a constant is all null; otherwise it is an ExecutionError.
+        Whether a column that is neither in the file nor a constant is all null. Otherwise it is an error.
     ignore_case : bool
-        Find columns without regard to case, as Spark does, when there is no exact match.
+        Whether to find columns without regard to case, as Spark does, if there is no exact match.
     on_schema_change : {None, 'error', 'evolve'}
-        What may stand where another type is declared: any that can be cast to it, value by value; none; or those that
-        widen into it. What may not is a SchemaChangeError.
+        Which types a column may have. None: every type that can be cast to the declared one, value by value. 'error':
+        only the declared type. 'evolve': types that widen into the declared one.
+
+    Raises
+    ------
+    ExecutionError
+        The file lacks a column, or a name matches several columns.
+    SchemaChangeError
+        A type or a missing column is not allowed by `on_schema_change`.
     """
 
     def __init__(
@@ -214,11 +242,12 @@ class Alignment:
         self._decimals = decimals or {}
         self._absent_is_null = absent_is_null
         self._ignore_case = ignore_case
-        self._steps: list[tuple[str | None, Convert | None, pa.Field, Any]] = []
+        #: For each column: its name in the source (None: a constant), its conversion, and its constant.
+        self._steps: list[tuple[str | None, Convert | None, Any]] = []
         fields = []
         for field in wanted:
             name, type, convert = self._plan(source, field)
-            self._steps.append((name, convert, field, self._constants.get(field.name)))
+            self._steps.append((name, convert, self._constants.get(field.name)))
             fields.append(pa.field(field.name, type, field.nullable or name is None))
         self.schema = pa.schema(fields)
         self._no_rows: pa.Table | None = None
@@ -227,7 +256,7 @@ class Alignment:
     def names(
         source: Sequence[str], wanted: Sequence[pa.Field], constants: Mapping[str, Any], ignore_case: bool
     ) -> list[str]:
-        """The source's columns that are to be read, in the order wanted."""
+        """The names of the source's columns that must be read, in the order of `wanted`."""
         found = (match_name(source, field.name, ignore_case) for field in wanted if field.name not in constants)
         return [name for name in found if name is not None]
 
@@ -285,48 +314,43 @@ class Alignment:
                 return _cast(first(values) if first else values, declared)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise ExecutionError(
-                    f"column {field.name!r} of {where} is {logical_type(actual)} and does not go into the declared "
-                    f"{declared}: {error}"
+                    f"column {field.name!r} of {where} is {logical_type(actual)} and cannot be converted to the "
+                    f"declared {declared}: {error}"
                 ) from error
 
         return convert
 
     def no_rows(self) -> pa.Table:
-        """The declared columns, without rows."""
+        """Return the declared columns without rows."""
         if self._no_rows is None:
             self._no_rows = self.schema.empty_table()
         return self._no_rows
 
     def table(self, table: pa.Table) -> pa.Table:
-        """The declared columns of `table`."""
-        n_rows = table.num_rows
+        """Convert the rows of a table."""
         if not self._steps:
             return table.select([])
-        columns = []
-        for (name, convert, _, constant), field in zip(self._steps, self.schema, strict=True):
-            if name is None:
-                columns.append(constant_array(constant, field.type, n_rows))
-            else:
-                values = table.column(name)
-                columns.append(values if convert is None else convert(values))
-        return pa.Table.from_arrays(columns, schema=self.schema)
+        return pa.Table.from_arrays(self._columns(table), schema=self.schema)
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The declared columns of `batch`."""
+        """Convert the rows of a batch."""
         if not self._steps:
             return batch.select([])
+        return pa.RecordBatch.from_arrays(self._columns(batch), schema=self.schema)
+
+    def _columns(self, rows: pa.Table | pa.RecordBatch) -> list[Values]:
         columns = []
-        for (name, convert, _, constant), field in zip(self._steps, self.schema, strict=True):
+        for (name, convert, constant), field in zip(self._steps, self.schema, strict=True):
             if name is None:
-                columns.append(constant_array(constant, field.type, batch.num_rows))
+                columns.append(constant_array(constant, field.type, rows.num_rows))
             else:
-                values = batch.column(name)
+                values = rows.column(name)
                 columns.append(values if convert is None else convert(values))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return columns
 
 
 def match_name(names: Sequence[str], name: str, ignore_case: bool) -> str | None:
-    """The name in `names` that `name` stands for; without regard to case it must be the only one."""
+    """Find `name` in `names`: exactly, else without regard to case. ExecutionError if several names match."""
     if name in names:
         return name
     if not ignore_case:
@@ -339,7 +363,7 @@ def match_name(names: Sequence[str], name: str, ignore_case: bool) -> str | None
 
 
 def constant_array(value: Any, type: pa.DataType, n_rows: int) -> pa.Array:
-    """`n_rows` times one value."""
+    """Return an array that repeats one value `n_rows` times."""
     return pa.nulls(n_rows, type) if value is None else pa.repeat(pa.scalar(value, type), n_rows)
 
 

@@ -1,12 +1,14 @@
-"""Partitions of any DataFrame as Arrow files that Spark's own tasks write, each read once its task succeeded.
+"""Read the partitions of any DataFrame from Arrow files that Spark's tasks write.
 
-Never collects: `toArrow()` and the DataFrame's C stream hold everything in Spark's driver at once and run out of
-memory. An attempt at a task writes its partition to a file of its own, and reports the file. A file is read only when
-Spark says that the attempt succeeded: by the rows of the job's result, or earlier by an accumulator. The folder is
-never listed. For when the input of a task fails, Spark closes the stream of its Python worker, which looks like the end
-of the rows there: the worker completes a file that lacks rows, and Spark fails the attempt afterwards. Spark applies
-the accumulator of a job's last stage when a task has succeeded, and for one attempt only; so it tells while the job
-runs what the job's rows tell at its end. Spark Connect has no accumulators.
+The rows are never collected: `toArrow()` and the DataFrame's C stream hold all rows in Spark's driver and run out of
+memory. Instead each attempt of a task writes its partition to a file of its own and reports the file.
+
+A file is read only after Spark has reported that the attempt succeeded. The folder is never listed, because it may have
+incomplete files: when the input of a task fails, Spark closes the stream of its Python worker, and the worker sees the
+end of the rows and completes the file; Spark fails the attempt afterwards.
+
+The report is the job's result at its end, and while it runs an accumulator. Spark applies the accumulators of a job's
+last stage when a task has succeeded, and for one attempt only. Spark Connect has no accumulators.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ from qcore.connectors.soundness import TRUST_EVERYTHING, require_sound
 from qcore.errors import Cancelled, ExecutionError, PlanError
 from qcore.expression.tree import Expr
 
-# Where the tasks write; must be seen by the executors and by this process under the same path.
+# The setting of Spark with the folder that tasks write to. Executors and this process must see it under one path.
 DIRECTORY_CONF = "spark.qcore.exchange.dir"
 MANIFEST = "partition int, name string, n_rows bigint, n_bytes bigint"
-# Spark hands over 10,000 rows at a time; larger batches serve the engine better and cost one copy.
+# Spark passes 10,000 rows at a time. Larger batches are faster for the engine and cost one copy.
 FILE_BATCH_ROWS = 64 * 1024
 POLL_SECONDS = 0.02
 CANCEL_SECONDS = 10.0
@@ -44,7 +46,7 @@ RAISED = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt): ")
 
 
 class WrittenFile(NamedTuple):
-    """What a task says of the file it wrote; the columns of MANIFEST. Without rows there may be none, named ""."""
+    """A task's report of its file; the columns of MANIFEST. A task without rows writes no file, and `name` is ""."""
 
     partition: int
     name: str
@@ -54,25 +56,26 @@ class WrittenFile(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionSplit(Split):
-    """One partition of a DataFrame, in the Arrow file a Spark task wrote."""
+    """One partition of a DataFrame, in the Arrow file that a Spark task wrote."""
 
     path: str
     n_rows: int
     n_bytes: int
-    # Keeps the folder until the last split is gone.
+    # Keeps the folder until the last split is freed.
     exchange: Exchange = field(compare=False, repr=False)
 
     def __reduce__(self) -> Any:
-        raise TypeError("a split of a Spark partition cannot be pickled: its file goes with this process's query")
+        raise TypeError("a split of a Spark partition cannot be pickled: its file is removed with this process's query")
 
 
 def partition_writer(
     folder: str, batch_rows: int, tag: str, reports: Any
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function each task runs over its partition. Self-contained: executors need pyarrow, not this package.
+    """Return the function that each task runs over its partition.
 
-    It reports its file as its row and, with the tag, to the accumulator `reports` if there is one. That the rows ended
-    does not mean that they were all: only the success of the task does.
+    It is self-contained, so that executors need pyarrow and not this package. It reports its file in its output row
+    and, with the tag, to the accumulator `reports` if there is one. The end of the rows does not prove that all were
+    read; only the success of the task does.
     """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -121,9 +124,9 @@ def partition_writer(
 
 
 class TaskReports:
-    """Files that successful tasks of a Spark context reported, by the tag of their job. Any thread's.
+    """The files that successful tasks of a Spark context reported, by the tag of their job. Any thread may use it.
 
-    One accumulator serves all jobs of a context, since pyspark keeps every accumulator for as long as the process runs.
+    One accumulator serves all jobs of a context, because pyspark keeps every accumulator until the process ends.
     """
 
     _of_contexts: ClassVar[weakref.WeakKeyDictionary[Any, TaskReports]] = weakref.WeakKeyDictionary()
@@ -138,26 +141,26 @@ class TaskReports:
 
     @classmethod
     def of(cls, context: Any) -> TaskReports:
-        """The reports of a context."""
+        """Return the reports of a context."""
         with cls._making:
             if context not in cls._of_contexts:
                 cls._of_contexts[context] = cls(context)
             return cls._of_contexts[context]
 
     def expect(self, tag: str) -> None:
-        """Keep the reports of a job."""
+        """Begin to keep the reports of a job."""
         with self._lock:
             self._files[tag] = []
 
     def forget(self, tag: str) -> None:
-        """Drop the reports of a job, those that come later too."""
+        """Drop the reports of a job, also those that arrive later."""
         with self._lock:
             self._files.pop(tag, None)
 
     def of_job(self, tag: str) -> list[WrittenFile]:
-        """What tasks of a job have reported so far."""
+        """Return the reports of a job so far."""
         with self._lock:
-            # Pyspark's thread appends meanwhile; each step of either is one under the GIL.
+            # Pyspark's thread appends at the same time. The GIL makes each append and each pop atomic.
             arrived = self.accumulator.value
             while arrived:
                 of, *written = arrived.pop(0)
@@ -195,8 +198,8 @@ class Exchange:
                 self._session.addTag(self._tag)
             writer = partition_writer(self.folder, FILE_BATCH_ROWS, self._tag, reports)
             self._manifest = [WrittenFile(*row) for row in self._df.mapInArrow(writer, MANIFEST).collect()]
-        except BaseException as error:  # whatever it is belongs to the reader of the splits
-            # Its frames would keep this object, and so the folder, alive.
+        except BaseException as error:  # raised to the reader of the splits
+            # Without its frames, which would keep this object and its folder alive.
             self._error = error.with_traceback(None)
         finally:
             if self._reports is not None:
@@ -208,17 +211,17 @@ class Exchange:
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end of the job; whether it came."""
+        """Wait for the end of the job; return whether it has ended."""
         return self._done.wait(seconds)
 
     def reported(self) -> list[WrittenFile]:
-        """Files of tasks that have succeeded; of all tasks once the job has."""
+        """The files of tasks that have succeeded; all files when the job has ended."""
         if self._done.is_set() or self._reports is None:
             return self._manifest if self._done.is_set() else []
         return self._reports.of_job(self._tag)
 
     def check(self, taken: dict[int, WrittenFile]) -> None:
-        """Raise what the job failed with, or when the files taken are not those of its result."""
+        """Raise the job's error, or an error if the files that were read are not those of its result."""
         if self._error is not None:
             if self._stopping:
                 raise Cancelled("the Spark job was cancelled")
@@ -226,18 +229,18 @@ class Exchange:
         for written in self._manifest:
             if taken.get(written.partition) != written:
                 raise ExecutionError(
-                    f"Spark's job ended with another file of partition {written.partition}, {written.name!r}, than the "
-                    f"one read before its end, {taken.get(written.partition)}: some rows may be missing or come twice; "
-                    "run the query again"
+                    f"the Spark job ended with the file {written.name!r} of partition {written.partition}, but "
+                    f"{taken.get(written.partition)} was read before: rows may be missing or duplicated; run the query "
+                    "again"
                 )
 
     def stop(self) -> None:
-        """Cancel the job if it still runs, and wait until it is over."""
+        """Cancel the job if it still runs, and wait until it has ended."""
         self._stopping = True
         if self._done.is_set() or not self._thread.is_alive() or os.getpid() != self._process:
             return
         deadline = time.monotonic() + CANCEL_SECONDS
-        # A job that is only being submitted is not known to the scheduler yet, so the cancellation is repeated.
+        # Spark's scheduler does not know a job that is just being submitted, so the cancellation is repeated.
         while not self._done.is_set() and time.monotonic() < deadline:
             if is_connect(self._df):
                 self._session.interruptTag(self._tag)
@@ -247,7 +250,7 @@ class Exchange:
 
 
 class PartitionSplits:
-    """Iterates over an exchange's partitions as they get ready. One thread's, but for close(), which any may call."""
+    """Iterates over an exchange's partitions as they become ready, on one thread. Any thread may call close()."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -277,13 +280,13 @@ class PartitionSplits:
         return PartitionSplit(path, written.n_rows, written.n_bytes, self._exchange)
 
     def close(self) -> None:
-        """No more splits are wanted: cancel the job, wait until it is over, and end a next() that waits."""
+        """Cancel the job, wait until it has ended, and end a next() that waits."""
         self._closed = True
         self._exchange.stop()
 
 
 class SparkTable:
-    """A DataFrame that Spark computes; its partitions come as Arrow files. Each scan of it is a Spark job."""
+    """A DataFrame that Spark computes. Its partitions are read from Arrow files. Each scan is a Spark job."""
 
     #: Taking the next split may wait for Spark.
     splits_wait = True
@@ -292,34 +295,34 @@ class SparkTable:
         self.schema = schema
         #: Why the DataFrame is not read from its files directly.
         self.reason = reason
-        #: The zone of Spark's session, which a session of ours in Spark's dialect takes over.
+        #: The time zone of the Spark session. It is the default of a qcore session in Spark's dialect.
         self.time_zone = session_zone(df)
         self._df = df
 
     def statistics(self) -> TableStatistics:
-        """Nothing is known before Spark has run."""
+        """Return unknown statistics: Spark has not run yet."""
         return TableStatistics()
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
-        """A split a partition as it gets ready, of the wanted columns only."""
+        """Start a Spark job for the columns, and iterate over its partitions as they become ready."""
         select_fields(self.schema, columns, "the Spark DataFrame")
         names = self._read_names(columns)
         quoted = [f"`{name.replace('`', '``')}`" for name in names]
-        # mapInArrow looks columns up by their bare names, where a dot or a backtick has a meaning.
+        # mapInArrow finds columns by unquoted names, in which dots and backticks have a meaning.
         numbered = self._df.select(*quoted).toDF(*(f"c{i}" for i in range(len(names))))
         return PartitionSplits(Exchange(numbered, exchange_folder(self._df)))
 
     def _read_names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """The columns Spark computes: one at least, or there would be no rows to count."""
+        """The columns that Spark computes: at least one, because without columns there are no rows to count."""
         return columns or tuple(self.schema.names[:1])
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
-        """Map the file of a partition into memory; the file's name goes at once, its blocks when they are read.
+        """Map the file of a partition into memory, and remove its name at once; its blocks are freed after reading.
 
-        So nobody is left who could cut the file while it is mapped.
+        Without a name no other process can truncate the file while it is mapped.
         """
         if not isinstance(split, PartitionSplit):
-            raise ExecutionError(f"a {type(split).__name__} cannot be read by a Spark DataFrame")
+            raise ExecutionError(f"a Spark DataFrame cannot read a {type(split).__name__}: add PartitionSplits")
         file, reader = open_partition(split)
         os.unlink(split.path)
         wanted = select_fields(self.schema, columns, "the Spark DataFrame")
@@ -335,7 +338,7 @@ class SparkTable:
 
 
 def open_partition(split: PartitionSplit) -> tuple[pa.MemoryMappedFile, pa.RecordBatchFileReader]:
-    """The file of a partition, mapped into memory, with all the rows its task reported; ExecutionError otherwise."""
+    """Map the file of a partition into memory. ExecutionError if it does not have the rows that its task reported."""
     try:
         n_bytes = os.stat(split.path).st_size
         if n_bytes != split.n_bytes:
@@ -347,8 +350,8 @@ def open_partition(split: PartitionSplit) -> tuple[pa.MemoryMappedFile, pa.Recor
             raise OSError(f"it has {n_rows} rows, and its task wrote {split.n_rows}")
     except FileNotFoundError:
         raise ExecutionError(
-            f"Spark wrote the partition {split.path}, and it is not there: set {DIRECTORY_CONF} to a folder that this "
-            "process and every executor share"
+            f"Spark wrote the partition {split.path}, but the file does not exist here: set {DIRECTORY_CONF} to a "
+            "folder that this process and every executor share"
         ) from None
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(f"cannot read the partition Spark wrote to {split.path}: {error}") from error
@@ -356,13 +359,13 @@ def open_partition(split: PartitionSplit) -> tuple[pa.MemoryMappedFile, pa.Recor
 
 
 def remove_folder(folder: str, process: int) -> None:
-    """Remove a folder of this process. A forked child leaves that of its parent."""
+    """Remove a folder that the process `process` made. A forked child does nothing."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_connect(df: Any) -> bool:
-    """Whether a DataFrame is one of Spark Connect."""
+    """Whether a DataFrame belongs to Spark Connect."""
     return ".connect." in type(df).__module__
 
 
@@ -373,7 +376,13 @@ def session_zone(df: Any) -> str | None:
 
 
 def exchange_folder(df: Any) -> str:
-    """Where tasks write. PlanError when executors may be on other machines and no shared folder is configured."""
+    """Return the folder that tasks write to.
+
+    Raises
+    ------
+    PlanError
+        Executors may be on other machines, and no shared folder is configured.
+    """
     configured = df.sparkSession.conf.get(DIRECTORY_CONF, None)
     if configured:
         if not os.path.isabs(configured):
@@ -389,7 +398,7 @@ def exchange_folder(df: Any) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """What Spark's error says, without its stack traces; of a Python worker's, its exception."""
+    """The message of a Spark error without stack traces; for an error of a Python worker, the worker's exception."""
     text = str(error).partition("JVM stacktrace:")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if RAISED.match(line)]

@@ -1,7 +1,7 @@
-"""Conditions of Spark's plans as expressions of ours, with Spark's meaning kept to the last row.
+"""Translate conditions of Spark's plans to qcore's expressions of exactly the same meaning.
 
-The trees live in the JVM and are walked through py4j, at 0.1 to 0.3 ms a call. What has no exact counterpart raises
-Untranslated, and the DataFrame is then computed by Spark itself.
+The trees are in the JVM and are read through py4j, at 0.1 to 0.3 ms a call. A part without an exact counterpart raises
+Untranslated, and Spark then computes the DataFrame.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 
 class Untranslated(Exception):
-    """The reason why a part of a plan has no counterpart here."""
+    """A part of a Spark plan has no counterpart in qcore; the message is the reason."""
 
 
 class Conditions:
@@ -40,9 +40,9 @@ class Conditions:
     Parameters
     ----------
     columns : dict
-        Column of the scan by Spark's expression id.
+        The scan's columns by Spark's expression id.
     types : dict
-        Its Arrow type, by column.
+        Their Arrow types by column.
     """
 
     def __init__(self, columns: dict[int, str], types: dict[str, pa.DataType]) -> None:
@@ -50,7 +50,7 @@ class Conditions:
         self._types = types
 
     def condition(self, node: Any) -> Expr:
-        """A boolean expression."""
+        """Translate a boolean expression."""
         kind = node.getClass().getSimpleName()
         if kind in ("And", "Or"):
             return call(kind.lower(), self.condition(node.left()), self.condition(node.right()))
@@ -72,7 +72,7 @@ class Conditions:
         raise Untranslated(f"the condition {node.sql()}")
 
     def operand(self, node: Any) -> tuple[Expr, pa.DataType]:
-        """A column, a literal, or a cast of one that changes no value; with its type."""
+        """Translate a column, a literal, or a cast of one that changes no value; return it with its type."""
         kind = node.getClass().getSimpleName()
         if kind == "AttributeReference":
             name = self._columns.get(node.exprId().id())
@@ -107,7 +107,7 @@ class Conditions:
 
     @staticmethod
     def _compare_floats(function: str, a: Expr, b: Expr) -> Expr:
-        """Spark holds NaN equal to itself and greater than all else, IEEE neither."""
+        """In Spark NaN is equal to itself and greater than all other values; in IEEE 754 it is neither."""
         if isinstance(a, Literal) and not isinstance(b, Literal):
             function, a, b = TURNED.get(function, function), b, a
         if not isinstance(b, Literal) or (b.value is not None and b.value != b.value):
@@ -145,7 +145,7 @@ class Conditions:
 
 
 def widens(source: pa.DataType, to: pa.DataType) -> bool:
-    """Whether a cast changes no value and never fails."""
+    """Whether a cast keeps every value and never fails."""
     if source.equals(to):
         return True
     if pa.types.is_integer(source) and pa.types.is_integer(to):
@@ -156,7 +156,7 @@ def widens(source: pa.DataType, to: pa.DataType) -> bool:
 
 
 def plain_value(value: Any, type: pa.DataType) -> Any:
-    """A value of Spark's internal rows, as py4j gives it, as a Python value of the Arrow type. None stays."""
+    """Convert a value of Spark's internal rows, as py4j returns it, to a Python value of the Arrow type. None stays."""
     if value is None:
         return None
     if pa.types.is_decimal(type):

@@ -1,4 +1,4 @@
-"""Files, sections and filters of a DataFrame that is only a scan of files, out of Spark's physical plan."""
+"""Read the files, sections and filters of a DataFrame that only scans files from Spark's physical plan."""
 
 from __future__ import annotations
 
@@ -20,25 +20,37 @@ from qcore.spark.types import arrow_schema
 
 PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 PARQUET_SCAN = "org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan"
-# File lists of Spark's own; those of table formats may stand for deleted rows and renamed columns.
+# Spark's own classes of file lists. Those of table formats may also have deleted rows and renamed columns.
 FILE_INDEXES = frozenset(
     f"org.apache.spark.sql.execution.datasources.{name}"
     for name in ("InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex")
 )
-# How PartitionedFile prints itself: one py4j call then fetches all files of a partition.
+# The text of a PartitionedFile. With it one py4j call fetches all files of a partition.
 PRINTED_FILE = re.compile(r"path: (.*?), range: (\d+)-(\d+), partition values: \[empty row\]", re.DOTALL)
 # Schemes that Hadoop and Arrow name differently.
 SCHEMES = {"s3a": "s3", "s3n": "s3"}
-# Metadata of a column that changes what reading it means.
+# Keys of a column's metadata that change how it is read.
 READING_METADATA = ("EXISTS_DEFAULT", "CURRENT_DEFAULT", "parquet.field.id", "__CHAR_VARCHAR_TYPE_STRING")
 
 
 @dataclass(frozen=True)
 class FileScan:
-    """A DataFrame that is a projection and a filter over files.
+    """A DataFrame that is a projection and a filter of files.
 
-    `schema` are the columns read, those of folder names included; `columns` the one behind each column of the
-    DataFrame; `splits` Spark's own sections, in the order of its partitions; `stamps` what Spark knew of their files.
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        The columns that are read, including those of folder names.
+    columns : tuple of str
+        For each column of the DataFrame, the column of `schema`.
+    predicate : Expr or None
+        The filter.
+    splits : tuple of FileSplit
+        Spark's sections, in the order of its partitions.
+    stamps : dict
+        Size and modification time of each file when Spark planned the scan, by path.
+    ignore_case : bool
+        Whether columns are found without regard to case.
     """
 
     schema: pa.Schema
@@ -50,7 +62,7 @@ class FileScan:
 
 
 def file_scan(df: Any) -> FileScan:
-    """The scan a classic DataFrame stands for. Raises Untranslated with the reason when it is more than that."""
+    """Return the scan that a classic DataFrame is. Raises Untranslated, with the reason, if it is more than a scan."""
     plan = df._jdf.queryExecution().sparkPlan()
     leaves = plan.collectLeaves()
     if leaves.length() != 1:
@@ -92,7 +104,7 @@ def _calendars(conf: Any, scan: _FileSource | _BatchSource) -> Calendars:
 
 
 def _refuse_legacy_files(paths: Iterable[str], schema: pa.Schema, calendars: Calendars, same_case: bool) -> None:
-    """Untranslated when Spark moves dates or instants of a file to another calendar."""
+    """Raise Untranslated if Spark converts dates or instants of a file to another calendar."""
     if not any(pa.types.is_date(type_) or pa.types.is_timestamp(type_) for type_ in schema.types):
         return
     for footer in footers_of(paths):
@@ -121,7 +133,7 @@ def _column(columns: dict[int, str], attribute: Any) -> str:
 
 
 def _walk(node: Any, leaf: Any, columns: dict[int, str], conditions: Conditions, predicates: list[Expr]) -> None:
-    """Collect filters and renamings between the top of the plan and its leaf, from the leaf up."""
+    """Collect the filters and renamed columns between the plan's root and its leaf, from the leaf upwards."""
     if node.equals(leaf):
         return
     kind = node.getClass().getSimpleName()
@@ -146,7 +158,7 @@ def _schema_of(*structs: Any) -> pa.Schema:
     for item in fields:
         marks = [mark for mark in READING_METADATA if mark in item.get("metadata", {})]
         if marks:
-            raise Untranslated(f"the column {item['name']} is read in a way of its own ({marks[0]})")
+            raise Untranslated(f"the column {item['name']} has the metadata {marks[0]}, which changes how it is read")
     try:
         schema = arrow_schema({"fields": fields})
     except PlanError as error:
@@ -158,7 +170,7 @@ def _schema_of(*structs: Any) -> pa.Schema:
 
 
 class _FileSource:
-    """A scan by Spark's data source version 1: what spark.read.parquet gives unless configured otherwise."""
+    """A scan by Spark's data source version 1, the default of spark.read.parquet."""
 
     def __init__(self, leaf: Any, jvm: Any) -> None:
         self._leaf = leaf
@@ -195,7 +207,7 @@ class _FileSource:
 
 
 class _BatchSource:
-    """A scan by version 2 (spark.sql.sources.useV1SourceList without parquet)."""
+    """A scan by Spark's data source version 2 (spark.sql.sources.useV1SourceList without parquet)."""
 
     def __init__(self, leaf: Any, jvm: Any) -> None:
         self._leaf = leaf
@@ -205,7 +217,7 @@ class _BatchSource:
         if name != PARQUET_SCAN:
             raise Untranslated(f"the files are read by {name}")
         if self._scan.pushedAggregate().isDefined():
-            raise Untranslated("an aggregate is answered from the files' footers")
+            raise Untranslated("Spark computes an aggregate from the files' footers")
         index = self._scan.fileIndex().getClass().getName()
         if index not in FILE_INDEXES:
             raise Untranslated(f"the files are listed by {index}")
@@ -265,7 +277,7 @@ def _printed(text: str, count: int) -> Iterator[FileSplit]:
 
 
 def file_path(url: str) -> str:
-    """What our connectors open for a path as Spark writes it: a local path, unquoted exactly once, or a URL."""
+    """Convert Spark's spelling of a path to one that connectors open: a local path, unquoted once, or a URL."""
     scheme, colon, rest = url.partition(":")
     if colon and scheme == "file":
         return "/" + urllib.parse.unquote(rest).lstrip("/")

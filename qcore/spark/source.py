@@ -1,4 +1,4 @@
-"""A Spark DataFrame as a table: its files where it is a scan of files, else its partitions."""
+"""Spark DataFrames as tables. A scan of Parquet files is read from the files, anything else from Spark's partitions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from qcore.spark.types import arrow_schema
 
 
 class SparkFileTable:
-    """Spark's own file sections, read by our Parquet reader with Spark's rules for columns and row groups."""
+    """The file sections that Spark planned, read by qcore's Parquet reader with Spark's rules for columns."""
 
     def __init__(self, scan: FileScan, time_zone: str | None = None) -> None:
         self.schema = scan.schema
-        #: The zone of Spark's session, which a session of ours in Spark's dialect takes over.
+        #: The time zone of the Spark session. It is the default of a qcore session in Spark's dialect.
         self.time_zone = time_zone
-        #: Spark's file partitions, as sections of files.
+        #: Spark's file partitions as sections of files.
         self.file_splits = scan.splits
         self._stamps = scan.stamps
         self._ignore_case = scan.ignore_case
 
     def statistics(self) -> TableStatistics:
-        """Row count and column ranges, from the footers."""
+        """Return the number of rows and statistics of columns, from the footers."""
         rows = 0
         files = {}
         for split in self.file_splits:
@@ -47,9 +47,8 @@ class SparkFileTable:
         return TableStatistics(rows, FooterStatistics(self.schema, listed, self._ignore_case))
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
-        """Spark's sections, cut further at row groups: drivers end together, and statistics leave groups out."""
+        """List Spark's sections, cut at row groups. Row groups in which no row can pass `filter` are left out."""
         select_fields(self.schema, columns, "the Spark DataFrame")
-        # Columns found without regard to case, or absent, are not what the statistics of a name are about.
         for split in self.file_splits:
             if not constants_may_pass(dict(split.partition_values), self.schema, filter):
                 continue
@@ -59,9 +58,9 @@ class SparkFileTable:
             yield from split_file(footer, split.partition_values, split.path, filter, SPLIT_ROWS, groups)
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
-        """Read the row groups whose middle byte lies in the section."""
+        """Read the row groups whose middle byte is in the section."""
         if not isinstance(split, FileSplit):
-            raise ExecutionError(f"a {type(split).__name__} cannot be read by a Spark file scan: add FileSplits")
+            raise ExecutionError(f"a Spark file scan cannot read a {type(split).__name__}: add FileSplits")
         wanted = select_fields(self.schema, columns, "the Spark DataFrame")
         self._footer(split, ExecutionError)
         return open_file(
@@ -69,7 +68,7 @@ class SparkFileTable:
         )
 
     def _footer(self, split: FileSplit, error: type[QcoreError]) -> ParquetFooter:
-        """The footer of a split's file; `error` when the file is another than the one that Spark planned to read."""
+        """Return the footer of a split's file. Raise `error` if the file changed since Spark planned the scan."""
         try:
             footer = FOOTERS.get(locate(split.path))
         except PlanError as lost:
@@ -78,31 +77,31 @@ class SparkFileTable:
         if change is not None:
             raise error(
                 f"{split.path} has changed since Spark planned to read it: {change}. Make the DataFrame again; for a "
-                "table of Spark's catalog, after spark.catalog.refreshTable()"
+                "table of Spark's catalog call spark.catalog.refreshTable() first"
             )
         return footer
 
 
 def spark_table(df: Any) -> Table:
-    """A table of a Spark DataFrame, classic or Connect.
+    """Make a table of a Spark DataFrame, classic or Connect.
 
-    A DataFrame that only reads, filters and selects from Parquet files is read by the engine itself, from Spark's own
-    file sections. Anything else is computed by Spark, and its partitions are read as the tasks finish them.
+    If the DataFrame only reads, filters and selects columns of Parquet files, qcore reads these files, in the sections
+    that Spark planned. Otherwise Spark computes the DataFrame, and each partition is read when its task has finished.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        Not streaming.
+        A DataFrame that is not streaming.
 
     Raises
     ------
     PlanError
-        The DataFrame is streaming, or has a type that Arrow lacks.
+        The DataFrame is streaming, has a type without an Arrow type, or compares strings by a collation.
     """
     if not hasattr(df, "mapInArrow"):
-        raise PlanError(f"a {type(df).__module__}.{type(df).__name__} is no Spark DataFrame")
+        raise PlanError(f"a {type(df).__module__}.{type(df).__name__} is not a Spark DataFrame")
     if df.isStreaming:
-        raise PlanError("a streaming Spark DataFrame has no end: write it somewhere, and read what was written")
+        raise PlanError("a streaming Spark DataFrame has no end: write it to files, and read these")
     schema = arrow_schema(df.schema.jsonValue())
     if is_connect(df):
         return SparkTable(df, schema, "Spark Connect does not show its plans")

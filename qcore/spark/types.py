@@ -20,7 +20,7 @@ SIMPLE = {
     "string": pa.string(),
     "binary": pa.binary(),
     "date": pa.date32(),
-    # Spark's timestamps are instants, kept in UTC; the session's zone only matters when they are shown or parsed.
+    # Spark's timestamps are instants in UTC. The session's zone matters only when they are shown or parsed.
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
@@ -28,14 +28,14 @@ SIMPLE = {
 DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 LENGTH_LIMITED = re.compile(r"(char|varchar)\(\d+\)")
 COLLATED = re.compile(r"string\s+collate\s+(\w+)", re.IGNORECASE)
-# Where a field's JSON says which of the strings in it are of which collation; their types read "string" there.
+# The key in a field's metadata with the collations of its strings. In the JSON their type is "string".
 COLLATIONS = "__COLLATIONS"
 BINARY = "UTF8_BINARY"
 DAY_TIME_INTERVAL = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
 
 
 def arrow_type(json: Any, where: str) -> pa.DataType:
-    """The Arrow type of a Spark type in its JSON form. PlanError naming the column when there is none."""
+    """Return the Arrow type of a Spark type in its JSON form. PlanError that names the column if there is none."""
     if isinstance(json, str):
         if json in SIMPLE:
             return SIMPLE[json]
@@ -59,28 +59,27 @@ def arrow_type(json: Any, where: str) -> pa.DataType:
         value = pa.field("value", arrow_type(json["valueType"], where), json.get("valueContainsNull", True))
         return pa.map_(arrow_type(json["keyType"], where), value)
     shown = json if isinstance(json, str) else json.get("type", json)
-    raise PlanError(f"column {where!r} has Spark's type {shown}, which has no Arrow type: cast or drop it in Spark")
+    raise PlanError(f"column {where!r} has the Spark type {shown}, which has no Arrow type: cast or drop it in Spark")
 
 
 def arrow_field(json: dict[str, Any], where: str) -> pa.Field:
-    """The Arrow field of a Spark StructField in its JSON form. PlanError for a string that is not compared by bytes."""
+    """Return the Arrow field of a Spark StructField in its JSON form. PlanError for strings not compared by bytes."""
     for collation in (json.get("metadata") or {}).get(COLLATIONS, {}).values():
         refuse_collation(where, collation.rpartition(".")[2])
     return pa.field(json["name"], arrow_type(json["type"], where), json.get("nullable", True))
 
 
 def refuse_collation(where: str, collation: str) -> None:
-    """PlanError unless strings of the collation are equal, and in order, as their bytes are."""
+    """Raise PlanError unless the collation compares strings by their bytes."""
     if collation.upper() != BINARY:
         raise PlanError(
-            f"column {where!r} has Spark's collation {collation}, by which other strings are equal than here, where "
-            f"they are compared by their bytes: select `{where} collate {BINARY}` in Spark, or lower({where}) to "
-            "compare them without regard to case"
+            f"column {where!r} has the Spark collation {collation}, but qcore compares strings by their bytes: select "
+            f"`{where} collate {BINARY}` in Spark, or lower({where}) to compare them without regard to case"
         )
 
 
 def arrow_schema(json: dict[str, Any]) -> pa.Schema:
-    """The Arrow schema of a Spark StructType in its JSON form (StructType.jsonValue())."""
+    """Return the Arrow schema of a Spark StructType in its JSON form (StructType.jsonValue())."""
     names = [item["name"] for item in json["fields"]]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)

@@ -72,7 +72,7 @@ def test_a_split_past_the_rows() -> None:
 
 
 def test_unknown_column() -> None:
-    with pytest.raises(PlanError, match="no column 'x'; there are: a"):
+    with pytest.raises(PlanError, match="no column 'x'; its columns are: a"):
         list(ArrowTable(pa.table({"a": [1]})).splits(("x",), None, 1))
 
 

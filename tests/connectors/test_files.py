@@ -67,7 +67,7 @@ def test_formats(tmp_path: Path, name: str, write: object, n_rows: int | None) -
     assert_same_rows(read_table(file, ("d", "a")), table.select(["d", "a"]), ordered=True)
     split = next(iter(file.splits((), None, 1)))
     assert read_split(file, split, ()).num_rows == 2500
-    with pytest.raises(ExecutionError, match="is read whole, so start must be 0"):
+    with pytest.raises(ExecutionError, match="is read as a whole, so start must be 0"):
         file.open(FileSplit(str(tmp_path / name), 10, 20), ("a",), None, 1000)
     declared = SplitTable(pa.schema([("s", pa.string()), ("a", pa.int64())]))
     read = read_split(declared, FileSplit(str(tmp_path / name)), ("s", "a"))
@@ -149,5 +149,5 @@ class TestFinding:
 
     def test_unknown_format(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("hello")
-        with pytest.raises(PlanError, match=r"the format of .*notes\.txt is not known"):
+        with pytest.raises(PlanError, match=r"the format of .*notes\.txt is unknown: use the suffix"):
             FileTable(str(tmp_path / "notes.txt"))

@@ -374,7 +374,7 @@ def test_wrong_use_is_refused() -> None:
         "column 'z'": lambda: builder.partitioned_output("z", 2),
         "sink ends the plan": lambda: builder.partitioned_output("k", 2).filter("x > 1"),
         "not to a int": lambda: builder.partitioned_output("k", 2, path=5),
-        "this machine's file system": lambda: builder.partitioned_output("k", 2, path="s3://bucket/x"),
+        "the local file system": lambda: builder.partitioned_output("k", 2, path="s3://bucket/x"),
         "make it first": lambda: builder.partitioned_output("k", 2, path="/nowhere/at/all"),
     }.items():
         with pytest.raises(qcore.PlanError, match=message):

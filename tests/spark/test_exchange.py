@@ -188,19 +188,19 @@ def test_streaming_frames_are_refused(spark: Any) -> None:
 
 
 def test_types_without_an_arrow_type_are_named(spark: Any) -> None:
-    with pytest.raises(PlanError, match="column 'gap' has Spark's type interval year to month"):
+    with pytest.raises(PlanError, match="column 'gap' has the Spark type interval year to month"):
         table_from(spark.sql("select interval '1-2' year to month as gap"))
     with pytest.raises(PlanError, match="two columns named 'id'"):
         table_from(spark.range(2).selectExpr("id", "id"))
 
 
 COLLATED = [
-    ("'A' collate utf8_lcase as s", "column 's' has Spark's collation UTF8_LCASE"),
-    ("array('a' collate unicode_ci) as l", "column 'l' has Spark's collation UNICODE_CI"),
-    ("map('k' collate unicode, 1) as m", "column 'm' has Spark's collation UNICODE,"),
-    ("map(1, 'v' collate unicode) as m", "column 'm' has Spark's collation UNICODE,"),
-    ("struct(1 as y, struct('a' collate utf8_lcase as x) as t) as st", "column 'st.t.x' has Spark's collation UTF8_LC"),
-    ("array(struct('a' collate utf8_lcase as x)) as las", "column 'las.x' has Spark's collation UTF8_LCASE"),
+    ("'A' collate utf8_lcase as s", "column 's' has the Spark collation UTF8_LCASE"),
+    ("array('a' collate unicode_ci) as l", "column 'l' has the Spark collation UNICODE_CI"),
+    ("map('k' collate unicode, 1) as m", "column 'm' has the Spark collation UNICODE,"),
+    ("map(1, 'v' collate unicode) as m", "column 'm' has the Spark collation UNICODE,"),
+    ("struct(1 as y, struct('a' collate utf8_lcase as x) as t) as st", "column 'st.t.x' has the Spark collation UTF8"),
+    ("array(struct('a' collate utf8_lcase as x)) as las", "column 'las.x' has the Spark collation UTF8_LCASE"),
 ]
 
 
@@ -211,7 +211,7 @@ def test_strings_not_compared_by_bytes_are_refused(spark: Any, column: str, mess
 
 
 def test_a_type_of_another_collation_is_refused() -> None:
-    with pytest.raises(PlanError, match="'s' has Spark's collation UTF8_LCASE"):
+    with pytest.raises(PlanError, match="'s' has the Spark collation UTF8_LCASE"):
         arrow_type("string collate UTF8_LCASE", "s")
     assert arrow_type("string collate UTF8_BINARY", "s") == pa.string()
 

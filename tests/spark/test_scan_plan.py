@@ -220,7 +220,7 @@ def test_collations_of_files(spark: Any, tmp_path: Path, conf: Any) -> None:
     rows.write.parquet(str(tmp_path / "t"))
     read = spark.read.parquet(str(tmp_path / "t"))
     for df in (read, read.select("s"), read.where("s = 'a'")):
-        with pytest.raises(PlanError, match="column 's' has Spark's collation UTF8_LCASE"):
+        with pytest.raises(PlanError, match="column 's' has the Spark collation UTF8_LCASE"):
             spark_table(df)
     assert isinstance(spark_table(read.select("plain")), SparkFileTable)
     conditions = ("s = 'a'", "plain collate utf8_lcase = 'a'", "plain = 'A' collate utf8_lcase", "s like 'A%'",

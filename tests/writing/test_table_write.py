@@ -181,7 +181,7 @@ def test_a_schema_that_changes_is_refused(change: dict[str, Any], message: str, 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """Bad input: the path is named."""
     (tmp_path / "file").write_text("x")
-    for path, message in (("file/out.parquet", "make it first"), ("missing/out", "make it first")):
+    for path, message in (("file/out.parquet", "create it first"), ("missing/out", "create it first")):
         with pytest.raises(qcore.PlanError, match=message):
             PlanBuilder().values(TABLE).write_parquet(tmp_path / path)
     (tmp_path / "out.parquet").mkdir()

@@ -1,8 +1,8 @@
 """Rewrite a Parquet footer so that decimals stored as integers are read as integers.
 
-A footer is a Thrift struct in compact encoding: field 2 is the list of schema elements, near its start, and only those
-of decimals are touched. The bytes behind the list (row groups, statistics) are taken over as they are, so the cost is
-that of the schema alone: 0.12 ms for 16 columns, however many row groups there are.
+A footer is a Thrift struct in compact encoding. Field 2, near its start, is the list of schema elements. Only the
+elements of decimals are changed. The bytes after the list (row groups, statistics) are copied, so the cost depends on
+the schema alone: 0.12 ms for 16 columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DECIMAL_FIELDS = (CONVERTED_TYPE, SCALE, PRECISION, LOGICAL_TYPE)
 
 
 class _Element:
-    """One SchemaElement: the bytes of its fields, and the values that matter here."""
+    """One SchemaElement: its name, its integer fields, and the bytes of all its fields."""
 
     def __init__(self, reader: ThriftReader) -> None:
         self.values: dict[int, int] = {}
@@ -59,7 +59,7 @@ class _Element:
             self.values[CONVERTED_TYPE] = CONVERTED_DECIMAL
 
     def decimal(self) -> pa.DataType | None:
-        """The decimal type, when it is stored as an integer."""
+        """The decimal type, if the element is a decimal that is stored as an integer."""
         values = self.values
         if values.get(CONVERTED_TYPE) != CONVERTED_DECIMAL or PRECISION not in values:
             return None
@@ -71,7 +71,7 @@ class _Element:
         return None
 
     def without_decimal(self) -> bytes:
-        """The element encoded anew, as a plain integer."""
+        """Encode the element again, as a plain integer."""
         out = bytearray()
         last = 0
         for field, type, body in self.parts:
@@ -84,9 +84,17 @@ class _Element:
 
 
 def decimals_as_integers(footer: bytes) -> tuple[bytes, dict[str, pa.DataType]]:
-    """The footer with top-level INT32 and INT64 decimals turned into plain integers, and their types by column name.
+    """Turn top-level INT32 and INT64 decimals into plain integers.
 
-    A footer of another shape than expected comes back as it is.
+    Parameters
+    ----------
+    footer : bytes
+        The footer, without its length and the magic bytes.
+
+    Returns
+    -------
+    (bytes, dict)
+        The new footer, and the decimal types by column name. A footer of an unexpected form is returned unchanged.
     """
     try:
         return _rewrite(footer)
@@ -105,7 +113,7 @@ def _rewrite(footer: bytes) -> tuple[bytes, dict[str, pa.DataType]]:
     length, _ = reader.list_head()
     pieces = [footer[: reader.at]]
     decimals: dict[str, pa.DataType] = {}
-    nested = [0]  # children still to come at each level; the root's are the top-level columns
+    nested = [0]  # number of children still to be read at each level; the children of the root are top-level columns
     for position in range(length):
         begin = reader.at
         element = _Element(reader)
@@ -117,7 +125,7 @@ def _rewrite(footer: bytes) -> tuple[bytes, dict[str, pa.DataType]]:
         if children:
             nested.append(children)
         type = element.decimal() if position > 0 and depth == 2 and not children else None
-        # A repeated column is a list, and what is no longer marked as decimal would not be one's element type any more.
+        # A repeated column is a list, whose element type would change with the element.
         if type is None or element.values.get(REPETITION) == 2:
             pieces.append(footer[begin : reader.at])
         else:

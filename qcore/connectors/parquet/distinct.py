@@ -1,4 +1,4 @@
-"""How many values a Parquet column has: counted in the footer, or by the headers of its dictionaries."""
+"""Estimate the number of distinct values of a Parquet column, from its footer or from headers of dictionary pages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import pyarrow as pa
 from qcore.connectors.parquet.footer import ParquetFooter
 from qcore.connectors.parquet.thrift import I32, STRUCT, FooterDamaged, ThriftReader
 
-# Row groups looked at, spread over all files: the others are taken to be like them.
+# Number of row groups that are sampled, spread over all files.
 GROUPS_MAX = 8
-# Files whose pages are looked at: each is opened for it.
+# Number of files whose page headers are read, because each must be opened.
 FILES_MAX = 2
 PAGE_HEADER_BYTES = 64
-# Part of a group's rows that are values of their own, above which other groups have other values.
+# Ratio of distinct values to rows of a row group. Above it other row groups are assumed to have other values.
 NEARLY_UNIQUE = 0.5
-# The same, above which other groups have some other values, if all are drawn from one range.
+# The same ratio. Above it other row groups with the same range are assumed to have some other values.
 HARDLY_REPEATED = 0.05
-# Part of all rows above which the values are taken to be a key.
+# Ratio of distinct values to rows of the table, above which the column is assumed to be a key.
 UNIQUE = 0.97
 # Fields of Thrift's PageHeader, and of the DictionaryPageHeader in it.
 UNCOMPRESSED_SIZE, DICTIONARY_HEADER = 2, 7
@@ -32,7 +32,7 @@ N_VALUES = 1
 
 @dataclass(frozen=True)
 class GroupValues:
-    """How many values a row group has, of how many rows; the least and the greatest where they are numbers."""
+    """The number of distinct values and of non-null rows of a row group; minimum and maximum if they are numbers."""
 
     distinct: int
     n_rows: int
@@ -41,7 +41,13 @@ class GroupValues:
 
 
 def distinct_values(footers: Sequence[tuple[ParquetFooter, str]]) -> int | None:
-    """About how many values a column has in files, each with the column's name in it; None where that is not known."""
+    """Estimate the number of distinct values of a column; None: unknown.
+
+    Parameters
+    ----------
+    footers : sequence of (ParquetFooter, str)
+        The footer of each file, and the column's name in that file.
+    """
     groups = [(footer, name, group) for footer, name in footers for group in range(len(footer.group_rows))]
     if not groups:
         return None
@@ -56,11 +62,11 @@ def distinct_values(footers: Sequence[tuple[ParquetFooter, str]]) -> int | None:
             return None
         if values.n_rows > 0:
             found.append(values)
-    return _together(found, len(groups) / len(groups[::step])) if found else 0
+    return _combine(found, len(groups) / len(groups[::step])) if found else 0
 
 
-def _together(groups: list[GroupValues], scale: float) -> int:
-    """Values of row groups together, of which there are `scale` times as many."""
+def _combine(groups: list[GroupValues], scale: float) -> int:
+    """Estimate the distinct values of a table from sampled row groups; it has `scale` times as many row groups."""
     most = max(group.distinct for group in groups)
     total = sum(group.distinct for group in groups)
     part = total / sum(group.n_rows for group in groups)
@@ -68,12 +74,12 @@ def _together(groups: list[GroupValues], scale: float) -> int:
     highs = [group.high for group in groups if group.high is not None]
     if len(lows) < len(groups) or len(highs) < len(groups):
         return round(total * scale) if part > NEARLY_UNIQUE else most
-    # Groups of one range have values in common, those of ranges apart have none.
+    # Row groups with the same range share values; row groups with disjoint ranges share none.
     width = max(highs) - min(lows) + 1.0
     widths = sum(high - low + 1.0 for low, high in zip(lows, highs, strict=True))
     together = total * width / widths
     if part > HARDLY_REPEATED and total < widths:
-        # A group has not seen all values there are: each other one has some more of those in its range.
+        # A row group has a sample of the values in its range: each other row group adds some new ones.
         together = width * (1.0 - (1.0 - total / widths) ** (widths * scale / width))
     n_rows = round(sum(group.n_rows for group in groups) * scale)
     found = round(max(most, min(total * scale, together)))
@@ -81,7 +87,7 @@ def _together(groups: list[GroupValues], scale: float) -> int:
 
 
 def _group_values(footer: ParquetFooter, name: str, group: int, may_open: bool) -> GroupValues | bool:
-    """Of one row group; False where it is not known."""
+    """Count the values of one row group; False: unknown."""
     leaf = footer.leaf(name)
     if leaf is None:
         return False
@@ -110,7 +116,7 @@ def _number(value: Any) -> float | None:
 
 
 def _dictionary_values(footer: ParquetFooter, column: Any) -> int | None:
-    """Values in a column chunk's dictionary, unless it has others beside them."""
+    """The number of values in a column chunk's dictionary; None if the chunk has values outside of it."""
     offset = column.dictionary_page_offset
     if not column.has_dictionary_page or not offset or offset <= 0 or footer.location.filesystem is not None:
         return None
@@ -123,14 +129,14 @@ def _dictionary_values(footer: ParquetFooter, column: Any) -> int | None:
     n_values = header.get(DICTIONARY_HEADER, 0)
     if n_values <= 0:
         return None
-    # Codes take so many bits, levels a few more. A chunk that is larger went over to plain values part of the way.
+    # Bits for each code and its levels. A larger chunk has changed from dictionary codes to plain values.
     bits = max(1, (n_values - 1).bit_length()) + 2
     most = 1024 + 1.1 * column.num_values * bits / 8
     return n_values if column.total_uncompressed_size - header.get(UNCOMPRESSED_SIZE, 0) <= most else None
 
 
 def _page_header(reader: ThriftReader) -> Iterator[tuple[int, int]]:
-    """Numbers of a page's header by field; of the dictionary's, how many values it has."""
+    """The integer fields of a page header by id; for the dictionary header its number of values."""
     last = 0
     while (head := reader.field(last)) is not None:
         last, type = head

@@ -1,4 +1,4 @@
-"""What a Parquet file's footer tells: row groups, statistics, and how best to read its columns."""
+"""Parquet footers: row groups, statistics, and the columns that are read as dictionaries. A cache of footers."""
 
 from __future__ import annotations
 
@@ -21,19 +21,41 @@ from qcore_ext.data.parquet_footer_check import footer_fault
 from qcore_ext.ground.fault import fault_site
 from qcore_ext.ground.process import ProcessLock
 
-# A string column is read as a dictionary when the dictionaries of its row groups take at most this much as stored, and
-# at most so many bytes a row: TPC-H's two flag columns at SF1 read in 13 ms instead of 99.
+# A string column is read as a dictionary if the stored dictionary of each row group has at most this number of bytes,
+# and at most this number of bytes a row. TPC-H's two flag columns at SF1 are then read in 13 ms, not in 99 ms.
 DICTIONARY_BYTES_MAX = 64 * 1024
 DICTIONARY_BYTES_PER_ROW_MAX = 2
 CACHED_FOOTERS_MAX = 256
-# Filters, each an object, that a footer remembers the row groups for.
+# Number of filters for which a footer caches the row groups that can pass.
 JUDGED_FILTERS_MAX = 16
 INT96_UNIT = "us"
 TAIL_BYTES = 64 * 1024
 
 
 class ParquetFooter:
-    """One file's footer. Immutable but for what it works out when first asked; shared by all threads."""
+    """The footer of one file, shared by all threads. Immutable except for its caches.
+
+    Attributes
+    ----------
+    location : Location
+        The file.
+    stamp : (int, int)
+        Size and modification time of the file's version.
+    size : int
+        Size of the file in bytes.
+    metadata, reading_metadata : pyarrow.parquet.FileMetaData
+        The footer, and the footer to read with, in which decimals may be integers.
+    decimals : dict
+        Types of the decimals that `reading_metadata` reads as integers, by column.
+    schema : pyarrow.Schema
+        The columns as queries see them.
+    n_rows : int
+        Number of rows.
+    group_rows : list of int
+        Number of rows of each row group.
+    alignments, group_values : dict
+        Caches of parquet/table and parquet/distinct.
+    """
 
     def __init__(self, location: Location, stamp: tuple[int, int], raw: bytes) -> None:
         self.location = location
@@ -41,10 +63,10 @@ class ParquetFooter:
         self.size = stamp[0]
         fault = footer_fault(raw, self.size)
         if fault is not None:
-            raise PlanError(f"{location.path} is damaged or no Parquet file: of its footer, {fault}")
+            raise PlanError(f"{location.path} is damaged or no Parquet file: in its footer, {fault}")
         self.metadata = _parse(raw, location.path)
-        # For reading: pyarrow gives decimals stored in 4 or 8 bytes as the integers they are, which spares it the
-        # widening to 16 bytes and the engine the narrowing (Q6's columns: 109 -> 89 ms).
+        # With this footer pyarrow reads decimals of 4 or 8 bytes as integers. It need not widen them to 16 bytes, and
+        # the engine need not narrow them (Q6's columns: 109 -> 89 ms).
         rewritten, self.decimals = decimals_as_integers(raw)
         self.reading_metadata = _parse(rewritten, location.path) if self.decimals else self.metadata
         self.file_schema = _with_int96_in_micros(self.metadata)
@@ -57,33 +79,31 @@ class ParquetFooter:
         self._texts = {name: leaf for name, leaf in self._leaves.items() if is_text(self.file_schema.field(name).type)}
         self._middles: list[int] | None = None
         self._is_ordered = False
-        #: How its columns become those of a scan, by all that says so; filled by the reader.
         self.alignments: dict[tuple[Any, ...], Alignment] = {}
-        #: What is known of columns' values, by row group and name; filled by who counts them.
         self.group_values: dict[tuple[int, str], Any] = {}
         self._bounds: dict[tuple[int, str], Bounds | None] = {}
         self._judged: dict[Expr, dict[int, bool]] = {}
         self._ranges: dict[str, tuple[Any, Any, int | None]] = {}
 
     def leaf(self, name: str) -> int | None:
-        """Index among the leaf columns of a column that is not nested."""
+        """The index of a column among the leaf columns; None if it is nested or absent."""
         return self._leaves.get(name)
 
     def decoded_bytes(self, group: int, names: Sequence[str]) -> int:
-        """About how much memory columns of a row group take once they are read; those not in the file take none."""
+        """Estimate the memory in bytes of columns of a row group after they are read; 0 for columns not in the file."""
         total = 0
         for name in names:
             key = (group, name)
             if key not in self._decoded:
                 columns = [self.metadata.row_group(group).column(leaf) for leaf in self._leaves_of.get(name, ())]
-                # Small values packed or repeated take their width in memory.
+                # At least 4 bytes a value: packed or repeated small values take their full width in memory.
                 sizes = [max(column.total_uncompressed_size, column.num_values * 4) for column in columns]
                 self._decoded[key] = sum(sizes)
             total += self._decoded[key]
         return total
 
     def middles(self) -> list[int]:
-        """The middle byte of each row group, as Spark and parquet-mr reckon it."""
+        """The middle byte of each row group, as Spark and parquet-mr compute it."""
         if self._middles is None:
             middles = [self._middle(self.metadata.row_group(i)) for i in range(self.metadata.num_row_groups)]
             self._is_ordered = all(a < b for a, b in itertools.pairwise(middles))
@@ -101,7 +121,7 @@ class ParquetFooter:
         return start + sum(group.column(j).total_compressed_size for j in range(group.num_columns)) // 2
 
     def groups_in(self, start: int, length: int | None) -> list[int]:
-        """Row groups whose middle byte lies in a section of the file."""
+        """Return the numbers of the row groups whose middle byte is in a section; `length` None: to the file's end."""
         if start == 0 and (length is None or length == self.size):
             return list(range(self.metadata.num_row_groups))
         end = self.size if length is None else start + length
@@ -111,9 +131,9 @@ class ParquetFooter:
         return [i for i, middle in enumerate(middles) if start <= middle < end]
 
     def sections(self, runs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-        """A byte section (start, length) for each run of neighbouring row groups, holding the middles of just those.
+        """Return a byte section (start, length) for each run of neighbouring row groups, with just their middle bytes.
 
-        The whole file, once, when its row groups do not lie in order.
+        If the row groups are not stored in order, it is one section, the whole file.
         """
         middles = self.middles()
         if not self._is_ordered:
@@ -122,7 +142,7 @@ class ParquetFooter:
         return [(cuts[run[0]], cuts[run[-1] + 1] - cuts[run[0]]) for run in runs]
 
     def may_pass(self, group: int, filter: Expr) -> bool:
-        """Whether rows of a row group may pass `filter`: asked when splits are made, and again when one is opened."""
+        """Whether rows of a row group can pass `filter`. Cached, because listing and opening splits both ask."""
         judged = self._judged.get(filter)
         if judged is None:
             if len(self._judged) >= JUDGED_FILTERS_MAX:
@@ -134,7 +154,7 @@ class ParquetFooter:
         return passes
 
     def bounds(self, group: int, name: str) -> Bounds | None:
-        """Least and greatest value of a column in a row group; None when they are not known."""
+        """The bounds of a column in a row group; None: unknown."""
         key = (group, name)
         if key not in self._bounds:
             self._bounds[key] = self._read_bounds(group, name)
@@ -169,7 +189,7 @@ class ParquetFooter:
         )
 
     def column_range(self, name: str) -> tuple[Any, Any, int | None]:
-        """(least, greatest, nulls) of a column over the whole file; None for what is not known."""
+        """(minimum, maximum, nulls) of a column over the whole file; None for each that is unknown."""
         if name not in self._ranges:
             self._ranges[name] = self._read_range(name)
         return self._ranges[name]
@@ -199,7 +219,7 @@ class ParquetFooter:
         return None if leaf is None else self.metadata.row_group(group).column(leaf).statistics
 
     def dictionary_columns(self, names: Sequence[str], groups: Sequence[int]) -> tuple[str, ...]:
-        """Of `names`, the string columns with few values in all of `groups`."""
+        """The string columns among `names` that have few values in all of `groups`."""
         return tuple(name for name in names if name in self._texts and self._has_few_values(name, groups))
 
     def _has_few_values(self, name: str, groups: Sequence[int]) -> bool:
@@ -224,7 +244,7 @@ def _is_sound(low: Any, high: Any) -> bool:
 
 
 def _with_int96_in_micros(metadata: pq.FileMetaData) -> pa.Schema:
-    """The Arrow schema, old INT96 timestamps in µs: in ns, as pyarrow has them, they overflow outside 1677 to 2262."""
+    """The Arrow schema with INT96 timestamps in µs. In ns, pyarrow's default, they overflow outside 1677 to 2262."""
     schema = metadata.schema.to_arrow_schema()
     for name, leaf in _leaf_indexes(schema).items():
         if metadata.schema.column(leaf).physical_type == "INT96":
@@ -234,7 +254,7 @@ def _with_int96_in_micros(metadata: pq.FileMetaData) -> pa.Schema:
 
 
 def _leaf_indexes(schema: pa.Schema) -> dict[str, int]:
-    """Index among the file's leaf columns of each column that is one leaf, not nested."""
+    """The index among the file's leaf columns of each column that is not nested."""
     found, position = {}, 0
     for field in schema:
         width = _leaf_count(field.type)
@@ -245,7 +265,7 @@ def _leaf_indexes(schema: pa.Schema) -> dict[str, int]:
 
 
 def _leaf_ranges(schema: pa.Schema) -> dict[str, range]:
-    """Indexes among the file's leaf columns of all leaves of each column."""
+    """The indexes among the file's leaf columns of all leaves of each column."""
     found, position = {}, 0
     for field in schema:
         width = _leaf_count(field.type)
@@ -276,7 +296,7 @@ def _parse(raw: bytes, path: str) -> pq.FileMetaData:
 
 
 def _read_raw(location: Location, size: int) -> bytes:
-    """The footer's bytes. PlanError when the file is not Parquet."""
+    """Read the footer's bytes. PlanError if the file is not a Parquet file."""
     path = location.path
     try:
         with location.open() as file:
@@ -290,7 +310,7 @@ def _read_raw(location: Location, size: int) -> bytes:
                 raise PlanError(f"{path} is damaged or no Parquet file: {reason}")
             n = int.from_bytes(tail[-8:-4], "little")
             if n + 12 > size:
-                raise PlanError(f"{path} is damaged: its footer would be {n} bytes, of {size} in the file")
+                raise PlanError(f"{path} is damaged: its footer would have {n} bytes, but the file has {size}")
             if n + 8 > tail_bytes:
                 file.seek(size - 8 - n)
                 tail = file.read(n + 8)
@@ -300,7 +320,7 @@ def _read_raw(location: Location, size: int) -> bytes:
 
 
 class FooterCache:
-    """The footers read last, by path; one that the file has outlived (other size or time) is read again."""
+    """A cache of the footers that were read last. A file with another size or modification time is read again."""
 
     def __init__(self, capacity: int = CACHED_FOOTERS_MAX) -> None:
         self._capacity = capacity
@@ -308,7 +328,7 @@ class FooterCache:
         self._footers: OrderedDict[tuple[str, str], ParquetFooter] = OrderedDict()
 
     def get(self, location: Location) -> ParquetFooter:
-        """The file's footer. PlanError naming the path when the file is missing or damaged."""
+        """Return a file's footer. PlanError that names the path if the file is missing or damaged."""
         filesystem = location.filesystem
         key = ("" if filesystem is None else filesystem.type_name, location.path)
         try:

@@ -1,7 +1,7 @@
-"""Can any of a set of rows pass a filter, judging by the least and greatest values of their columns?
+"""Decide by the minimum and maximum of columns whether any row of a row group can pass a filter.
 
-Every doubt is answered yes: a row group is left out only when its statistics prove that the filter is false or null in
-all of its rows.
+A row group is skipped only if its statistics prove that the filter is false or null in all of its rows. In all other
+cases the answer is yes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,19 @@ from qcore.expression.types import is_instant
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where the values of an operand lie. None: not bounded on that side. `empty`: every row is null.
+    """The range of an operand's values.
 
-    A column of floats has no `high`: statistics leave NaN out, and NaN may count as greater than everything.
+    Attributes
+    ----------
+    type : pyarrow.DataType
+        The operand's type.
+    low, high : object
+        Minimum and maximum as Python values; None: unknown. A column of floats has no `high`, because statistics ignore
+        NaN, and NaN may count as greater than all other values.
+    empty : bool
+        Whether every row is null.
+    has_nulls, has_values : bool
+        Whether rows may be null, or not null.
     """
 
     type: pa.DataType
@@ -36,7 +46,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Which values a condition may take over the rows; null is neither."""
+    """The values that a condition can have in the rows. Null is neither true nor false."""
 
     may_be_true: bool
     may_be_false: bool
@@ -45,15 +55,23 @@ class Truth:
 UNKNOWN = Truth(True, True)
 NEVER = Truth(False, False)
 
-# Every whole number up to here is a float32.
+# A float32 represents every whole number up to this one.
 FLOAT32_EXACT_MAX = 1 << 24
 
-# Gives a column's bounds, or None when nothing is known of it.
+# Returns a column's bounds, or None if they are unknown.
 BoundsOf = Callable[[str], Bounds | None]
 
 
 def may_pass(filter: Expr, bounds_of: BoundsOf) -> bool:
-    """Whether some row may make `filter` true."""
+    """Whether `filter` can be true in some row.
+
+    Examples
+    --------
+    >>> from qcore.expression.tree import col
+    >>> a = Bounds(pa.int64(), 1, 5)
+    >>> may_pass(col("a") > 5, {"a": a}.get), may_pass(col("a") > 4, {"a": a}.get)
+    (False, True)
+    """
     if isinstance(filter, Call) and filter.function == "and":
         return all(may_pass(part, bounds_of) for part in filter.arguments)
     return _truth(filter, bounds_of).may_be_true
@@ -112,7 +130,7 @@ def _compare(function: str, left: Expr, right: Expr, bounds_of: BoundsOf) -> Tru
     except TypeError:  # naive against zoned timestamps, and other pairs that Python does not order
         return UNKNOWN
     if "float" in (_kind(a.type), _kind(b.type)):
-        # NaN, which no bounds tell of, makes any comparison but <> false.
+        # NaN, which bounds do not include, makes every comparison except <> false.
         return Truth(truth.may_be_true, True)
     return truth
 
@@ -168,7 +186,7 @@ def _like(argument: Expr, pattern: Expr, bounds_of: BoundsOf) -> Truth:
     low, high = bounds.low, bounds.high
     if not isinstance(low, str | None) or not isinstance(high, str | None):
         return UNKNOWN
-    # Strings that start with the prefix are >= it, and so is the greatest; the least one's own start is <= it.
+    # If a string starts with the prefix, the maximum is >= the prefix, and the minimum's start is <= the prefix.
     reachable = (high is None or prefix <= high) and (low is None or low[: len(prefix)] <= prefix)
     return Truth(reachable, True)
 
@@ -185,7 +203,7 @@ def _bounds(expr: Expr, bounds_of: BoundsOf) -> Bounds | None:
 
 @functools.lru_cache(maxsize=1024)
 def _literal_bounds(literal: Literal) -> Bounds | None:
-    """Bounds of a constant, which every row group that the filter is held against asks for."""
+    """The bounds of a constant. Cached, because every row group asks for them."""
     return _value_bounds(literal.value, literal.type)
 
 
@@ -210,9 +228,9 @@ def _cast_bounds(expr: Cast, bounds_of: BoundsOf) -> Bounds | None:
             return inner
         try:
             if is_instant(expr.to) and not is_instant(inner.type):
-                # What a clock shows as an instant: pyarrow takes every clock for one of UTC.
+                # A local time becomes an instant by the session's zone, but pyarrow assumes UTC.
                 return None
-            # pyarrow's cast of a decimal of many digits does not give the nearest float.
+            # pyarrow's cast of a decimal with many digits does not round to the nearest float.
             near = float(inner.low) if pa.types.is_decimal(inner.type) and pa.types.is_floating(expr.to) else None
             value = pa.scalar(inner.low, inner.type).cast(expr.to).as_py() if near is None else near
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -227,7 +245,7 @@ def _cast_bounds(expr: Cast, bounds_of: BoundsOf) -> Bounds | None:
 
 
 def _keeps_values(source: pa.DataType, to: pa.DataType) -> bool:
-    """Whether a cast that does not fail leaves every value what it is."""
+    """Whether a cast, if it does not fail, keeps every value."""
     if pa.types.is_integer(source):
         return pa.types.is_integer(to) or pa.types.is_decimal(to)
     if pa.types.is_decimal(source):
@@ -239,7 +257,7 @@ def _midnight(day: Any) -> Any:
     return None if day is None else datetime.datetime(day.year, day.month, day.day)
 
 
-# By DataType.id: a row group is judged in microseconds, and asks often.
+# By DataType.id, which is fast to look up: each row group asks several times.
 _KINDS = {
     type.id: kind
     for kind, types in {
@@ -264,12 +282,12 @@ def _kind(type: pa.DataType) -> str | None:
 
 
 def is_bounded(type: pa.DataType) -> bool:
-    """Whether least and greatest values of this type are understood here."""
+    """Whether minimum and maximum of this type can be used."""
     return _kind(type) is not None
 
 
 def _comparable(a: Bounds, b: Bounds) -> tuple[Bounds, Bounds] | None:
-    """Both operands so that Python compares them as the engine does, or None."""
+    """Convert both operands to values that Python compares as the engine does; None: there are none."""
     kinds = {_kind(a.type), _kind(b.type)}
     if is_instant(a.type) != is_instant(b.type):
         return None
@@ -279,11 +297,11 @@ def _comparable(a: Bounds, b: Bounds) -> tuple[Bounds, Bounds] | None:
         return (a, b) if len(kinds) == 1 and None not in kinds else None
     if "float" not in kinds:
         return a, b
-    # Which precision the other operand is brought to is the engine's choice: only exact values are the same in both.
+    # The engine chooses the precision of the comparison. Only values that are exact in both give one result.
     single = pa.types.is_float32(a.type) or pa.types.is_float32(b.type)
     if single and not all(_fits_float32(value) for value in (a.low, a.high, b.low, b.high)):
         return None
-    # Rounding to double keeps order, so bounds of rounded values are the rounded bounds.
+    # Rounding to double is monotonic, so the rounded bounds are bounds of the rounded values.
     return _as_float(a), _as_float(b)
 
 

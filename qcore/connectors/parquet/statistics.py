@@ -1,4 +1,4 @@
-"""Statistics of a table of Parquet files, out of their footers."""
+"""Statistics of a table of Parquet files, from their footers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from qcore.connectors.parquet.distinct import distinct_values
 from qcore.connectors.parquet.footer import FOOTERS
 from qcore.connectors.storage import Location
 
-# A file, and the values of the columns it does not hold.
+# A file, and the values of the columns that it does not contain.
 FileWithConstants = tuple[Location, tuple[tuple[str, Any], ...]]
 
 
 class FooterStatistics(Mapping[str, ColumnStatistics]):
-    """Statistics of each column over some files, worked out when first asked for.
+    """Statistics of each column over several files, computed at the first access.
 
     Parameters
     ----------
     schema : pyarrow.Schema
         The table's columns.
     files : sequence of (Location, constants)
-        Each file once.
+        Each file once, with the columns that it does not contain and their values.
     ignore_case : bool
-        Find columns without regard to case.
+        Whether to find columns without regard to case.
     """
 
     def __init__(self, schema: pa.Schema, files: Sequence[FileWithConstants], ignore_case: bool = False) -> None:
@@ -41,8 +41,8 @@ class FooterStatistics(Mapping[str, ColumnStatistics]):
             if self._schema.get_field_index(name) < 0:
                 raise KeyError(name)
             try:
-                self._known[name] = self._work_out(name)
-            except TypeError:  # files whose types Python does not order: dates and timestamps
+                self._known[name] = self._compute(name)
+            except TypeError:  # types of different files that Python does not compare: dates and timestamps
                 self._known[name] = UNKNOWN_COLUMN
         return self._known[name]
 
@@ -52,7 +52,7 @@ class FooterStatistics(Mapping[str, ColumnStatistics]):
     def __len__(self) -> int:
         return len(self._schema)
 
-    def _work_out(self, name: str) -> ColumnStatistics:
+    def _compute(self, name: str) -> ColumnStatistics:
         lows, highs = [], []
         nulls: int | None = 0
         bounded = True
@@ -72,7 +72,7 @@ class FooterStatistics(Mapping[str, ColumnStatistics]):
         return ColumnStatistics(min(lows, default=None), max(highs, default=None), nulls, distinct)
 
     def _distinct(self, name: str) -> int | None:
-        """About how many values the column has; not worked out for constants, which vary with the files."""
+        """Estimate the number of distinct values; None for constants, which differ between files."""
         footers = []
         for location, constants in self._files:
             footer = FOOTERS.get(location)
@@ -83,7 +83,7 @@ class FooterStatistics(Mapping[str, ColumnStatistics]):
         return distinct_values(footers)
 
     def _of_file(self, location: Location, constants: dict[str, Any], name: str) -> tuple[Any, Any, int | None, int]:
-        """(least, greatest, nulls, rows) of one file."""
+        """(minimum, maximum, nulls, rows) of a column in one file; None: unknown."""
         footer = FOOTERS.get(location)
         n_rows = footer.n_rows
         if name in constants:

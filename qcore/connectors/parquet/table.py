@@ -1,4 +1,4 @@
-"""Parquet files: splits at row groups, row groups left out by statistics, columns read the cheapest way."""
+"""Read Parquet files: splits at row groups, row groups skipped by statistics, few values read as dictionaries."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from qcore.errors import ExecutionError
 from qcore.expression.tree import Expr
 from qcore_ext.ground.fault import fault_site
 
-# Row groups up to this many rows are decoded at once, by one call without the GIL; larger ones batch by batch.
+# Row groups up to this many rows are decoded by one call without the GIL; larger ones batch by batch.
 WHOLE_GROUP_ROWS_MAX = 512 * 1024
-# Row groups that take more memory than this are decoded in pieces of about PIECE_BYTES, from a file read in pieces too:
-# a row group of 60 MB of text takes 160 MB while it is read as a whole, and four times the processor's time in fresh
-# memory.
+# Row groups that need more memory than this are decoded in pieces of about PIECE_BYTES, from a file that is read in
+# pieces. Read as a whole, a row group of 60 MB of text needs 160 MB, and four times the CPU time because all that
+# memory is new.
 WHOLE_GROUP_BYTES_MAX = 32 << 20
 PIECE_BYTES = 4 << 20
 FILE_BUFFER_BYTES = 1 << 20
 # Small neighbouring row groups share a split up to this many rows.
 SPLIT_ROWS = 64 * 1024
-# Alignments a file's footer keeps: one for each choice of columns that queries make.
+# Number of alignments that a footer caches: one for each set of columns that queries read.
 ALIGNMENTS_MAX = 64
 
 
@@ -40,7 +40,23 @@ def split_file(
     split_rows: int,
     groups: Sequence[int] | None = None,
 ) -> Iterator[FileSplit]:
-    """Splits of a file, or of some of its row groups: about one a group, without those where no row can pass."""
+    """List the splits of a file, or of some of its row groups.
+
+    Parameters
+    ----------
+    footer : ParquetFooter
+        The file's footer.
+    partition_values : tuple of pairs
+        Columns that the file does not contain, with their values.
+    path : str
+        Path of the splits.
+    filter : Expr or None
+        Row groups in which no row can pass it are left out.
+    split_rows : int
+        Neighbouring row groups share a split up to this number of rows.
+    groups : sequence of int, optional
+        Numbers of the row groups; by default all.
+    """
     runs: list[list[int]] = []
     rows = 0
     for group in range(len(footer.group_rows)) if groups is None else groups:
@@ -58,7 +74,7 @@ def split_file(
 
 
 def constant_bounds(values: Mapping[str, Any], schema: pa.Schema) -> dict[str, Bounds]:
-    """Bounds of partition columns: each has one value."""
+    """Return the bounds of partition columns, each of which has one value."""
     found = {}
     for name, value in values.items():
         index = schema.get_field_index(name)
@@ -69,14 +85,14 @@ def constant_bounds(values: Mapping[str, Any], schema: pa.Schema) -> dict[str, B
 
 
 def constants_may_pass(values: Mapping[str, Any], schema: pa.Schema, filter: Expr | None) -> bool:
-    """Whether rows with these partition values may pass `filter`."""
+    """Whether rows with these partition values can pass `filter`."""
     if filter is None or not values:
         return True
     return may_pass(filter, constant_bounds(values, schema).get)
 
 
 def check_section(split: FileSplit, size: int) -> None:
-    """ExecutionError when a split reaches past the end of its file."""
+    """Raise ExecutionError if a split is not inside its file of `size` bytes."""
     start, length = split.start, split.length
     if start < 0 or (length is not None and length < 0):
         raise ExecutionError(f"split of {split.path}: start {start} and length {length} must not be negative")
@@ -96,7 +112,10 @@ def open_parquet(
     ignore_case: bool = False,
     on_schema_change: str | None = None,
 ) -> BatchStream:
-    """Read the row groups of a split: only `wanted`, and only groups in which rows may pass `filter`."""
+    """Read the columns `wanted` of the row groups of a split, except row groups in which no row can pass `filter`.
+
+    `absent_is_null`, `ignore_case` and `on_schema_change` are parameters of Alignment.
+    """
     footer = FOOTERS.get(location)
     check_section(split, footer.size)
     groups = footer.groups_in(split.start, split.length)
@@ -130,10 +149,10 @@ def _alignment(
     ignore_case: bool,
     on_schema_change: str | None,
 ) -> Alignment:
-    """How a file's columns become those wanted; without constants, which differ by file, made once for a scan."""
+    """Return the conversion of a file's columns to those wanted. Without constants it is cached in the footer."""
     footer = file.footer
 
-    def made() -> Alignment:
+    def make() -> Alignment:
         return Alignment(
             file.schema(),
             wanted,
@@ -146,11 +165,11 @@ def _alignment(
         )
 
     if constants:
-        return made()
+        return make()
     key = (tuple(wanted), file.dictionaries, absent_is_null, ignore_case, on_schema_change)
     alignment = footer.alignments.get(key)
     if alignment is None:
-        alignment = made()
+        alignment = make()
         if len(footer.alignments) >= ALIGNMENTS_MAX:
             footer.alignments.clear()
         footer.alignments[key] = alignment
@@ -158,7 +177,7 @@ def _alignment(
 
 
 class _ColumnReader:
-    """Some columns of one open file. One thread's. `is_wide`: some row groups take much memory."""
+    """Reads columns of one file, on one thread. `is_wide`: a row group needs more than WHOLE_GROUP_BYTES_MAX."""
 
     def __init__(
         self, footer: ParquetFooter, names: list[str], dictionaries: tuple[str, ...], is_wide: bool = False
@@ -171,14 +190,14 @@ class _ColumnReader:
         self._opened: pq.ParquetFile | None = None
 
     def schema(self) -> pa.Schema:
-        """What reading gives."""
+        """The schema of the rows that are read."""
         held = self._file.schema_arrow
-        # Metadata of fields would only make schemas differ.
+        # Without metadata, which would make equal schemas differ.
         return pa.schema([held.field(name).remove_metadata() for name in self._names])
 
     @property
     def _file(self) -> pq.ParquetFile:
-        """The file, opened when it is first read: splits without a row group left are many and need none."""
+        """The file, opened when it is first read. Many splits have no row groups left to read."""
         if self._opened is None:
             location = self.footer.location
             try:
@@ -186,8 +205,8 @@ class _ColumnReader:
                     location.source(),
                     metadata=self.footer.reading_metadata,
                     read_dictionary=self.dictionaries,
-                    # Ahead of local reads it only copies (whole-table reads are 1.2-4 times slower); over a network it
-                    # turns many small requests into few large ones.
+                    # Local reads become 1.2-4 times slower by the extra copy. On a network it combines many small
+                    # requests into few large ones.
                     pre_buffer=location.filesystem is not None,
                     buffer_size=FILE_BUFFER_BYTES if self._is_wide else 0,
                     coerce_int96_timestamp_unit=INT96_UNIT,
@@ -197,7 +216,7 @@ class _ColumnReader:
         return self._opened
 
     def read(self, groups: Sequence[int]) -> pa.Table:
-        """Row groups as a table with the columns `names`. One with a dot may bring others; the order is the file's."""
+        """Read row groups. The columns are in the file's order, and a name with a dot may match other columns too."""
         try:
             fault_site("file_read")
             return self._file.read_row_groups(list(groups), columns=self._names, use_threads=False)
@@ -205,7 +224,7 @@ class _ColumnReader:
             raise ExecutionError(f"cannot read {self._path}, row groups {list(groups)}: {error}") from error
 
     def batches(self, groups: Sequence[int], alignment: Alignment, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The same rows, decoded a batch at a time."""
+        """Read row groups a batch at a time, aligned."""
         for group in groups:
             n_rows = self.footer.group_rows[group]
             n_bytes = self.footer.decoded_bytes(group, [name for name in self._names if name not in self.dictionaries])

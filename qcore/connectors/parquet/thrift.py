@@ -1,4 +1,4 @@
-"""A cursor over Thrift's compact encoding, in which Parquet keeps what is not values."""
+"""A reader of Thrift's compact encoding, in which Parquet stores footers and page headers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,26 @@ BOOL_TRUE, BOOL_FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT
 
 
 class FooterDamaged(ValueError):
-    """The bytes are no Thrift struct of the expected shape."""
+    """The bytes are not a Thrift struct of the expected form."""
 
 
 class ThriftReader:
-    """A cursor over Thrift compact encoding."""
+    """A cursor over bytes in compact encoding. IndexError at the end of the bytes.
+
+    Attributes
+    ----------
+    data : bytes
+        The encoded struct, and perhaps bytes after it.
+    at : int
+        Offset of the next byte.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
     def varint(self) -> int:
+        """Read an unsigned integer: seven bits a byte, lowest first."""
         value = shift = 0
         while True:
             byte = self.data[self.at]
@@ -28,11 +37,12 @@ class ThriftReader:
             shift += 7
 
     def integer(self) -> int:
+        """Read a signed integer in zigzag encoding."""
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
 
     def field(self, last: int) -> tuple[int, int] | None:
-        """(id, type) of the next field of a struct, or None at its end."""
+        """Read the head of a struct's next field: (id, type), or None at the end. `last` is the previous id."""
         head = self.data[self.at]
         self.at += 1
         if head == 0:
@@ -41,13 +51,14 @@ class ThriftReader:
         return (last + delta if delta else self.integer()), head & 0x0F
 
     def list_head(self) -> tuple[int, int]:
-        """(length, element type) of a list."""
+        """Read the head of a list: (length, element type)."""
         head = self.data[self.at]
         self.at += 1
         length = head >> 4
         return (self.varint() if length == 15 else length), head & 0x0F
 
     def skip(self, type: int) -> None:
+        """Move behind a value. FooterDamaged for a map or an unknown type, which Parquet does not use."""
         if type in (BOOL_TRUE, BOOL_FALSE):
             return
         if type == I8:
@@ -70,4 +81,4 @@ class ThriftReader:
                 last = head[0]
                 self.skip(head[1])
         else:
-            raise FooterDamaged(f"Thrift type {type} in a Parquet schema")
+            raise FooterDamaged(f"unexpected Thrift type {type}")

@@ -1,0 +1,98 @@
+"""Streams over tables and readers, splits of files, and messages about unknown columns; SPEC V10."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from qcore.connectors.base import (
+    FileSplit,
+    ReaderStream,
+    TableStatistics,
+    TableStream,
+    check_policy,
+    select_fields,
+    stream_of_values,
+    under_policy,
+)
+from qcore.errors import PlanError
+
+
+def sizes(stream: object) -> list[int]:
+    return [batch.num_rows for batch in pa.RecordBatchReader.from_stream(stream)]
+
+
+@pytest.mark.parametrize(("batch_rows", "expected"), [(1, [8, 8, 4]), (8, [8, 8, 4]), (15, [8, 8, 4]), (16, [16, 4])])
+def test_batches_are_cut_at_multiples_of_eight(batch_rows: int, expected: list[int]) -> None:
+    stream = TableStream(pa.table({"a": range(20)}), batch_rows)
+    assert sizes(stream) == expected
+    with pytest.raises(ValueError, match="the stream is closed"):
+        stream.__arrow_c_stream__()
+
+
+def test_values_keep_their_chunks() -> None:
+    chunked = pa.table({"a": pa.chunked_array([range(3), range(13)])})
+    assert sizes(stream_of_values(chunked)) == [3, 13]
+    assert sizes(stream_of_values(chunked.slice(3, 8))) == [8]
+    assert stream_of_values(chunked).is_held_outside
+    assert not TableStream(chunked, 8).is_held_outside
+
+
+def test_a_reader_is_read_once_and_its_file_closed_once() -> None:
+    closed = []
+
+    class File:
+        def close(self) -> None:
+            closed.append(1)
+
+    table = pa.table({"a": [1, 2]})
+    stream = ReaderStream(table.to_reader(), File(), "layout")
+    assert stream.trust == "layout"
+    assert sizes(stream) == [2]
+    stream.close()
+    stream.close()
+    assert closed == [1]
+    with pytest.raises(ValueError, match="closed"):
+        stream.__arrow_c_stream__()
+
+
+def test_file_splits_travel() -> None:
+    split = FileSplit("x.parquet", 4, 10, {"k": 1})  # type: ignore[arg-type]
+    assert split.partition_values == (("k", 1),)
+    assert pickle.loads(pickle.dumps(split)) == split
+
+
+def test_columns_that_are_not_there() -> None:
+    schema = pa.schema([(f"column {i:02}", pa.int8()) for i in range(12)])
+    names = ["column 03", "column 01"]
+    assert [field.name for field in select_fields(schema, names, "t")] == names
+    with pytest.raises(PlanError, match="no column 'colum 03'; did you mean 'column 03'"):
+        select_fields(schema, ["colum 03"], "t")
+    with pytest.raises(PlanError, match="did you mean 'ID'"):
+        select_fields(pa.schema({"ID": pa.int8()}), ["id"], "t")
+    with pytest.raises(PlanError, match=r"'zzz'; its columns are: column 00, .*column 09, …$"):
+        select_fields(schema, ["zzz"], "t")
+    with pytest.raises(PlanError, match="'zzz'; it has no columns"):
+        select_fields(pa.schema([]), ["zzz"], "t")
+
+
+def test_policies() -> None:
+    class Plain:
+        schema = pa.schema([])
+
+    class Evolving(Plain):
+        def under_policy(self, policy: str) -> str:
+            return policy
+
+    plain, evolving = Plain(), Evolving()
+    assert under_policy(plain, "error") is plain  # type: ignore[arg-type, comparison-overlap]
+    assert under_policy(evolving, None) is evolving  # type: ignore[arg-type, comparison-overlap]
+    assert under_policy(evolving, "evolve") == "evolve"  # type: ignore[arg-type, comparison-overlap]
+    with pytest.raises(PlanError, match="on_schema_change is 'error' or 'evolve', not 'x'"):
+        check_policy("x")
+
+
+def test_unknown_statistics() -> None:
+    assert TableStatistics(3).column("x").min is None
