@@ -102,7 +102,7 @@ class SoundColumns:
         return checked
 
     def require(self, data: pa.Table, columns: Sequence[str], start: int, length: int) -> None:
-        """Check some rows, and others near them; ExecutionError if one is malformed. `data`: the Table, or its equal."""
+        """Check rows, and others near them; ExecutionError if one is malformed. `data`: the Table, or its equal."""
         for name in columns:
             values = data.column(name)
             if not _needs_a_pass(values.type):

@@ -375,7 +375,7 @@ def test_wrong_use_is_refused() -> None:
         "sink ends the plan": lambda: builder.partitioned_output("k", 2).filter("x > 1"),
         "not to a int": lambda: builder.partitioned_output("k", 2, path=5),
         "the local file system": lambda: builder.partitioned_output("k", 2, path="s3://bucket/x"),
-        "make it first": lambda: builder.partitioned_output("k", 2, path="/nowhere/at/all"),
+        "create it first": lambda: builder.partitioned_output("k", 2, path="/nowhere/at/all"),
     }.items():
         with pytest.raises(qcore.PlanError, match=message):
             call()
