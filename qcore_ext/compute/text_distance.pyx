@@ -146,54 +146,61 @@ cdef double alike(const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, Me
     return (<double> n_met / n + <double> n_met / m + <double> (n_met - n_moved / 2) / n_met) / 3
 
 
+cdef class LetterPair:
+    """Two texts as arrays of letters, and the account that pays for what compares them."""
+
+    cdef bytes a_bytes
+    cdef bytes b_bytes
+    cdef const uint32_t* a      # borrowed from a_bytes
+    cdef const uint32_t* b      # borrowed from b_bytes
+    cdef Account account
+
+    def __cinit__(self, str a, str b):
+        cdef const char* letters
+        self.account = calling_account()
+        self.a_bytes = a.encode("utf-32-le")
+        self.b_bytes = b.encode("utf-32-le")
+        letters = self.a_bytes
+        self.a = <const uint32_t*> letters
+        letters = self.b_bytes
+        self.b = <const uint32_t*> letters
+
+
 def levenshtein(str a, str b):
-    """Letters to put in, take out or replace to make one text of the other."""
-    cdef Account account = calling_account()
+    """Return the least number of letters to insert, delete or replace that makes one text the other."""
+    cdef LetterPair pair = LetterPair(a, b)
     cdef int64_t n = len(a)
     cdef int64_t m = len(b)
     cdef int64_t found
-    cdef bytes letters = a.encode("utf-32-le")
-    cdef bytes others = b.encode("utf-32-le")
-    cdef const char* first = letters
-    cdef const char* second = others
     with nogil:
-        found = edits(<const uint32_t*> first, n, <const uint32_t*> second, m, account.account)
+        found = edits(pair.a, n, pair.b, m, pair.account.account)
     return found
 
 
 def damerau_levenshtein(str a, str b):
-    """Edits where two letters side by side may change places, and others come between them afterwards."""
-    cdef Account account = calling_account()
-    cdef int64_t n = len(a)
-    cdef int64_t m = len(b)
-    cdef int64_t n_letters, found
+    """Return the least number of edits, where two adjacent letters may also swap, and be edited between later."""
     known = "".join(sorted(set(a) | set(b)))
     # Above the lowest planes' letters, numbers by rank: the table of last rows is as long as there are letters.
     ranks = {ord(letter): chr(rank) if rank < 0xD800 else chr(rank + 0x800) for rank, letter in enumerate(known)}
-    cdef bytes letters = a.translate(ranks).encode("utf-32-le")
-    cdef bytes others = b.translate(ranks).encode("utf-32-le")
-    cdef const char* first = letters
-    cdef const char* second = others
-    n_letters = <int64_t> len(known) + 0x801
+    cdef LetterPair pair = LetterPair(a.translate(ranks), b.translate(ranks))
+    cdef int64_t n = len(a)
+    cdef int64_t m = len(b)
+    cdef int64_t n_letters = <int64_t> len(known) + 0x801
+    cdef int64_t found
     with nogil:
-        found = swapped_edits(
-            <const uint32_t*> first, n, <const uint32_t*> second, m, n_letters, account.account
-        )
+        found = swapped_edits(pair.a, n, pair.b, m, n_letters, pair.account.account)
     return found
 
 
 def jaro(str a, str b):
-    """From 0, nothing in common, to 1, the same; 0 of an empty text."""
-    cdef Account account = calling_account()
+    """Return the Jaro similarity: from 0, no letter in common, to 1, equal; 0 if a text is empty."""
     cdef int64_t n = len(a)
     cdef int64_t m = len(b)
     cdef double found
-    cdef bytes letters = a.encode("utf-32-le")
-    cdef bytes others = b.encode("utf-32-le")
-    cdef const char* first = letters
-    cdef const char* second = others
+    cdef LetterPair pair
     if n == 0 or m == 0:
         return 0.0
+    pair = LetterPair(a, b)
     with nogil:
-        found = alike(<const uint32_t*> first, n, <const uint32_t*> second, m, account.account)
+        found = alike(pair.a, n, pair.b, m, pair.account.account)
     return found

@@ -6,7 +6,16 @@ views that leave their buffers, indices outside their dictionary, run ends, type
 the sizes, its `validate()` has to come first.
 """
 
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
+
+
+cdef enum IndexState:
+    INDICES_GOOD
+    INDICES_OUTSIDE             # an index of a valid row is not below n_values
+    INDICES_NOT_INTEGER         # the format is not an integer's
+
 
 # What is wrong with a record batch, a struct with one child a column, or NULL; `name` is then the column's, or NULL.
 # One pass over offsets, views, indices and text; the values of other types are not read. Dictionaries and the elements
@@ -16,3 +25,10 @@ cdef const char* batch_fault(
 ) noexcept nogil
 # What an error says of it.
 cdef str explain_fault(const char* fault, const char* name)
+# Checks the n indices from `first` of a dictionary-encoded array, and writes them to `out` as uint32, 0 for null rows.
+# `out` may be NULL: nothing is written. `format` is the Arrow format of the indices. Bit `validity_first` of `validity`
+# is the first row's. n_values must fit uint32 where `out` is given.
+cdef IndexState read_indices(
+    const char* format, const void* values, int64_t first, int64_t n, const uint8_t* validity, int64_t validity_first,
+    uint64_t n_values, uint32_t* out,
+) noexcept nogil

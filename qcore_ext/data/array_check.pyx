@@ -9,6 +9,7 @@ from qcore_ext.data.layout_check cimport LEVELS_MAX
 from qcore_ext.data.text_check cimport are_utf8, is_ascii, is_utf8
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.words cimport Integer
 
 # Of rows, and of elements: sums of such numbers, and their bytes, stay within 64 bits. All ones, so that numbers or-ed
 # together are above it only where one of them is.
@@ -27,16 +28,6 @@ cdef enum:
 
 cdef const char* NO_NAME = b""
 cdef uint64_t LENGTH_BITS = 0xFFFFFFFF     # of a view's first word
-
-ctypedef fused Index:
-    int8_t
-    uint8_t
-    int16_t
-    uint16_t
-    int32_t
-    uint32_t
-    int64_t
-    uint64_t
 
 ctypedef fused RunEnd:
     int16_t
@@ -379,50 +370,64 @@ cdef const char* runs_fault(const Rows* rows) noexcept nogil:
     return b"its run ends are no integers of 16, 32 or 64 bits"
 
 
-cdef bint indices_good(const Index* indices, const Rows* rows) noexcept nogil:
-    cdef const uint8_t* validity = validity_of(rows)
-    cdef uint64_t n_values = rows.array.dictionary.length
+cdef IndexState take_indices(
+    const Integer* indices, int64_t n, const uint8_t* validity, int64_t validity_first, uint64_t n_values,
+    uint32_t* out,              # may be NULL
+) noexcept nogil:
     cdef uint64_t largest = 0
     cdef int64_t i
-    indices += rows.first
-    # Negative ones are the largest of all.
-    for i in range(rows.n):
+    # A negative index is larger than any other once it is unsigned.
+    for i in range(n):
         largest = <uint64_t> indices[i] if <uint64_t> indices[i] > largest else largest
-    if largest < n_values:
-        return True
-    for i in range(rows.n):
-        if <uint64_t> indices[i] >= n_values and is_valid(validity, rows.first + i):
-            return False
-    return True
+    if largest >= n_values:
+        for i in range(n):
+            if <uint64_t> indices[i] >= n_values and is_valid(validity, validity_first + i):
+                return INDICES_OUTSIDE
+    if out == NULL:
+        return INDICES_GOOD
+    if validity == NULL:
+        for i in range(n):
+            out[i] = <uint32_t> indices[i]
+    else:
+        for i in range(n):
+            out[i] = <uint32_t> indices[i] if is_valid(validity, validity_first + i) else 0
+    return INDICES_GOOD
+
+
+cdef IndexState read_indices(
+    const char* format, const void* values, int64_t first, int64_t n, const uint8_t* validity, int64_t validity_first,
+    uint64_t n_values, uint32_t* out,
+) noexcept nogil:
+    cdef char kind = format[0] if format[1] == 0 else 0
+    if kind == c"c":
+        return take_indices(<const int8_t*> values + first, n, validity, validity_first, n_values, out)
+    if kind == c"C":
+        return take_indices(<const uint8_t*> values + first, n, validity, validity_first, n_values, out)
+    if kind == c"s":
+        return take_indices(<const int16_t*> values + first, n, validity, validity_first, n_values, out)
+    if kind == c"S":
+        return take_indices(<const uint16_t*> values + first, n, validity, validity_first, n_values, out)
+    if kind == c"i":
+        return take_indices(<const int32_t*> values + first, n, validity, validity_first, n_values, out)
+    if kind == c"I":
+        return take_indices(<const uint32_t*> values + first, n, validity, validity_first, n_values, out)
+    if kind == c"l":
+        return take_indices(<const int64_t*> values + first, n, validity, validity_first, n_values, out)
+    if kind == c"L":
+        return take_indices(<const uint64_t*> values + first, n, validity, validity_first, n_values, out)
+    return INDICES_NOT_INTEGER
 
 
 cdef const char* indices_fault(const Rows* rows) noexcept nogil:
-    cdef const void* indices = rows.array.buffers[1]
-    cdef char kind = rows.layout.format[0]
-    cdef bint good = False
-    if rows.layout.format[1] != 0:
+    cdef IndexState state = read_indices(
+        rows.layout.format, rows.array.buffers[1], rows.first, rows.n, validity_of(rows), rows.first,
+        rows.array.dictionary.length, NULL,
+    )
+    if state == INDICES_NOT_INTEGER:
         return b"its type of index is no integer"
-    if kind == c"c":
-        good = indices_good(<const int8_t*> indices, rows)
-    elif kind == c"C":
-        good = indices_good(<const uint8_t*> indices, rows)
-    elif kind == c"s":
-        good = indices_good(<const int16_t*> indices, rows)
-    elif kind == c"S":
-        good = indices_good(<const uint16_t*> indices, rows)
-    elif kind == c"i":
-        good = indices_good(<const int32_t*> indices, rows)
-    elif kind == c"I":
-        good = indices_good(<const uint32_t*> indices, rows)
-    elif kind == c"l":
-        good = indices_good(<const int64_t*> indices, rows)
-    elif kind == c"L":
-        good = indices_good(<const uint64_t*> indices, rows)
-    else:
-        return b"its type of index is no integer"
-    if good:
-        return NULL
-    return b"it has an index outside its dictionary"
+    if state == INDICES_OUTSIDE:
+        return b"it has an index outside its dictionary"
+    return NULL
 
 
 # --- any array ---

@@ -2,12 +2,14 @@
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.errno cimport ENOMEM
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport atoi, free, malloc
 from libc.string cimport memset, strchr, strcmp
 
 from qcore_ext.data.array_charge cimport array_charge, charge_trail_clear, tree_bytes
-from qcore_ext.data.array_check cimport batch_fault, explain_fault
+from qcore_ext.data.array_check cimport (
+    INDICES_NOT_INTEGER, INDICES_OUTSIDE, IndexState, batch_fault, explain_fault, read_indices,
+)
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_new, batch_ref, batch_unref
 from qcore_ext.data.column cimport (
     CONSTANT, DICTIONARY, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64,
@@ -19,7 +21,7 @@ from qcore_ext.data.schema cimport (
     PHYS_I128, TYPE_DECIMAL, TYPE_NESTED, TYPE_NULL, CSchema, DataType, Schema, schema_from_arrow,
 )
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSchema
-from qcore_ext.ground.bitmap cimport bit_get, bitmap_bytes
+from qcore_ext.ground.bitmap cimport bitmap_bytes
 from qcore_ext.ground.memory cimport (
     Account, Buffer, MemoryAccount, Owner, OwnerList, buffer_new, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -173,66 +175,21 @@ cdef Column* import_plain(
 cdef int64_t[1] EMPTY_OFFSETS
 EMPTY_OFFSETS[0] = 0
 
-ctypedef fused Index:
-    int8_t
-    uint8_t
-    int16_t
-    uint16_t
-    int32_t
-    uint32_t
-    int64_t
-    uint64_t
-
-
-cdef bint widen_indices(
-    const Index* indices, int64_t n, const uint8_t* validity, int64_t n_values, uint32_t* out,
-) noexcept nogil:
-    """Indices as uint32, 0 for null rows. False when one is out of range."""
-    cdef int64_t i
-    cdef bint good = True
-    for i in range(n):
-        if validity != NULL and not bit_get(validity, i):
-            out[i] = 0
-        else:
-            out[i] = <uint32_t> indices[i]
-            good = good and <uint64_t> indices[i] < <uint64_t> n_values     # a negative one is larger than any
-    return good
-
-
 cdef int import_indices(
     const ArrowArray* array, const char* format, const uint8_t* validity, uint32_t* out,
 ) except -1 nogil:
-    cdef const void* given = array.buffers[1]
-    cdef int64_t at = array.offset
-    cdef int64_t n = array.length
     cdef int64_t n_values = array.dictionary.length
-    cdef char kind = format[0] if format[1] == 0 else 0
-    cdef bint good = False
-    if n == 0:
+    cdef IndexState state
+    if array.length == 0:
         return 0
-    if given == NULL:
+    if array.buffers[1] == NULL:
         return raise_execution(b"a dictionary-encoded Arrow array has no indices; its producer is broken")
     if n_values > INDEX_MAX:
         return raise_execution(b"a dictionary has more than 4294967294 values; cast the column to its value type first")
-    if kind == c"c":
-        good = widen_indices(<const int8_t*> given + at, n, validity, n_values, out)
-    elif kind == c"C":
-        good = widen_indices(<const uint8_t*> given + at, n, validity, n_values, out)
-    elif kind == c"s":
-        good = widen_indices(<const int16_t*> given + at, n, validity, n_values, out)
-    elif kind == c"S":
-        good = widen_indices(<const uint16_t*> given + at, n, validity, n_values, out)
-    elif kind == c"i":
-        good = widen_indices(<const int32_t*> given + at, n, validity, n_values, out)
-    elif kind == c"I":
-        good = widen_indices(<const uint32_t*> given + at, n, validity, n_values, out)
-    elif kind == c"l":
-        good = widen_indices(<const int64_t*> given + at, n, validity, n_values, out)
-    elif kind == c"L":
-        good = widen_indices(<const uint64_t*> given + at, n, validity, n_values, out)
-    else:
+    state = read_indices(format, array.buffers[1], array.offset, array.length, validity, 0, n_values, out)
+    if state == INDICES_NOT_INTEGER:
         return raise_execution(b"a dictionary-encoded Arrow array has indices that are no integers")
-    if not good:
+    if state == INDICES_OUTSIDE:
         return raise_execution(b"a dictionary-encoded Arrow array has an index outside its dictionary")
     return 0
 
