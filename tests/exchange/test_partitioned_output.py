@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ from qcore_testing.operators import run_chain
 from random_tables import ALL_TYPES, KEY_TYPES, SIZES, plain, random_table
 
 PAGE_ROWS_MAX = 65_536
-WORD = (1 << 64) - 1
 
 
 def pages_of(
@@ -36,93 +34,6 @@ def pages_of(
 
 def tables_of(pages: list[list[pa.RecordBatch]], schema: pa.Schema) -> list[pa.Table]:
     return [pa.Table.from_batches(part, schema=schema if not part else part[0].schema) for part in pages]
-
-
-# --- which partition: a model of the hash in plain Python ---
-
-
-def mix(value: int) -> int:
-    for _ in range(2):
-        value ^= value >> 32
-        value = value * 0xD6E8FEB86659FD93 & WORD
-    return value ^ value >> 32
-
-
-def combine(so_far: int, value: int) -> int:
-    return mix(so_far * 31 + value + 0x9E3779B97F4A7C15 & WORD)
-
-
-def hash_text(value: bytes) -> int:
-    if len(value) <= 12:
-        words = len(value).to_bytes(4, "little") + value.ljust(12, b"\0")
-        return combine(mix(int.from_bytes(words[:8], "little")), int.from_bytes(words[8:], "little"))
-    state = len(value) * 0x9E3779B97F4A7C15 & WORD
-    steps = [value[at : at + 8] for at in range(0, len(value) - 8, 8)] + [value[-8:]]
-    for step in steps:
-        word = int.from_bytes(step, "little")
-        state = mix(state ^ word) + word & WORD
-    return mix(state)
-
-
-def hash_value(value: Any) -> int:
-    if value is None:
-        return 0x9AE16A3B2F90404F
-    if isinstance(value, str):
-        return hash_text(value.encode())
-    if isinstance(value, Decimal):
-        sign, digits, _ = value.as_tuple()
-        value = (-1 if sign else 1) * int("".join(map(str, digits)))
-        low, high = value & WORD, value >> 64 & WORD
-        return mix(low) if -(1 << 63) <= value < 1 << 63 else combine(mix(low), high)
-    return mix(value & WORD)
-
-
-def model_partition(row: tuple[Any, ...], n: int) -> int:
-    hashed = hash_value(row[0])
-    for value in row[1:]:
-        hashed = combine(hashed, hash_value(value))
-    return (mix(hashed) >> 32) * n >> 32
-
-
-@pytest.mark.parametrize(
-    ("types", "n"),
-    [
-        ([pa.int64()], 8),
-        ([pa.int32()], 4096),
-        ([pa.uint8()], 3),
-        ([pa.string()], 7),
-        ([pa.large_string()], 8),
-        ([pa.string_view()], 512),
-        ([pa.decimal128(15, 2)], 5),
-        ([pa.decimal128(30, 2)], 5),
-        ([pa.int16(), pa.string(), pa.int64()], 16),
-    ],
-    ids=str,
-)
-def test_the_partition_is_a_pure_function_of_the_keys(types: list[pa.DataType], n: int) -> None:
-    """V11: what another process, another run or another machine says; pinned by a model that shares no code."""
-    table = random_table(5, 3000, types, 0.1, extremes=True)
-    for partition, part in enumerate(tables_of(pages_of(table, table.column_names, n), table.schema)):
-        rows = zip(*(column.to_pylist() for column in part.columns), strict=True)
-        assert all(model_partition(row, n) == partition for row in rows)
-
-
-def test_equal_values_meet_whatever_their_layout() -> None:
-    """V11: integers of any width, text in any layout, dictionaries and floats of either width."""
-    numbers = pa.array([1, -5, None, 100], pa.int8())
-    text = pa.array(["short", "a string that is not short", None, ""])
-    for values, types in (
-        (numbers, [pa.int16(), pa.int64(), pa.int32()]),
-        (text, [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]),
-        (pa.array([0.5, -2.0, None, 8.0], pa.float32()), [pa.float64()]),
-    ):
-        wanted = None
-        for as_type in (values.type, *types):
-            cast = values.dictionary_encode().cast(as_type) if pa.types.is_dictionary(as_type) else values.cast(as_type)
-            table = pa.table({"k": cast, "id": range(len(values))})
-            got = [part["id"].to_pylist() for part in tables_of(pages_of(table, ["k"], 64), table.schema)]
-            wanted = wanted or got
-            assert got == wanted, as_type
 
 
 # --- pages ---

@@ -1,4 +1,4 @@
-"""Predicates against DuckDB: selections, their order and their errors. SPEC Q3."""
+"""The evaluator: selections of predicates against DuckDB, projections of selections, and their errors. SPEC Q3."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from expression_table import SIZES, make_table
 
 from qcore.errors import ExecutionError
-from qcore.expression.tree import col, lit
+from qcore.expression.tree import call, col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account
@@ -95,3 +95,23 @@ def test_a_failing_conjunct_counts_only_where_the_others_hold():
     batch = pa.record_batch({"a": pa.array([1, 0, 2] * 3000), "k": pa.array([True, True, False] * 3000)})
     with pytest.raises(ExecutionError, match="division by zero"):
         Evaluator(compile_predicate((10 / col("a") > 1) & col("k"), batch.schema), Account()).select_batch(batch)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("keep_every", [2, 40])
+def test_projection_of_dense_and_sparse_selections(n, keep_every):
+    """Few selected rows are gathered first, many are computed densely: the answer is the same."""
+    batch = pa.record_batch({"a": pa.array([None if i % 9 == 4 else i for i in range(n)], pa.int64())})
+    keep = Evaluator(compile_predicate(call("modulo", col("a"), lit(keep_every)) == 0, batch.schema), Account())
+    twice = Evaluator(compile_projection([("x", col("a") * 2)], batch.schema), Account())
+    got = pa.record_batch(twice.project_batch(keep.select_batch(batch))).column(0).to_pylist()
+    assert got == [i * 2 for i in range(n) if i % 9 != 4 and i % keep_every == 0]
+
+
+def test_memory_is_returned():
+    account = Account()
+    evaluator = Evaluator(compile_projection([("x", col("i64") + 1)], make_table(10).schema), account)
+    result = evaluator.project_batch(make_table(5000))
+    assert account.reserved_bytes > 0
+    del result, evaluator
+    assert account.reserved_bytes == 0

@@ -1,0 +1,145 @@
+"""The hash of key columns, seen by the partitions it makes: pinned by a model in plain Python. SPEC V11."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from qcore_ext.exchange.output_buffer import OutputBuffer
+from qcore_ext.exchange.partitioned_output import PartitionedOutput
+from qcore_ext.ground.memory import Account
+from qcore_testing.operators import run_chain
+from random_tables import SIZES, random_table
+
+WORD = (1 << 64) - 1
+
+
+def parts_of(table: pa.Table, keys: list[str], n: int) -> list[list[pa.RecordBatch]]:
+    """The rows of every partition."""
+    buffer = OutputBuffer("partitioned", n, 1, 1 << 40)
+    run_chain([PartitionedOutput("1", Account(), buffer, n, keys, 1 << 20)], table, table.schema)
+    parts = []
+    for partition in range(n):
+        answer = buffer.fetch(partition, 0)
+        assert answer is not None
+        parts.append([pa.record_batch(page) for page in answer[0]])
+    return parts
+
+
+def partitions(values: pa.Array, n: int = 4096) -> list[int]:
+    """The partition of each value."""
+    found = [-1] * len(values)
+    for partition, pages in enumerate(parts_of(pa.table({"k": values, "id": range(len(values))}), ["k"], n)):
+        for page in pages:
+            for row in page["id"].to_pylist():
+                found[row] = partition
+    return found
+
+
+def mix(value: int) -> int:
+    for _ in range(2):
+        value ^= value >> 32
+        value = value * 0xD6E8FEB86659FD93 & WORD
+    return value ^ value >> 32
+
+
+def combine(so_far: int, value: int) -> int:
+    return mix(so_far * 31 + value + 0x9E3779B97F4A7C15 & WORD)
+
+
+def hash_text(value: bytes) -> int:
+    if len(value) <= 12:
+        words = len(value).to_bytes(4, "little") + value.ljust(12, b"\0")
+        return combine(mix(int.from_bytes(words[:8], "little")), int.from_bytes(words[8:], "little"))
+    state = len(value) * 0x9E3779B97F4A7C15 & WORD
+    steps = [value[at : at + 8] for at in range(0, len(value) - 8, 8)] + [value[-8:]]
+    for step in steps:
+        word = int.from_bytes(step, "little")
+        state = mix(state ^ word) + word & WORD
+    return mix(state)
+
+
+def hash_value(value: Any) -> int:
+    if value is None:
+        return 0x9AE16A3B2F90404F
+    if isinstance(value, str):
+        return hash_text(value.encode())
+    if isinstance(value, Decimal):
+        sign, digits, _ = value.as_tuple()
+        value = (-1 if sign else 1) * int("".join(map(str, digits)))
+        low, high = value & WORD, value >> 64 & WORD
+        return mix(low) if -(1 << 63) <= value < 1 << 63 else combine(mix(low), high)
+    return mix(value & WORD)
+
+
+def model_partition(row: tuple[Any, ...], n: int) -> int:
+    hashed = hash_value(row[0])
+    for value in row[1:]:
+        hashed = combine(hashed, hash_value(value))
+    return (mix(hashed) >> 32) * n >> 32
+
+
+@pytest.mark.parametrize(
+    ("types", "n"),
+    [
+        ([pa.int64()], 8),
+        ([pa.int32()], 4096),
+        ([pa.uint8()], 3),
+        ([pa.string()], 7),
+        ([pa.large_string()], 8),
+        ([pa.string_view()], 512),
+        ([pa.decimal128(15, 2)], 5),
+        ([pa.decimal128(30, 2)], 5),
+        ([pa.int16(), pa.string(), pa.int64()], 16),
+    ],
+    ids=str,
+)
+def test_the_partition_is_a_pure_function_of_the_keys(types: list[pa.DataType], n: int) -> None:
+    """V11: what another process, another run or another machine says; pinned by a model that shares no code."""
+    table = random_table(5, 3000, types, 0.1, extremes=True)
+    for partition, pages in enumerate(parts_of(table, table.column_names, n)):
+        for page in pages:
+            rows = zip(*(column.to_pylist() for column in page.columns), strict=True)
+            assert all(model_partition(row, n) == partition for row in rows)
+
+
+def test_equal_values_meet_whatever_their_layout() -> None:
+    """V11: integers of any width, text in any layout, dictionaries and floats of either width."""
+    numbers = pa.array([1, -5, None, 100], pa.int8())
+    text = pa.array(["short", "a string that is not short", None, ""])
+    for values, types in (
+        (numbers, [pa.int16(), pa.int64(), pa.int32()]),
+        (text, [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]),
+        (pa.array([0.5, -2.0, None, 8.0], pa.float32()), [pa.float64()]),
+    ):
+        wanted = partitions(values)
+        for as_type in types:
+            cast = values.dictionary_encode().cast(as_type) if pa.types.is_dictionary(as_type) else values.cast(as_type)
+            assert partitions(cast) == wanted, as_type
+
+
+@pytest.mark.parametrize("n_rows", SIZES)
+def test_sizes_around_a_vector(n_rows: int) -> None:
+    """V11: each vector of a batch is hashed as the first is."""
+    values = pa.array([None if row % 7 == 3 else row % 50 for row in range(n_rows)], pa.int64())
+    assert partitions(values, 16) == [model_partition((value,), 16) for value in values.to_pylist()]
+
+
+def test_zeros_and_nans_are_one_value_each() -> None:
+    quiet, other = np.array([0x7FF8000000000000, 0xFFF8000000000001], np.uint64).view(np.float64)
+    for type_ in (pa.float64(), pa.float32()):
+        found = partitions(pa.array(np.array([0.0, -0.0, quiet, other, 1.0]), pa.float64()).cast(type_))
+        assert found[0] == found[1]
+        assert found[2] == found[3]
+        assert len({found[0], found[2], found[4]}) == 3
+
+
+def test_nulls_hash_alike_whatever_lies_below() -> None:
+    bits = pa.py_buffer(b"\x00")
+    for type_, width in ((pa.int32(), 4), (pa.int64(), 8), (pa.float64(), 8), (pa.decimal128(30, 2), 16)):
+        values = pa.Array.from_buffers(type_, 3, [bits, pa.py_buffer(bytes(range(3 * width)))])
+        assert set(partitions(values)) == {model_partition((None,), 4096)}

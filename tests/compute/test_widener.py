@@ -1,0 +1,104 @@
+"""Batches made wider: types, missing columns, order of columns, and values that do not go in. SPEC D6."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from qcore.errors import SchemaChangeError
+from qcore_ext.compute.widener import Widener
+from qcore_ext.data.capsule import PyBatch
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from random_tables import SIZES, random_table
+
+WIDER = [
+    (pa.int8(), pa.int64()),
+    (pa.uint8(), pa.int16()),
+    (pa.uint32(), pa.int64()),
+    (pa.int16(), pa.float32()),
+    (pa.int32(), pa.float64()),
+    (pa.float32(), pa.float64()),
+    (pa.int32(), pa.decimal128(12, 2)),
+    (pa.decimal128(9, 2), pa.decimal128(11, 4)),
+    (pa.decimal128(9, 2), pa.decimal128(30, 4)),
+    (pa.date32(), pa.timestamp("us")),
+    (pa.timestamp("s"), pa.timestamp("us")),
+    (pa.time32("ms"), pa.time64("us")),
+]
+
+
+def widened(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    return pa.record_batch(Widener(Account()).widen(PyBatch.from_arrow(batch), Schema(target)))
+
+
+def only_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize(("given", "wanted"), WIDER, ids=str)
+def test_values_stay_the_same(given: pa.DataType, wanted: pa.DataType, n: int) -> None:
+    """D6."""
+    batch = only_batch(random_table(6, n, {"v": given}, 0.2))
+    got = widened(batch, pa.schema([("v", wanted)]))
+    assert got.schema.field("v").type == wanted
+    assert got.column("v").equals(batch.column("v").cast(wanted))
+
+
+def test_columns_are_found_by_name_and_missing_ones_are_null() -> None:
+    """D6."""
+    batch = pa.record_batch({"b": ["x", None], "a": pa.array([1, 2], pa.int32()), "n": pa.nulls(2)})
+    target = pa.schema([("a", pa.int64()), ("new", pa.float64()), ("b", pa.string()), ("n", pa.int8())])
+    assert widened(batch, target).to_pylist() == [
+        {"a": 1, "new": None, "b": "x", "n": None},
+        {"a": 2, "new": None, "b": None, "n": None},
+    ]
+
+
+EDGE = 1 << 53
+DIGITS = pa.decimal128(38, 18)
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "wanted", "fits"),
+    [
+        (pa.int64(), EDGE, pa.float64(), True),
+        (pa.int64(), EDGE + 1, pa.float64(), False),
+        (pa.int64(), -EDGE, pa.float64(), True),
+        (pa.int64(), -EDGE - 1, pa.float64(), False),
+        (pa.uint64(), (1 << 64) - 1, DIGITS, True),
+        (pa.decimal128(38, 0), Decimal(10) ** 20 - 1, DIGITS, True),
+        (pa.decimal128(38, 0), Decimal(10) ** 20, DIGITS, False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("row", [0, 2047, 2048, 2999])
+def test_a_value_that_does_not_go_in_is_an_error(
+    given: pa.DataType, value: object, wanted: pa.DataType, fits: bool, row: int
+) -> None:
+    """D6: the error names the column, both types and the value, in whichever vector it lies."""
+    values: list[object] = [None if i % 5 == 1 else 3 for i in range(3000)]
+    values[row] = value
+    batch = pa.record_batch({"v": pa.array(values, given)})
+    target = pa.schema([("v", wanted)])
+    if fits:
+        assert widened(batch, target).column("v").to_pylist() == pa.array(values, given).cast(wanted).to_pylist()
+        return
+    with pytest.raises(SchemaChangeError, match=rf"column 'v' is .* does not hold its value {value} exactly"):
+        widened(batch, target)
+
+
+def test_one_widener_for_several_schemas() -> None:
+    """The schemas of a batch may change from call to call; what was made for the last one is returned."""
+    account = Account()
+    widener = Widener(account)
+    target = Schema(pa.schema([("v", pa.int64())]))
+    for type_ in (pa.int8(), pa.int32(), pa.int8(), pa.int64()):
+        batch = PyBatch.from_arrow(pa.record_batch({"v": pa.array([1, None, 3], type_)}))
+        assert pa.record_batch(widener.widen(batch, target)).column("v").to_pylist() == [1, None, 3]
+    del widener, batch
+    assert account.reserved_bytes == 0
