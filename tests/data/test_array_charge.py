@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from random_tables import ALL_TYPES, random_table
 
+from qcore.errors import MemoryLimitError
 from qcore_ext.data.capsule import PyBatch, Stream
 from qcore_ext.ground.memory import Account
-from qcore.errors import MemoryLimitError
 from qcore_testing.operators import read_stream
+from random_tables import ALL_TYPES, random_table
 
 TEXTS = [None if i % 7 == 3 else "x" * (i % 50) for i in range(1000)]
 LONG = sum(len(text or "") for text in TEXTS)

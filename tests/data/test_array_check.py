@@ -14,7 +14,6 @@ import qcore
 from qcore.connectors.base import TableStatistics
 from qcore_ext.data.checked_stream import CheckedStream, check_batch
 from qcore_ext.data.schema import Schema
-from qcore.errors import PlanError
 
 TEXT = "a text of more than twelve bytes"
 COLUMNS = {
@@ -265,14 +264,6 @@ def test_text_between_views_in_order_is_not_taken_for_theirs() -> None:
             data[at] = 0xFF
     taken = pa.RecordBatchReader.from_stream(CheckedStream(Producer(part))).read_all()
     assert taken["v"].to_pylist() == texts.to_pylist()
-
-
-def test_a_list_array_deeper_than_can_be_walked_is_refused() -> None:
-    deep = pa.int8()
-    for _ in range(70):
-        deep = pa.list_(deep)
-    with pytest.raises(PlanError, match="too deeply"):
-        Schema(pa.schema([("deep", deep)]))
 
 
 def test_trusted_data_is_not_looked_at() -> None:

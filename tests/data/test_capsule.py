@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from random_tables import ALL_TYPES, SIZES, random_table
 
+from qcore.errors import ExecutionError, PlanError
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
-from qcore.errors import ExecutionError, PlanError
+from random_tables import ALL_TYPES, SIZES, random_table
 
 NARROW_DECIMALS = [pa.decimal32(9, 2), pa.decimal64(15, 2)]
 

@@ -8,11 +8,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from qcore.errors import SchemaChangeError
+from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
 from qcore_ext.ground.memory import Account
-from qcore.errors import SchemaChangeError
-from qcore_ext.basic.limit import Limit, LimitState
 from qcore_testing.operators import run_chain
 
 US, NS = pa.timestamp("us"), pa.timestamp("ns")
@@ -137,8 +137,8 @@ def test_an_integer_that_a_float_would_round(type: pa.DataType) -> None:
 
 def test_a_batch_under_a_selection_is_widened() -> None:
     """D6: only the rows that count, in their order."""
-    from qcore.lowering.compile import compile_predicate
     from qcore.expression.tree import col
+    from qcore.lowering.compile import compile_predicate
     from qcore_ext.basic.filter import Filter
 
     memory = Account()
