@@ -34,7 +34,7 @@ from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import DependentJoin, PlanNode
 from qcore.plan.schema import join_schema
 from qcore.substrait.cut_subqueries import CutSubqueries
-from qcore.substrait.expressions import OWN
+from qcore.substrait.expressions import FRONTEND_PREFIX
 from qcore.substrait.plan import PlanResult
 
 
@@ -120,7 +120,7 @@ class CutPlanner:
 
     def add_outer(self, type_: pa.DataType) -> str:
         assert self.cut is not None
-        name = f"{OWN}outer{len(self.cut.outer_types)}"
+        name = f"{FRONTEND_PREFIX}outer{len(self.cut.outer_types)}"
         self.tables.functions[name] = (), planner_type(plain(type_))
         self.cut.outer_types[name] = plain(type_)
         return name
@@ -135,7 +135,7 @@ class CutPlanner:
         read = self._read(message, (NodeIds(), ColumnNames())).plan
         if len(read.schema) != 1:
             raise PlanError(f"a scalar subquery must give one column, not {len(read.schema)}")
-        name = f"{OWN}subquery{len(self.cut.scalars)}"
+        name = f"{FRONTEND_PREFIX}subquery{len(self.cut.scalars)}"
         takes = tuple(planner_type(plain(type_)) for type_ in types)
         self.tables.functions[name] = takes, planner_type(plain(read.schema.types[0]))
         self.cut.scalars[name] = outer, lambda ids, names: self._read(message, (ids, names)).plan

@@ -1,4 +1,4 @@
-"""Functions of the moment of the query, which is one for all of its parts."""
+"""Functions of the current time, which is the same in all parts of a query."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pyarrow as pa
 from qcore.expression.tree import Cast, Expr
 from qcore.substrait.literals import moment
 
-# Microseconds reach all dates there are; nanoseconds end in 2262.
+# Microseconds cover all dates. Nanoseconds end in 2262.
 _NOW = pa.timestamp("us", "UTC")
-#: Names of functions without arguments whose value is that moment, or its day, or its time of day.
+#: Functions without arguments whose value is the current time, date or time of day.
 MOMENTS = frozenset({"now", "current_timestamp", "current_date", "today", "current_time"})
 
 
 def current_moment(name: str, nanos: int) -> Expr:
-    """The value of one of MOMENTS in a query planned so many nanoseconds after 1970: an instant, or the day or time of
-    day that clocks show then, in the zone of the plan's instants.
+    """The value of one of MOMENTS in a query that was planned so many nanoseconds after 1970: an instant, or its local
+    date or time of day in the plan's time zone.
     """
     if name in ("current_date", "today"):
         return Cast(moment(nanos // 1000, _NOW), pa.date32())

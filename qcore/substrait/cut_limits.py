@@ -1,4 +1,4 @@
-"""LIMIT by numbers that a plan gives: the rows are numbered in their order."""
+"""LIMIT with a computed count: the rows are numbered in their order, and a filter compares the numbers."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ import pyarrow as pa
 from qcore.expression.tree import Cast, Expr, call, col, lit
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Filter, NestedLoopJoin, OrderBy, PlanNode, Project, SortKey, Window, WindowCall
-from qcore.plan.schema import join_schema, project_schema
+from qcore.plan.projections import project, select_columns
+from qcore.plan.schema import join_schema
 
-# What makes the plan of such numbers stands in a reader's parts under these names and the LIMIT written instead; of the
-# second the first number is a percentage of all rows.
+# Names of the plans of such counts among a reader's parts; the LIMIT that is written instead follows. With SHARE_PART
+# the count is a percentage of all rows.
 COUNT_PART, SHARE_PART = "$limit", "$share"
 
 
-def limited(
+def apply_computed_limit(
     ids: NodeIds,
     names: ColumnNames,
     node: PlanNode,
     parts: Mapping[str, Callable[[NodeIds, ColumnNames], PlanNode]],
     limit: int | None,
 ) -> PlanNode | None:
-    """The rows of the node, in their order, that the LIMIT leaves which a number stands for; None where the number is a
-    LIMIT itself. The part is a plan of one row: how many rows to give (null: all), and to pass over (null: none).
+    """The rows of the node within the computed limit for which `limit` stands, in their order. None if `limit` is the
+    limit itself. The part is a plan of one row: the count (null: all rows) and the offset (null: none).
     """
     is_share = f"{SHARE_PART}{limit}" in parts
     make = parts.get(f"{SHARE_PART if is_share else COUNT_PART}{limit}")
     if make is None:
         return None
     numbers = make(ids, names)
-    place, total = names.new("place"), names.new("total")
-    numbered = _numbered(ids, node, place, total)
+    position, total = names.new("position"), names.new("total")
+    numbered = _number_rows(ids, node, position, total)
     joined = join_schema("inner", numbered.schema, numbers.schema)
-    count, passed_over = (col(name) for name in numbers.schema.names)
-    # Places go from 1 on, and passed over are fewer than all, or no row is left: nothing overflows.
-    behind = call("subtract", col(place), call("coalesce", passed_over, lit(0)))
+    count, offset = (col(name) for name in numbers.schema.names)
+    # Positions start at 1, so that the difference cannot overflow.
+    behind = call("subtract", col(position), call("coalesce", offset, lit(0)))
     wanted: Expr = count
     if is_share:
         rows = call("multiply", call("divide", count, lit(100.0)), Cast(col(total), pa.float64()))
@@ -45,21 +46,19 @@ def limited(
     kept = call("and", call("greater", behind, lit(0)), within)
     rest: PlanNode = NestedLoopJoin(ids.new(), joined, numbered, numbers, "inner")
     rest = Filter(ids.new(), joined, rest, kept)
-    rest = OrderBy(ids.new(), joined, rest, (SortKey(place),))
-    columns = tuple(map(col, node.schema.names))
-    return Project(ids.new(), project_schema(node.schema.names, columns, joined), rest, columns)
+    rest = OrderBy(ids.new(), joined, rest, (SortKey(position),))
+    return select_columns(ids.new(), rest, node.schema.names)
 
 
-def _numbered(ids: NodeIds, node: PlanNode, place: str, total: str) -> PlanNode:
-    """The rows with their places in the node's order, and their number, in two columns behind the others."""
+def _number_rows(ids: NodeIds, node: PlanNode, position: str, total: str) -> PlanNode:
+    """The rows with two more columns: their position in the node's order, and the number of all rows."""
     if isinstance(node, Project):
-        child = _numbered(ids, node.child, place, total)
-        expressions = (*node.expressions, col(place), col(total))
-        schema = project_schema([*node.schema.names, place, total], expressions, child.schema)
-        return Project(node.id, schema, child, expressions)
+        child = _number_rows(ids, node.child, position, total)
+        added = [position, total]
+        return project(node.id, child, [*node.schema.names, *added], [*node.expressions, *map(col, added)])
     keys: tuple[SortKey, ...] = ()
     if isinstance(node, OrderBy):
         keys, node = node.keys, node.child
-    calls = WindowCall(place, "row_number"), WindowCall(total, "partition_rows")
-    schema = pa.schema([*node.schema, *(pa.field(made.name, pa.int64()) for made in calls)])
+    calls = WindowCall(position, "row_number"), WindowCall(total, "partition_rows")
+    schema = pa.schema([*node.schema, *(pa.field(one.name, pa.int64()) for one in calls)])
     return Window(ids.new(), schema, node, (), keys, calls)

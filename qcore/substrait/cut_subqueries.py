@@ -1,4 +1,4 @@
-"""Subqueries that a frontend has cut out of a query, and what the calls in their places mean."""
+"""Subqueries that a frontend has cut out of a query, and the calls that stand for them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Column, Expr, OuterColumn, col
+from qcore.expression.tree import Column, Expr, OuterColumn
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, DependentJoin, EnforceSingleRow, PlanNode, Project
-from qcore.plan.schema import join_schema, project_schema
+from qcore.plan.projections import add_columns
+from qcore.plan.schema import join_schema
 
 Maker = Callable[[NodeIds, ColumnNames], PlanNode]
 
 
 @dataclass
 class CutSubqueries:
-    """By the names of the functions that stand for them: types of outer columns, and of each subquery its outer columns
-    and what makes its plan, of one column.
+    """By the name of the function that stands for it: the type of an outer column; the outer columns of a subquery and
+    a function that makes its plan, which has one column.
     """
 
     outer_types: dict[str, pa.DataType] = field(default_factory=dict)
@@ -28,13 +29,13 @@ class CutSubqueries:
     def value(
         self, name: str, arguments: Sequence[Expr], node: PlanNode, ids: NodeIds, names: ColumnNames
     ) -> tuple[PlanNode, Expr]:
-        """What a call over `node` gives, and the node that has it."""
+        """The value of such a call over `node`, and the node whose column it is."""
         if name in self.outer_types:
             return node, OuterColumn(name, self.outer_types[name])
         if name not in self.scalars:
             raise PlanError(f"the function {name} is not supported yet")
         outer, make = self.scalars[name]
-        node, columns = _with_columns(node, arguments, ids, names)
+        node, columns = _compute_columns(node, arguments, ids, names)
         for function, column in zip(outer, columns, strict=True):
             self.outer_types[function] = node.schema.field(column).type
         subquery = make(ids, names)
@@ -45,22 +46,18 @@ class CutSubqueries:
         return joined, Column(subquery.schema.names[0])
 
 
-def _with_columns(
+def _compute_columns(
     node: PlanNode, values: Sequence[Expr], ids: NodeIds, names: ColumnNames
 ) -> tuple[PlanNode, list[str]]:
-    """The node with the values as columns."""
+    """The node with the values as columns, and their names."""
     computed = {names.new("outer"): value for value in values if not isinstance(value, Column)}
     new = iter(computed)
     columns = [value.name if isinstance(value, Column) else next(new) for value in values]
-    if computed:
-        kept = node.schema.names
-        expressions = (*map(col, kept), *computed.values())
-        node = Project(ids.new(), project_schema([*kept, *computed], expressions, node.schema), node, expressions)
-    return node, columns
+    return add_columns(ids.new(), node, computed) if computed else node, columns
 
 
 def gives_one_row(node: PlanNode) -> bool:
-    """Whether the node is sure to give exactly one row."""
+    """Whether the node certainly gives exactly one row."""
     if isinstance(node, Aggregate):
         return not node.keys and node.grouping_sets is None
     if isinstance(node, DependentJoin) and node.is_scalar:

@@ -1,7 +1,7 @@
-"""Functions of DuckDB, PostgreSQL and Spark that DataFusion's SQL does not know.
+"""Functions of DuckDB, PostgreSQL and Spark that DataFusion's SQL lacks.
 
-qcore.frontends.sql registers them with the planner by name, number of arguments and fixed types; the planner converts
-arguments to those, and what is read here is built over the arguments as they were written.
+qcore.frontends.sql registers them with the planner by name, number of arguments and fixed types. The planner converts
+arguments to these types. The expressions built here use the arguments as they were written.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ import pyarrow as pa
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call
 
 TEXT = pa.string()
-# The planner converts any value to text, so this takes all; the conversion is taken out again.
+# An argument of any type: the planner converts every value to text, and the conversion is removed here.
 ANY = pa.string_view()
-# Any number, likewise.
+# An argument of any numeric type.
 NUMBER = pa.float64()
 INTEGER = pa.int64()
 DATE = pa.date32()
 STAMP = pa.timestamp("us")
 INSTANT = pa.timestamp("us", "UTC")
 INTERVAL = pa.month_day_nano_interval()
-# LIKE with this escape character, which no text has, is what qcore.frontends.text.tokens makes of SIMILAR TO.
+# qcore.frontends.text.tokens writes SIMILAR TO as LIKE with this escape character, which no text has.
 SIMILAR_ESCAPE = "\x01"
-# Before its pattern, for the planner takes a LIKE without wildcards for an equality.
+# A prefix of its pattern: the planner would turn a LIKE without wildcards into an equality.
 SIMILAR_PREFIX = "_"
-# What qcore.frontends.text.synonyms makes of AT TIME ZONE.
+# qcore.frontends.text.synonyms writes AT TIME ZONE as this function.
 AT_TIME_ZONE = "at_time_zone"
-# What qcore.frontends.text.arithmetic makes of a product of an interval, and of its quotient.
+# qcore.frontends.text.arithmetic writes products and quotients of intervals as this function.
 TIMES_INTERVAL = "times_interval"
-# What qcore.frontends.text.subscripts makes of s[1] and s[1:2].
+# qcore.frontends.text.subscripts writes s[1] and s[1:2] as this function.
 TEXT_SLICE = "text_slice"
-# What qcore.frontends.text.functions puts around x::text among the arguments of a function of any values: the planner's
-# own conversions look the same.
+# qcore.frontends.text.functions puts this around x::text among arguments of any type, which else would look like the
+# planner's conversion.
 AS_TEXT = "as_text"
 _NANOS = 1_000_000_000
 # The Julian day of the first of January 1970.
 _JULIAN_1970 = 2_440_588.0
-# What qcore.frontends.text.lambdas says that a lambda reduces a list with.
+# qcore.frontends.text.lambdas marks the lambda of list_reduce with this function.
 REDUCES = "list_reduce_of"
-# Functions that stand for something in the text that the planner reads, and that nobody calls.
+# Functions that stand for syntax in the text that the planner reads. Users do not call them.
 STAND_FOR_SYNTAX = frozenset({AT_TIME_ZONE, TIMES_INTERVAL, TEXT_SLICE, AS_TEXT, REDUCES})
-# Places for values that a form of format() and printf() may have.
+# Values that format() and printf() take.
 PLACES_MAX = 9
-# time_bucket's bins begin at a Monday.
+# Bins of time_bucket start on a Monday.
 BUCKET_ORIGIN = Literal(pa.scalar(946_857_600_000_000, STAMP).as_py(), STAMP)
 
 
 @dataclass(frozen=True)
 class DialectFunction:
-    """What the planner is told of a function, and what is made of a call."""
+    """The signature that the planner knows, and a function that builds the expression of a call."""
 
     arguments: tuple[pa.DataType, ...]
     result: pa.DataType
@@ -67,8 +67,8 @@ _INTERVAL_UNITS = {
 }  # fmt: skip
 
 
-def unwritten(argument: Expr) -> Expr:
-    """A number or an interval that the planner has made text, as it was; others stay."""
+def parse_constant(argument: Expr) -> Expr:
+    """The number or interval that the planner has converted to text. Other arguments are returned unchanged."""
     if not isinstance(argument, Literal) or not isinstance(argument.value, str):
         return argument
     if re.fullmatch(r"-?\d+", argument.value):
@@ -81,8 +81,8 @@ def unwritten(argument: Expr) -> Expr:
     return Literal(pa.MonthDayNano(total), INTERVAL)
 
 
-def unconverted(argument: Expr, wanted: pa.DataType) -> Expr:
-    """The argument as written: without the planner's conversion to ANY or NUMBER."""
+def drop_conversion(argument: Expr, wanted: pa.DataType) -> Expr:
+    """The argument without the planner's conversion to ANY or NUMBER."""
     if wanted == ANY:
         while isinstance(argument, Cast) and pa.types.is_string(_plain(argument.to)):
             argument = argument.argument
@@ -130,17 +130,17 @@ def _year_and_week(when: Expr) -> Expr:
 
 
 def _julian(when: Expr) -> Expr:
-    """Days since noon of the first day of the year 4713 before the common era, a day beginning at midnight as here."""
+    """The Julian day: days since the first day of the year 4713 before the common era, which start at midnight."""
     return call("add", call("divide", Call("epoch", (when,)), 86_400.0), _JULIAN_1970)
 
 
 def _code_point(text: Expr) -> Expr:
-    """Of the first letter; -1 where there is none, which ascii() gives 0."""
+    """The code point of the first letter; -1 for an empty text, for which ascii() returns 0."""
     return Case(((call("equal", text, ""), Literal(-1, INTEGER)),), Call("ascii", (text,)))
 
 
 def _at_time_zone(when: Expr, zone: Expr) -> Expr:
-    """The planner makes texts of constants, instants with what they are ahead of UTC."""
+    """AT TIME ZONE. The planner converts constants to text; the text of an instant ends in its offset from UTC."""
     if isinstance(when, Literal) and isinstance(when.value, str):
         has_zone = re.search(r":\d\d(?:\.\d+)?(?:Z|[-+]\d\d(?::?\d\d)?)$", when.value) is not None
         when = Cast(when, pa.timestamp("us", "UTC" if has_zone else None))
@@ -148,25 +148,25 @@ def _at_time_zone(when: Expr, zone: Expr) -> Expr:
 
 
 def _text_slice(text: Expr, first: Expr, last: Expr) -> Expr:
-    """Letters `first` to `last`, counted from 1, or from the end where negative."""
+    """Letters `first` to `last`. Positions count from 1; negative ones count from the end."""
     if isinstance(text, Call) and text.function == "substring":
         text = text.arguments[0]
     unknown = Call("or", (Call("is_null", (first,)), Call("is_null", (last,))))
-    first, last = (_from_start(place, text) for place in (first, last))
+    first, last = (_from_start(position, text) for position in (first, last))
     first = call("greatest", first, 1)
     part = call("substring", text, first, call("greatest", call("add", call("subtract", last, first), 1), 0))
     return Case(((unknown, Literal(None, TEXT)),), part)
 
 
-def _from_start(place: Expr, text: Expr) -> Expr:
-    if isinstance(place, Literal) and isinstance(place.value, int) and place.value >= 0:
-        return place
-    turned = call("add", call("add", Call("length", (text,)), place), 1)
-    return Case(((call("less", place, 0), turned),), place)
+def _from_start(position: Expr, text: Expr) -> Expr:
+    if isinstance(position, Literal) and isinstance(position.value, int) and position.value >= 0:
+        return position
+    from_start = call("add", call("add", Call("length", (text,)), position), 1)
+    return Case(((call("less", position, 0), from_start),), position)
 
 
 def _strftime(when: Expr, form: Expr) -> Expr:
-    """DuckDB takes the format in either place."""
+    """strftime. DuckDB takes the format as the first or the second argument."""
     first_is_form = isinstance(when, Literal) and isinstance(when.value, str) and "%" in when.value
     if first_is_form and not (isinstance(form, Literal) and "%" in str(form.value)):
         when, form = form, when
@@ -174,9 +174,9 @@ def _strftime(when: Expr, form: Expr) -> Expr:
 
 
 def _time_bucket(width: Expr, when: Expr, origin: Expr | None = None) -> Expr:
-    """The start of a time's bin; a third argument is where a bin begins, or by how much all are moved."""
-    width = unwritten(width)
-    moved = None if origin is None else unwritten(origin)
+    """The start of a time's bin. A third argument is the start of a bin, or an interval that moves all bins."""
+    width = parse_constant(width)
+    moved = None if origin is None else parse_constant(origin)
     if isinstance(moved, Literal) and pa.types.is_interval(moved.type):
         return call("add", _time_bucket(width, call("subtract", Cast(when, STAMP), moved)), moved)
     if isinstance(width, Literal) and pa.types.is_interval(width.type) and width.value and width.value[0]:
@@ -185,7 +185,7 @@ def _time_bucket(width: Expr, when: Expr, origin: Expr | None = None) -> Expr:
     return call("date_bin", width, when, start)
 
 
-def _named(pattern: str) -> Callable[[Expr], Expr]:
+def _format_with(pattern: str) -> Callable[[Expr], Expr]:
     return lambda when: call("strftime", when, pattern)
 
 
@@ -300,7 +300,7 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("date_diff", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("date_diff")),
     ("datediff", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("date_diff")),
     ("datediff", 2): DialectFunction((ANY, ANY), INTEGER, _days_between),
-    ("date_add", 2): DialectFunction((ANY, ANY), STAMP, lambda when, by: call("add", when, unwritten(by))),
+    ("date_add", 2): DialectFunction((ANY, ANY), STAMP, lambda when, by: call("add", when, parse_constant(by))),
     ("date_sub", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("whole_units")),
     ("datesub", 3): DialectFunction((TEXT, ANY, ANY), INTEGER, _call("whole_units")),
     ("make_timestamp", 1): DialectFunction((INTEGER,), STAMP, lambda micros: Cast(micros, STAMP)),
@@ -318,7 +318,7 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     ("to_binary", 1): DialectFunction((ANY,), TEXT, _call("bin")),
     ("unbin", 1): DialectFunction((TEXT,), pa.binary(), _call("unbin")),
     ("from_binary", 1): DialectFunction((TEXT,), pa.binary(), _call("unbin")),
-    ("bit_count", 1): DialectFunction((ANY,), INTEGER, lambda value: Call("bit_count", (unwritten(value),))),
+    ("bit_count", 1): DialectFunction((ANY,), INTEGER, lambda value: Call("bit_count", (parse_constant(value),))),
     (REDUCES, 1): DialectFunction((INTEGER,), INTEGER, _call(REDUCES)),
     ("typeof", 1): DialectFunction((ANY,), TEXT, _call("typeof")),
     **{
@@ -334,22 +334,22 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
         for name in ("format", "printf")
         for n in range(PLACES_MAX + 1)
     },
-    ("date_sub", 2): DialectFunction((ANY, ANY), STAMP, lambda when, by: call("subtract", when, unwritten(by))),
+    ("date_sub", 2): DialectFunction((ANY, ANY), STAMP, lambda when, by: call("subtract", when, parse_constant(by))),
     ("add_months", 2): DialectFunction((ANY, INTEGER), DATE, _add_months),
     ("last_day", 1): DialectFunction((ANY,), DATE, _call("last_day")),
     ("age", 2): DialectFunction((ANY, ANY), INTERVAL, _call("age")),
     ("time_bucket", 2): DialectFunction((ANY, ANY), STAMP, _time_bucket),
     ("time_bucket", 3): DialectFunction((ANY, ANY, ANY), STAMP, _time_bucket),
     (TIMES_INTERVAL, 2): DialectFunction(
-        (ANY, NUMBER), INTERVAL, lambda span, times: call("multiply", unwritten(span), times)
+        (ANY, NUMBER), INTERVAL, lambda span, times: call("multiply", parse_constant(span), times)
     ),
     (TIMES_INTERVAL, 3): DialectFunction(
-        (ANY, NUMBER, NUMBER), INTERVAL, lambda span, _, by: Call("interval_divide", (unwritten(span), by))
+        (ANY, NUMBER, NUMBER), INTERVAL, lambda span, _, by: Call("interval_divide", (parse_constant(span), by))
     ),
     (TEXT_SLICE, 3): DialectFunction((TEXT, INTEGER, INTEGER), TEXT, _text_slice),
     (AT_TIME_ZONE, 2): DialectFunction((ANY, TEXT), INSTANT, _at_time_zone),
-    ("monthname", 1): DialectFunction((ANY,), TEXT, _named("%B")),
-    ("dayname", 1): DialectFunction((ANY,), TEXT, _named("%A")),
+    ("monthname", 1): DialectFunction((ANY,), TEXT, _format_with("%B")),
+    ("dayname", 1): DialectFunction((ANY,), TEXT, _format_with("%A")),
     ("epoch", 1): DialectFunction((ANY,), NUMBER, _call("epoch")),
     ("epoch_ms", 1): DialectFunction((ANY,), INTEGER, _since_1970("millisecond")),
     ("epoch_us", 1): DialectFunction((ANY,), INTEGER, _since_1970("microsecond")),
@@ -380,18 +380,18 @@ DIALECT_FUNCTIONS: dict[tuple[str, int], DialectFunction] = {
     },
 }  # fmt: skip
 NAMES = {name for name, _ in DIALECT_FUNCTIONS}
-# Names that come with several numbers of arguments: a call says how many, for the planner knows one a name.
+# Names with several numbers of arguments. The planner knows one signature for a name, so the name gets the number.
 OVERLOADED = {name for name, _ in DIALECT_FUNCTIONS if sum(other == name for other, _ in DIALECT_FUNCTIONS) > 1}
 
 
 def planner_name(name: str, n_arguments: int) -> str:
-    """The name that the planner knows the function by."""
+    """The planner's name of the function."""
     return f"{name}/{n_arguments}" if name in OVERLOADED else name
 
 
 def dialect_call(name: str, arguments: tuple[Expr, ...]) -> Expr | None:
-    """What a call of this name becomes; None when it is no function of this table."""
+    """The expression of a call; None for a function that is not in the table."""
     known = DIALECT_FUNCTIONS.get((name.partition("/")[0], len(arguments)))
     if known is None:
         return None
-    return known.build(*map(unconverted, arguments, known.arguments))
+    return known.build(*map(drop_conversion, arguments, known.arguments))

@@ -1,13 +1,13 @@
-"""Fields that Substrait's messages no longer have and older producers still write.
+"""Fields that were removed from Substrait's messages and that older producers still write.
 
-Left unread they would change a plan's meaning without a word: a LIMIT or the keys of a GROUP BY would be gone.
+Ignoring them would silently change a plan: it would lose a LIMIT or the keys of a GROUP BY.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# Numbers of the fields in their messages.
+# Field numbers.
 FETCH_OFFSET, FETCH_COUNT = 3, 4
 GROUPING_EXPRESSIONS = 1
 VIRTUAL_TABLE_ROWS = 1
@@ -15,7 +15,7 @@ FUNCTION_ARGUMENTS = 2
 
 
 def dropped_fields(message: Any, number: int) -> list[Any]:
-    """Values of a field by its number, whether the installed messages know it or not: integers, messages or bytes."""
+    """Values of a field by its number: integers, messages or bytes. The installed message types need not have it."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     for field, value in message.ListFields():

@@ -16,13 +16,13 @@ from qcore.plan.dialect import QCORE, Dialect
 from qcore.plan.naming import NodeIds
 from qcore.plan.schema import same_type
 from qcore.substrait.current_moment import MOMENTS, current_moment
-from qcore.substrait.dialect_calls import rounded_to_even
+from qcore.substrait.dialect_calls import round_to_even
 from qcore.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.substrait.functions import scalar_call
-from qcore.substrait.lambdas import Scope, parameter, read_list_call, refuse_in_lambda
+from qcore.substrait.lambdas import Scope, check_not_in_lambda, lambda_parameter, read_list_call
 from qcore.substrait.literals import moment, read_literal
-from qcore.substrait.random_column import RANDOM, UUID, with_random_column
-from qcore.substrait.standard_functions import chosen, standard_aggregate, standard_call
+from qcore.substrait.random_column import RANDOM, UUID, add_random_column
+from qcore.substrait.standard_functions import choose_behaviours, standard_aggregate, standard_call
 from qcore.substrait.type_names import type_name
 from qcore.substrait.types import read_type
 
@@ -30,18 +30,19 @@ _RETURN_NULL = 1
 _NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 _ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 _UNITS = ("s", "ms", "us", "ns")
-# A time with more than six digits behind the point.
+# A time with more than six digits after the point.
 _FINER = re.compile(r"\.\d{7}")
 _DAY_SECONDS = 86_400
 _DAY_NANOS = _DAY_SECONDS * 1_000_000_000
-# What makes timestamps of what these functions give.
+# Functions that convert the results of these functions to timestamps.
 _EPOCHS = {
     "epoch": "to_timestamp", "epoch_ms": "make_timestamp_ms", "epoch_us": "make_timestamp",
     "epoch_ns": "make_timestamp_ns",
 }  # fmt: skip
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
-_OF_INTEGERS = _ARITHMETIC | {"modulo"}
-# What the planner makes of uint64 that meets signed integers, and of these.
+_QUOTIENTS = frozenset({"divide", "modulo"})
+_INTEGER_ARITHMETIC = _ARITHMETIC | _QUOTIENTS
+# The planner's common type of uint64 and signed integers.
 _UINT64_DIGITS = pa.decimal128(20, 0)
 _COMPARISONS = frozenset(
     {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from"}
@@ -49,19 +50,20 @@ _COMPARISONS = frozenset(
 
 
 SubqueryReader = Callable[[Any, Scope], Expr]
-# A call of a function that the query's frontend made: by name and arguments.
-OwnCallReader = Callable[[str, tuple[Expr, ...], Scope], Expr]
-# What their names begin with.
-OWN = "$"
+# Reads a call that the query's frontend wrote: name, arguments and scope.
+FrontendCallReader = Callable[[str, tuple[Expr, ...], Scope], Expr]
+# The prefix of the names of such functions.
+FRONTEND_PREFIX = "$"
 
 
 class ExpressionReader:
     """Reads expressions of one plan.
 
-    `functions` are the names by anchor; `read_subquery` makes a subquery's value a column, and `read_own_call` a value
-    of a call that the query's frontend made. `asked` are the decimal types that the plan's author casts to: floats that
-    become others do so only because the planner compares floats with decimals as decimals, which cannot hold them all.
-    None: every cast is the author's. `is_standard` says whether names mean what Substrait's own extensions say.
+    `functions` are names by anchor. `read_subquery` joins a subquery's value as a column. `read_frontend_call` reads a
+    call that the query's frontend wrote. `dialect` is the meaning of functions where engines differ. `asked` are the
+    decimal types in casts of the query. None: all casts are the query's. Otherwise a cast of a float to another decimal
+    type is one of the planner, which compares floats with decimals as decimals, and those cannot hold all floats. With
+    `is_standard` names have the meaning of Substrait's standard extensions.
     """
 
     def __init__(
@@ -72,15 +74,15 @@ class ExpressionReader:
         asked: Collection[pa.DataType] | None = None,
         is_standard: bool = False,
         ids: NodeIds | None = None,
-        read_own_call: OwnCallReader | None = None,
+        read_frontend_call: FrontendCallReader | None = None,
     ) -> None:
         self.functions = functions
         self.ids = NodeIds() if ids is None else ids
         self.is_standard = is_standard
-        self._read_own_call = read_own_call
+        self._read_frontend_call = read_frontend_call
         self.dialect = dialect
         self.asked = asked
-        # Values of the window functions of the projection that is read, by window_key().
+        # Values of the window functions of the current projection, by window_key().
         self.windows: Mapping[bytes, Expr] = {}
         self._read_subquery = read_subquery
         self._readers: dict[str, Callable[[Any, Scope], Expr]] = {
@@ -121,7 +123,7 @@ class ExpressionReader:
             raise PlanError("a field reference must begin with a field of the input")
         position = segment.struct_field.field
         if message.WhichOneof("root_type") == "lambda_parameter_reference":
-            value = parameter(message.lambda_parameter_reference.steps_out, position, scope)
+            value = lambda_parameter(message.lambda_parameter_reference.steps_out, position, scope)
             child = segment.struct_field
             return self._part(value, child.child, scope) if child.HasField("child") else value
         if not 0 <= position < len(scope.columns):
@@ -132,7 +134,7 @@ class ExpressionReader:
         )
 
     def _part(self, value: Expr, segment: Any, scope: Scope) -> Expr:
-        """A part of a nested value: a struct's field by position, a list's element counted from 0, a map's value."""
+        """A part of a nested value: a struct's field by position, a list's element by index from 0, a map's value."""
         kind = segment.WhichOneof("reference_type")
         if kind is None:
             return value
@@ -140,16 +142,16 @@ class ExpressionReader:
         if kind == "struct_field":
             if not pa.types.is_struct(type_) or not 0 <= body.field < type_.num_fields:
                 raise PlanError(f"field {body.field} is referred to within {value!r}, which is {type_}")
-            made = call("struct_extract", value, type_.field(body.field).name)
+            part = call("struct_extract", value, type_.field(body.field).name)
         elif kind == "list_element":
-            made = call("list_extract", value, body.offset + 1 if body.offset >= 0 else body.offset)
+            part = call("list_extract", value, body.offset + 1 if body.offset >= 0 else body.offset)
         else:
-            made = Call("struct_extract", (value, read_literal(body.map_key)))
-        expr_type(made, scope.schema)
-        return self._part(made, body.child, scope) if body.HasField("child") else made
+            part = Call("struct_extract", (value, read_literal(body.map_key)))
+        expr_type(part, scope.schema)
+        return self._part(part, body.child, scope) if body.HasField("child") else part
 
     def _window_function(self, message: Any, scope: Scope) -> Expr:
-        """What WindowReader put below the projection that is read."""
+        """The value that WindowReader computes below the current projection."""
         value = self.windows.get(window_key(message))
         if value is None:
             name = self.function_name(message.function_reference)
@@ -157,7 +159,7 @@ class ExpressionReader:
         return value
 
     def _nested(self, message: Any, scope: Scope) -> Expr:
-        """A struct, list or map put together."""
+        """A struct, list or map constructor."""
         kind = message.WhichOneof("nested_type")
         body = getattr(message, kind or "struct")
         if kind == "struct":
@@ -171,14 +173,14 @@ class ExpressionReader:
         raise PlanError(f"a nested value of kind {kind or 'none'} is not supported")
 
     def function_name(self, reference: int) -> str:
-        """Name of the function with this anchor, without its signature."""
+        """The name of the function with this anchor, without its signature."""
         name = self.functions.get(reference)
         if name is None:
             raise PlanError(f"function anchor {reference} is not declared in the plan's extensions")
         return name
 
     def arguments(self, messages: Any, scope: Scope) -> tuple[Expr, ...]:
-        """Values of function arguments; enum arguments become text."""
+        """The values of function arguments. Enum arguments become text."""
         result: list[Expr] = []
         for message in messages:
             kind = message.WhichOneof("arg_type")
@@ -205,38 +207,39 @@ class ExpressionReader:
             return read_list_call(name, message.arguments, scope, self.read)
         arguments = self.arguments(message.arguments, scope)
         if name in (RANDOM, UUID) and not arguments:
-            refuse_in_lambda(name, scope)
-            scope.node, column = with_random_column(scope.node, self.ids, name)
+            check_not_in_lambda(name, scope)
+            scope.node, column = add_random_column(scope.node, self.ids, name)
             return Column(column)
         if name in MOMENTS and not arguments:
             return current_moment(name, self.ids.began_nanos)
-        if name.startswith(OWN) and self._read_own_call is not None:
-            return self._read_own_call(name, arguments, scope)
-        made = None
+        if name.startswith(FRONTEND_PREFIX) and self._read_frontend_call is not None:
+            return self._read_frontend_call(name, arguments, scope)
+        result = None
         if self.is_standard:
-            made = standard_call(name, arguments, _choices(name, message))
-        if made is None:
-            made = scalar_call(name, arguments, self.dialect)
-        if isinstance(made, Call) and made.function == "length":
-            made = _length_of_list(made, scope.schema)
-        if isinstance(made, Call) and made.function == "round" and self.dialect.round_half == "even":
-            is_float = pa.types.is_floating(expr_type(made.arguments[0], scope.schema))
-            made = rounded_to_even(made) if is_float and len(made.arguments) == 1 else made
-        if isinstance(made, Call) and made.function == "typeof":
-            return Literal(type_name(expr_type(made.arguments[0], scope.schema)), pa.string())
-        if name in _EPOCHS and pa.types.is_integer(expr_type(children(made)[-1], scope.schema)):
+            result = standard_call(name, arguments, _choices(name, message))
+        if result is None:
+            result = scalar_call(name, arguments, self.dialect)
+        if isinstance(result, Call) and result.function == "length":
+            result = _length_of_list(result, scope.schema)
+        if isinstance(result, Call) and result.function == "round" and self.dialect.round_half == "even":
+            is_float = pa.types.is_floating(expr_type(result.arguments[0], scope.schema))
+            result = round_to_even(result) if is_float and len(result.arguments) == 1 else result
+        if isinstance(result, Call) and result.function == "typeof":
+            return Literal(type_name(expr_type(result.arguments[0], scope.schema)), pa.string())
+        if name in _EPOCHS and pa.types.is_integer(expr_type(children(result)[-1], scope.schema)):
             raise PlanError(f"{name} takes a date or a timestamp; {_EPOCHS[name]}(x) makes a timestamp of an integer")
-        if isinstance(made, Call) and made.function == "date_bin" and name.startswith("time_bucket"):
-            made = Cast(made, pa.date32()) if pa.types.is_date(expr_type(made.arguments[1], scope.schema)) else made
-        if isinstance(made, Call) and made.function == "list_value":
-            made = Call("list_value", tuple(_as_float(argument, scope.schema) for argument in made.arguments))
-        if isinstance(made, Call) and made.function in ("add", "subtract"):
-            made = _with_clock(made, scope.schema)
-        if isinstance(made, Call) and made.function in _OF_INTEGERS and self.asked is not None:
-            made = made if _asks_of_integers(self.asked) else _of_integers(made, scope.schema)
-        if isinstance(made, Call) and (made.function in _ARITHMETIC or made.function in _COMPARISONS):
-            return _in_micros(_without_coercions(made, scope.schema), scope.schema)
-        return made
+        if isinstance(result, Call) and result.function == "date_bin" and name.startswith("time_bucket"):
+            is_date = pa.types.is_date(expr_type(result.arguments[1], scope.schema))
+            result = Cast(result, pa.date32()) if is_date else result
+        if isinstance(result, Call) and result.function == "list_value":
+            result = Call("list_value", tuple(_as_float(argument, scope.schema) for argument in result.arguments))
+        if isinstance(result, Call) and result.function in ("add", "subtract"):
+            result = _dates_as_timestamps(result, scope.schema)
+        if isinstance(result, Call) and result.function in _INTEGER_ARITHMETIC and self.asked is not None:
+            result = result if _asks_of_integers(self.asked) else _integer_arithmetic(result, scope.schema)
+        if isinstance(result, Call) and (result.function in _ARITHMETIC or result.function in _COMPARISONS):
+            return _compare_in_micros(_drop_coercions(result, scope.schema), scope.schema)
+        return result
 
     def _cast(self, message: Any, scope: Scope) -> Expr:
         argument = self.read(message.input, scope)
@@ -245,14 +248,14 @@ class ExpressionReader:
             to = pa.timestamp("us", to.tz)
         from_type = expr_type(argument, scope.schema)
         if is_zoned(from_type) and pa.types.is_timestamp(to) and to.tz is not None:
-            # An instant stays in its zone, which Substrait's types have not.
+            # An instant keeps its time zone, which Substrait's types lack.
             to = pa.timestamp(to.unit, from_type.tz)
         if same_type(from_type, to) or self._is_coercion(from_type, to, message):
             return argument
         if self.asked is not None:
-            _refuse_ticks(from_type, to)
+            _check_no_ticks(from_type, to)
         if pa.types.is_time(from_type) and pa.types.is_integer(to) and self.asked is not None:
-            # As the planner knows them, times of day count nanoseconds.
+            # The planner's times of day count nanoseconds.
             argument = Cast(argument, pa.time64("ns"))
         is_fraction = _kind(from_type) != "other"
         if is_fraction and pa.types.is_integer(to) and self.dialect.float_to_integer == "truncate":
@@ -295,14 +298,14 @@ class ExpressionReader:
 
     def _in(self, message: Any, scope: Scope) -> Expr:
         value = self.read(message.value, scope)
-        value = _uncast_time(value, scope.schema)
+        value = _drop_time_cast(value, scope.schema)
         options = tuple(self.read(option, scope) for option in message.options)
         if all(isinstance(option, Literal) for option in options):
             return In(value, options)
         return Call("or", tuple(Call("equal", (value, option)) for option in options))
 
     def _in_rows(self, message: Any, scope: Scope) -> Expr:
-        """Several values that equal those of one of the options, pairwise."""
+        """Whether several values are equal, in pairs, to those of one of the options."""
         values = [self.read(value, scope) for value in message.value]
         rows = [[self.read(part, scope) for part in option.fields] for option in message.options]
         if not values or any(len(row) != len(values) for row in rows):
@@ -314,12 +317,12 @@ class ExpressionReader:
 
 
 def window_key(message: Any) -> bytes:
-    """What tells one window function of a projection from another."""
+    """A key that identifies a window function of a projection."""
     return bytes(message.SerializeToString(deterministic=True))
 
 
-def _refuse_ticks(from_type: pa.DataType, to: pa.DataType) -> None:
-    """Numbers as times and times as numbers, which no two engines count in one unit."""
+def _check_no_ticks(from_type: pa.DataType, to: pa.DataType) -> None:
+    """PlanError for casts between numbers and times, because engines differ in the unit."""
     if pa.types.is_integer(from_type) and (pa.types.is_timestamp(to) or pa.types.is_time(to)):
         raise PlanError("an integer is not cast to a time; write to_timestamp(seconds) or to_timestamp_millis(x)")
     if pa.types.is_timestamp(from_type) and pa.types.is_integer(to):
@@ -327,62 +330,63 @@ def _refuse_ticks(from_type: pa.DataType, to: pa.DataType) -> None:
 
 
 def _choices(name: str, message: Any) -> dict[str, str]:
-    return chosen(name, [(option.name, option.preference) for option in message.options])
+    return choose_behaviours(name, [(option.name, option.preference) for option in message.options])
 
 
-def _length_of_list(made: Call, schema: pa.Schema) -> Call:
-    """length(list): the planner knows that of text, and makes text of the list."""
-    (argument,) = made.arguments
-    is_cast = isinstance(argument, Cast) and pa.types.is_nested(expr_type(argument.argument, schema))
-    return Call("length", (argument.argument,)) if is_cast and isinstance(argument, Cast) else made
+def _length_of_list(length: Call, schema: pa.Schema) -> Call:
+    """length(list) without the planner's cast of the list to text."""
+    (argument,) = length.arguments
+    if isinstance(argument, Cast) and pa.types.is_nested(expr_type(argument.argument, schema)):
+        return Call("length", (argument.argument,))
+    return length
 
 
 def _as_float(argument: Expr, schema: pa.Schema) -> Expr:
-    """A float among decimals, which the planner makes a decimal too."""
+    """A float that the planner has cast to a decimal, because of other arguments, without the cast."""
     if not isinstance(argument, Cast) or not pa.types.is_decimal(argument.to):
         return argument
     return argument.argument if pa.types.is_floating(expr_type(argument.argument, schema)) else argument
 
 
-def _without_coercions(made: Call, schema: pa.Schema) -> Call:
-    """Arithmetic or a comparison without the casts a planner put in to meet its own typing.
+def _drop_coercions(operation: Call, schema: pa.Schema) -> Call:
+    """Arithmetic or a comparison without the casts that the planner's types require.
 
-    qcore.functions.catalogue converts arguments itself, to narrower decimals. A cast goes where the value, and the
-    kind of arithmetic (decimal or float), stay the same without it.
+    qcore.functions.catalogue converts arguments, to narrower decimals. A cast is dropped if the value, and the kind of
+    arithmetic (decimal or float), are the same without it.
     """
-    bare = tuple(_uncast(argument, schema) for argument in made.arguments)
-    if all(a is b for a, b in zip(bare, made.arguments, strict=True)):
-        return made
+    bare = tuple(_drop_lossless_cast(argument, schema) for argument in operation.arguments)
+    if all(a is b for a, b in zip(bare, operation.arguments, strict=True)):
+        return operation
     kinds = [_kind(expr_type(argument, schema)) for argument in bare]
-    if made.function in _ARITHMETIC and "float" not in kinds and "decimal" not in kinds:
-        return made
-    return Call(made.function, bare)
+    if operation.function in _ARITHMETIC and "float" not in kinds and "decimal" not in kinds:
+        return operation
+    return Call(operation.function, bare)
 
 
 def _asks_of_integers(asked: Collection[pa.DataType]) -> bool:
-    """Whether the query may cast integers to decimals itself."""
+    """Whether the query itself may cast integers to decimals."""
     return any(type_.scale == 0 for type_ in asked)
 
 
-def _of_integers(made: Call, schema: pa.Schema) -> Call:
-    """Arithmetic of uint64 and signed integers, which the planner makes decimals of; constants are uint64 too, as in
+def _integer_arithmetic(operation: Call, schema: pa.Schema) -> Call:
+    """Arithmetic of uint64 and signed integers without the planner's casts to decimals. Constants become uint64, as in
     DuckDB.
     """
-    bare = [_integer_in_decimal(argument, schema) for argument in made.arguments]
+    bare = [_integer_in_decimal(argument, schema) for argument in operation.arguments]
     types = [expr_type(argument, schema) for argument in bare]
     if not all(map(pa.types.is_integer, types)) or pa.uint64() not in types:
-        return made
+        return operation
     sides = [
         Literal(side.value, pa.uint64()) if isinstance(side, Literal) and (side.value or 0) >= 0 else side
         for side in bare
     ]
     is_uint64 = all(expr_type(side, schema) == pa.uint64() for side in sides)
-    # Sums and products of both have the digits of decimals.
-    return Call(made.function, tuple(sides)) if is_uint64 or made.function in ("divide", "modulo") else made
+    # Sums and products of uint64 and a signed type stay decimals, which have enough digits.
+    return Call(operation.function, tuple(sides)) if is_uint64 or operation.function in _QUOTIENTS else operation
 
 
 def _integer_in_decimal(argument: Expr, schema: pa.Schema) -> Expr:
-    """An integer that the planner has made decimal(20, 0), as it was; others stay."""
+    """An integer that the planner has cast to decimal(20, 0), without the cast. Others are returned unchanged."""
     if isinstance(argument, Literal) and pa.types.is_decimal(argument.type) and argument.type.scale == 0:
         return Literal(None if argument.value is None else int(argument.value), pa.int64())
     if isinstance(argument, Cast) and argument.safe and argument.to == _UINT64_DIGITS:
@@ -390,42 +394,42 @@ def _integer_in_decimal(argument: Expr, schema: pa.Schema) -> Expr:
     return argument
 
 
-def _in_micros(made: Call, schema: pa.Schema) -> Call:
-    """A comparison of a date or time without nanoseconds with a constant that has some, now() for one, as the same
-    with a constant that has none: years beyond 2262 have no nanoseconds.
+def _compare_in_micros(comparison: Call, schema: pa.Schema) -> Call:
+    """A comparison of a date or time without nanoseconds with a constant that has nanoseconds, such as now(): the
+    constant is rounded to microseconds, because years after 2262 have no nanoseconds.
     """
-    for place, argument in enumerate(made.arguments):
+    for position, argument in enumerate(comparison.arguments):
         if not isinstance(argument, Literal) or not isinstance(argument.value, int):
             continue
-        other = expr_type(made.arguments[1 - place], schema)
+        other = expr_type(comparison.arguments[1 - position], schema)
         is_fine = pa.types.is_timestamp(other) and other.unit == "ns"
-        if argument.type not in _NANOSECONDS or is_fine or made.function not in _ORDERINGS:
+        if argument.type not in _NANOSECONDS or is_fine or comparison.function not in _ORDERINGS:
             continue
-        # Whole microseconds are below the constant where they are below the next whole one.
-        up = (made.function in ("less", "greater_equal")) == (place == 1)
+        # A number of whole microseconds is below the constant if it is below the constant rounded up.
+        up = (comparison.function in ("less", "greater_equal")) == (position == 1)
         micros = -(-argument.value // 1000) if up else argument.value // 1000
         constant = moment(micros, pa.timestamp("us", argument.type.tz))
-        arguments = (made.arguments[0], constant) if place == 1 else (constant, made.arguments[1])
-        return Call(made.function, arguments)
-    return made
+        arguments = (comparison.arguments[0], constant) if position == 1 else (constant, comparison.arguments[1])
+        return Call(comparison.function, arguments)
+    return comparison
 
 
-def _with_clock(made: Call, schema: pa.Schema) -> Call:
-    """A date that is moved by hours or less, or by who knows what, as a timestamp."""
-    spans = [part for part in made.arguments if pa.types.is_interval(expr_type(part, schema))]
+def _dates_as_timestamps(operation: Call, schema: pa.Schema) -> Call:
+    """A sum of a date and an interval that may have hours or smaller parts: the date becomes a timestamp."""
+    spans = [part for part in operation.arguments if pa.types.is_interval(expr_type(part, schema))]
     if all(_is_of_whole_days(span, schema) for span in spans):
-        return made
+        return operation
     return Call(
-        made.function,
+        operation.function,
         tuple(
             Cast(argument, pa.timestamp("us")) if pa.types.is_date(expr_type(argument, schema)) else argument
-            for argument in made.arguments
+            for argument in operation.arguments
         ),
     )
 
 
 def _is_of_days_as_seconds(duration: Expr) -> bool:
-    """What the planner makes of a whole number that a date is moved by."""
+    """Whether the planner has made the duration from an integer that is added to a date."""
     while isinstance(duration, Cast):
         duration = duration.argument
     is_product = isinstance(duration, Call) and duration.function == "multiply"
@@ -433,7 +437,7 @@ def _is_of_days_as_seconds(duration: Expr) -> bool:
 
 
 def _is_of_whole_days(span: Expr, schema: pa.Schema) -> bool:
-    """Whether an interval is seen to have no hours: a constant, or so many times one."""
+    """Whether an interval certainly has no hours: a constant of days or months, or a multiple or sum of such."""
     if isinstance(span, Literal):
         return span.value is None or (pa.types.is_interval(span.type) and span.value[2] % _DAY_NANOS == 0)
     if isinstance(span, Cast):
@@ -448,7 +452,7 @@ def _is_of_whole_days(span: Expr, schema: pa.Schema) -> bool:
 
 
 def _makes_decimals(from_type: pa.DataType, to: pa.DataType) -> bool:
-    """Whether a cast makes decimals of floats, be they parts of a struct."""
+    """Whether a cast converts floats to decimals, also as parts of a struct."""
     if pa.types.is_struct(from_type) and pa.types.is_struct(to) and from_type.num_fields == to.num_fields:
         return any(_makes_decimals(one.type, other.type) for one, other in zip(from_type, to, strict=True))
     return bool(pa.types.is_floating(from_type) and pa.types.is_decimal(to))
@@ -461,8 +465,8 @@ def _kind(type_: pa.DataType) -> str:
 
 
 def _has_nanoseconds(argument: Expr, schema: pa.Schema) -> bool:
-    """Whether a value that the planner casts to its timestamps, of nanoseconds, has any: they do not reach beyond the
-    years 1677 to 2262.
+    """Whether a value that the planner casts to a timestamp has nanoseconds. The planner's timestamps always have them,
+    so that they only cover the years 1677 to 2262.
     """
     if isinstance(argument, Literal):
         return _FINER.search(str(argument.value)) is not None
@@ -470,8 +474,8 @@ def _has_nanoseconds(argument: Expr, schema: pa.Schema) -> bool:
     return not (pa.types.is_date(type_) or is_text(type_) or (pa.types.is_timestamp(type_) and type_.unit != "ns"))
 
 
-def _uncast_time(argument: Expr, schema: pa.Schema) -> Expr:
-    """What a cast of a timestamp to a finer unit casts; or the argument itself."""
+def _drop_time_cast(argument: Expr, schema: pa.Schema) -> Expr:
+    """The argument without a cast of a timestamp to a finer unit."""
     if not isinstance(argument, Cast) or not pa.types.is_timestamp(argument.to) or argument.to.tz is not None:
         return argument
     from_type = expr_type(argument.argument, schema)
@@ -480,9 +484,9 @@ def _uncast_time(argument: Expr, schema: pa.Schema) -> Expr:
     return argument.argument if _UNITS.index(from_type.unit) <= _UNITS.index(argument.to.unit) else argument
 
 
-def _uncast(argument: Expr, schema: pa.Schema) -> Expr:
-    """What a lossless cast to decimal, or of a time to a finer unit, casts; or the argument itself."""
-    argument = _uncast_time(argument, schema)
+def _drop_lossless_cast(argument: Expr, schema: pa.Schema) -> Expr:
+    """The argument without a lossless cast to decimal, or of a timestamp to a finer unit."""
+    argument = _drop_time_cast(argument, schema)
     if not isinstance(argument, Cast) or not argument.safe or not pa.types.is_decimal(argument.to):
         return argument
     from_type = expr_type(argument.argument, schema)

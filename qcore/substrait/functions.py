@@ -1,7 +1,7 @@
 """Substrait function names → expressions over qcore's functions.
 
-Names are those of Substrait's standard extensions and of DataFusion's producer; a signature after ':' is dropped, for
-qcore.functions.catalogue infers types itself.
+Names are those of Substrait's standard extensions and of DataFusion's producer. A signature after ':' is dropped:
+qcore.functions.catalogue infers types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from qcore.functions.aggregates import is_aggregate
 from qcore.functions.catalogue import is_known, part_name
 from qcore.plan.dialect import QCORE, Dialect
 from qcore.substrait.current_moment import MOMENTS
-from qcore.substrait.dialect_calls import in_dialect
+from qcore.substrait.dialect_calls import apply_dialect
 from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
 from qcore.substrait.time_patterns import strftime_pattern
 
@@ -89,15 +89,15 @@ _SAME_AGGREGATE = {
     "approx_median": "median",
     "listagg": "string_agg",
 }
-# The first word of a text constant in the order of a first_value that stands for another aggregate (text.functions):
-# its name and its fraction follow.
+# text.functions writes some aggregates as first_value, whose order begins with a text constant. This is the constant's
+# first word; the aggregate's name and fraction follow.
 STAND_IN = "$aggregate"
-# The column, made by readers of aggregates, of which GROUPING() takes bits.
+# The column, added to aggregates, whose bits GROUPING() reads.
 GROUPING_ID = "$grouping_id"
 
 
 def other_names() -> dict[str, str]:
-    """qcore's names of functions that Substrait, or DataFusion's SQL, calls otherwise."""
+    """qcore's names of functions that have another name in Substrait or DataFusion's SQL."""
     return dict(_SAME_MEANING)
 
 
@@ -106,12 +106,12 @@ _WITH_PATTERN = frozenset({"to_char", "date_format", "to_date", "to_timestamp"})
 
 
 def scalar_call(name: str, arguments: tuple[Expr, ...], dialect: Dialect = QCORE) -> Expr:
-    """The expression of a Substrait scalar function. PlanError names a function the engine has not."""
-    return in_dialect(_plain_call(name, _with_known_pattern(name, arguments, dialect)), name, dialect)
+    """The expression of a call of a Substrait scalar function. PlanError for an unknown function."""
+    return apply_dialect(_plain_call(name, _convert_pattern(name, arguments, dialect)), name, dialect)
 
 
-def _with_known_pattern(name: str, arguments: tuple[Expr, ...], dialect: Dialect) -> tuple[Expr, ...]:
-    """The arguments with a constant pattern of dates and times as strftime's."""
+def _convert_pattern(name: str, arguments: tuple[Expr, ...], dialect: Dialect) -> tuple[Expr, ...]:
+    """The arguments with a constant pattern of dates and times converted to that of strftime."""
     if name not in _WITH_PATTERN or len(arguments) < 2:
         return arguments
     when, pattern, *more = arguments
@@ -126,11 +126,11 @@ def _plain_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
     if special is not None:
         try:
             return special(name, arguments)
-        except (ValueError, IndexError):  # too few or too many to take apart
+        except (ValueError, IndexError):  # The wrong number of arguments to unpack.
             raise PlanError(f"there is no function {name} of {len(arguments)} arguments") from None
-    made = dialect_call(name, arguments)
-    if made is not None:
-        return made
+    call_in_dialect = dialect_call(name, arguments)
+    if call_in_dialect is not None:
+        return call_in_dialect
     own = _SAME_MEANING.get(name, name)
     if not is_known(own):
         raise PlanError(f"the function {name} is not supported yet")
@@ -138,7 +138,7 @@ def _plain_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
 
 
 def is_known_scalar(name: str) -> bool:
-    """Whether the engine has a scalar function for one that Substrait, or DataFusion's SQL, calls so."""
+    """Whether the engine has a function for this name of a scalar function in Substrait or DataFusion's SQL."""
     own = _SAME_MEANING.get(name, name)
     if own in _SPECIAL or name in MOMENTS or is_known(own):
         return True
@@ -146,7 +146,7 @@ def is_known_scalar(name: str) -> bool:
 
 
 def is_known_aggregate(name: str) -> bool:
-    """The same of an aggregate function."""
+    """Whether the engine has a function for this name of an aggregate function."""
     return is_aggregate(_SAME_AGGREGATE.get(name, name))
 
 
@@ -159,7 +159,7 @@ def aggregate_name(name: str) -> str:
 
 
 def stands_for(order: Sequence[Expr]) -> list[str]:
-    """What text.functions wrote as the first key of an aggregate's order: the function that is meant, and the rest."""
+    """The aggregate that text.functions wrote into the first key of an order: its name and other words."""
     for part in walk(order[0]) if order else ():
         if isinstance(part, Literal) and isinstance(part.value, str) and part.value.startswith(f"{STAND_IN} "):
             return part.value.split(" ")[1:]
@@ -167,7 +167,7 @@ def stands_for(order: Sequence[Expr]) -> list[str]:
 
 
 def _flat(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """and, or: nested binary calls become one of many arguments."""
+    """and, or: nested binary calls become one call."""
     parts: list[Expr] = []
     for argument in arguments:
         if isinstance(argument, Call) and argument.function == name:
@@ -203,7 +203,7 @@ def _lower_unit(name: str, arguments: tuple[Expr, ...]) -> Expr:
 
 
 def _log(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """To the base 10 where none is given; it stands behind the number in Substrait, before it in SQL."""
+    """The logarithm, by default to base 10. The base is the second argument in Substrait and the first one in SQL."""
     return Call("log10" if len(arguments) == 1 else "log", arguments[::-1])
 
 
@@ -215,27 +215,28 @@ def _matches(name: str, arguments: tuple[Expr, ...]) -> Expr:
     return Call("regexp_like", arguments)
 
 
-def _negated(made: Callable[[str, tuple[Expr, ...]], Expr]) -> Callable[[str, tuple[Expr, ...]], Expr]:
-    return lambda name, arguments: Call("not", (made(name, arguments),))
+def _negate(build: Callable[[str, tuple[Expr, ...]], Expr]) -> Callable[[str, tuple[Expr, ...]], Expr]:
+    return lambda name, arguments: Call("not", (build(name, arguments),))
 
 
 def _element(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    made, index = arguments
-    if isinstance(made, Call) and made.function == "regexp_match":
+    elements, index = arguments
+    if isinstance(elements, Call) and elements.function == "regexp_match":
         if not isinstance(index, Literal) or index.value != 1:
-            raise PlanError("of what regexp_match finds [1] is supported; regexp_extract() gives other groups")
-        return Call("regexp_match_first", made.arguments)
+            raise PlanError("only [1] of regexp_match() is supported; regexp_extract() gives other groups")
+        return Call("regexp_match_first", elements.arguments)
     is_first = isinstance(index, Literal) and index.value == 1
-    if is_first and isinstance(made, Call) and made.function == "list_value" and len(made.arguments) == 1:
-        return made.arguments[0]
+    if is_first and isinstance(elements, Call) and elements.function == "list_value" and len(elements.arguments) == 1:
+        return elements.arguments[0]
     return Call("list_extract", arguments)
 
 
 def _list_sum(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """The planner makes floats of the elements."""
-    (made,) = arguments
-    floats = isinstance(made, Cast) and pa.types.is_list(made.to) and made.to.value_type == pa.float64()
-    return Call("list_sum", (made.argument,) if floats and isinstance(made, Cast) else arguments)
+    """array_sum without the planner's cast of the elements to floats."""
+    (elements,) = arguments
+    if isinstance(elements, Cast) and pa.types.is_list(elements.to) and elements.to.value_type == pa.float64():
+        elements = elements.argument
+    return Call("list_sum", (elements,))
 
 
 def _is_empty(name: str, arguments: tuple[Expr, ...]) -> Expr:
@@ -243,7 +244,7 @@ def _is_empty(name: str, arguments: tuple[Expr, ...]) -> Expr:
 
 
 def _equals_any(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """x = ANY(list), which is all that the planner gives this name: unknown where it may be one of the list's nulls."""
+    """x = ANY(list), for which alone the planner uses this name: unknown if only a null in the list may be equal."""
     contained = Call("list_contains", arguments)
     return Case(((contained, contained), (_has_nulls(arguments[0]), Literal(None, pa.bool_()))), contained)
 
@@ -253,7 +254,7 @@ def _has_nulls(held: Expr) -> Expr:
 
 
 def _list_position(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """The place of a null, from the first element on, is how the planner asks whether there is one."""
+    """list_position. The planner searches a null from the first element on to test whether the list has nulls."""
     if len(arguments) == 3 and isinstance(arguments[2], Literal) and arguments[2].value == 1:
         held, searched, _ = arguments
         if isinstance(searched, Literal) and searched.value is None:
@@ -296,7 +297,7 @@ def _to_date(name: str, arguments: tuple[Expr, ...]) -> Expr:
 
 
 def _to_timestamp(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """Text is read, in a format when there is one; numbers are seconds, or what the name says, since 1970."""
+    """to_timestamp and its kin: text is parsed, with a format if there is one; numbers count units since 1970."""
     when, *form = arguments
     if form:
         return Call("strptime", (when, *form))
@@ -312,7 +313,7 @@ def _is_zero(name: str, arguments: tuple[Expr, ...]) -> Expr:
 
 
 def _concat(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """concat() leaves nulls out, where || gives null."""
+    """concat(), which skips nulls. The operator || gives null."""
     empty = Literal("", pa.string())
     present = [isinstance(argument, Literal) and argument.value is not None for argument in arguments]
     kept = tuple(a if known else Call("coalesce", (a, empty)) for a, known in zip(arguments, present, strict=True))
@@ -344,8 +345,8 @@ _SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
     "logb": _log,
     "regex_match": _matches,
     "regex_imatch": _matches_any_case,
-    "regex_not_match": _negated(_matches),
-    "regex_not_imatch": _negated(_matches_any_case),
+    "regex_not_match": _negate(_matches),
+    "regex_not_imatch": _negate(_matches_any_case),
     "array_element": _element,
     "array_sum": _list_sum,
     "empty": _is_empty,

@@ -26,10 +26,10 @@ _OF_ELEMENTS = {
 
 @dataclass
 class Scope:
-    """What an expression's field references mean: position → column of `node`; and, outermost first, the parameters of
-    the lambdas that it is in.
+    """The meaning of an expression's field references: `columns` has the column of `node` for each position, and
+    `parameters` those of the enclosing lambdas, the outermost first.
 
-    Reading a scalar subquery joins its value to `node` and adds no position.
+    Reading a scalar subquery joins its value to `node`. It adds no position.
     """
 
     node: PlanNode
@@ -38,20 +38,20 @@ class Scope:
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the columns, of subqueries' values, and of the parameters."""
+        """Schema of the node, which includes subqueries' values, and of the parameters."""
         schema = self.node.schema
         return pa.schema([*schema, *self.parameters]) if self.parameters else schema
 
 
-def parameter(steps_out: int, position: int, scope: Scope) -> Expr:
-    """The parameter of the lambda so many steps out. PlanError where there is none."""
+def lambda_parameter(steps_out: int, position: int, scope: Scope) -> Expr:
+    """The parameter of the lambda that is so many steps out. PlanError if there is none."""
     if position != 0 or not 0 <= steps_out < len(scope.parameters):
-        raise PlanError(f"parameter {position} of the lambda {steps_out} steps out is referred to, which is not there")
+        raise PlanError(f"parameter {position} of the lambda {steps_out} steps out is referred to, but does not exist")
     return Column(scope.parameters[-1 - steps_out].name)
 
 
-def refuse_in_lambda(name: str, scope: Scope) -> None:
-    """PlanError within a lambda, for a function that has one value a row."""
+def check_not_in_lambda(name: str, scope: Scope) -> None:
+    """PlanError inside a lambda, for a function that has one value for each row."""
     if scope.parameters:
         raise PlanError(f"{name}() in a lambda would have one value for all elements of a row; make rows with unnest")
 
@@ -80,19 +80,17 @@ def read_list_call(name: str, messages: Sequence[Any], scope: Scope, read: Calla
         body = read(getattr(messages[1].value, "lambda").body, scope)
     finally:
         scope.parameters.pop()
-    reduced = _reduced(lists, element, body)
-    return _closed_call(own, (lists,), (element,), body) if reduced is None else reduced
+    reduce_call = _read_reduce(lists, element, body)
+    return _lambda_call(own, (lists,), (element,), body) if reduce_call is None else reduce_call
 
 
-def _closed_call(name: str, arguments: tuple[Expr, ...], elements: tuple[str, ...], body: Expr) -> Call:
+def _lambda_call(name: str, arguments: tuple[Expr, ...], elements: tuple[str, ...], body: Expr) -> Call:
     function, others = close_lambda(body, elements)
     return Call(name, (arguments[0], function, *arguments[1:], *others))
 
 
-def _reduced(lists: Expr, element: str, body: Expr) -> Expr | None:
-    """A list of what list_reduce gives, where the body says that it is one: as what a lambda of the elements before
-    gives for a list of what to begin with.
-    """
+def _read_reduce(lists: Expr, element: str, body: Expr) -> Expr | None:
+    """The call of list_reduce or list_fold that the body marks, in a list of one element. None for another body."""
     if not isinstance(body, Call) or body.function != "list_extract":
         return None
     inner, mark = body.arguments
@@ -104,5 +102,5 @@ def _reduced(lists: Expr, element: str, body: Expr) -> Expr | None:
     sofar = f"{element} so far"
     values = dict(zip(function.parameters, (Column(sofar), *others), strict=True))
     name, first = ("list_fold", begins.arguments) if mark.arguments[0].value else ("list_reduce", ())
-    reduced = _closed_call(name, (lists, *first), (sofar, element), substitute(function.body, values))
-    return Call("list_value", (reduced,))
+    reduce_call = _lambda_call(name, (lists, *first), (sofar, element), substitute(function.body, values))
+    return Call("list_value", (reduce_call,))

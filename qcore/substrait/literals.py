@@ -48,12 +48,12 @@ def read_literal(message: Any) -> Literal:
 def _integer(value: int, types: tuple[pa.DataType, pa.DataType], variation: int) -> Literal:
     if variation != 1:
         return Literal(value, types[0])
-    # Unsigned values travel in the signed field.
+    # The message has unsigned values in the signed field.
     return Literal(value % (1 << types[1].bit_width), types[1])
 
 
 def decimal_literal(unscaled: int, scale: int) -> Literal:
-    """The decimal unscaled × 10^-scale in as few digits as it takes: 1 as decimal(20,0) would widen all it meets."""
+    """The decimal unscaled × 10^-scale with the fewest digits: 1 as decimal(20,0) would make results too wide."""
     if scale < 0:
         unscaled, scale = unscaled * 10**-scale, 0
     digits = str(abs(unscaled))
@@ -72,7 +72,7 @@ def _timestamp(zone: str | None) -> Callable[[Any], Literal]:
         unit = unit_of(message.precision)
         count = int(message.value)
         if unit == "ns" and count % 1000 == 0:
-            # The planner's constants have nanoseconds, which do not reach beyond the years 1677 to 2262.
+            # The planner's constants have nanoseconds, which only cover the years 1677 to 2262.
             unit, count = "us", count // 1000
         type_ = pa.timestamp(unit, zone)
         return Literal(count, type_) if unit == "ns" else moment(count, type_)
@@ -81,7 +81,7 @@ def _timestamp(zone: str | None) -> Callable[[Any], Literal]:
 
 
 def moment(count: int, type_: pa.DataType) -> Literal:
-    """A date or timestamp: Python's, or the count itself outside the years 1 to 9999."""
+    """A date or timestamp as a Python value; outside the years 1 to 9999 as its count of units."""
     try:
         return Literal(pa.scalar(count, type_).as_py(), type_)
     except (OverflowError, ValueError):
@@ -115,7 +115,7 @@ def _list(message: Any) -> Literal:
 
 
 def _struct(message: Any) -> Literal:
-    """Substrait has no names of fields here."""
+    """A struct. The message has no names of fields."""
     values = [read_literal(value) for value in message.fields]
     type_ = pa.struct([(f"c{i}", value.type) for i, value in enumerate(values)])
     return Literal({f"c{i}": value.value for i, value in enumerate(values)}, type_)

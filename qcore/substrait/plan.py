@@ -18,7 +18,7 @@ from qcore.plan.set_operations import cast_columns
 from qcore.substrait.cut_subqueries import CutSubqueries
 from qcore.substrait.messages import messages_within
 from qcore.substrait.relations import Parts, RelationReader
-from qcore.substrait.types import OWN_TYPES, top_level_names, with_field_names
+from qcore.substrait.types import OWN_TYPES, name_struct_fields, top_level_names
 from qcore_ext.ground.process import ProcessLock
 
 _depth_lock = ProcessLock()
@@ -33,9 +33,9 @@ class PlanResult:
     plan : PlanNode
         Its column names are unique.
     output_names : list of str
-        The query's own names of the result's columns; one may occur more than once.
+        The query's names of the result's columns. A name may occur more than once.
     files : dict
-        Paths by table name, for tables the plan gives as files.
+        Paths by table name, for tables that the plan gives as files.
     """
 
     plan: PlanNode
@@ -51,12 +51,12 @@ def read_substrait(plan_bytes: bytes, schemas: Mapping[str, pa.Schema] | None = 
     plan_bytes : bytes
         A Plan message.
     schemas : mapping of str to pyarrow.Schema, optional
-        The tables there are. Without it the plan's own schemas hold.
+        The known tables. By default the plan's own schemas are used.
 
     Raises
     ------
     PlanError
-        The bytes are no plan, need the `sql` extra that is not installed, or ask for what the engine has not.
+        The bytes are not a plan, the `sql` extra is not installed, or the engine lacks what the plan needs.
     """
     message = parse_plan(plan_bytes)
     try:
@@ -66,13 +66,13 @@ def read_substrait(plan_bytes: bytes, schemas: Mapping[str, pa.Schema] | None = 
     except RecursionError:
         raise PlanError("the Substrait plan is nested too deeply") from None
     except Exception as error:
-        # Values that the message's types allow and no plan has: a time out of range, a decimal of 200 digits.
+        # The message's types allow invalid values, such as a time out of range or a decimal of 200 digits.
         raise PlanError(f"the Substrait plan is broken: {type(error).__name__}: {error}") from None
 
 
 def parse_plan(plan_bytes: bytes, any_depth: bool = False) -> Any:
-    """The Plan message of serialised bytes. `any_depth` lets messages nest deeper than the 100 levels that protobuf
-    allows, which a sum of 30 terms has: only for bytes that come from no stranger.
+    """The Plan message of serialised bytes. `any_depth` lifts protobuf's limit of 100 nested messages, which a sum of
+    30 terms reaches. It is only for bytes from a trusted source.
     """
     try:
         from substrait.plan_pb2 import Plan
@@ -90,10 +90,10 @@ def parse_plan(plan_bytes: bytes, any_depth: bool = False) -> Any:
 
 @contextmanager
 def _unlimited_depth() -> Iterator[None]:
-    """Within, protobuf reads messages of any depth, in all threads: its limit is the process's."""
+    """In this context protobuf reads messages of any depth, in all threads: the limit is one of the process."""
     try:
         from google._upb import _message
-    except ImportError:  # protobuf in pure Python has no limit but the stack's
+    except ImportError:  # Protobuf in pure Python is only limited by the stack.
         yield
         return
     with _depth_lock:
@@ -114,9 +114,9 @@ def read_plan_message(
     asked: Collection[pa.DataType] | None = None,
     cut: CutSubqueries | None = None,
 ) -> PlanResult:
-    """Read a Plan message. `parts` and `naming` are as RelationReader's: with them it becomes a part of another plan,
-    and columns keep the names they got. `dialect` is what functions mean where engines differ. `rename` gives the
-    names of the root's columns. `asked` is as ExpressionReader's, `cut` as RelationReader's.
+    """Read a Plan message. `parts`, `naming` and `cut` are those of RelationReader, `dialect` and `asked` those of
+    ExpressionReader. With `naming` the plan becomes a part of another plan, and its columns keep their new names.
+    `rename` changes the names of the root's columns.
     """
     roots = [part for part in message.relations if part.WhichOneof("rel_type") == "root"]
     if len(roots) != 1 and len(message.relations) != 1:
@@ -136,17 +136,17 @@ def read_plan_message(
     read = reader.exact(reader.read(relation.root.input))
     names = list(relation.root.names)
     if len(names) != len(read.schema):
-        types = with_field_names(names, read.schema.types)
+        types = name_struct_fields(names, read.schema.types)
         names = top_level_names(names, read.schema.types)
         read = cast_columns(reader.ids, read, types)
     names = rename(names)
     if cut is not None and naming is None:
         read = replace_dependent_joins(read, reader.ids, reader.names)
-    return PlanResult(read if naming else reader.renamed(read, names), names, reader.files)
+    return PlanResult(read if naming else reader.rename(read, names), names, reader.files)
 
 
 def _replace_own_types(message: Any) -> None:
-    """Give the types that the plan declares itself, if they are known, numbers that read_type() knows."""
+    """Give the known ones of the types that the plan declares the numbers that read_type() knows."""
     declared = [part.extension_type for part in message.extensions if part.HasField("extension_type")]
     numbers = {part.type_anchor: OWN_TYPES[part.name][0] for part in declared if part.name in OWN_TYPES}
     if not declared:

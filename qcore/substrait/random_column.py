@@ -1,7 +1,6 @@
-"""random() and uuid(): columns of their own below what reads them, so that a row has one value wherever it is named.
+"""random() and uuid(): an operator below the expression adds a column, so that a row has one value in all places.
 
-
-No rule of the optimizer copies, moves or shares an operator in Python.
+The operator is written in Python: no rule of the optimizer copies, moves or shares those.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ _TYPES = {RANDOM: pa.float64(), UUID: pa.string()}
 
 @dataclass(frozen=True)
 class RandomColumn(StatelessOperator):
-    """Adds a column of numbers from 0 up to, not including, 1, or of random UUIDs as text."""
+    """Adds a column of random numbers from 0 (included) to 1 (excluded), or of random UUIDs as text."""
 
     name: str
     function: str = RANDOM
 
     def output_schema(self, input_schema: pa.Schema | None) -> pa.Schema | None:
-        """The input's columns and the random one."""
+        """The input's columns, then the random one."""
         return None if input_schema is None else input_schema.append(self._field())
 
     def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its values."""
+        """The batch, then the random column."""
         schema = batch.schema.append(self._field())
         return pa.RecordBatch.from_arrays([*batch.columns, self._values(batch.num_rows)], schema=schema)
 
@@ -46,8 +45,8 @@ class RandomColumn(StatelessOperator):
         return pa.array(np.random.default_rng().random(n))
 
 
-def with_random_column(node: PlanNode, ids: NodeIds, function: str = RANDOM) -> tuple[PlanNode, str]:
-    """The node with such a column, and the column's name."""
+def add_random_column(node: PlanNode, ids: NodeIds, function: str = RANDOM) -> tuple[PlanNode, str]:
+    """The node with a random column, and the column's name."""
     id = ids.new()
     operator = RandomColumn(f"${function}{id}", function)
     schema = operator.output_schema(node.schema)

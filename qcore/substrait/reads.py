@@ -20,19 +20,19 @@ from qcore.substrait.lambdas import Scope
 from qcore.substrait.literals import read_literal
 from qcore.substrait.types import read_type, top_level_names
 
-# The one column of rows without columns (`select 1`): a batch counts its rows by its columns elsewhere.
+# The only column of rows without columns (`select 1`), because a batch has no rows without columns.
 _ROW = "$row"
 
 ReadExpression = Callable[[Any, Scope], Expr]
 
 
 class _NotConstant(PlanError):
-    """A value of VALUES is to be computed."""
+    """A value of VALUES must be computed."""
 
 
 @dataclass
 class TableRead:
-    """A read table: `all_columns` by the positions of its base schema, `columns` those it emits."""
+    """A read table. `all_columns` are those of its base schema, `columns` those that it emits."""
 
     node: PlanNode
     all_columns: list[str]
@@ -48,8 +48,8 @@ def read_table(
     asked: Collection[pa.DataType] | None = None,
     read_expression: ReadExpression | None = None,
 ) -> TableRead:
-    """The node of a ReadRel. Files the plan names are added to `files`; `asked` as for ExpressionReader, whose read()
-    is `read_expression`.
+    """The node of a ReadRel. Files that the plan names are added to `files`. `asked` is that of ExpressionReader, and
+    `read_expression` its read().
     """
     kind = message.WhichOneof("read_type")
     if kind == "virtual_table":
@@ -69,7 +69,7 @@ def read_table(
     base_names, base_types = _base_schema(message.base_schema, known, table)
     positions = read_positions(message, len(base_names))
     own = [names.new(name) for name in base_names]
-    # The projection decides what a filter inside the read may use too, unless there is a filter.
+    # A filter inside the read may use columns that the projection lacks.
     kept = list(range(len(base_names))) if message.HasField("filter") else sorted(set(positions))
     schema = pa.schema([pa.field(own[i], base_types[i]) for i in kept])
     node = Scan(ids.new(), schema, table, None, tuple(base_names[i] for i in kept))
@@ -86,7 +86,7 @@ def _table_name(parts: list[str], schemas: Mapping[str, pa.Schema] | None) -> st
 
 
 def _base_schema(message: Any, known: pa.Schema | None, table: str) -> tuple[list[str], list[pa.DataType]]:
-    """Names and types of the table's columns: the table's own types where it is known."""
+    """Names and types of the table's columns. A known table has its own types."""
     if known is not None:
         if len(known) == len(message.struct.types) == len(message.names) and list(message.names) == known.names:
             return known.names, known.types
@@ -139,7 +139,7 @@ def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames, asked: Collec
         literals = [row[position] for row in rows]
         floats = {literal.type for literal in literals if pa.types.is_floating(literal.type)}
         if pa.types.is_decimal(type_) and floats:
-            # Decimals, as the planner would have it, could not hold them all.
+            # The planner chooses decimals, which cannot hold all floats.
             types[position] = common_type(list(floats))
             values = [None if literal.value is None else float(literal.value) for literal in literals]
             columns.append(pa.array(values, types[position]))
@@ -152,7 +152,7 @@ def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames, asked: Collec
 
 
 def _computed_table(message: Any, ids: NodeIds, names: ColumnNames, read_expression: ReadExpression) -> TableRead:
-    """Rows of expressions over no columns."""
+    """VALUES with expressions to compute."""
     types = [read_type(part) for part in message.base_schema.struct.types]
     own = [names.new(name) for name in top_level_names(message.base_schema.names, types)]
     nothing = pa.table({_ROW: pa.nulls(1, pa.bool_())})
@@ -175,14 +175,14 @@ def _constant(message: Any, asked: Collection[pa.DataType] | None) -> Literal:
     if message.WhichOneof("rex_type") == "cast":
         given, to = _constant(message.cast.input, asked), read_type(message.cast.type)
         if asked is not None and to not in asked and pa.types.is_floating(given.type) and pa.types.is_decimal(to):
-            # The planner's, not the query's.
+            # The planner added this cast.
             return given
         if is_instant(to) and not is_instant(given.type):
-            raise _NotConstant(f"VALUES: {given!r} is read by the clocks of the session's time zone")
+            raise _NotConstant(f"VALUES: {given!r} depends on the session's time zone")
         try:
             return Literal(pa.scalar(given.value, given.type).cast(to).as_py(), to)
         except pa.ArrowException as error:
             raise _NotConstant(f"VALUES: {given!r} cannot be cast to {to}: {error}") from None
     if message.WhichOneof("rex_type") != "literal":
-        raise _NotConstant("VALUES: this value is no literal")
+        raise _NotConstant("VALUES: this value is not a literal")
     return read_literal(message.literal)

@@ -1,4 +1,4 @@
-"""A Substrait relation as read."""
+"""The result of reading a Substrait relation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from qcore.substrait.lambdas import Scope
 
 @dataclass
 class Relation:
-    """A relation as read: `columns` name its columns, in order, within `node`'s schema; the node may have more."""
+    """A relation that was read. `columns` are the names of its columns in `node`, which may have others too."""
 
     node: PlanNode
     columns: list[str]
 
     def scope(self) -> Scope:
-        """For the expressions over this relation."""
+        """The scope of expressions over this relation."""
         return Scope(self.node, self.columns)
 
 

@@ -1,7 +1,7 @@
 """Substrait relations → plan nodes.
 
-Substrait counts columns, plans name them. Every column made here gets a name no other column of the plan has, so that
-joins never clash; a projection that only picks and reorders columns becomes no node, only another list of names.
+Substrait numbers columns, plans name them. Every column that is added here gets a name that is unique in the plan, so
+that the inputs of a join have different names. A projection that only selects columns becomes a list of names, no node.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from qcore.plan.planning_time import check_planning
 from qcore.plan.projections import add_columns, project
 from qcore.plan.schema import aggregate_schema, join_schema
 from qcore.plan.set_operations import cast_to_common_types, distinct, make_set_operation, union_all
-from qcore.substrait.cut_limits import limited
+from qcore.substrait.cut_limits import apply_computed_limit
 from qcore.substrait.cut_subqueries import CutSubqueries, gives_one_row
 from qcore.substrait.dropped import (
     FETCH_COUNT,
@@ -53,11 +53,11 @@ from qcore.substrait.relation import Relation, filter_rows
 from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
 from qcore.substrait.windows import DIRECTIONS, WindowReader, window_functions
 
-# What sql.py writes into the hint of an aggregate whose one grouping set Substrait cannot tell from a plain GROUP BY.
+# The hint that sql.py gives an aggregate with one grouping set. Substrait does not distinguish it from GROUP BY.
 GROUPING_SET = "grouping_set"
 
 _UNION_DISTINCT, _UNION_ALL = 5, 6
-# What is done with the first input, and how the further ones come together before that; None: one after the other.
+# The operation on the first input, and the operation that combines the others before. None: one input after the other.
 _SET_KINDS = {
     1: ("except", "union"),
     2: ("except", "intersect"),
@@ -70,16 +70,16 @@ _DISTINCT = 2
 _EXISTS = 1
 
 
-# Plans that stand for tables, by name: made anew wherever one is read, with names and ids of its own.
+# Functions that make the plans of tables, by the table's name. Each read makes a new one, with its own names and ids.
 Parts = Mapping[str, Callable[[NodeIds, ColumnNames], PlanNode]]
 
 
 class RelationReader:
     """Reads the relations of one plan.
 
-    `functions` are names by anchor, `schemas` the tables there are, `parts` plans that stand for some of them. Plans
-    that become one share their `naming`. `dialect` is what functions mean where engines differ; `asked` is as
-    ExpressionReader's; `cut` are subqueries that calls stand for.
+    `functions` are names by anchor, `schemas` the known tables, `parts` the plans of some of them. Parts of one plan
+    share their `naming`. `dialect` and `asked` are those of ExpressionReader. `cut` has the subqueries for which calls
+    stand.
     """
 
     def __init__(
@@ -98,8 +98,9 @@ class RelationReader:
         self.parts: Parts = parts or {}
         self.files: dict[str, list[str]] = {}
         self.by_datafusion = by_datafusion
-        own = self._own_call
-        self.expressions = ExpressionReader(functions, self._subquery, dialect, asked, not by_datafusion, self.ids, own)
+        self.expressions = ExpressionReader(
+            functions, self._subquery, dialect, asked, not by_datafusion, self.ids, self._frontend_call
+        )
         self.cut = cut or CutSubqueries()
         joins = JoinReader(self.ids, self.names, self.expressions, self.read)
         self._readers: dict[str, Callable[[Any], Relation]] = {
@@ -121,19 +122,19 @@ class RelationReader:
             "reference": self._reference,
         }
         self._path: list[str] = []
-        # Relations that others refer to by position.
+        # Relations to which others refer by position.
         self.subtrees: Sequence[Any] = ()
         self._references: dict[int, SharedPart] = {}
 
     def read(self, message: Any) -> Relation:
-        """The relation of a Rel message. PlanError says where in the plan it is about."""
+        """The relation of a Rel message. A PlanError names the position in the plan."""
         check_planning()
         kind = message.WhichOneof("rel_type") or "relation without a kind"
         self._path.append(kind)
         try:
             return self._read_rel(message, kind)
         except PlanError as error:
-            # What DataFusion made of a query tells its author nothing.
+            # The author of a query does not know the plan that DataFusion made.
             if self.by_datafusion or " (at " in str(error):
                 raise
             raise PlanError(f"{error} (at {' > '.join(self._path)})") from None
@@ -154,7 +155,7 @@ class RelationReader:
         return relation
 
     def exact(self, relation: Relation) -> PlanNode:
-        """A node that has the relation's columns and no others, a repeated one under a new name."""
+        """A node with exactly the relation's columns. A repeated column gets a new name."""
         node, columns = relation.node, relation.columns
         if node.schema.names == columns:
             return node
@@ -165,19 +166,19 @@ class RelationReader:
             seen.add(name)
         return project(self.ids.new(), node, names, [col(name) for name in columns])
 
-    def renamed(self, node: PlanNode, names: Sequence[str]) -> PlanNode:
-        """`node` with the query's own column names, where those are unique; sorting stays on top."""
+    def rename(self, node: PlanNode, names: Sequence[str]) -> PlanNode:
+        """The node with the query's column names if these are unique. A sort stays on top."""
         if len(set(names)) != len(names) or len(names) != len(node.schema) or list(names) == node.schema.names:
             return node
         schema = pa.schema([field.with_name(name) for field, name in zip(node.schema, names, strict=True)])
         if isinstance(node, Project):
             return replace(node, schema=schema)
         if isinstance(node, Limit):
-            return replace(node, schema=schema, child=self.renamed(node.child, names))
+            return replace(node, schema=schema, child=self.rename(node.child, names))
         if isinstance(node, (OrderBy, TopN)):
             new = dict(zip(node.schema.names, names, strict=True))
             keys = tuple(replace(key, column=new[key.column]) for key in node.keys)
-            return replace(node, schema=schema, child=self.renamed(node.child, names), keys=keys)
+            return replace(node, schema=schema, child=self.rename(node.child, names), keys=keys)
         return Project(self.ids.new(), schema, node, tuple(col(name) for name in node.schema.names))
 
     # --- relations ---
@@ -186,7 +187,7 @@ class RelationReader:
         asked, read = self.expressions.asked, self.expressions.read
         table = self._part(message) or read_table(message, self.schemas, self.ids, self.names, self.files, asked, read)
         node = table.node
-        # A best-effort filter only prunes; the plan filters again above.
+        # A best-effort filter needs no node: the plan filters again above.
         if message.HasField("filter"):
             scope = Scope(node, table.all_columns)
             predicate = self.expressions.read(message.filter, scope)
@@ -194,7 +195,7 @@ class RelationReader:
         return Relation(node, table.columns)
 
     def _part(self, message: Any) -> TableRead | None:
-        """The plan that stands for the named table, if one does."""
+        """The plan of a named table that is one of `parts`."""
         make = self.parts.get(".".join(message.named_table.names))
         if make is None:
             return None
@@ -232,7 +233,7 @@ class RelationReader:
         return Relation(node, columns)
 
     def _windows(self, expressions: Sequence[Any], n_inputs: int, wanted: set[int], scope: Scope) -> WindowReader:
-        """Put the window functions among a projection's expressions below it."""
+        """Compute the window functions among a projection's expressions below it."""
         windows = WindowReader(self.expressions, self.ids, self.names, scope)
         for position, expression in enumerate(expressions, n_inputs):
             for function in window_functions(expression, self.by_datafusion) if position in wanted else ():
@@ -253,30 +254,30 @@ class RelationReader:
         has_sets = len(sets) > 1 or message.common.hint.alias == GROUPING_SET
         expressions = [self.expressions.read(part, scope) for part in written]
         if has_sets and self.by_datafusion:
-            place = _places_by_message(written, sets)
+            first_positions = _match_keys(written, sets)
         else:
-            # One expression may stand in several sets, each time listed anew.
-            place = [next(i for i, b in enumerate(expressions) if same(a, b)) for a in expressions]
+            # An expression in several sets is listed several times.
+            first_positions = [next(i for i, b in enumerate(expressions) if same(a, b)) for a in expressions]
         keys: list[tuple[str, Expr]] = []
         numbers: dict[int, int] = {}
         for first, expr in enumerate(expressions):
-            if place[first] == first:
+            if first_positions[first] == first:
                 numbers[first] = len(keys)
                 is_free = isinstance(expr, Column) and all(expr.name != name for name, _ in keys)
                 keys.append((_name_of(expr) if is_free else self.names.new(_name_of(expr)), expr))
-        place = [numbers[first] for first in place]
+        first_positions = [numbers[first] for first in first_positions]
         calls = [self._measure(measure, scope) for measure in message.measures]
         key_names = [name for name, _ in keys]
-        columns = [key_names[i] for i in place]
+        columns = [key_names[i] for i in first_positions]
         grouping_sets, grouping_id, set_ids = None, None, None
         if has_sets:
-            grouping_sets = tuple(tuple(dict.fromkeys(place[i] for i in part)) for part in sets)
+            grouping_sets = tuple(tuple(dict.fromkeys(first_positions[i] for i in part)) for part in sets)
             if self.by_datafusion:
-                # Its columns are the distinct keys, then an internal grouping id, which nothing but GROUPING() reads.
+                # DataFusion outputs the distinct keys, then an internal grouping id, which only GROUPING() reads.
                 grouping_id = self.names.new(GROUPING_ID)
                 columns = [*key_names, grouping_id]
             elif len(sets) > 1:
-                # The standard's last column is which of the sets a row is of.
+                # By the standard the last column is the number of the row's set.
                 grouping_id, set_ids = self.names.new(GROUPING_ID), self.names.new("grouping_set")
         schema = aggregate_schema(keys, calls, scope.schema)
         if grouping_id is not None:
@@ -285,13 +286,13 @@ class RelationReader:
         columns += [call.name for call in calls]
         if set_ids is None:
             return Relation(node, columns)
-        # The set's position is in the bits above those of the keys.
+        # The set's number is in the bits above those of the keys.
         unit, id_ = 1 << len(keys), col(grouping_id or "")
         position = Cast(Call("divide", (id_ - id_ % unit, lit(unit))), pa.int32())
         return Relation(add_columns(self.ids.new(), node, {set_ids: position}), [*columns, set_ids])
 
     def _groupings(self, message: Any) -> tuple[list[Any], list[list[int]]]:
-        """Messages of key expressions, and the positions of each set's keys among them."""
+        """Messages of key expressions, and for each set the positions of its keys among them."""
         from substrait.algebra_pb2 import Expression
 
         written = list(message.grouping_expressions)
@@ -306,7 +307,7 @@ class RelationReader:
     def _measure(self, message: Any, scope: Scope) -> AggregateCall:
         function = message.measure
         written, arguments = self.expressions.aggregate(function, scope)
-        # An exact answer is as good as the best approximate one.
+        # The exact result is a valid approximate one.
         is_count = written == "approx_distinct"
         name = "count" if is_count else written if written == "nth_value" else aggregate_name(written)
         if function.phase not in (0, 3):
@@ -317,7 +318,7 @@ class RelationReader:
         if name == "count" and not distinct:
             arguments = tuple(a for a in arguments if not (isinstance(a, Literal) and a.value is not None))
         if name in ("sum", "avg"):
-            arguments = tuple(_unwidened(a, scope.schema, name == "avg") for a in arguments)
+            arguments = tuple(_drop_widening(a, scope.schema, name == "avg") for a in arguments)
         where = self.expressions.read(message.filter, scope) if message.HasField("filter") else None
         wish = _name_of(arguments[0]) if arguments else "rows"
         keys, order = self._order(function.sorts, scope)
@@ -329,7 +330,7 @@ class RelationReader:
         return AggregateCall(self.names.new(f"{name}_{wish}"), name, (*arguments, *keys), distinct, where, order)
 
     def _order(self, sorts: Any, scope: Scope) -> tuple[tuple[Expr, ...], tuple[tuple[bool, bool], ...]]:
-        """Expressions to order by, and (descending, nulls first) of each."""
+        """Expressions to order by, and for each (descending, nulls first)."""
         for sort in sorts:
             if sort.direction not in DIRECTIONS:
                 raise PlanError("clustered or custom sort orders are not supported")
@@ -363,16 +364,16 @@ class RelationReader:
                 limits[name] = self._limit(getattr(message, name), scope)
         for name, number in (("offset_expr", FETCH_OFFSET), ("count_expr", FETCH_COUNT)):
             for dropped in [] if message.HasField(name) else dropped_fields(message, number):
-                # -1, all rows, is a large number where the field is unknown.
+                # -1 means all rows. It is a large number if the field is unknown.
                 limits[name] = dropped if 0 <= dropped < 1 << 63 else None
-        cut = limited(self.ids, self.names, child.node, self.parts, limits["count_expr"])
-        if cut is not None:
-            return Relation(cut, child.columns)
+        computed = apply_computed_limit(self.ids, self.names, child.node, self.parts, limits["count_expr"])
+        if computed is not None:
+            return Relation(computed, child.columns)
         node = Limit(self.ids.new(), child.node.schema, child.node, limits["count_expr"], limits["offset_expr"] or 0)
         return Relation(node, child.columns)
 
     def _limit(self, message: Any, scope: Scope) -> int | None:
-        """A count of rows; None is all. -1 means that, and what was more than an integer holds became negative."""
+        """A number of rows; None is all. A negative number means all rows: -1, or a number that overflowed."""
         value = self.expressions.read(message, scope)
         if not isinstance(value, Literal) or not (value.value is None or type(value.value) is int):
             raise PlanError("LIMIT and OFFSET take constants only")
@@ -391,8 +392,8 @@ class RelationReader:
 
     def _set_operation(self, op: int, inputs: list[PlanNode]) -> PlanNode:
         if op in (_UNION_DISTINCT, _UNION_ALL):
-            made = union_all(self.ids, cast_to_common_types(self.ids, "UNION", inputs))
-            return made if op == _UNION_ALL else distinct(self.ids, made)
+            union = union_all(self.ids, cast_to_common_types(self.ids, "UNION", inputs))
+            return union if op == _UNION_ALL else distinct(self.ids, union)
         if op not in _SET_KINDS:
             raise PlanError(f"a set operation of the unknown kind {op} cannot be run")
         kind, together = _SET_KINDS[op]
@@ -400,17 +401,17 @@ class RelationReader:
         if together == "union":
             others = [union_all(self.ids, cast_to_common_types(self.ids, "a set operation", others))]
         if together == "intersect":
-            others = [self._folded("intersect", others)]
-        return self._folded(kind, [first, *others])
+            others = [self._combine("intersect", others)]
+        return self._combine(kind, [first, *others])
 
-    def _folded(self, kind: str, inputs: list[PlanNode]) -> PlanNode:
+    def _combine(self, kind: str, inputs: list[PlanNode]) -> PlanNode:
         first, *others = inputs
         for other in others:
             first = make_set_operation(self.ids, self.names, kind, first, other)
         return first
 
     def _exchange(self, message: Any) -> Relation:
-        """Rows redistributed among drivers; where they go beyond this process is not its matter."""
+        """An exchange among the drivers of this process. Distribution to other processes is ignored."""
         child = self.read(message.input)
         kind = message.WhichOneof("exchange_kind")
         if kind == "scatter_by_fields":
@@ -451,7 +452,7 @@ class RelationReader:
         return Relation(node, ordered.columns)
 
     def _reference(self, message: Any) -> Relation:
-        """A relation written once and used in several places; each gets columns of its own. Many read one of them."""
+        """A relation that is written once and used in several places. Each use has its own columns."""
         ordinal = message.subtree_ordinal
         if not 0 <= ordinal < len(self.subtrees) or self.subtrees[ordinal] is None:
             raise PlanError(f"relation {ordinal} is referred to, but the plan has {len(self.subtrees)}")
@@ -460,8 +461,8 @@ class RelationReader:
             raise PlanError(f"relation {ordinal} refers to itself")
         self._path.append(name)
         try:
-            made = SharedPart(lambda ids, names: self.exact(self.read(self.subtrees[ordinal])), COPIES_MAX)
-            node = self._references.setdefault(ordinal, made)(self.ids, self.names)
+            part = SharedPart(lambda ids, names: self.exact(self.read(self.subtrees[ordinal])), COPIES_MAX)
+            node = self._references.setdefault(ordinal, part)(self.ids, self.names)
             return Relation(node, node.schema.names)
         finally:
             self._path.pop()
@@ -478,8 +479,8 @@ class RelationReader:
             return self._set_predicate(message.set_predicate, scope)
         raise PlanError("a comparison with ANY or ALL of a subquery is not supported yet; use min, max or EXISTS")
 
-    def _own_call(self, name: str, arguments: tuple[Expr, ...], scope: Scope) -> Expr:
-        """A call that the frontend made of a subquery, or of an outer column in one."""
+    def _frontend_call(self, name: str, arguments: tuple[Expr, ...], scope: Scope) -> Expr:
+        """A call that the frontend wrote in first_positions of a subquery, or of an outer column in one."""
         scope.node, value = self.cut.value(name, arguments, scope.node, self.ids, self.names)
         return value
 
@@ -490,10 +491,10 @@ class RelationReader:
         node = self.exact(value)
         if not gives_one_row(node):
             node = EnforceSingleRow(self.ids.new(), node.schema, node)
-        return self._beside(node, scope)
+        return self._join_value(node, scope)
 
-    def _beside(self, node: PlanNode, scope: Scope) -> Expr:
-        """The one column of the one row of a node, put beside every row."""
+    def _join_value(self, node: PlanNode, scope: Scope) -> Expr:
+        """The value of a node of one row and one column, joined to every row of the scope."""
         scope.node = NestedLoopJoin(
             self.ids.new(), join_schema("inner", scope.node.schema, node.schema), scope.node, node, "inner"
         )
@@ -524,29 +525,29 @@ class RelationReader:
             raise PlanError("UNIQUE (subquery) is not supported yet; compare count(*) with count(distinct …)")
         first = Limit(self.ids.new(), node.schema, node, 1)
         name = self.names.new("count")
-        counted = AggregateCall(name, "count")
-        schema = aggregate_schema((), (counted,), first.schema)
-        count = Aggregate(self.ids.new(), schema, first, (), (counted,))
-        return Call("greater", (self._beside(count, scope), Literal(0, pa.int64())))
+        count_call = AggregateCall(name, "count")
+        schema = aggregate_schema((), (count_call,), first.schema)
+        count = Aggregate(self.ids.new(), schema, first, (), (count_call,))
+        return Call("greater", (self._join_value(count, scope), Literal(0, pa.int64())))
 
 
-def _places_by_message(written: Sequence[Any], sets: Sequence[Sequence[int]]) -> list[int]:
-    """For each key of DataFusion's grouping sets, the first of those that are the same key.
+def _match_keys(written: Sequence[Any], sets: Sequence[Sequence[int]]) -> list[int]:
+    """For each key of DataFusion's grouping sets, the position of the first equal one.
 
-    Two columns of one origin are two keys to it, and so are two expressions that it has simplified to one, which a set
-    then lists twice.
+    DataFusion distinguishes two columns of one origin, and two expressions that it has simplified to the same one. A
+    set then lists the same key twice.
     """
-    place = list(range(len(written)))
+    first_positions = list(range(len(written)))
     for part in sets:
         taken: set[int] = set()
         for position in part:
-            equal = [i for i in range(position) if place[i] == i and written[i] == written[position]]
+            equal = [i for i in range(position) if first_positions[i] == i and written[i] == written[position]]
             free = [i for i in equal if i not in taken]
             if len(equal) > 1 or (equal and not free and len(sets) > 1):
                 raise PlanError("grouping sets of two keys that are the same expression are not supported yet")
-            place[position] = free[0] if free else position
-            taken.add(place[position])
-    return place
+            first_positions[position] = free[0] if free else position
+            taken.add(first_positions[position])
+    return first_positions
 
 
 def _name_of(expr: Expr) -> str:
@@ -561,16 +562,16 @@ def _name_of(expr: Expr) -> str:
 
 
 def _end_of_list(arguments: tuple[Expr, ...]) -> tuple[str, tuple[Expr, ...]]:
-    """The aggregate that array_agg(x)[n] is, of which the planner makes nth_value(x, n)."""
+    """The aggregate for array_agg(x)[n], which the planner writes as nth_value(x, n)."""
     ends = {1: "first", -1: "last"}
     number = arguments[1].value if isinstance(arguments[1], Literal) else None
     if number not in ends:
-        raise PlanError("of array_agg(…)[n] the first element and the last, [-1], are supported; use a subquery")
+        raise PlanError("only the first and the last element, [-1], of array_agg(…)[n] are supported; use a subquery")
     return ends[number], arguments[:1]
 
 
-def _unwidened(argument: Expr, schema: pa.Schema, exact: bool) -> Expr:
-    """What a cast between integers casts: sums widen by themselves. So do averages, which are exact for integers."""
+def _drop_widening(argument: Expr, schema: pa.Schema, exact: bool) -> Expr:
+    """The argument of sum or avg without a widening cast of integers: both functions widen integers themselves."""
     if isinstance(argument, Cast) and (pa.types.is_integer(argument.to) or exact):
         from_type = expr_type(argument.argument, schema)
         if exact and pa.types.is_integer(from_type) and argument.to == pa.float64():

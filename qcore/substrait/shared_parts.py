@@ -1,4 +1,4 @@
-"""Parts of a plan that many places of it read: computed once from some number of copies on."""
+"""Parts of a plan that are read in many places. They are computed once if there are too many copies."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import pyarrow as pa
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, Shared, SharedRead
 
-# Copies of a part that a plan has in their own places, each with its own conditions and columns.
+# Up to this number of reads, each has its own copy of the part, with its own conditions and columns.
 COPIES_MAX = 16
 
 MakePart = Callable[[NodeIds, ColumnNames], PlanNode]
 
 
 class SharedPart:
-    """Makes the plan of a part wherever one reads it: `copies` times anew, the last of which the others read.
+    """Gives the plan of a part for each read: `copies` times a new one. Further reads share the last of these.
 
-    Without the limit parts that read one another several times would multiply. Plans are told apart by their NodeIds.
+    Without the limit the copies of parts that read each other several times would multiply. A plan is identified by its
+    NodeIds.
     """
 
     def __init__(self, make: MakePart, copies: int) -> None:
         self._make = make
         self._copies = copies
-        self._made: WeakKeyDictionary[NodeIds, int] = WeakKeyDictionary()
+        self._n_copies: WeakKeyDictionary[NodeIds, int] = WeakKeyDictionary()
         self._shared: WeakKeyDictionary[NodeIds, Shared] = WeakKeyDictionary()
 
     def __call__(self, ids: NodeIds, names: ColumnNames) -> PlanNode:
@@ -34,9 +35,9 @@ class SharedPart:
             held = shared.schema
             schema = pa.schema([field.with_name(names.new(field.name)) for field in held])
             return SharedRead(ids.new(), schema, shared.id, tuple(held.names), shared)
-        made = self._make(ids, names)
-        self._made[ids] = self._made.get(ids, 0) + 1
-        if self._made[ids] < self._copies:
-            return made
-        self._shared[ids] = Shared(ids.numbered("part"), made.schema, made)
+        plan = self._make(ids, names)
+        self._n_copies[ids] = self._n_copies.get(ids, 0) + 1
+        if self._n_copies[ids] < self._copies:
+            return plan
+        self._shared[ids] = Shared(ids.numbered("part"), plan.schema, plan)
         return self._shared[ids]

@@ -1,8 +1,8 @@
-"""Functions as Substrait's standard extensions mean them, for plans that others than DataFusion made.
+"""Functions of Substrait's standard extensions, for plans that DataFusion did not produce.
 
-The standard gives some names another meaning than SQL's (least of a null is null), words as arguments (which part of a
-date) and options: a list of behaviours for the case that engines differ in, any of which will do. A plan whose options
-leave the engine no choice that it has is refused, as the standard asks. https://substrait.io/extensions
+In the standard some names have another meaning than in SQL (least of a null is null), some arguments are words (the
+part of a date), and calls have options. An option lists acceptable behaviours for a case in which engines differ. It is
+an error if the engine has none of them, as the standard requires. https://substrait.io/extensions
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from qcore.errors import PlanError
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, lit
 from qcore.substrait.functions import scalar_call
 
-# What the engine does, by option. Options of a function that are read below stand under its name.
+# The engine's behaviours by option, and where they differ by function and option.
 _BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "overflow": ("ERROR",),
     "rounding": ("TIE_TO_EVEN",),
@@ -58,8 +58,8 @@ _INT64, _STAMP = pa.int64(), pa.timestamp("us")
 Choices = Mapping[str, str]
 
 
-def chosen(name: str, options: Sequence[tuple[str, Sequence[str]]]) -> dict[str, str]:
-    """For each option of a call, the first preference that the engine can meet. PlanError where there is none."""
+def choose_behaviours(name: str, options: Sequence[tuple[str, Sequence[str]]]) -> dict[str, str]:
+    """For each option of a call, the first preference that the engine has. PlanError if it has none."""
     choices = {}
     for option, preferences in options:
         has = _OWN_BEHAVIOURS.get((name, option)) or _BEHAVIOURS.get(option, ())
@@ -73,9 +73,9 @@ def chosen(name: str, options: Sequence[tuple[str, Sequence[str]]]) -> dict[str,
 
 
 def standard_call(name: str, arguments: tuple[Expr, ...], choices: Choices) -> Expr | None:
-    """The call as an expression; None where the name means what it does in SQL.
+    """The call as an expression. None if the name has the same meaning as in SQL.
 
-    Words among the arguments are text literals. PlanError for what the engine cannot do.
+    Words among the arguments are text literals. PlanError if the engine cannot run the call.
     """
     build = _CALLS.get(name)
     if build is None:
@@ -87,7 +87,7 @@ def standard_call(name: str, arguments: tuple[Expr, ...], choices: Choices) -> E
 
 
 def standard_aggregate(name: str, arguments: tuple[Expr, ...], choices: Choices) -> tuple[str, tuple[Expr, ...]]:
-    """An aggregate's name and arguments with what its words and options say put into the name."""
+    """An aggregate's name and arguments. Words and options become part of the name."""
     if name in ("std_dev", "variance"):
         word = _word(arguments[0]) if len(arguments) == 2 else choices.get("distribution", "SAMPLE")
         short = "stddev" if name == "std_dev" else "var"
@@ -122,8 +122,8 @@ def _bitwise_not(value: Expr) -> Expr:
 
 
 def _index_in(wanted: Expr, elements: Expr) -> Expr:
-    place = Case(((Call("is_not_null", (wanted,)), Call("list_position", (elements, wanted))),))
-    return call("subtract", place, 1)
+    position = Case(((Call("is_not_null", (wanted,)), Call("list_position", (elements, wanted))),))
+    return call("subtract", position, 1)
 
 
 def _concat(*texts: Expr, null_handling: str = "IGNORE_NULLS") -> Expr:
@@ -134,11 +134,11 @@ def _like(text: Expr, pattern: Expr, case_sensitivity: str = "CASE_SENSITIVE") -
     return Call("like" if case_sensitivity == "CASE_SENSITIVE" else "ilike", (text, pattern))
 
 
-def _match(text: Expr, pattern: Expr, *places: Expr) -> Expr:
-    """What the pattern, or a group of it, matches first; null where it does not."""
-    if any(not isinstance(place, Literal) or place.value != 1 for place in places[:2]):
+def _match(text: Expr, pattern: Expr, *options: Expr) -> Expr:
+    """The first match of the pattern or of a group in it; null without a match."""
+    if any(not isinstance(option, Literal) or option.value != 1 for option in options[:2]):
         raise PlanError("regexp_match_substring: only position 1 and occurrence 1 are supported")
-    group = places[2] if len(places) > 2 else lit(0)
+    group = options[2] if len(options) > 2 else lit(0)
     return Case(((Call("regexp_like", (text, pattern)), Call("regexp_extract", (text, pattern, group))),))
 
 
@@ -146,18 +146,18 @@ def _count_of(text: Expr, part: Expr) -> Expr:
     return Call("regexp_count", (text, Literal(re.escape(_word(part)), pa.string())))
 
 
-def _place_of(text: Expr, pattern: Expr, *places: Expr) -> Expr:
-    if len(places) > 1 and (not isinstance(places[1], Literal) or places[1].value != 1):
+def _position(text: Expr, pattern: Expr, *options: Expr) -> Expr:
+    if len(options) > 1 and (not isinstance(options[1], Literal) or options[1].value != 1):
         raise PlanError("regexp_strpos: only occurrence 1 is supported")
-    return Call("regexp_instr", (text, pattern, *places[:1]))
+    return Call("regexp_instr", (text, pattern, *options[:1]))
 
 
 def _at_zone(when: Expr, zone: Expr) -> Expr:
     return Call("at_time_zone", (when, zone))
 
 
-def _moved(function: str) -> Callable[..., Expr]:
-    """add and subtract; with a zone an interval goes by the clock there."""
+def _shift(function: str) -> Callable[..., Expr]:
+    """add and subtract. With a time zone the interval is added to the local time there."""
 
     def build(a: Expr, b: Expr, zone: Expr | None = None) -> Expr:
         if zone is None:
@@ -168,14 +168,14 @@ def _moved(function: str) -> Callable[..., Expr]:
 
 
 def _extract(part: Expr, when: Expr, *rest: Expr) -> Expr:
-    """A word may stand between the part and the time: whether the first month, and the like, is 1 or 0."""
+    """extract. A word between the part and the time may tell whether the first month, or the like, is 1 or 0."""
     word = _word(part)
     first = when.value if isinstance(when, Literal) and when.value in ("ONE", "ZERO") else None
     when, *zone = rest if first is not None else (when, *rest)
     if zone and word != "UNIX_TIME":
         when = _at_zone(when, zone[0])
     if word in ("MILLISECOND", "MICROSECOND", "SUBSECOND"):
-        # Since the last full second, or millisecond, where the engine's count from the last full minute.
+        # The standard counts from the last full second or millisecond, the engine from the last full minute.
         whole = Call("microsecond", (when,))
         within = call("modulo", whole, 1000 if word == "MICROSECOND" else 1_000_000)
         return call("divide", within, 1000) if word == "MILLISECOND" else within
@@ -183,11 +183,11 @@ def _extract(part: Expr, when: Expr, *rest: Expr) -> Expr:
         return Cast(call("floor", Call("epoch", (when,))), _INT64)
     if word not in _PARTS:
         raise PlanError(f"extract: {word} is not supported; there are {', '.join(_PARTS)}")
-    made = Call(_PARTS[word], (when,))
+    value = Call(_PARTS[word], (when,))
     if word not in _INDEXED:
-        return made
-    counted_from = 0 if word == "SUNDAY_DAY_OF_WEEK" else 1
-    return call("add", made, (0 if first == "ZERO" else 1) - counted_from)
+        return value
+    engine_first = 0 if word == "SUNDAY_DAY_OF_WEEK" else 1
+    return call("add", value, (0 if first == "ZERO" else 1) - engine_first)
 
 
 def _extract_boolean(part: Expr, when: Expr, *zone: Expr) -> Expr:
@@ -198,16 +198,16 @@ def _extract_boolean(part: Expr, when: Expr, *zone: Expr) -> Expr:
     return call("or", _and_not(by[4], by[100]), by[400])
 
 
-def _read(text: Expr, form: Expr) -> Expr:
+def _strptime(text: Expr, form: Expr) -> Expr:
     return Call("strptime", (text, form))
 
 
-def _read_timestamp(text: Expr, form: Expr, *rest: Expr) -> Expr:
+def _strptime_timestamp(text: Expr, form: Expr, *rest: Expr) -> Expr:
     zones = [part for part in rest if isinstance(part, Literal) and isinstance(part.value, str)]
-    return _at_zone(_read(text, form), zones[0]) if zones else _read(text, form)
+    return _at_zone(_strptime(text, form), zones[0]) if zones else _strptime(text, form)
 
 
-def _written(when: Expr, form: Expr, *zone: Expr) -> Expr:
+def _strftime(when: Expr, form: Expr, *zone: Expr) -> Expr:
     return Call("strftime", (_at_zone(when, zone[0]) if zone else when, form))
 
 
@@ -235,21 +235,21 @@ _CALLS: dict[str, Callable[..., Expr]] = {
     "like": _like,
     "replace_slice": lambda text, start, length, new: scalar_call("overlay", (text, new, start, length)),
     "regexp_match_substring": _match,
-    "regexp_strpos": _place_of,
+    "regexp_strpos": _position,
     "regexp_count_substring": lambda *arguments: Call("regexp_count", arguments),
     "regexp_string_split": lambda text, pattern: Call("string_split_regex", (text, pattern)),
     "count_substring": _count_of,
     "extract": _extract,
     "extract_boolean": _extract_boolean,
-    "add": _moved("add"),
-    "subtract": _moved("subtract"),
+    "add": _shift("add"),
+    "subtract": _shift("subtract"),
     "add_intervals": lambda a, b: Call("add", (a, b)),
     "assume_timezone": lambda when, zone, *precision: _at_zone(Cast(when, _STAMP) if precision else when, zone),
     "local_timestamp": _at_zone,
-    "strptime_date": lambda text, form: Cast(_read(text, form), pa.date32()),
-    "strptime_time": lambda text, form, *precision: Cast(_read(text, form), pa.time64("us")),
-    "strptime_timestamp": _read_timestamp,
-    "strftime": _written,
+    "strptime_date": lambda text, form: Cast(_strptime(text, form), pa.date32()),
+    "strptime_time": lambda text, form, *precision: Cast(_strptime(text, form), pa.time64("us")),
+    "strptime_timestamp": _strptime_timestamp,
+    "strftime": _strftime,
     "round_temporal": _round_temporal,
 }
 _WITH_CHOICES = frozenset({"concat", "like"})

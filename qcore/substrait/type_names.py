@@ -1,4 +1,4 @@
-"""Types by the names that DuckDB has for them, which typeof() gives."""
+"""Names of types as in DuckDB, for typeof()."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 
-# Type variations of DataFusion's producer; Substrait itself has neither unsigned integers nor layouts.
+# Type variations of DataFusion's producer. Substrait itself has no unsigned integers and no layouts.
 _UNSIGNED = 1
 _DURATION = 1
 _LARGE = 1
@@ -34,15 +34,15 @@ _PLAIN = {
     "interval_day": pa.month_day_nano_interval(),
     "interval_compound": pa.month_day_nano_interval(),
 }
-# Types that DataFusion's producer declares, since Substrait has none: the number by which they are known here, and what
-# they are to the engine. 0 stays for all other types that a plan declares.
+# Types that DataFusion's producer declares because Substrait lacks them: their number here, and the engine's type. All
+# other types that a plan declares get the number 0.
 OWN_TYPES = {"null": (1, pa.null()), "fp16": (2, pa.float32())}
 _BY_NUMBER = dict(OWN_TYPES.values())
 UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 
 
 def read_type(message: Any) -> pa.DataType:
-    """The Arrow type of a Substrait Type message. PlanError for a type the engine has not."""
+    """The Arrow type of a Substrait Type message. PlanError for a type that the engine lacks."""
     kind = message.WhichOneof("kind")
     if kind in _INTEGERS:
         return _INTEGERS[kind][getattr(message, kind).type_variation_reference == _UNSIGNED]
@@ -75,20 +75,20 @@ def read_type(message: Any) -> pa.DataType:
 
 
 def unit_of(precision: int) -> str:
-    """Arrow's time unit of so many digits of a second."""
+    """Arrow's time unit for so many digits of a second."""
     if precision not in UNITS:
         raise PlanError(f"times of precision {precision} cannot be read; 0, 3, 6 and 9 can")
     return UNITS[precision]
 
 
 def time_type(precision: int) -> pa.DataType:
-    """The time of day type of so many digits of a second."""
+    """The type of a time of day with so many digits of a second."""
     unit = unit_of(precision)
     return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
 
 
 def top_level_names(names: Iterable[str], types: Iterable[pa.DataType]) -> list[str]:
-    """Names of the columns, out of a list that holds those of struct fields too, depth first."""
+    """The names of the columns, from a list that also has those of struct fields, depth first."""
     remaining = iter(names)
     result = []
     for type_ in types:
@@ -98,23 +98,23 @@ def top_level_names(names: Iterable[str], types: Iterable[pa.DataType]) -> list[
     return result
 
 
-def with_field_names(names: Iterable[str], types: Iterable[pa.DataType]) -> list[pa.DataType]:
-    """The types with structs' fields named by the list that top_level_names takes."""
+def name_struct_fields(names: Iterable[str], types: Iterable[pa.DataType]) -> list[pa.DataType]:
+    """The types with names for the fields of structs, from the list that top_level_names takes."""
     remaining = iter(names)
     result = []
     for type_ in types:
         next(remaining, "")
-        result.append(_named(type_, remaining))
+        result.append(_name_fields(type_, remaining))
     return result
 
 
-def _named(type_: pa.DataType, names: Iterator[str]) -> pa.DataType:
+def _name_fields(type_: pa.DataType, names: Iterator[str]) -> pa.DataType:
     if pa.types.is_struct(type_):
-        return pa.struct([pa.field(next(names, part.name), _named(part.type, names)) for part in type_])
+        return pa.struct([pa.field(next(names, part.name), _name_fields(part.type, names)) for part in type_])
     if pa.types.is_map(type_):
-        return pa.map_(_named(type_.key_type, names), _named(type_.item_type, names))
+        return pa.map_(_name_fields(type_.key_type, names), _name_fields(type_.item_type, names))
     if pa.types.is_list(type_) and pa.types.is_nested(type_.value_type):
-        return pa.list_(_named(type_.value_type, names))
+        return pa.list_(_name_fields(type_.value_type, names))
     return type_
 
 

@@ -1,6 +1,6 @@
 """Window functions inside a Substrait projection → Window nodes below it.
 
-Calls over the same partitions and order share a node. What they take that is no column is computed by a Project below.
+Calls over the same partitions and order share a node. A Project below computes arguments that are not columns.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from qcore.expression.tree import Call, Case, Cast, Column, Expr, Literal, call,
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.functions.catalogue import expr_type
 from qcore.plan.naming import ColumnNames, NodeIds
-from qcore.plan.nodes import PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
-from qcore.plan.schema import project_schema, same_type
+from qcore.plan.nodes import PlanNode, SortKey, Window, WindowCall, WindowFrame
+from qcore.plan.projections import add_columns
+from qcore.plan.schema import same_type
 from qcore.plan.window_calls import (
     ENDS,
     FRACTIONS,
@@ -38,8 +39,8 @@ from qcore.substrait.messages import messages_within
 DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}
 _DISTINCT = 2
 _ROWS, _RANGE = 1, 2
-# The first word of a text constant among the partitions; the second is a number, the others say what the message has no
-# place for.
+# The first word of a text constant among the partitions. The second word is a number; the others are properties for
+# which the message has no field.
 MARKER = "$window"
 _WHOLE = WindowFrame("rows", None, None)
 _NEXT_IS = {"lag": -1, "lead": 1}
@@ -55,7 +56,7 @@ class _Group:
 
 
 class WindowReader:
-    """Reads the window functions of one projection; `values` has what to put in their places, by window_key()."""
+    """Reads the window functions of one projection. `values` has their values as expressions, by window_key()."""
 
     def __init__(self, expressions: ExpressionReader, ids: NodeIds, names: ColumnNames, scope: Scope) -> None:
         self.expressions = expressions
@@ -67,14 +68,14 @@ class WindowReader:
         self._groups: list[_Group] = []
 
     def read(self, message: Any, partitions: Any, sorts: Any) -> None:
-        """Take in a window function of the projection, over these partitions and this order."""
+        """Read a window function over these partitions and this order, and add it to `values`."""
         name = self.expressions.function_name(message.function_reference)
         order = tuple(self._sort_key(sort) for sort in sorts)
         keys = [self.expressions.read(part, self.scope) for part in partitions]
         flags = {flag for key in keys for flag in _flags(key)}
         if message.invocation == _DISTINCT:
             flags.add("distinct")
-        group = self._group(tuple(self.named(key) for key in keys if not _flags(key)), order)
+        group = self._group(tuple(self.column(key) for key in keys if not _flags(key)), order)
         arguments = self.expressions.arguments(message.arguments, self.scope)
         extras = _Extras(self, keys, flags)
         frame = self._frame(message, order)
@@ -103,16 +104,14 @@ class WindowReader:
             arguments, parameter = window_arguments(name, arguments, self.scope.schema)
         self.values[window_key(message)] = self._value(group, name, arguments, frame, flags)
         if extras.filter is not None or extras.order_by or parameter is not None:
-            made = replace(group.calls[-1], filter=extras.filter, order_by=extras.order_by, parameter=parameter)
-            group.calls[-1] = made
+            call = group.calls[-1]
+            group.calls[-1] = replace(call, filter=extras.filter, order_by=extras.order_by, parameter=parameter)
 
     def node(self) -> PlanNode:
-        """The input with a column for every call, and for what they take."""
+        """The input with a column for every call and every computed argument."""
         node = self.scope.node
         if self._computed:
-            names = [*node.schema.names, *self._computed]
-            expressions = (*map(col, node.schema.names), *self._computed.values())
-            node = Project(self.ids.new(), project_schema(names, expressions, node.schema), node, expressions)
+            node = add_columns(self.ids.new(), node, self._computed)
         for group in self._groups:
             added = [pa.field(call.name, window_type(call, node.schema)) for call in group.calls]
             schema = pa.schema([*node.schema, *added])
@@ -130,19 +129,19 @@ class WindowReader:
             return self._call(group, name, None, 1, _WHOLE)
         if name == "nth_value" and isinstance(arguments[1], Literal) and arguments[1].value is None:
             return Literal(None, expr_type(arguments[0], self.scope.schema))
-        argument = self.named(arguments[0]) if arguments else None
+        argument = self.column(arguments[0]) if arguments else None
         if name not in NUMBERED:
-            second = self.named(arguments[1]) if len(arguments) > 1 else None
+            second = self.column(arguments[1]) if len(arguments) > 1 else None
             return self._call(group, name, argument, 1, frame, second, "distinct" in flags, ignore_nulls)
         number = self._number(name, arguments, 1)
         value = self._call(group, name, argument, number, frame, ignore_nulls=ignore_nulls)
         if len(arguments) < 3 or (isinstance(arguments[2], Literal) and arguments[2].value is None):
             return value
-        place = call("add", self._call(group, "row_number", None, 1, _WHOLE), number * _NEXT_IS[name])
+        position = call("add", self._call(group, "row_number", None, 1, _WHOLE), number * _NEXT_IS[name])
         rows = self._call(group, "partition_rows", None, 1, _WHOLE)
-        exists = call("and", call("greater_equal", place, 1), call("less_equal", place, rows))
+        exists = call("and", call("greater_equal", position, 1), call("less_equal", position, rows))
         default, type_ = arguments[2], expr_type(arguments[0], self.scope.schema)
-        # A constant decimal has as many digits as it needs, and its default may have more.
+        # The type of a constant decimal has only the digits of its value. The default may need more.
         is_constant = isinstance(arguments[0], Literal) and pa.types.is_decimal(type_)
         if not is_constant and not same_type(expr_type(default, self.scope.schema), type_):
             default = Cast(default, type_)
@@ -161,14 +160,15 @@ class WindowReader:
         distinct: bool = False,
         ignore_nulls: bool = False,
     ) -> Column:
-        made = WindowCall(self.names.new(name), name, argument, number, frame, second, distinct, ignore_nulls)
-        group.calls.append(made)
-        return Column(made.name)
+        group.calls.append(
+            WindowCall(self.names.new(name), name, argument, number, frame, second, distinct, ignore_nulls)
+        )
+        return Column(group.calls[-1].name)
 
-    def _number(self, name: str, arguments: Sequence[Expr], place: int) -> int:
-        if len(arguments) <= place:
+    def _number(self, name: str, arguments: Sequence[Expr], position: int) -> int:
+        if len(arguments) <= position:
             return 1
-        number = arguments[place]
+        number = arguments[position]
         if not isinstance(number, Literal) or not isinstance(number.value, int):
             raise PlanError(
                 f"{name} takes a whole number, not {number!r}; for one that each row has of its own number the rows by "
@@ -177,10 +177,10 @@ class WindowReader:
         return number.value
 
     def _column(self, message: Any) -> str:
-        return self.named(self.expressions.read(message, self.scope))
+        return self.column(self.expressions.read(message, self.scope))
 
-    def named(self, expr: Expr) -> str:
-        """A column that holds the expression."""
+    def column(self, expr: Expr) -> str:
+        """The name of a column that holds the expression."""
         if isinstance(expr, Column):
             return expr.name
         name = self.names.new("window")
@@ -200,7 +200,7 @@ class WindowReader:
         return self._groups[-1]
 
     def _ordered_type(self, order: Sequence[SortKey]) -> pa.DataType:
-        """Type of the one column that a RANGE frame with a distance goes by."""
+        """Type of the one ordering column of a RANGE frame with a distance."""
         if len(order) != 1:
             raise PlanError("a RANGE frame with a distance needs exactly one column to order by")
         return expr_type(self._computed.get(order[0].column, col(order[0].column)), self.scope.schema)
@@ -219,15 +219,15 @@ class WindowReader:
 
 
 def window_functions(expression: Any, is_flat: bool) -> Iterator[Any]:
-    """The WindowFunction messages within an Expression message. In a flat one they stand at the top alone."""
+    """The WindowFunction messages within an Expression message. In a flat one only the message itself can be one."""
     if expression.WhichOneof("rex_type") == "window_function":
         yield expression.window_function
     elif not is_flat:
-        yield from messages_within(expression, "WindowFunction", beside="Subquery")
+        yield from messages_within(expression, "WindowFunction", excluded="Subquery")
 
 
 class _Extras:
-    """What text.windows wrote among the partitions: words, and behind the comparison a filter and keys to order by."""
+    """What text.windows wrote among the partitions: words, and after the comparison a filter and sort keys."""
 
     def __init__(self, reader: WindowReader, partitions: Sequence[Expr], flags: set[str]) -> None:
         words = dict(flag.split("=", 1) for flag in flags if "=" in flag)
@@ -242,10 +242,10 @@ class _Extras:
                 continue
             values = list(key.arguments[1:])
             if "filter" in flags:
-                self.filter = reader.named(values.pop(0))
+                self.filter = reader.column(values.pop(0))
             orders = [(word[0] == "d", word[1] == "f") for word in words.get("order", "").split(",") if word]
             self.order_by = tuple(
-                SortKey(reader.named(value), *order) for value, order in zip(values, orders, strict=False)
+                SortKey(reader.column(value), *order) for value, order in zip(values, orders, strict=False)
             )
 
 
@@ -259,7 +259,7 @@ def _end(distance: str, type_: pa.DataType, is_end: bool) -> Any:
 
 
 def _flags(partition: Expr) -> list[str]:
-    """What a comparison that text.windows put among the partitions says."""
+    """The words of a comparison that text.windows added to the partitions; none for a real partition key."""
     for part in walk(partition):
         if isinstance(part, Literal) and isinstance(part.value, str) and part.value.startswith(f"{MARKER} "):
             return part.value.split(" ")[2:]
