@@ -181,7 +181,7 @@ def _call(program: ProgramBuilder, expr: Call) -> int:
 
 
 def _lambda_call(program: ProgramBuilder, expr: Call) -> int:
-    """A call with a lambda over the elements of lists. The lambda's body is a program of its own."""
+    """A call with a lambda over the elements of lists. The lambda's body is a separate program."""
     lists, function, *values = expr.arguments
     steps = [_compile(program, argument) for argument in (lists, *values)]
     types = [program.types[step] for step in steps]

@@ -25,7 +25,7 @@ from qcore.plan.schema import aggregate_schema, join_schema
 from qcore.plan.window_calls import window_type
 from qcore.protocols import Context, StatelessOperator
 
-# Aggregates that give one of a group's values, or all, of whatever type.
+# Aggregates that return one or all of a group's values, of any type.
 _KEEP_A_VALUE = frozenset({"min", "max", "any_value", "first", "last", "array_agg"})
 
 

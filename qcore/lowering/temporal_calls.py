@@ -67,7 +67,7 @@ def _date_bin(program: ProgramBuilder, arguments: list[int], type_: pa.DataType)
     months, days, nanos = program.literal_value("date_bin", arguments[0], "the interval")
     stride = (days * 86_400_000_000_000 + nanos) // _NANOS[type_.unit]
     if months or stride <= 0:
-        raise PlanError("date_bin takes an interval of days and times, longer than nothing; date_trunc cuts months")
+        raise PlanError("date_bin takes a positive interval of days and times; date_trunc cuts months")
     origin = program.literal_value("date_bin", arguments[2], "the origin") if len(arguments) == 3 else None
     ticks = 0 if origin is None else program.value(arguments[2]).value
     return program.add("date_bin", [arguments[1]], type_, stride=stride, origin=ticks)

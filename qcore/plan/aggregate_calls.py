@@ -134,7 +134,7 @@ class _Builder:
         if function == "string_agg":
             if not is_text(expr_type(value, self.input_schema)):
                 value = Cast(value, pa.string())
-            parameter = _separator(aggregate)
+            parameter = separator(aggregate.values[1]) if len(aggregate.values) > 1 else ","
         elif function in ("first", "last"):
             function = f"{function}_ordered"
         elif function not in ("array_agg", "mode"):
@@ -169,13 +169,6 @@ def constant_value(expr: Expr) -> Any:
     if not isinstance(expr, Literal):
         raise PlanError(f"it must be a constant, not {expr!r}")
     return expr.value
-
-
-def _separator(aggregate: AggregateCall) -> str:
-    """The separator of a string_agg: by default a comma."""
-    if len(aggregate.values) < 2:
-        return ","
-    return separator(aggregate.values[1])
 
 
 def separator(expr: Expr) -> str:

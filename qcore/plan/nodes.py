@@ -1,4 +1,4 @@
-"""Plan nodes: a frozen tree that says what to compute, not how.
+"""Plan nodes: a frozen tree that describes a result, not how it is computed.
 
 Column names are unique within a node's schema; expressions refer to the schema of the node's child. `schema` is known
 for every node before anything runs (SPEC D4).

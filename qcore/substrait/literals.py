@@ -10,10 +10,8 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.tree import Literal
-from qcore.expression.types import common_type
-from qcore.substrait.types import read_type, time_type, unit_of
-
-_DECIMAL_DIGITS_MAX = 38
+from qcore.expression.types import DECIMAL_DIGITS_MAX, common_type
+from qcore.substrait.types import INTEGERS, read_type, time_type, unit_of
 
 _SIMPLE = {
     "boolean": pa.bool_(),
@@ -24,12 +22,6 @@ _SIMPLE = {
     "binary": pa.binary(),
     "fixed_binary": pa.binary(),
 }
-_INTEGERS = {
-    "i8": (pa.int8(), pa.uint8()),
-    "i16": (pa.int16(), pa.uint16()),
-    "i32": (pa.int32(), pa.uint32()),
-    "i64": (pa.int64(), pa.uint64()),
-}
 
 
 def read_literal(message: Any) -> Literal:
@@ -37,8 +29,8 @@ def read_literal(message: Any) -> Literal:
     kind = message.WhichOneof("literal_type")
     if kind in _SIMPLE:
         return Literal(getattr(message, kind), _SIMPLE[kind])
-    if kind in _INTEGERS:
-        return _integer(getattr(message, kind), _INTEGERS[kind], message.type_variation_reference)
+    if kind in INTEGERS:
+        return _integer(getattr(message, kind), INTEGERS[kind], message.type_variation_reference)
     reader = _READERS.get(kind)
     if reader is None:
         raise PlanError(f"a literal of the Substrait type {kind or 'without a kind'} cannot be read")
@@ -57,8 +49,8 @@ def decimal_literal(unscaled: int, scale: int) -> Literal:
     if scale < 0:
         unscaled, scale = unscaled * 10**-scale, 0
     digits = str(abs(unscaled))
-    if max(len(digits), scale) > _DECIMAL_DIGITS_MAX:
-        raise PlanError(f"the decimal literal {unscaled}e{-scale} has more than {_DECIMAL_DIGITS_MAX} digits")
+    if max(len(digits), scale) > DECIMAL_DIGITS_MAX:
+        raise PlanError(f"the decimal literal {unscaled}e{-scale} has more than {DECIMAL_DIGITS_MAX} digits")
     value = Decimal((int(unscaled < 0), tuple(map(int, digits)), -scale))
     return Literal(value, pa.decimal128(max(len(digits), scale, 1), scale))
 

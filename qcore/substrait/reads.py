@@ -155,14 +155,14 @@ def _computed_table(message: Any, ids: NodeIds, names: ColumnNames, read_express
     """VALUES with expressions to compute."""
     types = [read_type(part) for part in message.base_schema.struct.types]
     own = [names.new(name) for name in top_level_names(message.base_schema.names, types)]
-    nothing = pa.table({_ROW: pa.nulls(1, pa.bool_())})
-    beside = Values("", nothing.schema, nothing)
-    scope = Scope(beside, [])
+    row = pa.table({_ROW: pa.nulls(1, pa.bool_())})
+    node = Values("", row.schema, row)
+    scope = Scope(node, [])
     rows = [[read_expression(field, scope) for field in row.fields] for row in message.virtual_table.expressions]
-    if scope.node is not beside:
+    if scope.node is not node:
         raise PlanError("VALUES takes neither subqueries nor random values; use SELECT … UNION ALL SELECT …")
-    node = computed_values(rows, own, types, ids, names)
-    return TableRead(node, own, [own[i] for i in read_positions(message, len(own))])
+    computed = computed_values(rows, own, types, ids, names)
+    return TableRead(computed, own, [own[i] for i in read_positions(message, len(own))])
 
 
 def _dropped_rows(message: Any) -> list[Any]:

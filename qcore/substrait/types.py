@@ -15,7 +15,8 @@ _DURATION = 1
 _LARGE = 1
 _VIEW = 2
 
-_INTEGERS = {
+# Signed and unsigned types.
+INTEGERS = {
     "i8": (pa.int8(), pa.uint8()),
     "i16": (pa.int16(), pa.uint16()),
     "i32": (pa.int32(), pa.uint32()),
@@ -44,8 +45,8 @@ UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 def read_type(message: Any) -> pa.DataType:
     """The Arrow type of a Substrait Type message. PlanError for a type that the engine lacks."""
     kind = message.WhichOneof("kind")
-    if kind in _INTEGERS:
-        return _INTEGERS[kind][getattr(message, kind).type_variation_reference == _UNSIGNED]
+    if kind in INTEGERS:
+        return INTEGERS[kind][getattr(message, kind).type_variation_reference == _UNSIGNED]
     if kind == "interval_day" and message.interval_day.type_variation_reference == _DURATION:
         return pa.duration(unit_of(message.interval_day.precision))
     if kind in _PLAIN:

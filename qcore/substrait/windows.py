@@ -98,7 +98,7 @@ class WindowReader:
         if len(arguments) > (3 if name in _NEXT_IS else 2 if name in VALUES | PAIRS | KEEP_VALUES else 1):
             raise PlanError(f"the window function {name} with {len(arguments)} arguments is not supported yet")
         if extras.order_by and name not in KEEP_VALUES | ENDS:
-            raise PlanError(f"the window function {name} with an ORDER BY of its own is not supported")
+            raise PlanError(f"the window function {name} with an ORDER BY among its arguments is not supported")
         parameter = None
         if name not in PLACES | FRACTIONS | VALUES:
             arguments, parameter = window_arguments(name, arguments, self.scope.schema)
