@@ -1,0 +1,70 @@
+"""Groups looked up in an array: ranges that are learned, widened and given up answer as a hash table does. SPEC Q2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from grouped import Call, check
+
+COUNT = [Call("count", -1, pa.int64(), len)]
+TYPES = [pa.bool_(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64()]
+RNG = np.random.default_rng(17)
+
+
+def ends(type: pa.DataType) -> tuple[int, int]:
+    if pa.types.is_boolean(type):
+        return 0, 1
+    bits = type.bit_width
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if pa.types.is_signed_integer(type) else (0, 2**bits - 1)
+
+
+@pytest.mark.parametrize("type", TYPES, ids=str)
+@pytest.mark.parametrize("null_share", [0.0, 0.2])
+def test_q2_ranges_at_both_ends_of_each_type(type: pa.DataType, null_share: float) -> None:
+    low, high = ends(type)
+    vectors: list[Any] = []
+    for start, span in ((low, 2), (low, 9), (max(low, -1), 3), (max(low, -5), 30), (high - 9, 10), (high - 1, 2)):
+        values = [min(start + int(step), high) for step in RNG.integers(0, span, 2048)]
+        vectors += [value if RNG.random() >= null_share else None for value in values] * 2
+    table = pa.table({"k": pa.array(vectors, pa.int64() if type != pa.bool_() else None).cast(type)})
+    check(table, 1, COUNT)
+    for part in range(0, table.num_rows, 8192):
+        check(table.slice(part, 8192), 1, COUNT, ["single"])
+
+
+def test_q2_strings_of_at_most_one_byte() -> None:
+    few, more = ["b", "", "a"], ["", "a", "b", "\0", "\x7f", "~"]
+    for words in (few + more, [*few, "ab"], [None, *few], [*more, None, "é"]):
+        latest = np.arange(9000) // 900
+        drawn = [words[min(i, n)] for i, n in zip(RNG.integers(0, len(words), 9000), latest, strict=True)]
+        k = pa.array(drawn)
+        check(pa.table({"k": k}), 1, COUNT)
+        check(pa.table({"k": k, "j": pa.array(RNG.integers(-3, 3, 9000).astype(np.int16))}), 2, COUNT)
+
+
+@pytest.mark.parametrize("n_columns", [2, 3, 4, 5])
+def test_q2_several_columns_make_one_index(n_columns: int) -> None:
+    """Ranges of different widths, so that strides differ; five columns are too many."""
+    spans = [3, 11, 5, 2, 4][:n_columns]
+    parts = []
+    for shift in (0, 1, 6, 0):
+        columns = [pa.array(RNG.integers(shift, shift + span, 4096), mask=RNG.random(4096) < 0.1) for span in spans]
+        parts.append(pa.table(columns, [f"k{i}" for i in range(n_columns)]))
+    check(pa.concat_tables(parts), n_columns, COUNT)
+
+
+def test_q2_ranges_that_creep_are_given_up_when_they_are_too_wide() -> None:
+    for step, n_steps in ((1, 60), (30_000, 5), (2**60, 5), (70_000, 3)):
+        k = np.concatenate([RNG.integers(0, 40, 2048) + step * i for i in range(n_steps)])
+        check(pa.table({"k": k}), 1, COUNT, radix_groups_min=1 << 40)
+    spread = pa.table({"k": RNG.integers(0, 300, 6000), "j": RNG.integers(0, 300, 6000)})
+    check(spread, 2, COUNT, radix_groups_min=1 << 40)
+
+
+def test_q2_groups_are_forgotten_when_the_table_is_emptied() -> None:
+    """The partial step's table holds 2,048 groups; the same keys come before and behind it is given out."""
+    k = np.concatenate([np.arange(2000), np.arange(30_000) % 9000, np.arange(2000)])
+    check(pa.table({"k": k}), 1, COUNT, ["both"], partial_groups_max=2048, radix_groups_min=1 << 40)

@@ -1,0 +1,75 @@
+"""Group table: groups are numbered in the order in which their keys come, whatever table the keys need. SPEC Q2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from grouped import Call, check
+
+from random_tables import SIZES, random_table
+
+KEYS = {
+    "one word": [pa.int64()],
+    "two words": [pa.int64(), pa.int32()],
+    "one string of two words": [pa.string()],
+    "stored": [pa.int64(), pa.int64(), pa.int64()],
+    "stored strings": [pa.string(), pa.binary(), pa.float64()],
+}
+
+
+def rows(x: int) -> list[Call]:
+    """Which rows each group has, in their order."""
+    return [Call("count", -1, pa.int64(), len), Call("min", x, pa.int64(), min), Call("max", x, pa.int64(), max)]
+
+
+def numbered(table: pa.Table) -> pa.Table:
+    return table.append_column("row", pa.array(np.arange(table.num_rows)))
+
+
+@pytest.mark.parametrize("n_rows", [*SIZES, 30_000])
+@pytest.mark.parametrize("n_distinct", [3, 70, None])
+@pytest.mark.parametrize("name", KEYS)
+def test_q2_few_keys_and_many(name: str, n_distinct: int | None, n_rows: int) -> None:
+    types = {f"k{i}": type for i, type in enumerate(KEYS[name])}
+    table = numbered(random_table(11, n_rows, types, null_share=0.1, n_distinct=n_distinct, extremes=True))
+    check(table, len(types), rows(len(types)), radix_groups_min=1 << 40)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_q2_a_key_met_twice_in_one_vector_that_is_new(name: str) -> None:
+    """Rows of one vector that open a group, and rows behind them that are of it, while the slots are doubled."""
+    keys = np.repeat(np.arange(20_000), 2)
+    np.random.default_rng(12).shuffle(keys[:4096])
+    columns: list[Any] = []
+    for type in KEYS[name]:
+        if pa.types.is_integer(type):
+            columns.append(pa.array(keys * 1_000_003 % 2**31).cast(type))
+        elif pa.types.is_floating(type):
+            columns.append(pa.array(keys / 8))
+        else:
+            columns.append(
+                pa.array([f"{key:05d}" if name.startswith("one") else f"key {key:012d}" for key in keys], type)
+            )
+    table = numbered(pa.table(columns, [f"k{i}" for i in range(len(columns))]))
+    check(table, len(columns), rows(len(columns)), ["single"], radix_groups_min=1 << 40)
+
+
+@pytest.mark.parametrize("n_before", [0, 1, 2047, 2048, 2049, 9000])
+@pytest.mark.parametrize("n_columns", [1, 2])
+def test_q2_packed_keys_become_stored_ones_and_keep_their_numbers(n_before: int, n_columns: int) -> None:
+    short = [None, *(f"{i:06d}" for i in range(n_before))][:n_before]
+    words = [*short, "longer than any that packs", *reversed(short), "ab", None]
+    table = pa.table({"k": words, "j": pa.array([i % 3 for i in range(len(words))], pa.int8())})
+    table = numbered(table if n_columns == 2 else table.drop(["j"]))
+    check(table, n_columns, rows(n_columns), ["single"], radix_groups_min=1 << 40)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_q2_a_table_that_was_emptied_starts_anew(name: str) -> None:
+    """The partial step gives its groups out when the table is full; keys behind that open groups again."""
+    types = {f"k{i}": type for i, type in enumerate(KEYS[name])}
+    table = numbered(random_table(13, 40_000, types, n_distinct={"k0": 4000} | {n: 2 for n in types if n != "k0"}))
+    check(table, len(types), rows(len(types)), ["both"], partial_groups_max=4096, radix_groups_min=1 << 40)

@@ -1,0 +1,91 @@
+"""HashAggregation over a table, and the same groups in plain Python: what the tests of its units share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from oracle import assert_same_rows
+from qcore_ext.aggregate.aggregation import HashAggregation, partial_schema
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_testing.operators import run_chain
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: `oracle` computes its result from a group's arguments (tuples if there are several), nulls included."""
+
+    function: str
+    argument: int | tuple[int, ...]
+    type: pa.DataType
+    oracle: Callable[[list[Any]], Any]
+    filter: int = -1
+    distinct: bool = False
+    more: tuple[Any, ...] = ()
+
+    def as_tuple(self) -> tuple[Any, ...]:
+        return (self.function, self.argument, self.filter, self.distinct, *([self.more] if self.more else []))
+
+    def expected(self, rows: list[tuple[Any, ...]]) -> Any:
+        """The result for one group of rows."""
+        if self.filter >= 0:
+            rows = [row for row in rows if row[self.filter]]
+        if isinstance(self.argument, tuple):
+            return self.oracle([tuple(row[at] for at in self.argument) for row in rows])
+        return self.oracle([row[self.argument] for row in rows] if self.argument >= 0 else rows)
+
+
+def present(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if value is not None]
+
+
+def hashable(value: Any) -> Any:
+    """A key that equals what the engine groups with it: every NaN is one value."""
+    return "NaN" if isinstance(value, float) and value != value else value
+
+
+def groups_of(table: pa.Table, n_keys: int) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+    """Rows by key, in the order in which the keys come; without keys there is one group."""
+    groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {} if n_keys else {(): []}
+    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        groups.setdefault(tuple(map(hashable, row[:n_keys])), []).append(row)
+    return groups
+
+
+def aggregated(table: pa.Table, n_keys: int, calls: list[Call], step: str = "single", **options: int) -> pa.Table:
+    """Keys and results. Step 'both' computes partial states of the table's halves, then final results of these."""
+    source = table.schema
+    fields = [source.field(i) for i in range(n_keys)]
+    schema = pa.schema([*fields, *(pa.field(f"a{i}", call.type) for i, call in enumerate(calls))])
+    tuples = [call.as_tuple() for call in calls]
+
+    def run(step: str, data: object, output: pa.Schema, given: pa.Schema) -> list[pa.RecordBatch]:
+        operator = HashAggregation("agg", Account(), None, n_keys, tuples, step, Schema(output), **options)
+        return run_chain([operator], data, given)
+
+    if step == "both":
+        middle = pa.schema(partial_schema(Schema(source), n_keys, tuples, Schema(schema)))
+        half = table.num_rows // 16 * 8
+        states = [run("partial", part, middle, source) for part in (table.slice(0, half), table.slice(half))]
+        return pa.Table.from_batches(run("final", [*states[0], *states[1]], schema, middle), schema)
+    return pa.Table.from_batches(run(step, table, schema, source), schema)
+
+
+def check(
+    table: pa.Table, n_keys: int, calls: list[Call], steps: Iterable[str] = ("single", "both"), **options: int
+) -> None:
+    """Fail unless each step gives the right groups, in the order in which their keys come."""
+    rows = [
+        (*members[0][:n_keys], *(call.expected(members) for call in calls))
+        if members
+        else tuple(call.expected(members) for call in calls)
+        for members in groups_of(table, n_keys).values()
+    ]
+    for step in steps:
+        got = aggregated(table, n_keys, calls, step, **options)
+        columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(got.schema)]
+        assert_same_rows(got, pa.Table.from_arrays(columns, schema=got.schema), ordered=True)
