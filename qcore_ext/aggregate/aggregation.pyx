@@ -511,7 +511,8 @@ cdef class HashAggregation(Operator):
             rows = column_store_new(self.account, types, schema.n_fields)
             while rows.n_rows < PART_ROWS_MIN:
                 n = min(self.n_groups() - self.emitted, <int64_t> OUTPUT_ROWS - rows.n_rows)
-                self.append_part(rows, <VectorScratch*> scratch.data, n)
+                if n > 0:               # a part without a group has no set
+                    self.append_part(rows, <VectorScratch*> scratch.data, n)
                 self.emitted += n
                 if self.emitted == self.n_groups() and not self.next_part():
                     break

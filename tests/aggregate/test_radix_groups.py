@@ -1,0 +1,73 @@
+"""Rows scattered by hash into parts of the key space, and groups that move there, against a plain table. SPEC Q2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from grouped import Call, aggregated
+
+from oracle import assert_same_rows
+from random_tables import KEY_TYPES, random_table
+
+SUM = pa.decimal128(38, 2)
+
+
+def nothing(values: list[Any]) -> None:
+    """The oracle is the table that is not partitioned, which test_group_table.py checks."""
+
+
+def compare(table: pa.Table, n_keys: int, calls: list[Call], radix_groups_min: int) -> None:
+    wanted = aggregated(table, n_keys, calls, radix_groups_min=1 << 40)
+    for step in ("single", "both"):
+        assert_same_rows(aggregated(table, n_keys, calls, step, radix_groups_min=radix_groups_min), wanted)
+
+
+def calls(x: int, type: pa.DataType) -> list[Call]:
+    names = {"min": type, "max": type, "first": type, "last": type, "count": pa.int64(), "count_null": pa.int64()}
+    return [Call("count", -1, pa.int64(), nothing), *(Call(name, x, out, nothing) for name, out in names.items())]
+
+
+@pytest.mark.parametrize("type", KEY_TYPES, ids=str)
+def test_q2_columns_of_every_type_are_scattered(type: pa.DataType) -> None:
+    """Nulls come late, so that validity is made while rows wait; the vectors before had none."""
+    full = random_table(31, 6000, {"k": pa.int64(), "x": type}, null_share=0.0, n_distinct={"k": 3000}, extremes=True)
+    rest = random_table(31, 9000, {"k": pa.int64(), "x": type}, null_share=0.4, n_distinct={"k": 3000}, extremes=True)
+    table = pa.concat_tables([full, rest])
+    compare(table, 1, calls(1, type), 1000)
+    compare(table.select(["x", "k"]), 1, calls(1, pa.int64()), 1)
+
+
+@pytest.mark.parametrize("n_rows", [2047, 2048, 2049, 300_000])
+def test_q2_full_parts_are_taken_in(n_rows: int) -> None:
+    """One key takes most rows, so that its part's buffer fills over and over, at ends within a vector."""
+    rng = np.random.default_rng(32)
+    k = np.where(rng.random(n_rows) < 0.8, 7, rng.integers(0, 4000, n_rows) * 1_000_003)
+    s = pa.array([None if v % 11 == 0 else f"a long text of {v}" for v in k])
+    w = pa.array(rng.integers(-(2**62), 2**62, n_rows)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(30, 2))
+    table = pa.table({"k": k, "j": s, "x": rng.integers(0, 100, n_rows), "w": w})
+    sums = [
+        Call("sum", 2, pa.decimal128(38, 0), nothing),
+        Call("sum", 3, SUM, nothing),
+        Call("min", 1, pa.string(), nothing),
+    ]
+    compare(table, 2, sums, 500)
+
+
+def test_q2_groups_that_move_keep_their_states() -> None:
+    """Moments have three columns, comoments six; each lands behind the right key."""
+    rng = np.random.default_rng(33)
+    k = np.concatenate([np.arange(5000), rng.permutation(5000)])
+    table = pa.table({"k": k, "x": rng.random(10_000), "y": rng.random(10_000), "n": pa.array(k % 7, pa.int8())})
+    kinds = [Call(name, (1, 2), pa.float64(), nothing) for name in ("covar_pop", "regr_avgx", "regr_avgy")]
+    kinds += [Call("var_pop", 1, pa.float64(), nothing), Call("count", -1, pa.int64(), nothing)]
+    kinds += [Call("avg", 3, pa.float64(), nothing), Call("sum", 1, pa.float64(), nothing)]
+    compare(table, 1, kinds, 4000)
+
+
+def test_q2_several_keys_and_a_narrow_decimal_go_to_one_part_each() -> None:
+    types = {"a": pa.decimal128(30, 2), "b": pa.string(), "c": pa.int32(), "x": pa.int64()}
+    table = random_table(34, 20_000, types, n_distinct={"a": 20, "b": 10, "c": 20})
+    compare(table, 3, calls(3, pa.int64()), 300)
