@@ -1,0 +1,59 @@
+"""A sorted run: insertion, merge and radix sort, and ties settled word by word, against Python's sort. SPEC Q2."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sorted_rows import DIRECTIONS, check
+
+from random_tables import SIZES, random_table
+
+RNG = np.random.default_rng(42)
+
+
+def numbered(table: pa.Table) -> pa.Table:
+    return table.append_column("row", pa.array(np.arange(table.num_rows)))
+
+
+# Insertion sort up to 16 rows, merging up to 200, radix sort beyond.
+@pytest.mark.parametrize("n_rows", [*SIZES, 2, 15, 16, 17, 31, 32, 33, 65, 199, 200, 201, 70_000])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_q2_every_algorithm(n_rows: int, direction: tuple[bool, bool]) -> None:
+    types = {"a": pa.int64(), "s": pa.string(), "f": pa.float64()}
+    table = numbered(random_table(43, n_rows, types, null_share=0.1, n_distinct={"s": 50}))
+    for name in types:
+        check(table, [(name, *direction), ("row", not direction[0], False)])
+
+
+@pytest.mark.parametrize("n_bytes", range(1, 9))
+def test_q2_digits_that_all_rows_share_are_skipped(n_bytes: int) -> None:
+    values = RNG.integers(0, 256, 3000) << (8 * (n_bytes - 1)) if n_bytes < 8 else RNG.integers(-128, 128, 3000) << 56
+    check(numbered(pa.table({"k": values | 0x0101})), [("k", False, False)])
+
+
+@pytest.mark.parametrize("n_rows", [150, 201, 3000])
+@pytest.mark.parametrize("length", [0, 6, 7, 8, 13, 14, 15, 30])
+def test_q2_strings_that_differ_behind_a_long_common_start(length: int, n_rows: int) -> None:
+    """Ties are sorted by words of seven bytes; a word may tell nothing apart, and zeros may hide a string's end."""
+    tails = ["", "\0", "\0\0", "a", "b", "ab", "aaaaaaa", "aaaaaaab", "aaaaaaaaaaaaaab", "aaaaaaa\0"]
+    words = ["x" * length + tails[i] for i in RNG.integers(0, len(tails), n_rows)]
+    words = [None if i % 37 == 0 else word for i, word in enumerate(words)]
+    table = numbered(pa.table({"s": words}))
+    for direction in DIRECTIONS:
+        check(table, [("s", *direction), ("row", True, False)])
+
+
+@pytest.mark.parametrize("n_rows", [150, 2500])
+@pytest.mark.parametrize("first", ["constant", "few"])
+def test_q2_ties_of_keys_that_the_prefix_leaves_out(first: str, n_rows: int) -> None:
+    n_values = 1 if first == "constant" else 3
+    table = numbered(pa.table({
+        "a": RNG.integers(0, n_values, n_rows) * 2**61,
+        "w": pa.array(RNG.integers(0, n_values, n_rows)).cast(pa.decimal128(38, 0)),
+        "s": [f"{'long ' * 5}{i}" for i in RNG.integers(0, n_values, n_rows)],
+        "f": pa.array(RNG.integers(-3, 3, n_rows) / 4, mask=RNG.random(n_rows) < 0.2),
+    }))  # fmt: skip
+    for descending, nulls_first in DIRECTIONS:
+        keys = [("a", descending, False), ("w", False, False), ("s", descending, False), ("f", descending, nulls_first)]
+        check(table, [*keys, ("row", not descending, False)])
