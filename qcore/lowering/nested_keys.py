@@ -86,10 +86,13 @@ def _add_keys(node: p.PlanNode, names: Sequence[str], id: str, mark: str) -> tup
     keys = {name: f"${mark}{i}" for i, name in enumerate(nested)}
     if not keys:
         return node, {}
-    operator = NestedKeys(tuple(keys.items()))
+    return _apply(id, node, NestedKeys(tuple(keys.items()))), keys
+
+
+def _apply(id: str, node: p.PlanNode, operator: NestedKeys | DecodedKeys) -> p.PlanNode:
     schema = operator.output_schema(node.schema)
     assert schema is not None
-    return p.UserOperator(id, schema, node, operator), keys
+    return p.UserOperator(id, schema, node, operator)
 
 
 def _replace_sort_keys(node: p.OrderBy | p.TopN) -> p.PlanNode | None:
@@ -172,11 +175,8 @@ def _replace_window_keys(node: p.Window) -> p.PlanNode | None:
         return None
     child, keys = _add_keys(node.child, keyed, node.id, "by")
     carried = {name: f"$carried{i}" for i, name in enumerate(nested)}
-    operator = CarriedValues(tuple(carried.items()))
-    schema = operator.output_schema(child.schema)
-    assert schema is not None
     flat = [carried.get(name, name) for name in names] + list(keys.values())
-    child = p.UserOperator(node.id, schema, child, operator)
+    child = _apply(node.id, child, CarriedValues(tuple(carried.items())))
     child = select_columns(node.id, child, flat)
     decoded = [(name, carried[name], node.schema.field(name).type) for name in nested]
     calls = []
@@ -206,10 +206,9 @@ def _decode(
     decoder: DecodedKeys | None = None,
 ) -> p.PlanNode:
     """The columns of `wanted`, some of them decoded from bytes."""
-    decoder = decoder or DecodedKeys(tuple(columns))
-    schema = decoder.output_schema(node.schema)
-    assert schema is not None
-    return select_columns(wanted.id, p.UserOperator(wanted.id, schema, node, decoder), wanted.schema.names)
+    return select_columns(
+        wanted.id, _apply(wanted.id, node, decoder or DecodedKeys(tuple(columns))), wanted.schema.names
+    )
 
 
 @dataclass(frozen=True)
