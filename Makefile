@@ -106,7 +106,7 @@ tsan:  ## Run the stress tests under ThreadSanitizer (ARGS=tests/… for others)
 RACES := build/thread-sanitizer/races
 LIBTSAN := $${CC:-cc} -print-file-name=libtsan.so
 STRESS := $(addprefix tests/,$(addprefix execution/test_,contract_check.py scheduler.py task.py) flow \
-	join/test_join_barriers.py $(addprefix exchange/test_,local_partition.py partitioned_output.py) \
+	join/test_bridge.py $(addprefix exchange/test_,local_partition.py partitioned_output.py) \
 	$(addprefix queries/test_,early_finish.py no_locks.py recursion.py traps.py) \
 	$(addprefix session/test_,memory_pool.py nested_queries.py polled.py task.py) \
 	test_user_operators.py test_driver_fuzz.py)

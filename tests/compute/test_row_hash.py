@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
+from hash_model import model_partition
 
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import run_chain
 from random_tables import SIZES, random_table
-
-WORD = (1 << 64) - 1
 
 
 def parts_of(table: pa.Table, keys: list[str], n: int) -> list[list[pa.RecordBatch]]:
@@ -38,49 +34,6 @@ def partitions(values: pa.Array, n: int = 4096) -> list[int]:
             for row in page["id"].to_pylist():
                 found[row] = partition
     return found
-
-
-def mix(value: int) -> int:
-    for _ in range(2):
-        value ^= value >> 32
-        value = value * 0xD6E8FEB86659FD93 & WORD
-    return value ^ value >> 32
-
-
-def combine(so_far: int, value: int) -> int:
-    return mix(so_far * 31 + value + 0x9E3779B97F4A7C15 & WORD)
-
-
-def hash_text(value: bytes) -> int:
-    if len(value) <= 12:
-        words = len(value).to_bytes(4, "little") + value.ljust(12, b"\0")
-        return combine(mix(int.from_bytes(words[:8], "little")), int.from_bytes(words[8:], "little"))
-    state = len(value) * 0x9E3779B97F4A7C15 & WORD
-    steps = [value[at : at + 8] for at in range(0, len(value) - 8, 8)] + [value[-8:]]
-    for step in steps:
-        word = int.from_bytes(step, "little")
-        state = mix(state ^ word) + word & WORD
-    return mix(state)
-
-
-def hash_value(value: Any) -> int:
-    if value is None:
-        return 0x9AE16A3B2F90404F
-    if isinstance(value, str):
-        return hash_text(value.encode())
-    if isinstance(value, Decimal):
-        sign, digits, _ = value.as_tuple()
-        value = (-1 if sign else 1) * int("".join(map(str, digits)))
-        low, high = value & WORD, value >> 64 & WORD
-        return mix(low) if -(1 << 63) <= value < 1 << 63 else combine(mix(low), high)
-    return mix(value & WORD)
-
-
-def model_partition(row: tuple[Any, ...], n: int) -> int:
-    hashed = hash_value(row[0])
-    for value in row[1:]:
-        hashed = combine(hashed, hash_value(value))
-    return (mix(hashed) >> 32) * n >> 32
 
 
 @pytest.mark.parametrize(

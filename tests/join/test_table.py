@@ -1,0 +1,136 @@
+"""Looking keys up: each kind of index, slots that are taken, keys of other types than the table's. SPEC Q2, D6."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hash_model import hash_text
+from joins import hash_join
+
+from oracle import assert_same_rows
+from qcore_ext.ground.memory import Account
+from qcore_ext.join.bridge import JoinBridge
+from qcore_ext.join.hash_join_build import HashBuild
+from qcore_ext.join.hash_join_probe import HashProbe
+from qcore_ext.join.table import IndexKind
+from qcore_testing.operators import run_chain
+from random_tables import SIZES
+
+# A value of each number in a type whose keys get this index.
+INDEXES: dict[IndexKind, Any] = {
+    IndexKind.INDEX_RANKS: lambda numbers: pa.array(numbers, pa.int32()),
+    IndexKind.INDEX_CODES: lambda numbers: pa.array(np.asarray(numbers, np.int64) << 32),
+    IndexKind.INDEX_HASHES: lambda numbers: pa.array(
+        [f"the key of number {number}" for number in numbers], pa.string()
+    ),
+}
+
+
+def joined(build: pa.Array, probe: pa.Array, kind: str = "inner") -> list[tuple[int, Any]]:
+    """Row numbers of the pairs, or each probe row and its mark."""
+    sides = [pa.table({name: keys, f"{name}_row": np.arange(len(keys))}) for name, keys in (("p", probe), ("b", build))]
+    other = "mark" if kind == "mark" else "b_row"
+    batches = hash_join(*sides, kind, ["p"], ["b"])
+    return [
+        pair for batch in batches for pair in zip(batch["p_row"].to_pylist(), batch[other].to_pylist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("n_rows", SIZES)
+@pytest.mark.parametrize("index", INDEXES, ids=lambda index: index.name)
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_hits_and_misses(index: IndexKind, n_rows: int, repeats: int) -> None:
+    rng = np.random.default_rng(n_rows)
+    build = np.repeat(rng.permutation(900), repeats)
+    probe = rng.integers(0, 1800, n_rows)
+    rows = {key: np.flatnonzero(build == key).tolist() for key in range(1800)}
+    arrays = [INDEXES[index](keys) for keys in (build, probe)]
+    expected = [(number, row) for number, key in enumerate(probe.tolist()) for row in rows[key]]
+    assert joined(*arrays) == expected
+    assert joined(*arrays, "mark") == [(number, key < 900) for number, key in enumerate(probe.tolist())]
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 3000])
+def test_no_key_and_every_key(n_rows: int) -> None:
+    """A build side of nulls matches nothing; without keys everything matches."""
+    nulls = pa.nulls(5, pa.int64())
+    probe = pa.array(range(n_rows), pa.int64())
+    assert joined(nulls, probe) == []
+    assert joined(nulls, probe, "left") == [(row, None) for row in range(n_rows)]
+    sides = [pa.table({"p_row": range(n_rows)}), pa.table({"b_row": [0, 1, 2]})]
+    batches = hash_join(*sides, "inner", [], [])
+    pairs = [
+        pair for batch in batches for pair in zip(batch["p_row"].to_pylist(), batch["b_row"].to_pylist(), strict=True)
+    ]
+    assert pairs == [(row, other) for row in range(n_rows) for other in range(3)]
+
+
+@pytest.mark.parametrize("slot", [0, 40, 63])
+@pytest.mark.parametrize("n_keys", [2, 8])
+def test_keys_that_begin_in_one_slot(slot: int, n_keys: int) -> None:
+    """Up to eight rows have 64 slots. From the last one the walk goes on at the first."""
+    wanted = []
+    others = []
+    number = 0
+    while len(wanted) < 2 * n_keys:
+        text = b"key %d of this table" % number
+        (wanted if hash_text(text) % 64 == slot else others).append(text)
+        number += 1
+    probe = pa.array([*reversed(wanted), *others[:200]], pa.binary())
+    build = pa.array(wanted[:n_keys], pa.binary())
+    expected = [(2 * n_keys - 1 - row, row) for row in range(n_keys)]
+    assert joined(build, probe) == sorted(expected)
+
+
+def test_codes_that_meet_in_slots() -> None:
+    """Load of a third, the highest: many keys are not in their first slot."""
+    rng = np.random.default_rng(8)
+    build = rng.choice(2**60, 400_000, replace=False)
+    probe = np.concatenate([rng.choice(build, 20_000), rng.choice(2**60, 20_000)])
+    row_of = dict(zip(build.tolist(), range(len(build)), strict=True))
+    expected = [(number, row_of[key]) for number, key in enumerate(probe.tolist()) if key in row_of]
+    assert joined(pa.array(build), pa.array(probe)) == expected
+
+
+@pytest.mark.parametrize(
+    ("build_type", "probe_type", "values"),
+    [
+        (pa.int32(), pa.int64(), [1, -5, 2**31, 2**40, None, 7]),
+        (pa.int64(), pa.int8(), [1, -5, 127, None, 7]),
+        (pa.float32(), pa.float64(), [0.5, 0.1, -2.0, None, 1e300]),
+        (
+            pa.decimal128(9, 2),
+            pa.decimal128(12, 4),
+            [Decimal(text) for text in ("1.00", "0.0001", "-5.25", "9999999.99", "9999999.9999")],
+        ),
+        (pa.string(), pa.large_string(), ["a", None, "a string that is long", ""]),
+    ],
+    ids=str,
+)
+def test_probe_keys_of_another_type(build_type: pa.DataType, probe_type: pa.DataType, values: list[Any]) -> None:
+    """D6: a batch whose key is of another type is looked up by value; what the table's type has not matches nothing."""
+    fitting = [value for value in values if value is not None and fits(value, build_type)]
+    build = pa.table({"b": pa.array(fitting, build_type), "b_row": range(len(fitting))})
+    first = pa.table({"p": pa.array(fitting, build_type), "p_row": range(len(fitting))})
+    second = pa.table({"p": pa.array(values, probe_type), "p_row": range(100, 100 + len(values))})
+    memory = Account()
+    bridge = JoinBridge("inner", 1, 1, False, build.schema, first.schema)
+    probe = HashProbe("probe", memory, bridge, ["p"], [("probe", "p_row", "p_row"), ("build", "b_row", "b_row")])
+    run_chain([HashBuild("build", memory, bridge, ["b"], ["b_row"])], build)
+    got = pa.Table.from_batches(run_chain([probe], [*first.to_batches(), *second.to_batches()]))
+    pairs = [(row, row) for row in range(len(fitting))]
+    pairs += [(100 + row, fitting.index(value)) for row, value in enumerate(values) if value in fitting]
+    expected = pa.table({"p_row": [pair[0] for pair in pairs], "b_row": [pair[1] for pair in pairs]})
+    assert_same_rows(got, expected)
+
+
+def fits(value: Any, type_: pa.DataType) -> bool:
+    if pa.types.is_decimal(type_):
+        return value == round(value, 2)
+    if type_ == pa.float32():
+        return value < 1e38 and float(np.float32(value)) == value
+    return type_ != pa.int32() or -(2**31) <= value < 2**31

@@ -1,0 +1,88 @@
+"""Values of other rows: lag and lead, the first, last and n-th of a frame, nulls passed over or not. SPEC Q2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from windows import EXCLUSIONS, Rows, run_window
+
+from qcore.plan.nodes import SortKey, WindowCall, WindowFrame
+from random_tables import SIZES
+
+ORDER = [SortKey("k"), SortKey("id")]
+FRAMES = [
+    WindowFrame("rows", -3, 2), WindowFrame("rows", 2, 5), WindowFrame("rows", None, -2), WindowFrame("groups", 0, 1),
+    WindowFrame("range", None, 0), WindowFrame("rows", 3, 1), WindowFrame("rows", None, None),
+]  # fmt: skip
+
+
+def table(n_rows: int) -> pa.Table:
+    """Partitions of about twenty rows; a third of the values are null, all of one partition's."""
+    rng = np.random.default_rng(n_rows)
+    nulls = rng.random(n_rows) < 0.35
+    nulls[:20] = True
+    return pa.table(
+        {
+            "id": np.arange(n_rows),
+            "p": np.arange(n_rows) // 20,
+            "k": rng.integers(0, 8, n_rows),
+            "v": pa.array(rng.integers(0, 10**6, n_rows), mask=nulls),
+            "s": pa.array([f"value {row} of this column" for row in range(n_rows)], pa.string(), mask=nulls),
+        }
+    )
+
+
+def beside(model: Rows, position: int, distance: int, column: str, ignore_nulls: bool) -> Any:
+    """The value so many rows on, or so many values that are no nulls."""
+    part = model.part_of[position]
+    if not ignore_nulls or distance == 0:
+        at = position + distance
+        return model.rows[at][column] if at in part else None
+    step = range(position + 1, part.stop) if distance > 0 else range(position - 1, part.start - 1, -1)
+    values = [model.rows[at][column] for at in step if model.rows[at][column] is not None]
+    return values[abs(distance) - 1] if len(values) >= abs(distance) else None
+
+
+@pytest.mark.parametrize("n_rows", SIZES)
+@pytest.mark.parametrize("ignore_nulls", [False, True])
+def test_lag_and_lead(n_rows: int, ignore_nulls: bool) -> None:
+    distances = [0, 1, 2, 5, 19, 20, 3000, -1, -4]
+    calls = [
+        WindowCall(f"{function} {number} {column}", function, column, number, ignore_nulls=ignore_nulls)
+        for function in ("lag", "lead")
+        for number in distances
+        for column in ("v", "s")
+    ]
+    got = run_window(table(n_rows), calls, ["p"], ORDER, 700).to_pylist()
+    model = Rows(got, ["p"], ORDER)
+    for call in calls:
+        sign = 1 if call.function == "lead" else -1
+        assert call.argument is not None
+        expected = [beside(model, at, sign * call.number, call.argument, ignore_nulls) for at in range(n_rows)]
+        assert [row[call.name] for row in got] == expected, call.name
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 60, 2049])
+@pytest.mark.parametrize("exclude", EXCLUSIONS)
+@pytest.mark.parametrize("ignore_nulls", [False, True])
+def test_rows_of_frames(ignore_nulls: bool, exclude: str, n_rows: int) -> None:
+    frames = [WindowFrame(frame.mode, frame.start, frame.end, exclude) for frame in FRAMES]
+    order = [SortKey("k")]
+    calls = [
+        WindowCall(f"{function} {number} {at}", function, "v", number, frame, ignore_nulls=ignore_nulls)
+        for at, frame in enumerate(frames)
+        for function, number in [("first_value", 1), ("last_value", 1), ("nth_value", 1), ("nth_value", 3)]
+    ]
+    got = run_window(table(n_rows), calls, ["p"], order).to_pylist()
+    model = Rows(got, ["p"], order)
+    for at, frame in enumerate(frames):
+        places = [model.frame(position, frame) for position in range(n_rows)]
+        values = [[got[place]["v"] for place in row] for row in places]
+        if ignore_nulls:
+            values = [[value for value in row if value is not None] for row in values]
+        for name, pick in (("first_value 1", 0), ("last_value 1", -1), ("nth_value 1", 0), ("nth_value 3", 2)):
+            expected = [row[pick] if len(row) > max(pick, 0) else None for row in values]
+            assert [row[f"{name} {at}"] for row in got] == expected, (name, frame)
