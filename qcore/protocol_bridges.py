@@ -109,24 +109,31 @@ class _Wake:
         return None
 
 
-class _PolledBridge(Operator):
-    """One partition of a polled operator."""
+class _Bridge(Operator):
+    """A user's operator of another protocol. Messages and plans show the name of its class."""
 
-    def __init__(self, states: _States, partition: int) -> None:
-        self.user: Any = states.operator
-        self.operator_name = class_name(type(self.user))
-        self.partition = partition
-        self.cx = Context(states.settings, partition, states.partitions)
-        self.shared = states.shared()
-        self.local = self.user.init_local_state(self.cx, self.shared)
-        self.blocked: Blocked | None = None
-        self.over = False
+    def __init__(self, user: Any) -> None:
+        self.user = user
+        self.operator_name = class_name(type(user))
 
     def bind(self, schema: pa.Schema) -> None:
         self.user.bind(schema)
 
     def output_schema(self, schema: Any) -> Any:
         return self.user.output_schema(schema)
+
+
+class _PolledBridge(_Bridge):
+    """One partition of a polled operator."""
+
+    def __init__(self, states: _States, partition: int) -> None:
+        super().__init__(states.operator)
+        self.partition = partition
+        self.cx = Context(states.settings, partition, states.partitions)
+        self.shared = states.shared()
+        self.local = self.user.init_local_state(self.cx, self.shared)
+        self.blocked: Blocked | None = None
+        self.over = False
 
     def is_blocked(self) -> Blocked | None:
         return self.blocked
@@ -210,20 +217,13 @@ class _SourceBridge(_PolledBridge):
         return answer.given
 
 
-class _StatelessBridge(Operator):
+class _StatelessBridge(_Bridge):
     """A stateless operator: holds one output batch until the driver takes it."""
 
     def __init__(self, user: StatelessOperator, cx: Context) -> None:
-        self.user = user
-        self.operator_name = class_name(type(user))
+        super().__init__(user)
         self.cx = cx
         self.given: pa.RecordBatch | None = None
-
-    def bind(self, schema: pa.Schema) -> None:
-        self.user.bind(schema)
-
-    def output_schema(self, schema: Any) -> Any:
-        return self.user.output_schema(schema)
 
     def needs_input(self) -> bool:
         return self.given is None and not self.finish_called
@@ -253,23 +253,16 @@ class _Child(BatchIterator):
         return IterOutcome.OK_NEW_SCHEMA if changed else IterOutcome.OK
 
 
-class _IteratorBridge(Operator):
+class _IteratorBridge(_Bridge):
     """An iterator operator: asks it for the next batch whenever the driver wants one."""
 
     def __init__(self, user: BatchIterator, has_input: bool) -> None:
-        self.user = user
-        self.operator_name = class_name(type(user))
+        super().__init__(user)
         self.child = _Child()
         if has_input:
             user.child = self.child
         self.blocked: Blocked | None = None
         self.over = False
-
-    def bind(self, schema: pa.Schema) -> None:
-        self.user.bind(schema)
-
-    def output_schema(self, schema: Any) -> Any:
-        return self.user.output_schema(schema)
 
     def needs_input(self) -> bool:
         return self.child.starved

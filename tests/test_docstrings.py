@@ -21,6 +21,7 @@ MODULES = [
     "qcore.session.result",
     "qcore.session.session",
     "qcore.session.task",
+    "qcore.session.task_iterator",
     "qcore.text_table",
     "qcore.writing.partition_files",
 ]
