@@ -11,16 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.connectors.alignment import Alignment, logical_schema, passes
-from qcore.connectors.base import (
-    BatchStream,
-    ColumnStatistics,
-    ReaderStream,
-    Split,
-    TableStatistics,
-    TableStream,
-    select_fields,
-)
+from qcore.connectors.base import BatchStream, ColumnStatistics, Split, TableStatistics, select_fields
 from qcore.connectors.soundness import TRUST_EVERYTHING, SoundColumns, is_trusted, require_sound
+from qcore.connectors.streams import ReaderStream, TableStream
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
 from qcore_ext.data.checked_stream import CheckedStream

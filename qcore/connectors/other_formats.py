@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from qcore.connectors.alignment import Alignment, logical_schema
-from qcore.connectors.base import BatchStream, FileSplit, ReaderStream
+from qcore.connectors.base import BatchStream, FileSplit
 from qcore.connectors.soundness import TRUST_EVERYTHING, TRUST_LAYOUT, require_sound
 from qcore.connectors.storage import Location, without_compression
+from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError, PlanError
 from qcore_ext.ground.fault import fault_site
 

@@ -8,14 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from qcore.connectors.base import (
-    BatchStream,
-    ColumnStatistics,
-    ReaderStream,
-    Split,
-    TableStatistics,
-    select_fields,
-)
+from qcore.connectors.base import BatchStream, ColumnStatistics, Split, TableStatistics, select_fields
+from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError
 from qcore.expression.tree import Expr
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.connectors.base import BatchStream, ReaderStream, Split, Table, TableStatistics, under_policy
+from qcore.connectors.base import BatchStream, Split, Table, TableStatistics, under_policy
+from qcore.connectors.streams import ReaderStream
 from qcore.connectors.view import ViewTable
 from qcore.expression.tree import Expr
 from qcore.plan.time_zones import expr_in_zone, schema_in_zone

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.config import Settings
-from qcore.connectors.base import stream_of_values
+from qcore.connectors.streams import stream_of_values
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col, column_names
 from qcore.lowering.aggregate_retyping import compile_inputs, compile_post

@@ -29,8 +29,9 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from qcore.connectors.alignment import Alignment
-from qcore.connectors.base import BatchStream, ReaderStream, Split, TableStatistics, select_fields
+from qcore.connectors.base import BatchStream, Split, TableStatistics, select_fields
 from qcore.connectors.soundness import TRUST_EVERYTHING, require_sound
+from qcore.connectors.streams import ReaderStream
 from qcore.errors import Cancelled, ExecutionError, PlanError
 from qcore.expression.tree import Expr
 

@@ -14,7 +14,8 @@ import qcore
 import qcore.plan.nodes as p
 from oracle import assert_same_rows
 from qcore import PlanBuilder, col
-from qcore.connectors.base import TableStatistics, TableStream
+from qcore.connectors.base import TableStatistics
+from qcore.connectors.streams import TableStream
 from random_tables import NESTED_TYPES, random_table
 
 DEEP = pa.list_(pa.struct([("a", pa.list_(pa.int32())), ("b", pa.map_(pa.string(), pa.decimal128(10, 2)))]))

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qcore.connectors.alignment import Alignment
-from qcore.connectors.base import BatchStream, FileSplit, ReaderStream, TableStream
+from qcore.connectors.base import BatchStream, FileSplit
 from qcore.connectors.parquet.footer import FOOTERS, INT96_UNIT, ParquetFooter
 from qcore.connectors.parquet.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.soundness import TRUST_LAYOUT
 from qcore.connectors.storage import Location
+from qcore.connectors.streams import ReaderStream, TableStream
 from qcore.errors import ExecutionError
 from qcore.expression.tree import Expr
 from qcore_ext.ground.fault import fault_site

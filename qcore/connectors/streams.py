@@ -1,0 +1,68 @@
+"""Streams over pyarrow objects: the `BatchStream`s that tables return for opened splits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+
+class TableStream:
+    """A pyarrow Table as a BatchStream. C++ code returns its batches without the GIL.
+
+    `is_held_outside`: something else keeps the table's memory, so the query is not charged for it.
+    """
+
+    __slots__ = ("_table", "_batch_rows", "trust", "is_held_outside")
+
+    def __init__(self, table: pa.Table, batch_rows: int, trust: str = "nothing", is_held_outside: bool = False) -> None:
+        self.trust = trust
+        self._table: pa.Table | None = table
+        # A multiple of 8, as TableScan cuts batches: otherwise it would cut each of these again.
+        self._batch_rows = max(8, batch_rows) & ~7
+        self.is_held_outside = is_held_outside
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        table = self._table
+        if table is None:
+            raise ValueError("the stream is closed")
+        self._table = None  # the stream keeps the batches that are left, so memory is freed while it is read
+        return table.to_reader(max_chunksize=self._batch_rows).__arrow_c_stream__(requested_schema)
+
+    def close(self) -> None:
+        """Drop the rows that were not read."""
+        self._table = None
+
+
+def stream_of_values(data: pa.Table | pa.RecordBatch) -> TableStream:
+    """Return the rows of a Values node as a stream. They were checked when the plan was made, which keeps them alive.
+
+    The stream returns whole chunks, which TableScan cuts, because each batch from pyarrow may take the GIL.
+    """
+    table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+    return TableStream(table, max(table.num_rows, 8), "everything", is_held_outside=True)
+
+
+class ReaderStream:
+    """A pyarrow RecordBatchReader as a BatchStream. `closing` is closed with it."""
+
+    __slots__ = ("_reader", "_closing", "trust")
+
+    def __init__(self, reader: pa.RecordBatchReader, closing: Any = None, trust: str = "nothing") -> None:
+        self.trust = trust
+        self._reader: pa.RecordBatchReader | None = reader
+        self._closing = closing
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        reader = self._reader
+        if reader is None:
+            raise ValueError("the stream is closed")
+        self._reader = None
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def close(self) -> None:
+        """Close the reader's file."""
+        self._reader = None
+        closing, self._closing = self._closing, None
+        if closing is not None:
+            closing.close()
