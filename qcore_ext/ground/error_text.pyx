@@ -25,7 +25,8 @@ def text_of(thing, call=str):
     except BaseException as why:
         if is_interrupt(why):
             raise
-        return f"a {class_name(type(thing))} whose __{class_name(call)}__ raised {class_name(type(why))}"
+        method = "__str__" if call is str else "__repr__"
+        return f"a {class_name(type(thing))} whose {method} raised {class_name(type(why))}"
 
 
 def shown(thing):
