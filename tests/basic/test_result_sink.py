@@ -1,0 +1,63 @@
+"""ResultSink: batches into a queue in parts that fit it (SPEC V7)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from qcore.expression.tree import col
+from qcore.lowering.compile import compile_predicate
+from qcore_ext.basic.filter import Filter
+from qcore_ext.basic.result_sink import ResultSink
+from qcore_ext.execution.scheduler import Scheduler
+from qcore_ext.execution.task import Task
+from qcore_ext.flow.batch_queue import BatchQueue, QueueReader
+from qcore_ext.ground.memory import Account
+from qcore_testing.operators import BatchSource, import_batches, run_chain
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def read(queue: BatchQueue) -> list[pa.RecordBatch]:
+    reader = QueueReader(queue)
+    return [pa.record_batch(batch) for batch in iter(reader.next_batch, None)]
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 100, 2049])
+def test_small_batches_pass_whole(n_rows: int) -> None:
+    queue = BatchQueue(1)
+    batch = pa.record_batch({"a": pa.array(range(n_rows), pa.int64())})
+    run_chain([ResultSink("1", Account(), queue)], [batch, batch])
+    assert [out["a"].to_pylist() for out in read(queue) if out.num_rows] == [list(range(n_rows))] * (2 if n_rows else 0)
+
+
+@pytest.mark.parametrize("selected", [False, True])
+def test_a_large_batch_passes_in_parts(selected: bool) -> None:
+    """V7: each of at most half the queue's bytes; every row comes once and in order."""
+    memory, queue, scheduler = Account(), BatchQueue(1, bytes_max=10_000), Scheduler(1)
+    text = "x" * 90
+    batch = pa.record_batch({"a": pa.array(range(2000), pa.int64()), "s": [text] * 2000})
+    keep = [Filter("f", memory, lambda schema: compile_predicate(col("a") % 2 == 0, pa.schema(schema)))]
+    chain = [BatchSource(import_batches([batch]), memory), *(keep if selected else []), ResultSink("s", memory, queue)]
+    task = Task([[chain]], memory, scheduler)
+    task.start()
+    parts = read(queue)
+    task.wait(60)
+    scheduler.shutdown()
+    assert [value for part in parts for value in part["a"].to_pylist()] == list(range(0, 2000, 2 if selected else 1))
+    assert len(parts) >= 2000 * 90 // (2 if selected else 1) // 5000
+    assert max(part.num_rows for part in parts) <= 5000 // 90
+
+
+def test_a_reader_that_leaves_ends_the_query() -> None:
+    memory, queue, scheduler = Account(), BatchQueue(1, batches_max=1), Scheduler(1)
+    source = BatchSource(import_batches([pa.record_batch({"a": [1]})] * 50), memory)
+    sink = ResultSink("s", memory, queue)
+    task = Task([[[source, sink]]], memory, scheduler)
+    task.start()
+    reader = QueueReader(queue)
+    assert reader.next_batch(10) is not None
+    reader.close()
+    task.wait(60)
+    assert sink.stats_snapshot()["input_batches"] < 50
+    scheduler.shutdown()
