@@ -44,7 +44,7 @@ INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 # Operators for tests and benchmarks: built from the same tree with the same flags, installed beside the wheel.
 TESTING := $(VENV)/.testing
 TESTING_SOURCES := $(wildcard tests/native/qcore_testing/*.pyx)
-BUILD_ENVIRONMENT := QCORE_DEBUG=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS)
+BUILD_ENVIRONMENT := QCORE_DEBUG_BUILD=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS)
 
 .PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench speed kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
 

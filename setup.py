@@ -7,7 +7,8 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-DEBUG = os.environ.get("QCORE_DEBUG") == "1"
+# Assertions and bounds checks. At run time QCORE_DEBUG, another variable, switches checked mode in any build.
+DEBUG = os.environ.get("QCORE_DEBUG_BUILD") == "1"
 # "thread": the extensions watched by ThreadSanitizer, for `make tsan`.
 SANITIZE = os.environ.get("QCORE_SANITIZE", "")
 # Rebuild only these modules (comma-separated ends of names); for development in place.
