@@ -142,7 +142,7 @@ def test_a_file_without_the_rows_its_task_reported_is_refused(spark: Any, exchan
     with pytest.raises(ExecutionError, match="has 1 rows, and its task wrote 33"):
         table.open(shorter, ("id",), None, 100)
     os.unlink(gone.path)  # type: ignore[attr-defined]
-    with pytest.raises(ExecutionError, match=r"not there: set spark\.qcore\.exchange\.dir"):
+    with pytest.raises(ExecutionError, match=r"does not exist here: set spark\.qcore\.exchange\.dir"):
         table.open(gone, ("id",), None, 100)
 
 
