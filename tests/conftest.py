@@ -75,7 +75,8 @@ def mark_sweeps(items: list[pytest.Item]) -> None:
     marked = [item for item in items if item.get_closest_marker("each_value") and hasattr(item, "callspec")]
     for item in sorted(marked, key=lambda item: zlib.crc32(item.nodeid.encode())):
         seen = met.setdefault((item.parent, item.originalname), set())  # type: ignore[attr-defined]
-        values = set(item.callspec.indices.items())  # type: ignore[attr-defined]
+        # Combinations share the objects of a parameter's values.
+        values = {(name, id(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
         if values <= seen:
             item.add_marker(pytest.mark.sweep)
         seen |= values
