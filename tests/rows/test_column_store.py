@@ -1,0 +1,67 @@
+"""Rows kept column by column: grown, joined with other drivers' rows, strings copied or held. SPEC Q2.
+
+A sort keeps its rows in such a store, one a driver; its output has every column of every row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from sorted_rows import sort, taken
+
+import qcore
+from oracle import assert_same_rows
+from qcore_ext.ground.memory import Account
+from qcore_ext.sort.order_by import OrderBy
+from qcore_testing.operators import run_chain
+from random_tables import ALL_TYPES, ENCODED_TYPES, SIZES, plain, random_table
+
+
+def kept(table: pa.Table, n_drivers: int) -> None:
+    """Sorted by a shuffled column, the rows are those that came in, column for column."""
+    order = np.random.default_rng(50).permutation(table.num_rows)
+    table = table.append_column("order", pa.array(order))
+    assert_same_rows(
+        sort(table, [("order", False, False)], n_drivers), taken(table, list(np.argsort(order))), ordered=True
+    )
+
+
+TYPES = [type for type in ALL_TYPES if type not in ENCODED_TYPES]
+
+
+@pytest.mark.parametrize("type", TYPES, ids=str)
+@pytest.mark.parametrize("n_rows", [*SIZES, 9000])
+def test_q2_every_type(type: pa.DataType, n_rows: int) -> None:
+    for null_share in (0.0, 0.3):
+        kept(random_table(51, n_rows, {"x": type}, null_share=null_share), 1)
+        kept(random_table(52, n_rows, {"x": type}, null_share=null_share), 3)
+
+
+@pytest.mark.parametrize("first_null", [0, 1, 4095, 4096, 4097, 8999])
+def test_q2_the_first_null_may_come_in_any_part(first_null: int) -> None:
+    x = pa.array([None if i == first_null else i for i in range(9000)])
+    for n_drivers in (1, 2, 4):
+        kept(pa.table({"x": x, "y": x.cast(pa.string())}), n_drivers)
+
+
+@pytest.mark.parametrize("type", ENCODED_TYPES, ids=str)
+def test_q2_dictionaries(type: pa.DataType) -> None:
+    table = random_table(53, 7000, {"x": type}, n_distinct=30).append_column("row", pa.array(range(7000)))
+    got = run_chain([OrderBy("sort", Account(), [("row", True, False)])], table)
+    assert_same_rows(got, plain(table).take(pa.array(range(6999, -1, -1))), ordered=True)
+
+
+@pytest.mark.parametrize("every", [1, 3, 5, 100, 3000])
+def test_q2_strings_of_few_rows_out_of_many_are_copied(every: int) -> None:
+    """Views of copied strings point into the store, those of held ones into their batch."""
+    n = 60_000
+    words = pa.array([None if i % 7 == 3 else f"a text of more than twelve bytes {i}" for i in range(n)])
+    table = pa.table({"i": np.arange(n), "s": words})
+    for source in (table, table.set_column(1, "s", pc.dictionary_encode(words))):
+        got = qcore.sql(
+            f"select i, s from t where i % {every} = 0 order by i desc", {"t": source}, threads=1
+        ).to_arrow()
+        rows = range((n - 1) // every * every, -1, -every)
+        assert_same_rows(got, table.take(pa.array(rows)), ordered=True)

@@ -1,0 +1,48 @@
+"""Stored keys: appended, compared and read back by type, as groups of keys that do not pack into words. SPEC Q2."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from grouped import Call, check
+
+from random_tables import KEY_TYPES, SIZES, random_table
+
+COUNT = [Call("count", -1, pa.int64(), len)]
+# Beside any other column these do not fit two words.
+WIDE = pa.decimal128(38, 10)
+
+
+@pytest.mark.parametrize("type", [*KEY_TYPES, pa.null()], ids=str)
+@pytest.mark.parametrize("n_rows", [*SIZES, 9000])
+def test_q2_every_type_beside_a_wide_one(type: pa.DataType, n_rows: int) -> None:
+    types = {"k": type, "a": WIDE, "b": WIDE}
+    few = {"k": 500, "a": 2, "b": 2}
+    check(random_table(56, n_rows, types, null_share=0.2, n_distinct=few, extremes=True), 3, COUNT)
+
+
+def test_q2_strings_that_differ_in_one_byte() -> None:
+    """In the length, the first four bytes, the rest of an inline view, or behind twelve bytes."""
+    words = ["", "\0", "abcd", "abce", "abcdefghijkl", "abcdefghijkm", "abcdefghijklm", "abcdefghijkln", "x" * 40,
+             "x" * 39 + "y", "x" * 41, None]  # fmt: skip
+    drawn = np.random.default_rng(57).integers(0, len(words), 5000)
+    table = pa.table({"s": [words[i] for i in drawn], "w": pa.array([1] * 5000).cast(pa.decimal128(30, 0))})
+    check(table, 2, COUNT)
+    check(table.append_column("t", pa.array([words[i] for i in drawn[::-1]])), 3, COUNT)
+
+
+def test_q2_wide_keys_come_narrow_or_wide() -> None:
+    """A vector of decimals that all fit 64 bits is loaded as such; equal values are equal all the same."""
+    small = [10**10, -(10**10), 0, -1, None] * 500
+    large = [10**10, -(10**10), 0, -1, 10**25, -(10**25), 2**64, 2**64 - 1, None] * 400
+    for parts in ([small, large, small], [large, small]):
+        k = pa.chunked_array([pa.array(part).cast(pa.decimal128(38, 0)) if part is small else
+                              pa.array(part, pa.decimal128(38, 0)) for part in parts])  # fmt: skip
+        check(pa.table({"k": k, "j": k}), 2, COUNT)
+
+
+@pytest.mark.parametrize("type", [pa.float32(), pa.float64()], ids=str)
+def test_q2_zeros_and_nans(type: pa.DataType) -> None:
+    x = pa.array([0.0, -0.0, float("nan"), -float("nan"), 1.0, None] * 3, type)
+    check(pa.table({"k": x, "a": pa.array([1] * 18).cast(WIDE), "b": pa.array([1] * 18).cast(WIDE)}), 3, COUNT)
