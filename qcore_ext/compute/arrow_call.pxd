@@ -1,10 +1,10 @@
 """Steps that a Python function computes over Arrow arrays, for the functions that have no kernel.
 
-Such a step has a program of its own for its arguments and no arguments in the program it stands in: to that program it
-is a column of the batch, computed when first asked for. Asked for all rows, or all selected ones, it is computed once for
-them together, for below some 64K rows a call waiting for the GIL makes two threads slower than one; asked for few, for
-those alone. Rows that are not selected are never computed: a row may take a second.
-The function raises for a row it cannot compute; the others are then computed without it, and the row is marked.
+Such a step has a program of its own for its arguments. In the program that contains it, it has no arguments: it is like
+a column of the batch that is computed when it is first read. If all rows or all selected rows are read, one call
+computes them together: below about 64K rows a call, waiting for the GIL makes two threads slower than one. If few rows
+are read, only those are computed. Rows that are not selected are never computed, because a row may take a second.
+If the function raises for a row, the other rows are computed without it, and the row is marked.
 """
 
 from libc.stdint cimport int64_t, uint32_t

@@ -91,9 +91,9 @@ cdef int64_t rows_at_first(object function, object batch, bint gives_lists) exce
 
 
 cdef object values_of(object function, PyBatch arguments, MemoryAccount* account, bint gives_lists):
-    """What the function gives for all rows of the arguments, as a record batch. Long arguments are laid out, and given to
-    it, piece by piece: nobody can stop a call half-way, unless the function looks itself. So does one that gives lists,
-    which may be longer than any argument tells: as many rows at once as the lists so far allow.
+    """What the function gives for all rows of the arguments, as a record batch. Long arguments are laid out, and given
+    to it, piece by piece: nobody can stop a call half-way, unless the function looks itself. So are the arguments of a
+    function that gives lists, which may be longer than any argument: as many rows at once as the lists so far allow.
     """
     import pyarrow
 

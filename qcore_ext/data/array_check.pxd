@@ -1,9 +1,9 @@
-"""What an Arrow array from outside says of itself, checked before anything follows its pointers.
+"""Checks of an Arrow array from outside, made before its pointers are followed.
 
-The C Data interface tells no sizes of buffers. What can be checked without them is: counts of buffers and children,
+The C Data interface does not state the sizes of buffers. These are checked: counts of buffers and children,
 buffers that are NULL, lengths that do not fit each other or overflow, offsets that descend or leave the array below,
 views that leave their buffers, indices outside their dictionary, run ends, type codes, and text. Where pyarrow knows
-the sizes, its `validate()` has to come first.
+the sizes, its `validate()` must be called first.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

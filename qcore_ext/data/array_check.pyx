@@ -1,4 +1,4 @@
-"""What an Arrow array from outside says of itself, checked before anything follows its pointers."""
+"""Checks of an Arrow array from outside, made before its pointers are followed."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport atoi
@@ -36,7 +36,7 @@ ctypedef fused RunEnd:
 
 
 cdef struct Rows:
-    # Of one array, those to be checked.
+    # The rows of one array that are to be checked.
     const ArrowArray* array
     const ArrowSchema* layout
     int64_t first               # position among the buffers' values: the array's offset counts in

@@ -1,4 +1,4 @@
-"""A batch: columns of equal length, a schema, and which of the rows count."""
+"""A batch: columns of equal length, a schema, and an optional selection."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -12,14 +12,14 @@ ctypedef struct Batch:
     Owner owner
     CSchema* schema             # owned
     int64_t n_rows              # physical rows of every column
-    const uint32_t* selection   # NULL: all rows count; else the n_selected rows that do, ascending
-    int64_t n_selected          # rows that count: what the outside calls the batch's rows
+    const uint32_t* selection   # NULL: all rows are selected; else the numbers of the selected rows, ascending
+    int64_t n_selected          # selected rows: the row count that users see
     Owner* selection_owner
     int32_t n_columns
-    Column** columns            # each owned; lies behind the struct
+    Column** columns            # each owned; the array follows the struct
 
 
-# references schema; columns NULL, to be filled with owned ones
+# A batch that references `schema`. Its columns are NULL; the caller fills in owned ones.
 cdef Batch* batch_new(CSchema* schema, int64_t n_rows) except NULL nogil
 cdef inline Batch* batch_ref(Batch* batch) noexcept nogil:
     """Take a reference."""
@@ -29,17 +29,18 @@ cdef inline void batch_unref(Batch* batch) noexcept nogil:
     """Drop a reference; NULL is ignored."""
     owner_unref(<Owner*> batch)
 
-# on a batch not yet handed on; references owner
+# Set the selection of a batch that was not handed on yet. References `owner`.
 cdef void batch_select(Batch* batch, const uint32_t* selection, int64_t n_selected, Owner* owner) noexcept nogil
-# The same rows without a selection: itself (a new reference) when it has none, else DICTIONARY columns over this one's.
+# The selected rows as a batch without selection: a new reference to the batch itself if it has no selection, else
+# DICTIONARY columns over its columns.
 cdef Batch* batch_compact(Batch* batch, MemoryAccount* account) except NULL nogil
-# Rows rows[0..n) of the physical rows (a selection is not looked at), as columns_take does it.
+# Physical rows rows[0..n), as columns_take takes them. A selection is ignored.
 cdef Batch* batch_take(
     Batch* batch, const uint32_t* rows, int64_t n, Owner* rows_owner, MemoryAccount* account,
 ) except NULL nogil
-# of a batch without selection; start: a multiple of 8
+# Rows start..start+n of a batch without selection. `start` is a multiple of 8.
 cdef Batch* batch_slice(Batch* batch, int64_t start, int64_t n) except NULL nogil
-# same columns and selection, other names
+# The same columns and selection under other names.
 cdef Batch* batch_with_schema(Batch* batch, CSchema* schema) except NULL nogil
-# What the values of the rows that count take of memory (column_bytes).
+# Bytes of the values of the selected rows (column_bytes).
 cdef int64_t batch_bytes(const Batch* batch) noexcept nogil

@@ -1,4 +1,4 @@
-"""A batch laid out as an Arrow struct array, for the world outside."""
+"""Export of a batch as an Arrow struct array."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.arrow_abi cimport ArrowArray

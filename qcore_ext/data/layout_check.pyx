@@ -1,4 +1,4 @@
-"""What an Arrow type from outside says of itself, checked before anything follows its pointers."""
+"""Checks of an Arrow type from outside, made before its pointers are followed."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport atoi

@@ -1,4 +1,4 @@
-"""Rows of a flat column as canonical values: the one place that reads foreign layouts."""
+"""Rows of a flat column as canonical values. Only this module reads storage layouts."""
 
 from libc.stdint cimport int64_t, uint32_t
 
@@ -9,7 +9,7 @@ from qcore_ext.data.column cimport Column, Vector, VectorScratch
 cdef int column_load(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil
-# The same, but a decimal of more than 18 digits comes as PHYS_I64 when all n values fit into 64 bits.
+# As column_load, except that a decimal of more than 18 digits is loaded as PHYS_I64 if all n values fit 64 bits.
 cdef int column_load_narrow(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil

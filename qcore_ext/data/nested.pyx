@@ -147,8 +147,8 @@ cdef object taken_in_pieces(
     object source, Batch* batch, const Column* column, const Column* flat, const ArrowSchema* layout,
     MemoryAccount* account, bint looks,
 ):
-    """The selected rows of `source`, the array behind `flat`. A call takes as many as have PIECE_BYTES together, so that
-    the query can be stopped between two.
+    """The selected rows of `source`, the array behind `flat`. They are taken in pieces of PIECE_BYTES. The query can be
+    stopped between two pieces.
     """
     import pyarrow
 

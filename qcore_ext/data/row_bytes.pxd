@@ -1,7 +1,7 @@
 """What the rows of a batch take once they are laid out as Arrow, known before anything is laid out. SPEC V7.
 
-A column over few values may have many rows: a constant list of 800 kB takes 800 kB in the engine, and 80 GB laid out for
-100,000 rows. Whoever lays rows out asks here what to reserve, and how many rows to take at once.
+A column over few values may have many rows: a constant list of 800 kB takes 800 kB in the engine, and 80 GB laid out
+for 100,000 rows. Code that lays rows out asks here how much to reserve, and how many rows to take at once.
 """
 
 from libc.stdint cimport int64_t

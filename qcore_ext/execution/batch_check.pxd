@@ -1,4 +1,4 @@
-"""Verification of what operators hand over, in checked mode (QCORE_DEBUG=1)."""
+"""Verification of the batches that operators hand over, in checked mode (QCORE_DEBUG=1)."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport CSchema

@@ -1,4 +1,4 @@
-"""Checked mode (QCORE_DEBUG=1): stands between a driver and an operator and holds both to the contract."""
+"""Checked mode (QCORE_DEBUG=1): a check between a driver and an operator that both follow the contract."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
@@ -10,8 +10,8 @@ from qcore_ext.flow.operator cimport Operator
 
 
 cdef class ContractCheck(Operator):
-    cdef readonly Operator checked      # the operator it stands for
-    cdef readonly str broken            # what a call that cannot raise did wrong, or None
+    cdef readonly Operator checked      # the operator behind it
+    cdef readonly str broken            # the breach by a call that cannot raise, or None
     cdef bint is_broken
     cdef PyObject* upstream             # ContractCheck; borrowed: the driver keeps its chain; NULL at the ends
     cdef PyObject* downstream
@@ -33,7 +33,7 @@ cdef class ContractCheck(Operator):
     cdef bint left_twice(self) noexcept nogil
     cdef int enter(self, const char* call) except -1 nogil
     cdef int leave(self) except -1 nogil
-    # For `what`, by default what was noted.
+    # The error for `what`; by default for the breach that was noted.
     cdef object error(self, what=*)
     cdef int refuse(self, str what) except -1
     cdef int refuse_call(self, const char* call, const char* when) except -1 nogil

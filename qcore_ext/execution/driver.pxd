@@ -1,7 +1,8 @@
 """The loop that runs one chain of operators: a small machine that knows neither threads nor data.
 
-A driver asks the sink first and walks upstream to the first operator that can go on (SPEC V6); a batch is handed down
-and the walk continues downstream of it. Everything downstream of the operator being asked has said that it needs input.
+A driver asks the sink first and walks upstream to the first operator that can continue (SPEC V6). If an operator gives
+a batch, the driver hands it down and continues downstream of that operator. Every operator downstream of the one being
+asked has answered that it needs input.
 """
 
 from cpython.object cimport PyObject
@@ -23,7 +24,7 @@ cpdef enum DriverAnswer:
 
 
 ctypedef struct OperatorSlot:
-    # What the driver knows of one operator.
+    # The driver's state for one operator.
     PyObject* operator          # Operator, or its ContractCheck; borrowed from the Driver's lists
     OperatorStats* stats        # the operator's
     Batch* pending              # owned; offered to the operator, not yet accepted
@@ -44,16 +45,16 @@ cdef class Driver:
     cdef OperatorSlot* slots
     cdef int n_operators
     cdef WaitToken* token       # borrowed; outlives every run
-    cdef MemoryAccount* query   # borrowed; set where it has to leave memory to other queries of its pool, else NULL
+    cdef MemoryAccount* query   # borrowed; the query's account if it belongs to a pool, else NULL
     cdef int64_t* stop          # borrowed; set to other than 0: stop at the next operator boundary
     cdef bint opened
     cdef bint shut_down
-    cdef bint doubled           # it was given a turn without having been woken
+    cdef bint doubled           # a turn began without a wake-up
     cdef bint fed               # a batch was accepted since the walk last began at the sink
-    cdef bint end_failed        # abandon or close of an operator raised; ended_with() tells what
-    cdef bint finished_early    # an operator had enough before its input ended; the task tells the drivers beside
-    cdef int at                 # operator being called: the one to blame
-    cdef Timing* charging       # what the call under way is charged to; NULL between calls
+    cdef bint end_failed        # abandon or close of an operator raised; ended_with() returns the error
+    cdef bint finished_early    # an operator finished before its input ended; the task informs the other drivers
+    cdef int at                 # position of the operator being called, which errors name
+    cdef Timing* charging       # timing of the current call; NULL between calls
     cdef int64_t blocked_at     # operator that blocked, or -1; atomic, as are the next two
     cdef int64_t blocked_since
     cdef int64_t blocked_reason
@@ -68,14 +69,14 @@ cdef class Driver:
 
     # Run until finished, blocked, stopped or `slice_nanos` are over (0: no bound). Returns a DriverAnswer.
     cdef int run(self, int64_t slice_nanos) except -1 nogil
-    # Abandon what is not finished, then close every operator, sink first. Once; later calls do nothing.
+    # Abandon unfinished operators, then close every operator, sink first. Later calls do nothing.
     cdef void shut(self) noexcept nogil
-    # The operator to blame for what a run raised, and the error to show for it.
+    # The operator that was called when a run raised, and the error to show for what it raised.
     cdef Operator called_last(self)
     cdef object explained(self, object error)
-    # The error to show for what abandon or close of an operator raised, or None; each is told once.
+    # The error to show for what abandon or close of an operator raised, or None. Each error is returned once.
     cdef object ended_with(self)
-    # In checked mode, once it is shut: an ExecutionError for what an operator's end did wrong, or None.
+    # In checked mode, after shut: an ExecutionError for a breach of the contract by abandon or close, or None.
     cdef object violation(self)
 
     cdef int open_operators(self) except -1 nogil

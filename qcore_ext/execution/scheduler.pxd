@@ -1,7 +1,7 @@
-"""Who runs when: a run queue, and worker threads that serve it. SPEC V7, G5.
+"""Scheduling: a run queue, and worker threads that serve it. SPEC V7, G5.
 
-A Runnable is anything that is run in slices and waits in between; its wait token is itself. Its state changes by atomic
-steps only, so that no wake-up is lost or doubled:
+A Runnable runs in slices and waits between them. It is its own wait token. Its state changes by atomic steps only, so
+that no wake-up is lost or doubled:
 
     IDLE     waits for its token; notify: → QUEUED
     QUEUED   in the run queue, once; notify: nothing
@@ -41,10 +41,10 @@ ctypedef struct RunQueue:
     Runnable** ring             # each owned
     int64_t capacity            # at least the number of runnables made for the queue, so that pushing never fails
     int64_t head
-    int64_t n_queued            # atomic for who looks without the lock, as is closed
+    int64_t n_queued            # atomic, as is closed: both are also read without the lock
     int64_t n_runnables
     int64_t n_sleeping          # threads in run_queue_pop
-    int64_t n_substitutes       # atomic; threads that serve for those in long calls
+    int64_t n_substitutes       # atomic; threads that serve in place of threads in long calls
     int64_t closed              # threads leave
     int64_t process             # fork_number() of the process whose threads serve it
 
@@ -54,14 +54,14 @@ ctypedef struct Runnable:
     CMemoryPool* pool           # owned; counts the runnables that are queued or running; or NULL
     int64_t turn_from           # RunState that the turn under way began in: RUN_QUEUED, or the contract was broken
     RunAnswer (*run)(Runnable* self) noexcept nogil
-    PyObject* context           # borrowed; whoever made the Runnable keeps it alive until RAN_DONE
+    PyObject* context           # borrowed; the Runnable's maker keeps it alive until RAN_DONE
 
 
 ctypedef struct Place:
-    # A worker thread's, while it serves.
+    # State of a worker thread while it serves.
     RunQueue* queue             # borrowed
     int64_t began               # wall_nanos at which the turn under way began
-    PyObject* substitute        # owned; the Worker that serves for this one until the turn is over, or NULL
+    PyObject* substitute        # owned; the Worker that serves in its place until the turn is over, or NULL
 
 
 cdef RunQueue* run_queue_new() except NULL nogil
@@ -81,4 +81,4 @@ cdef class Scheduler:
     cdef readonly int n_threads
     cdef readonly int64_t process   # fork_number() of the process whose threads these are
     cdef list threads
-    cdef readonly set active    # what must live while its runnables do
+    cdef readonly set active    # objects that must live as long as their runnables

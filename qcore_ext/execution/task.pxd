@@ -13,12 +13,12 @@ from qcore_ext.ground.wait_token cimport WaitList
 
 cdef enum Verdict:
     UNDECIDED = 0
-    ANSWERED = 1                    # the output pipeline is finished: nothing can go wrong any more
+    ANSWERED = 1                    # the output pipeline is finished: no later failure counts
     BROKEN = 2                      # something failed, or it was cancelled; `error` follows
 
 
 cdef class DriverRun:
-    """One driver in its task: what its Runnable points at."""
+    """One driver in its task. Its Runnable points at it."""
     cdef Driver driver
     cdef Pipeline pipeline
     cdef PyObject* task             # Task; borrowed: the scheduler or the caller keeps it while drivers live
@@ -50,7 +50,7 @@ cdef class Task:
     cdef int64_t n_live             # atomic; drivers not yet closed
     cdef int64_t verdict            # atomic; a Verdict, and never changed again
     cdef object untold              # UntoldError, made with the task
-    cdef object interrupt           # Ctrl-C that an operator met on the caller's thread, until the caller has it
+    cdef object interrupt           # Ctrl-C raised in an operator on the caller's thread, until the caller gets it
     cdef int64_t done               # atomic; every driver is closed
     cdef int64_t began
     cdef int64_t ended

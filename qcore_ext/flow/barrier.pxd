@@ -1,7 +1,7 @@
-"""Who takes part in a barrier, and who has left it.
+"""Members of a barrier, and how many have left it.
 
-Every operator leaves each barrier it joined exactly once, by finish, abandon or close. Both sides count: the barrier,
-to know when all have left; the member, so that checked mode can name one that left twice or never.
+Every operator leaves each barrier it joined exactly once, by finish, abandon or close. The barrier counts its leavers
+to know when all have left. Each member counts its own, so that checked mode can name one that left twice or never.
 """
 
 from libc.stdint cimport int64_t
@@ -22,12 +22,12 @@ ctypedef struct Barrier:
 
 
 cdef inline void barrier_join(Membership* member) noexcept nogil:
-    """A member is made; how many come is the barrier's to know."""
+    """Count a barrier that the member joined; the barrier's own count was declared when it was made."""
     member.n_joined += 1
 
 
 cdef inline int64_t barrier_leave(Barrier* barrier, Membership* member) noexcept nogil:
-    """How many members are still in it."""
+    """Leave the barrier; return the number of members still in it."""
     cdef int64_t left = qc_fetch_add(&barrier.n_left, 1) + 1
     if member != NULL:
         member.n_left += 1
@@ -37,5 +37,5 @@ cdef inline int64_t barrier_leave(Barrier* barrier, Membership* member) noexcept
 
 
 cdef inline bint barrier_is_empty(const Barrier* barrier) noexcept nogil:
-    """Whether all have left."""
+    """Return whether all members have left."""
     return qc_load(&barrier.n_left) >= barrier.n_members

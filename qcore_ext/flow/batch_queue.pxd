@@ -1,8 +1,8 @@
 """A bounded queue of batches between pipelines, or between the engine and its reader.
 
-Many producers, many consumers, no lock: each place of the ring has a number that says whose turn it is to use it, and
-places are claimed by compare-and-swap. Whoever has to wait leaves a wait token, looks again, and leaves its thread. The
-bound is the queue's own, so that a slow consumer stalls only who has something for it.
+Many producers and consumers share it without a lock. Each cell of the ring has a turn number, which says which push or
+pop uses the cell next. Cells are claimed by compare-and-swap. A driver that has to wait registers its token, checks the
+queue again, and leaves its thread. Each queue has its own bound, so that a slow consumer stalls only its producers.
 """
 
 from libc.stdint cimport int64_t
@@ -42,17 +42,18 @@ cdef class BatchQueue:
     cdef WaitSet waiting_consumers
     cdef MemoryAccount* payer   # owned; of long rows that readers in Python lay out as Arrow, or NULL
 
-    # Before it runs, once: who pays for what readers lay out.
+    # Called once, before the query runs: the account that pays for what readers lay out.
     cdef void paid_by(self, MemoryAccount* payer) noexcept nogil
-    # Before it runs, each operator at either end.
+    # Called before the query runs, once for each operator at either end.
     cdef void join(self, Membership* member) noexcept nogil
     # QUEUE_DONE: the queue owns the caller's reference. A batch larger than the bound goes into an empty queue.
     cdef QueueAnswer push(self, Batch* batch, WaitToken* token) except <QueueAnswer> -1 nogil
     # QUEUE_DONE: *out is owned by the caller.
     cdef QueueAnswer pop(self, Batch** out, WaitToken* token) except <QueueAnswer> -1 nogil
-    # One producer pushes no more. Exactly once each.
+    # One producer pushes no more. Called exactly once for each producer.
     cdef void producer_done(self, Membership* member) noexcept nogil
-    # One consumer pops no more; with the last, what is queued is dropped and pushes answer QUEUE_CLOSED. Once each.
+    # One consumer pops no more. Called exactly once for each consumer. With the last one, queued batches are dropped
+    # and pushes answer QUEUE_CLOSED.
     cdef void consumer_gone(self, Membership* member) noexcept nogil
     cdef bint has_consumers(self) noexcept nogil
     cdef QueueAnswer try_push(self, Batch* batch, int64_t n_bytes) noexcept nogil

@@ -1,7 +1,7 @@
 """Batches made once and read several times.
 
-Unbounded: a reader that cannot go on until another one is done (the probe side of a join whose build side reads the
-same spool) must not stop the producers. Batches that every reader has had are dropped.
+A spool has no bound: a reader may have to wait until another one is done (the probe side of a join whose build side
+reads the same spool), and must not stop the producers meanwhile. A batch is dropped when every reader has read it.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -16,7 +16,7 @@ cdef class BatchSpool:
     """Shared by drivers, from any thread. A reader is a pipeline: each of its drivers takes the next batch."""
     cdef Mutex mutex
     cdef Batch** batches        # each owned until `left_of` it is 0; NULL then
-    cdef int32_t* left_of       # readers that have not had the batch
+    cdef int32_t* left_of       # for each batch, readers that have not read it
     cdef int64_t n_batches
     cdef int64_t capacity
     cdef int64_t n_producers    # not yet done
@@ -26,15 +26,16 @@ cdef class BatchSpool:
     cdef int64_t* drivers_of    # each reader's drivers that are not gone
     cdef WaitList waiting
 
-    # The spool takes the reference over, unless it raises; a batch that nobody will read is dropped.
+    # The spool takes over the caller's reference, unless it raises. A batch without readers is dropped.
     cdef int push(self, Batch* batch) except -1 nogil
     # QUEUE_DONE: *out is owned by the caller; QUEUE_WAIT: the token was registered; QUEUE_CLOSED: no more will come.
     cdef QueueAnswer next(self, int64_t reader, Batch** out, WaitToken* token) except <QueueAnswer> -1 nogil
-    # One producer pushes no more. Exactly once each.
+    # One producer pushes no more. Called exactly once for each producer.
     cdef void producer_done(self) noexcept nogil
-    # One driver of a reader takes no more; with its last, what the reader has not had is dropped. Once each.
+    # One driver of a reader takes no more. Called exactly once for each driver. With the reader's last driver, the
+    # batches it has not read are dropped.
     cdef void reader_gone(self, int64_t reader) noexcept nogil
     cdef bint has_readers(self) noexcept nogil
-    # Under the lock. What to raise after it, or NULL.
+    # Called under the lock. Returns the message to raise after unlocking, or NULL.
     cdef const char* reserve(self) noexcept nogil
     cdef Batch* had(self, int64_t position) noexcept nogil

@@ -16,14 +16,14 @@ from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, Qu
 
 
 cdef class BatchSpool:
-    """Batches that several readers get, each all of them.
+    """Batches for several readers, each of which reads all of them.
 
     Parameters
     ----------
     n_producers : int
-        Operators that push; each says once that it is done.
+        Operators that push. Each calls producer_done once.
     drivers : list of int
-        For each reader, how many drivers share its batches; each says once that it is gone.
+        For each reader, the number of drivers that share its batches. Each driver calls reader_gone once.
     """
 
     def __init__(self, int64_t n_producers, list drivers):
@@ -53,7 +53,7 @@ cdef class BatchSpool:
         mutex_destroy(&self.mutex)
 
     cdef const char* reserve(self) noexcept nogil:
-        """Room for one more batch."""
+        """Make room for one more batch."""
         cdef int64_t capacity = max(<int64_t> 16, self.capacity * 2)
         cdef Batch** batches
         cdef int32_t* left_of
@@ -61,7 +61,7 @@ cdef class BatchSpool:
             return NULL
         if fault_here(FAULT_STRUCT):
             return b"injected fault: struct"
-        # Should the second one fail, the first is only longer than it need be.
+        # If the second allocation fails, the first array is merely longer than necessary.
         left_of = <int32_t*> realloc(self.left_of, capacity * sizeof(int32_t))
         if left_of == NULL:
             return b"the machine has no memory left"
@@ -98,7 +98,7 @@ cdef class BatchSpool:
         return 0
 
     cdef Batch* had(self, int64_t position) noexcept nogil:
-        """A reader has had the batch: a reference for it, the spool's own with the last reader."""
+        """Give the batch to a reader: a new reference, or the spool's own for the last reader."""
         cdef Batch* batch = self.batches[position]
         self.left_of[position] -= 1
         if self.left_of[position] > 0:
@@ -142,11 +142,11 @@ cdef class BatchSpool:
         position = self.next_of[reader]
         end = position
         if self.drivers_of[reader] == 0:
-            # Batches pushed from now on are not for this reader.
+            # This reader gets no batch that is pushed from now on.
             qc_add(&self.n_reading, -1)
             end = self.n_batches
         mutex_unlock(&self.mutex)
-        # Never dropped under the lock.
+        # Batches are never dropped under the lock.
         while position < end:
             mutex_lock(&self.mutex)
             batch = self.had(position)

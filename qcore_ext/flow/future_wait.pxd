@@ -1,4 +1,4 @@
-"""Waiting for a future of Python's world: concurrent.futures, asyncio, or anything with add_done_callback."""
+"""Waiting for a Python future: of concurrent.futures, of asyncio, or any object with add_done_callback."""
 
 from qcore_ext.ground.wait_token cimport WaitToken
 
@@ -11,6 +11,6 @@ cdef class FutureWait:
 
     # `blocked` has `reason` (a BlockReason or its name) and `future`; TypeError when it has not.
     cdef int begin(self, object blocked) except -1
-    # True when there is nothing to wait for; the future's exception is raised. Else `token` will be fired.
+    # True if there is nothing to wait for; else the future will fire `token`. Raises the future's exception.
     cdef bint poll(self, WaitToken* token) except -1
     cdef void forget(self) noexcept

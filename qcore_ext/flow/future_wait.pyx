@@ -1,4 +1,4 @@
-"""Waiting for a future of Python's world: concurrent.futures, asyncio, or anything with add_done_callback."""
+"""Waiting for a Python future: of concurrent.futures, of asyncio, or any object with add_done_callback."""
 
 from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_CONSUMER
@@ -10,7 +10,7 @@ from qcore_ext.ground.status import ExecutionError
 
 
 cdef class TokenWaker:
-    """Callback of a future: fires a token."""
+    """Callback of a future that fires a token."""
     cdef WaitToken* token
 
     def __dealloc__(self):
@@ -22,7 +22,7 @@ cdef class TokenWaker:
 
 
 def reason_number(reason):
-    """The BlockReason meant by a number, or by a name as ground.stats.REASON_NAMES has it."""
+    """Return the BlockReason of a number, or of a name of ground.stats.REASON_NAMES."""
     if isinstance(reason, str):
         name = reason.lower().removeprefix("wait_for_")
         if name in REASON_NAMES[1:]:
@@ -53,7 +53,7 @@ cdef class FutureWait:
         cdef TokenWaker waker
         if self.future is None:
             return True
-        token.n_registered += 1         # here, or the last time already
+        token.n_registered += 1         # now, or already by an earlier poll
         if self.registered != token and not self.future.done():
             waker = TokenWaker()
             waker.token = <WaitToken*> owner_ref(<Owner*> token)
@@ -73,7 +73,7 @@ cdef class FutureWait:
             finished.result()
         except BaseException as error:
             if class_name(type(error)) == "CancelledError":
-                # asyncio's is no Exception; it is the future that was cancelled, not the query.
+                # asyncio's CancelledError is no Exception. The future was cancelled, not the query.
                 raise ExecutionError("the future it waited for was cancelled") from error
             raise
         return True

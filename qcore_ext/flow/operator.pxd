@@ -1,28 +1,31 @@
 """The operator contract: one for three published protocols (docs/ARCHITECTURE.md has the mapping).
 
-An operator instance belongs to one driver, which alone calls it, one call at a time, from any thread, without the GIL.
-What drivers share lives in the structures of floor E3.
+An operator instance belongs to one driver. Only that driver calls it: one call at a time, from any thread, without the
+GIL. What drivers share lives in the structures of floor E3.
 
 The driver's side of the contract:
-- `open` once, before anything else; then `bind` before the first batch, and before every batch whose schema does not go
-  into the last one bound. Schemas only grow (data.widening): a new one has the last one's columns in their places, of
-  the same or wider types, and new ones behind them; batches of narrower schemas are widened first (SPEC D6).
-- `add_input` only after `needs_input` answered true; never on a source. A refused batch is offered again, unchanged.
-- `get_output` of an operator only while the one downstream needs input; never after it answered FINISHED.
-- `finish` once, when upstream is finished. `abandon` once instead, when the operator or the query stops early: the
-operator
-  leaves every barrier it is part of and frees what it can. After abandon nothing but close is called.
-- `close` exactly once, sink first, whatever happened before.
+- `open` is called once, before anything else. `bind` is called before the first batch, and before every batch whose
+  schema does not fit the schema last bound. Schemas only grow (data.widening): a new schema has the columns of the last
+  one at their positions, with the same or wider types, and new columns behind them. Batches of narrower schemas are
+  widened first (SPEC D6).
+- `add_input` is called only after `needs_input` answered true, and never on a source. A refused batch is offered again,
+  unchanged.
+- `get_output` is called only while the operator downstream needs input, and never after it answered FINISHED.
+- `finish` is called once, when upstream is finished. `abandon` is called once instead when the operator or the query
+  stops early: the operator leaves every barrier it is part of and frees what it can. After `abandon` only `close` is
+  called.
+- `close` is called exactly once, sink first, whatever happened before.
 
 The operator's side:
-- `get_output` answers a Poll. NEEDS_INPUT promises that needs_input is now true; anything else is reported by name,
-never
-  spun on. BLOCKED: `token` was registered with what is waited for, then the condition was checked again, and
-  blocked_reason is set. FINISHED may come before finish was called (Limit): upstream is then abandoned. YIELD: work was
-  done, more is left, nothing to hand over yet.
-- A sink never answers OUTPUT.
-- close and abandon call no other operator, allocate nothing and never fail. What a user's code raises there they give
-  to note_end: the task fails with it.
+- `get_output` answers a Poll.
+  - OUTPUT: a batch is handed over. A sink never answers it.
+  - NEEDS_INPUT: `needs_input` is now true. If it is not, the driver reports the operator by name.
+  - BLOCKED: `token` was registered with the awaited resource, then the condition was checked again, and
+    `blocked_reason` is set.
+  - FINISHED: no more output comes. It may come before `finish` was called (Limit). Upstream is then abandoned.
+  - YIELDED: work was done, more is left, and there is no batch yet.
+- `close` and `abandon` call no other operator, allocate nothing and never fail. If a user's code raises there, they
+  pass the error to `note_end`, and the task fails with it.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -72,7 +75,7 @@ cdef class Operator:
     cdef int finish(self) except -1 nogil
     cdef void abandon(self) noexcept nogil
     cdef void close(self) noexcept nogil
-    # For subclasses, with the GIL: abandon or close (`call`) met this. The first one counts.
+    # For subclasses, with the GIL: `error` was raised in abandon or close (`call`). The first error counts.
     cdef void note_end(self, object error, str call) noexcept
     # For subclasses: replace input_schema / output_schema, handling references.
     cdef void set_input_schema(self, CSchema* schema) noexcept nogil

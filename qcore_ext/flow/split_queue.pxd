@@ -20,20 +20,20 @@ cdef enum:
 cdef class SplitQueue:
     """Shared by the drivers of a source and the application. SPEC V3.
 
-    The application's side takes a lock; drivers take splits without one, from places that never move.
+    The application's side takes a lock. Drivers take splits without one, from slots that never move.
     """
     cdef readonly str node_id
-    cdef Mutex mutex            # of those who add
+    cdef Mutex mutex            # guards additions
     cdef PyObject** chunks[SPLIT_CHUNKS]    # each split owned; taken ones move to the taker
     cdef int64_t n_added        # atomic, as are the counters below
     cdef int64_t n_taken
     cdef int64_t n_done
     cdef int64_t closed         # no_more was called
-    cdef int64_t dropped        # nobody takes any more: further ones are ignored
+    cdef int64_t dropped        # no driver takes splits any more: further splits are ignored
     cdef WaitSet waiting
 
     cdef SplitAnswer take(self, PyObject** split, WaitToken* token) except <SplitAnswer> -1 nogil    # a new reference
     cdef void done(self) noexcept nogil         # a split taken earlier was read to its end
     cdef PyObject* claim(self) noexcept nogil   # the next split, a new reference; NULL: none now
-    # The source's last driver is gone: forget the rest, ignore what still comes. With the GIL.
+    # The source's last driver is gone: drop the remaining splits and ignore later ones. Needs the GIL.
     cdef void drop(self) noexcept

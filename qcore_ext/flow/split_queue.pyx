@@ -25,7 +25,7 @@ cdef int chunk_of(
     int64_t number,
     int64_t* place,             # OUT
 ) noexcept nogil:
-    """Chunk and place within it of split `number`."""
+    """Return the chunk of split `number`, and its position within the chunk."""
     cdef int chunk = qc_log2_ceil(<uint64_t> (number // FIRST_CHUNK + 2)) - 1
     place[0] = number - FIRST_CHUNK * (((<int64_t> 1) << chunk) - 1)
     return chunk
@@ -53,7 +53,7 @@ cdef class SplitQueue:
         mutex_destroy(&self.mutex)
 
     def add(self, split):
-        """Add one split; any object the source's connector can open. PlanError after no_more."""
+        """Add one split: any object that the source's connector can open. Raises PlanError after no_more."""
         cdef bint refused = False
         cdef bint full = False
         cdef bint unwanted = False
@@ -85,7 +85,7 @@ cdef class SplitQueue:
             wait_set_fire(&self.waiting)
 
     def no_more(self):
-        """Say that no further split comes. Once more does no harm."""
+        """Declare that no further split comes. Calling it again has no effect."""
         mutex_lock(&self.mutex)
         qc_swap(&self.closed, 1)
         mutex_unlock(&self.mutex)
@@ -98,7 +98,7 @@ cdef class SplitQueue:
 
     @property
     def n_finished(self):
-        """Splits read to their end so far."""
+        """Splits that were read to their end so far."""
         return qc_load(&self.n_done)
 
     @property
@@ -121,7 +121,7 @@ cdef class SplitQueue:
         cdef int attempt
         cdef bint none_to_come
         for attempt in range(2):
-            # Asked first: what came before no_more is seen by whoever sees that.
+            # Read first: a thread that sees no_more also sees every split added before it.
             none_to_come = qc_load(&self.closed) != 0 or qc_load(&self.dropped) != 0
             split[0] = self.claim()
             if split[0] != NULL or none_to_come:
