@@ -1,0 +1,59 @@
+"""Operators written in Python: roles, schemas and what they may not give (SPEC V5, D6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import qcore
+from operator_plans import Doubled
+from oracle import assert_same_rows
+from qcore.errors import ExecutionError, SchemaChangeError
+from qcore_ext.basic.python_operator import ROLES, raise_difference
+from qcore_ext.data.schema import Schema
+from random_tables import SIZES
+
+DECLARED = pa.schema([("a", pa.int64()), ("b", pa.string())])
+DIFFERENT = [
+    ([("a", pa.int64()), ("b", pa.string()), ("c", pa.int8())], r"gave a column 'c' \(int8\) that it does not declare"),
+    ([("a", pa.int32()), ("b", pa.string())], "column 'a' changed from int64 to int32"),
+    ([("a", pa.int64())], "gave no column 'b', declared as string"),
+    ([("b", pa.string()), ("a", pa.int64())], r"in the order \['b', 'a'\], declared as \['a', 'b'\]"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), DIFFERENT, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_difference_from_the_declared_schema_is_named(fields: list[Any], message: str) -> None:
+    """D6: with the option that allows it."""
+    with pytest.raises(SchemaChangeError, match=message + r".*; a source .* needs on_schema_change='evolve'"):
+        raise_difference(Schema(DECLARED), Schema(pa.schema(fields)))
+
+
+def test_roles() -> None:
+    assert ROLES == ("source", "operator", "sink")
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_batches_cross_in_every_size(n: int) -> None:
+    """V5."""
+    table = pa.table({"v": pa.array([None if i % 5 == 2 else i for i in range(n)], pa.int64()), "s": ["x"] * n})
+    got = qcore.Session(threads=1).execute(qcore.PlanBuilder().values(table).operator(Doubled).build()).to_arrow()
+    wanted = table.set_column(0, "v", pa.array([None if i % 5 == 2 else i * 2 for i in range(n)], pa.int64()))
+    assert_same_rows(got, wanted, ordered=True)
+
+
+def test_an_operator_that_never_does_anything_is_stuck() -> None:
+    """V6: it is an error that names it."""
+
+    class Idle(qcore.Operator):
+        def needs_input(self) -> bool:
+            return False
+
+        def get_output(self) -> None:
+            return None
+
+    plan = qcore.PlanBuilder().values(pa.table({"a": [1]})).operator(Idle).build()
+    with pytest.raises(ExecutionError, match="Idle"):
+        qcore.Session(threads=1).execute(plan).to_arrow()
