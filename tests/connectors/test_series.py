@@ -10,7 +10,7 @@ import qcore
 from oracle import assert_same_rows
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.arrow import ArrowSplit
-from qcore.connectors.series import SPLIT_ROWS, SeriesSplit, SeriesTable
+from qcore.connectors.series import SPLIT_ROWS, SPLITS_MAX, SeriesSplit, SeriesTable
 from qcore.optimizer import optimize
 from qcore.plan import nodes as p
 
@@ -140,3 +140,12 @@ def test_a_constant_list_is_not_repeated() -> None:
     assert found.to_pylist() == [{"n": 100_000, "m": 100_000}]
     rows = qcore.sql("select [1, null, 3] as l, {'a': [1]} as s, v from range(3000) a(v) where v % 2 = 1").to_arrow()
     assert rows["l"].to_pylist() == [[1, None, 3]] * 1500 and rows["s"].to_pylist() == [{"a": [1]}] * 1500
+
+
+def test_a_long_series_has_few_splits() -> None:
+    """Splits are listed before the first is read, so their number is bounded, and they cover the series."""
+    values = range(0, 10**13)
+    splits = list(SeriesTable(values).splits(("value",), None, 2))
+    assert len(splits) <= SPLITS_MAX
+    assert [split.start for split in splits[1:]] == [split.start + split.length for split in splits[:-1]]
+    assert splits[0].start == 0 and splits[-1].start + splits[-1].length == len(values)
