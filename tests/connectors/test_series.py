@@ -144,7 +144,7 @@ def test_a_constant_list_is_not_repeated() -> None:
 
 def test_a_long_series_has_few_splits() -> None:
     """Splits are listed before the first is read, so their number is bounded, and they cover the series."""
-    values = range(0, 10**13)
+    values = range(10**13)
     splits = list(SeriesTable(values).splits(("value",), None, 2))
     assert len(splits) <= SPLITS_MAX
     assert [split.start for split in splits[1:]] == [split.start + split.length for split in splits[:-1]]
