@@ -27,7 +27,8 @@ SQL and `call("name", …)` know these functions. The last column shows how each
 | lambda | as any expression, at once for the elements of all lists of a batch |
 
 pyarrow functions are slower than native ones. Python computes a value once for each distinct argument, or once a row
-if the argument is nested. `explain(analyze=True)` and `stats()` show their rows and time (`arrow_rows`,
+if the argument is nested. One value is one call: a call of pyarrow, Python or a native kernel over a single text of
+many megabytes cannot be stopped before it returns. `explain(analyze=True)` and `stats()` show their rows and time (`arrow_rows`,
 `arrow_wall_nanos`).
 
 A null argument makes the result null. Exceptions are `coalesce`, `concat_ws`, `greatest`, `least`, `is_null` and

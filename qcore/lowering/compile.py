@@ -75,12 +75,15 @@ def compile_predicate(expr: Expr, schema: pa.Schema) -> Program:
 def constant_value(expr: Expr, type_: pa.DataType) -> Literal | None:
     """Value of an expression without columns, of type `type_`, as the engine computes it.
 
-    None if the computation fails, which a plan then does only if a row needs it, or if no Python literal has the value.
+    None if the computation fails, which a plan then does only if a row needs it, if it may take long, or if no Python
+    literal has the value.
     """
-    program = ProgramBuilder(_NO_COLUMNS)
+    if pa.types.is_nested(type_):
+        return None
+    program = ProgramBuilder(_NO_COLUMNS, while_planning=True)
     try:
         step = program.convert(_compile(program, expr), type_)
-        if not program.is_constant(step) or pa.types.is_nested(type_):
+        if not program.is_constant(step):
             return None
         scalar = program.value(step)
         literal = Literal(scalar.as_py(), type_)

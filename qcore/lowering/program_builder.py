@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -35,6 +36,10 @@ _COSTS = {
     "arrow": 300,
 }  # fmt: skip
 
+# Estimated bytes that a step of constants may read or make while a query is planned. It takes some milliseconds. A
+# driver computes what takes longer, since only a driver can be stopped.
+_PLANNING_WORK_MAX = 1_000_000
+
 # One row, for evaluating constants.
 _ONE_ROW = pa.record_batch([pa.array([True])], names=["row"])
 
@@ -58,10 +63,13 @@ class ProgramBuilder:
     ----------
     schema : pyarrow.Schema
         The input's.
+    while_planning : bool
+        Whether a step of constants that may take long is left as it is. Other programs compute it.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, while_planning: bool = False) -> None:
         self.schema = schema
+        self._while_planning = while_planning
         #: Name, arguments and options of each step.
         self.steps: list[tuple[str, tuple[int, ...], dict[str, Any]]] = []
         self.types: list[pa.DataType] = []
@@ -126,6 +134,8 @@ class ProgramBuilder:
 
     def _fold(self, name: str, arguments: Sequence[int], type_: pa.DataType, options: dict[str, Any]) -> int | None:
         """The constant that a step of constants gives. None if it fails: then it fails only if a row needs it."""
+        if self._takes_long(list(map(self.value, arguments)), type_):
+            return None
         small = ProgramBuilder(_ONE_ROW.schema)
         inputs = [small.constant(self.value(argument)) for argument in arguments]
         result = small._append(name, tuple(inputs), type_, options)
@@ -135,6 +145,10 @@ class ProgramBuilder:
         except ExecutionError:
             return None
         return self.constant(pa.record_batch(batch).column(0)[0])
+
+    def _takes_long(self, constants: Sequence[pa.Scalar], type_: pa.DataType) -> bool:
+        """Whether a step of these constants, of type `type_`, is left to the drivers."""
+        return self._while_planning and _work(constants, type_) > _PLANNING_WORK_MAX
 
     def constant(self, scalar: pa.Scalar) -> int:
         key = ("constant", scalar.type, _hashable(scalar))
@@ -287,6 +301,8 @@ class ProgramBuilder:
         self, name: str, kernel: Kernel, constants: Sequence[pa.Scalar], type_: pa.DataType
     ) -> int | None:
         """The constant that a call of constants gives; None if it fails, as in _fold."""
+        if self._takes_long(constants, type_):
+            return None
         given: list[pa.Scalar | None] = list(constants)
         value = constants[_column_position(name)]
         given[_column_position(name)] = None
@@ -296,6 +312,22 @@ class ProgramBuilder:
         except ExecutionError:
             return None
         return self.constant(result.column(0)[0])
+
+
+def _work(constants: Sequence[pa.Scalar], type_: pa.DataType) -> int:
+    """Estimated bytes that a step of constants reads or makes.
+
+    A function may compare each part of one argument with each part of another, so the two longest lengths are
+    multiplied. An integer beside a text may be the length of a result: repeat('ab', 1000000).
+    """
+    sizes = [pa.repeat(scalar, 1).nbytes for scalar in constants if scalar.is_valid and _has_length(scalar.type)]
+    if sizes and _has_length(type_):
+        sizes += [abs(scalar.as_py()) for scalar in constants if scalar.is_valid and pa.types.is_integer(scalar.type)]
+    return math.prod(sorted(sizes)[-2:])
+
+
+def _has_length(type_: pa.DataType) -> bool:
+    return is_text(type_) or pa.types.is_binary(type_) or pa.types.is_nested(type_)
 
 
 def _column_position(name: str) -> int:

@@ -44,6 +44,7 @@ from qcore.plan.nodes import (
     Scan,
     Values,
 )
+from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import join_schema
 
 TRUE = Literal(True, pa.bool_())
@@ -275,6 +276,7 @@ def _simplify_case(expr: Case) -> Expr:
 
 def _folded(expr: Expr, schema: pa.Schema) -> Literal | None:
     """The value of an expression of constants; None where only running it shows what happens."""
+    check_planning()
     try:
         return constant_value(expr, expr_type(expr, schema))
     except PlanError:

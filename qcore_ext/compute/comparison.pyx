@@ -6,6 +6,7 @@ from libc.string cimport memcmp, memcpy, memset
 from qcore_ext.compute.kernel cimport (
     STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_valid_mask, integer_at, result, widened,
 )
+from qcore_ext.compute.text_view cimport look_after_bytes
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, view_data
 from qcore_ext.data.schema cimport (
     PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_NESTED, PHYS_NONE, PHYS_VIEW,
@@ -39,10 +40,12 @@ cdef bint view_equal(const StringView* a, const StringView* b) noexcept nogil:
     return a.pointer == b.pointer or memcmp(a.pointer + 4, b.pointer + 4, a.length - 4) == 0
 
 
-cdef void views_equal_one(
-    const StringView* a, const StringView* b, bint wanted, uint8_t* out, int64_t n,
-) noexcept nogil:
+cdef int views_equal_one(
+    const StringView* a, const StringView* b, bint wanted, uint8_t* out, EvaluatorFrame* frame,
+) except -1 nogil:
     """a[i] = b[0], or its negation."""
+    cdef int64_t n = frame.n
+    cdef int64_t n_read = 0
     cdef int64_t i
     cdef const uint64_t* words
     cdef uint64_t first = (<const uint64_t*> b)[0]
@@ -51,12 +54,15 @@ cdef void views_equal_one(
         for i in range(n):
             words = <const uint64_t*> &a[i]
             out[i] = <uint8_t> (((words[0] == first) & (words[1] == second)) == wanted)
-        return
+        return 0
     for i in range(n):
         words = <const uint64_t*> &a[i]
-        out[i] = <uint8_t> (
-            (words[0] == first and memcmp(a[i].pointer + 4, b.pointer + 4, b.length - 4) == 0) == wanted
-        )
+        if words[0] == first:
+            look_after_bytes(frame, &n_read, b.length)
+            out[i] = <uint8_t> ((memcmp(a[i].pointer + 4, b.pointer + 4, b.length - 4) == 0) == wanted)
+        else:
+            out[i] = not wanted
+    return 0
 
 
 cdef inline bint holds(int64_t op, int order) noexcept nogil:
@@ -71,20 +77,25 @@ cdef inline bint holds(int64_t op, int order) noexcept nogil:
     return (order == 0) == (op == SIMD_EQUAL)
 
 
-cdef void compare_views(
-    int64_t op, const Register* a, const Register* b, const uint8_t* validity, uint8_t* out, int64_t n,
-) noexcept nogil:
+cdef int compare_views(
+    int64_t op, const Register* a, const Register* b, const uint8_t* validity, uint8_t* out, EvaluatorFrame* frame,
+) except -1 nogil:
     cdef const StringView* views_a = <const StringView*> a.values
     cdef const StringView* views_b = <const StringView*> b.values
+    cdef int64_t n = frame.n
+    cdef int64_t n_read = 0
     cdef int64_t i
     if (op == SIMD_EQUAL or op == SIMD_NOT_EQUAL) and b.is_constant and validity == NULL:
-        views_equal_one(views_a, views_b, op == SIMD_EQUAL, out, n)
+        views_equal_one(views_a, views_b, op == SIMD_EQUAL, out, frame)
     elif op == SIMD_EQUAL or op == SIMD_NOT_EQUAL:
         for i in range(n):
+            look_after_bytes(frame, &n_read, views_a[i].length)
             out[i] = is_valid(validity, i) and view_equal(&views_a[i], &views_b[i]) == (op == SIMD_EQUAL)
     else:
         for i in range(n):
+            look_after_bytes(frame, &n_read, views_a[i].length)
             out[i] = is_valid(validity, i) and holds(op, view_order(&views_a[i], &views_b[i]))
+    return 0
 
 
 cdef int64_t mirrored(int64_t op) noexcept nogil:
@@ -108,7 +119,7 @@ cdef int compare(
         a, b = b, a
         op = mirrored(op)
     if a.phys == PHYS_VIEW:
-        compare_views(op, a, b, validity, out, frame.n)
+        compare_views(op, a, b, validity, out, frame)
     elif a.phys == PHYS_I128 or b.phys == PHYS_I128:
         wide_compare(
             <int> op, widened(a, frame.n, frame.wide_a), 1, widened(b, frame.n, frame.wide_b), 1, out, frame.n
@@ -130,6 +141,7 @@ cdef int distinct_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogi
     cdef uint8_t* out = <uint8_t*> result(step, frame).own_values
     cdef const uint8_t* valid_a
     cdef const uint8_t* valid_b
+    cdef int64_t n_read = 0
     cdef int64_t i
     cdef uint8_t same, wanted = <uint8_t> step.p1
     if a.validity == NULL and b.validity == NULL:
@@ -140,6 +152,7 @@ cdef int distinct_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogi
         memset(out, 0, frame.n)
     elif a.phys == PHYS_VIEW:
         for i in range(frame.n):
+            look_after_bytes(frame, &n_read, (<const StringView*> a.values)[i].length)
             out[i] = valid_a[i] & valid_b[i] and view_equal(
                 (<const StringView*> a.values) + i, (<const StringView*> b.values) + i
             )
@@ -239,16 +252,18 @@ cdef int in_views(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef uint8_t* found = <uint8_t*> out.own_values
+    cdef int64_t n_read = 0
     cdef int64_t i
     if known.all_inline and known.n_values <= COMPARE_EACH_MAX:
         memset(found, 0, frame.n)
         for i in range(known.n_values):
             views_equal_one(
-                <const StringView*> a.values, &known.slots[known.mask + 1 + i], True, frame.masks[0], frame.n
+                <const StringView*> a.values, &known.slots[known.mask + 1 + i], True, frame.masks[0], frame
             )
             simd_kernels().mask_or(found, frame.masks[0], found, frame.n)
         return 0
     for i in range(frame.n):
+        look_after_bytes(frame, &n_read, (<const StringView*> a.values)[i].length)
         found[i] = is_valid(out.validity, i) and view_in(known, (<const StringView*> a.values) + i)
     return 0
 

@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
 from qcore_ext.compute.kernel cimport EvaluatorFrame, Register, Step, arg, frame_arena, result
+from qcore_ext.compute.text_view cimport look_after_bytes
 from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport arena_take, struct_new
@@ -150,11 +151,13 @@ cdef int pattern_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
     cdef Register* out = result(step, frame)
     cdef uint8_t* found = <uint8_t*> out.own_values
     cdef const char* text
+    cdef int64_t n_read = 0
     cdef int64_t i, length
     for i in range(frame.n):
         found[i] = 0
         if not is_valid(out.validity, i):
             continue
+        look_after_bytes(frame, &n_read, views[i].length)
         length = views[i].length
         text = lowered(frame, &views[i], &length) if pattern.folds_case else view_data(&views[i])
         found[i] = matches(pattern, text, length)
@@ -208,6 +211,7 @@ cdef int column_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef uint8_t* found = <uint8_t*> out.own_values
     cdef const char* text
     cdef const char* pattern
+    cdef int64_t n_read = 0
     cdef int64_t i, n, m
     for i in range(frame.n):
         found[i] = 0
@@ -215,6 +219,8 @@ cdef int column_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
             continue
         n = views[i].length
         m = patterns[i].length
+        # After every mismatch LIKE may compare the whole pattern again.
+        look_after_bytes(frame, &n_read, n * max(m, 1) if step.p0 == 0 else n + m)
         text = lowered(frame, &views[i], &n) if step.p1 else view_data(&views[i])
         pattern = lowered(frame, &patterns[i], &m) if step.p1 else view_data(&patterns[i])
         found[i] = stands(step.p0, text, n, pattern, m) if step.p0 > 0 else matches_any(text, n, pattern, m)

@@ -10,7 +10,9 @@ from libc.string cimport memcpy, memset
 from qcore_ext.compute.kernel cimport STEP_STRICT, EvaluatorFrame, Register, Step, arg, result
 from qcore_ext.compute.pattern cimport pattern_bind
 from qcore_ext.compute.text_build cimport text_build_bind
-from qcore_ext.compute.text_view cimport backward, characters, forward, view_new, view_seal, view_set
+from qcore_ext.compute.text_view cimport (
+    backward, characters, forward, look_after_bytes, view_new, view_seal, view_set,
+)
 from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.simd cimport simd_kernels
@@ -32,11 +34,13 @@ cdef int substring_kernel(const Step* step, EvaluatorFrame* frame) except -1 nog
     cdef Register* out = result(step, frame)
     cdef StringView* made = <StringView*> out.own_values
     cdef const char* text
+    cdef int64_t n_read = 0
     cdef int64_t i, first, last, start, count, length
     for i in range(frame.n):
         memset(&made[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
+        look_after_bytes(frame, &n_read, views[i].length)
         text = view_data(&views[i])
         length = views[i].length
         start = starts[i]
@@ -69,11 +73,13 @@ cdef int end_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     cdef StringView* made = <StringView*> out.own_values
     cdef const char* text
+    cdef int64_t n_read = 0
     cdef int64_t i, cut, length, count
     for i in range(frame.n):
         memset(&made[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
+        look_after_bytes(frame, &n_read, views[i].length)
         text = view_data(&views[i])
         length = views[i].length
         count = min(max(counts[i], -length), length)
@@ -100,11 +106,13 @@ cdef int trim_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     cdef StringView* made = <StringView*> out.own_values
     cdef const char* text
+    cdef int64_t n_read = 0
     cdef int64_t i, first, last, at
     for i in range(frame.n):
         memset(&made[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
+        look_after_bytes(frame, &n_read, views[i].length)
         text = view_data(&views[i])
         first = 0
         last = views[i].length
@@ -129,10 +137,12 @@ cdef int trim_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 cdef int length_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
+    cdef int64_t n_read = 0
     cdef int64_t i
     for i in range(frame.n):
         (<int64_t*> out.own_values)[i] = 0
         if is_valid(out.validity, i):
+            look_after_bytes(frame, &n_read, views[i].length)
             (<int64_t*> out.own_values)[i] = characters(view_data(&views[i]), views[i].length)
     return 0
 
@@ -142,10 +152,12 @@ cdef int position_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogi
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* needles = <const StringView*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)
+    cdef int64_t n_read = 0
     cdef int64_t i, at
     for i in range(frame.n):
         (<int64_t*> out.own_values)[i] = 0
         if is_valid(out.validity, i):
+            look_after_bytes(frame, &n_read, views[i].length)
             at = 0
             if needles[i].length > 0:
                 at = simd_kernels().find(
@@ -186,8 +198,9 @@ cdef int case_foreign(EvaluatorFrame* frame, bint upper, const StringView* view,
     """
     cdef char* place
     text = view_data(view)[:view.length].decode("utf-8", "replace")
-    changed = [letter.upper() if upper else letter.lower() for letter in text]
-    content = "".join([new if len(new) == 1 else old for new, old in zip(changed, text, strict=True)]).encode()
+    changed = {letter: letter.upper() if upper else letter.lower() for letter in set(text)}
+    # A table of the distinct characters: 2 MB take 0.1 s, and 0.6 s character by character.
+    content = text.translate({ord(old): new for old, new in changed.items() if len(new) == 1}).encode()
     place = view_new(frame, out, len(content))
     memcpy(place, <const char*> content, len(content))
     view_seal(out)
@@ -202,12 +215,14 @@ cdef int case_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const char* text
     cdef char* place
     cdef char first = c"a" if step.p0 else c"A"
+    cdef int64_t n_read = 0
     cdef int64_t i, k
     cdef uint8_t foreign
     for i in range(frame.n):
         memset(&made[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
+        look_after_bytes(frame, &n_read, views[i].length)
         text = view_data(&views[i])
         foreign = 0
         for k in range(views[i].length):
@@ -231,11 +246,13 @@ cdef int replace_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
     cdef const char* text
     cdef const char* old
     cdef char* place
+    cdef int64_t n_read = 0
     cdef int64_t i, at, found, length, count, old_length, new_length
     for i in range(frame.n):
         made[i] = views[i]
         if not is_valid(out.validity, i) or olds[i].length == 0:
             continue
+        look_after_bytes(frame, &n_read, views[i].length)
         text = view_data(&views[i])
         length = views[i].length
         old = view_data(&olds[i])

@@ -9,7 +9,9 @@ from libc.string cimport memcpy, memset
 from qcore_ext.compute.kernel cimport (
     ERROR_ARGUMENT, STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_fail, result,
 )
-from qcore_ext.compute.text_view cimport characters, continues, forward, view_new, view_seal, view_set
+from qcore_ext.compute.text_view cimport (
+    characters, continues, forward, look_after_bytes, view_new, view_seal, view_set,
+)
 from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.simd cimport simd_kernels
@@ -103,11 +105,13 @@ cdef int pad_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const char* fill = b" "
     cdef const char* text
     cdef int64_t fill_length = 1
+    cdef int64_t n_read = 0
     cdef int64_t i, kept
     for i in range(frame.n):
         memset(&made[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
+        look_after_bytes(frame, &n_read, views[i].length)
         text = view_data(&views[i])
         if fills != NULL:
             fill = view_data(&fills[i])
@@ -174,11 +178,13 @@ cdef int split_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     cdef StringView* made = <StringView*> out.own_values
     cdef const char* text
+    cdef int64_t n_read = 0
     cdef int64_t i, at, found, length, left
     for i in range(frame.n):
         memset(&made[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
+        look_after_bytes(frame, &n_read, views[i].length)
         text = view_data(&views[i])
         length = views[i].length
         left = numbers[i]

@@ -5,7 +5,20 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.kernel cimport EvaluatorFrame, frame_arena
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView
-from qcore_ext.ground.memory cimport arena_take
+from qcore_ext.ground.memory cimport account_check, arena_take
+
+cdef enum:
+    # Bytes of text that a kernel reads between two looks at whether its query is stopped: a few milliseconds.
+    LOOK_BYTES = 4194304
+
+
+cdef inline int look_after_bytes(EvaluatorFrame* frame, int64_t* n_read, int64_t n_bytes) except -1 nogil:
+    """Add n_bytes to those read since the last look, and look after LOOK_BYTES. Cancelled when the query is stopped."""
+    n_read[0] += n_bytes
+    if n_read[0] >= LOOK_BYTES:
+        n_read[0] = 0
+        account_check(frame.account)
+    return 0
 
 
 cdef inline void view_set(StringView* view, const char* text, int64_t length) noexcept nogil:

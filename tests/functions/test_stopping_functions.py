@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 import time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from function_arguments import ARGUMENTS, ELEMENTS, LETTERS, N_ROWS, TABLE, calls_of
 
-from qcore import Cancelled, MemoryLimitError, PlanBuilder, QcoreError, Session, Task, col
-from qcore.expression.tree import call
-from qcore.expression.types import TypeMismatch
-from qcore.functions.catalogue import LIST_LAMBDAS, scalar_functions
+from qcore import Cancelled, MemoryLimitError, PlanBuilder, QcoreError, Session, Task, Timeout
+from qcore.expression.tree import Expr
+from qcore.functions.catalogue import scalar_functions
 from qcore_ext.ground.fault import Faults
 from sweeps import every
 
@@ -25,86 +23,92 @@ SECONDS_MAX = 0.2
 RUNS_MAX = 3
 # Functions that take longer, with how long and why. Empty: none does.
 LONGER: dict[str, tuple[float, str]] = {}
-N_ROWS = 300
-LETTERS, ELEMENTS = 300, 3000
+# Functions that are not called, with the reason. Empty: every one is.
+NOT_CALLED: dict[str, str] = {}
 
 
-def columns() -> dict[str, pa.Array]:
-    """Values of each kind, long where a kind can be: different in every row, so that each is computed."""
-    rng = np.random.default_rng(7)
-    texts = ["".join(random.Random(row).choices("xyz, ab", k=LETTERS)) for row in range(N_ROWS)]
-    lists = rng.integers(0, 1000, (N_ROWS, ELEMENTS))
-    offsets = pa.array(np.arange(N_ROWS + 1, dtype=np.int32) * ELEMENTS)
-    words = pa.ListArray.from_arrays(offsets, pa.array(lists.ravel().astype(str)))
-    keys = pa.array(np.tile(np.arange(ELEMENTS), N_ROWS))
-    return {
-        "text": pa.array(texts),
-        "other": pa.array([text[::-1] for text in texts]),
-        "numbers": pa.ListArray.from_arrays(offsets, pa.array(lists.ravel())),
-        "words": words,
-        "nested": pa.ListArray.from_arrays(pa.array(np.arange(N_ROWS + 1, dtype=np.int32)), words),
-        "map": pa.MapArray.from_arrays(offsets, keys, pa.array(lists.ravel())),
-        "struct": pa.StructArray.from_arrays([words], names=["a"]),
-        "bytes": pa.array([text.encode() for text in texts]),
-        "whole": pa.array(rng.integers(1, 60, N_ROWS)),
-        "real": pa.array(rng.random(N_ROWS)),
-        "flag": pa.array(rng.random(N_ROWS) < 0.5),
-        "time": pa.array(rng.integers(0, 10**15, N_ROWS), pa.timestamp("us")),
-        "zoned": pa.array(rng.integers(0, 10**15, N_ROWS), pa.timestamp("us", "UTC")),
-        "interval": pa.array([pa.MonthDayNano([1, 2, 3])] * N_ROWS),
-    }
-
-
-TABLE = pa.table(columns())
-LONG = ("text", "other", "numbers", "words", "nested", "map", "struct", "bytes")
-# How many lists of arguments are tried for each function: those with long values first.
-LISTS_MAX = 4
-
-
-def argument_lists(name: str) -> list[tuple[str, ...]]:
-    """Columns that the function takes by its signature, as many as are long before those that are not."""
-    function = scalar_functions()[name]
-    found = []
-    most = min(function.arguments_max, max(function.arguments_min, 2), 6)
-    for count in range(max(function.arguments_min, 1), most + 1):
-        choices = TABLE.schema.names if count <= 3 else ["text", "numbers", "whole", "real"]
-        for names in itertools.product(choices, repeat=count):
-            try:
-                function.signature([TABLE.schema.field(each).type for each in names])
-            except (TypeMismatch, QcoreError, AttributeError, TypeError, IndexError):
-                continue
-            found.append(names)
-    found.sort(key=lambda names: (-sum(each in LONG for each in names), names))
-    return found[:LISTS_MAX]
+# Two batches alike, for there may be no look behind the last.
+TWICE = pa.Table.from_batches(TABLE.combine_chunks().to_batches() * 2)
 
 
 def seconds_to_stop(plan: Any) -> float:
-    """The longest processor time between two looks. Of two batches alike, for there may be no look behind the last."""
+    """The longest processor time between two looks."""
     with Faults() as faults:
         for _ in Task(plan, drivers=1).batches():
             pass
     return faults.longest_look_seconds
 
 
-SKIPPED = {*LIST_LAMBDAS}
-TWICE = pa.Table.from_batches(TABLE.combine_chunks().to_batches() * 2)
+def best_seconds_to_stop(expr: Expr, most: float) -> float:
+    """The same of a projection of TWICE; of the best run, and of no more runs than it takes to stay below `most`."""
+    plan = PlanBuilder().values(TWICE).project({"x": expr}).build()
+    seconds = seconds_to_stop(plan)
+    for _ in range(RUNS_MAX - 1):
+        if seconds <= most:
+            break
+        seconds = min(seconds, seconds_to_stop(plan))
+    return seconds
 
 
-@pytest.mark.parametrize("name", every(12, sorted(set(scalar_functions()) - SKIPPED)))
+@pytest.mark.parametrize("name", every(12, sorted(set(scalar_functions()) - set(NOT_CALLED))))
 def test_v7_functions_look_often(name: str) -> None:
+    """V7: each function of docs/FUNCTIONS.md runs, and never longer than SECONDS_MAX between two looks."""
     most = LONGER[name][0] if name in LONGER else SECONDS_MAX
-    for names in argument_lists(name):
-        given = PlanBuilder().values(TWICE.select(sorted(set(names))))
+    given, tried = calls_of(name)
+    n_run = 0
+    for i, expr in enumerate([*given, *tried]):
         try:
-            plan = given.project({"x": call(name, *map(col, names))}).build()
-            seconds = seconds_to_stop(plan)
-            for _ in range(RUNS_MAX - 1):
-                if seconds <= most:
-                    break
-                seconds = min(seconds, seconds_to_stop(plan))
+            seconds = best_seconds_to_stop(expr, most)
         except QcoreError:
-            continue  # these values are nothing to it: it takes constants, or texts of another form
-        assert seconds <= most, names
+            # Types alone do not say which values a function takes.
+            if i < len(given):
+                raise
+            continue
+        n_run += 1
+        assert seconds <= most, expr
+    assert n_run > 0, f"no call of {name} succeeds: add its arguments to tests/function_arguments.py"
+
+
+def test_what_is_named_is_a_function() -> None:
+    assert {*ARGUMENTS, *LONGER, *NOT_CALLED} <= set(scalar_functions())
+
+
+# --- texts of megabytes ---
+
+# 200 rows of 2 MB each. Rows share their texts, since only what kernels read counts. Few are not ASCII, since upper()
+# and lower() read those in Python.
+HUGE_TEXTS = ["ab" * 1_000_000 + "needle", " " * 2_000_000 + "x", "ab" * 1_000_000 + "é", "x" * 2_000_000]
+N_HUGE = 200
+HUGE_ROWS = pa.array([2 if row % 40 == 2 else (0, 1, 3)[row % 3] for row in range(N_HUGE)], pa.int32())
+HUGE = pa.table(
+    {
+        "s": pa.DictionaryArray.from_arrays(HUGE_ROWS, HUGE_TEXTS),
+        # Equal texts at other addresses.
+        "same": pa.DictionaryArray.from_arrays(HUGE_ROWS, list(HUGE_TEXTS)),
+        "part": ["needle", "%a%b%q", "é", "x"] * (N_HUGE // 4),
+    }
+)
+HUGE_CALLS = (
+    "length(s)", "position(part in s)", "s like '%needle%'", "s like '%n__dle'", "s ilike '%NEEDLE%'", "s like part",
+    "contains(s, part)", "trim(s)", "ltrim(s)", "left(s, -3)", "right(s, -3)", "substring(s, 1999990, 4)",
+    "substring(s, -5, 4)", "replace(s, 'absent', '')", "split_part(s, 'b', -1)", "lpad(s, 10)", "s = same",
+    "s is distinct from same", "s < same", "lower(s)", "upper(s)", "reverse(s)",
+    "s || part", "concat_ws(part, s, 'x')", "nullif(s, same)", "greatest(s, same)",
+)  # fmt: skip
+HUGE_QUERIES = [f"select count({expression}) from t" for expression in HUGE_CALLS]
+
+
+@pytest.mark.parametrize("sql", [*HUGE_QUERIES, "select count(*) from t where length(s) > 9 and s not like '%nee%le'"])
+def test_v7_kernels_look_by_bytes_of_text(sql: str) -> None:
+    """V7: a vector of long texts is long."""
+    seconds = []
+    while len(seconds) < RUNS_MAX and (not seconds or min(seconds) > SECONDS_MAX):
+        with Faults() as faults:
+            Session(threads=1).sql(sql, {"t": HUGE}).to_arrow()
+        # A look after 4 MB: three texts.
+        assert faults.passes["stop"] >= N_HUGE // 3
+        seconds.append(faults.longest_look_seconds)
+    assert min(seconds) <= SECONDS_MAX
 
 
 MANY = pa.table({"s": TABLE["text"].take(pa.array(np.arange(6000) % N_ROWS)), "i": list(range(6000))})
@@ -169,17 +173,35 @@ def test_functions_that_make_much_heed_the_memory_limit(sql: str) -> None:
         Session(threads=1, memory_limit=10_000_000).sql(sql, {"t": table}).to_arrow()
 
 
-def test_v7_a_constant_that_takes_long_is_given_up() -> None:
+LONG_CONSTANTS = (
+    "select levenshtein(repeat('ab', 200000), repeat('ba', 200000)) as d",
+    "select i from t where levenshtein(repeat('ab', 200000), repeat('ba', 200000)) > i",
+    "select levenshtein(repeat('ab', 200000), repeat('ba', 200000)) + i as k, count(*) from t group by k",
+    "select i from t order by levenshtein(repeat('ab', 200000), repeat('ba', 200000)) + i",
+    "select t.i from t join t as u on t.i = u.i + levenshtein(repeat('ab', 200000), repeat('ba', 200000))",
+)
+
+
+@pytest.mark.parametrize("sql", LONG_CONSTANTS)
+def test_v7_a_constant_that_takes_long_is_given_up(sql: str) -> None:
     """V7: it is computed when a driver binds its operators, and its query can be cancelled meanwhile."""
-    result = Session(threads=1).sql("select levenshtein(repeat('ab', 200000), repeat('ba', 200000)) as d")
+    began = time.process_time()
+    result = Session(threads=1).sql(sql, {"t": pa.table({"i": [1, 2]})})
     task = result.task
     task.start()
-    began = time.process_time()
     time.sleep(0.5)
     task.cancel()
     with pytest.raises(Cancelled):
         task.wait(60)
     assert time.process_time() - began < 20  # of some minutes
+
+
+@pytest.mark.parametrize("sql", LONG_CONSTANTS)
+def test_v7_a_constant_that_takes_long_heeds_the_timeout(sql: str) -> None:
+    began = time.process_time()
+    with pytest.raises(Timeout):
+        Session(threads=1, timeout=0.5).sql(sql, {"t": pa.table({"i": [1, 2]})}).to_arrow()
+    assert time.process_time() - began < 20
 
 
 def test_what_a_lambda_computes_counts_as_the_query_s() -> None:

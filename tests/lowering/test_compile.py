@@ -6,7 +6,7 @@ import pyarrow as pa
 from expression_table import evaluate, make_table
 
 from qcore.expression.tree import call, col, lit
-from qcore.lowering.compile import compile_projection
+from qcore.lowering.compile import compile_projection, constant_value
 
 TABLE = make_table(2500)
 
@@ -42,3 +42,17 @@ def test_large_strings_and_dictionaries_keep_their_meaning():
         assert evaluate(batch, call("concat", col(name), lit("!"))).column(0).to_pylist() == [
             "x!", None, "a long string indeed!",
         ]  # fmt: skip
+
+
+def test_v7_constants_that_may_take_long_are_left_to_the_drivers() -> None:
+    """V7: planning computes only what takes some milliseconds, since only a driver can be stopped."""
+    number = pa.int64()
+    near = constant_value(call("levenshtein", lit("a" * 900), lit("b" * 900)), number)
+    assert near is not None and near.value == 900
+    assert constant_value(call("levenshtein", lit("a" * 9000), lit("b" * 9000)), number) is None
+    short = constant_value(call("repeat", lit("ab"), lit(3)), pa.string())
+    assert short is not None and short.value == "ababab"
+    assert constant_value(call("repeat", lit("ab"), lit(10**7)), pa.string()) is None
+    # A number that is no length does not count.
+    large = constant_value(lit(10**12) + lit(10**12), number)
+    assert large is not None and large.value == 2 * 10**12
