@@ -1,4 +1,4 @@
-"""Which partition a row is in: the hash of its keys, scaled to the number of partitions. SPEC V2, V11."""
+"""The partition of a row: the hash of its keys, scaled to the number of partitions. SPEC V2, V11."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
@@ -34,9 +34,9 @@ cdef class HashPartitioner:
 
 # counts[p] += rows of partition p
 cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t* counts) noexcept nogil
-# Counts of all partitions become the first place of each, in one list sorted by partition.
-cdef void counts_to_places(int64_t* counts, int64_t n_partitions) noexcept nogil
-# rows[places[p]++] = row, for each of n rows in order; `selection` NULL: row i is row start + i.
+# Each partition's count becomes the position of its first row in a list sorted by partition.
+cdef void counts_to_starts(int64_t* counts, int64_t n_partitions) noexcept nogil
+# rows[positions[p]++] = row, for each of n rows in order; `selection` NULL: row i is row start + i.
 cdef void place_rows(
-    const uint16_t* partitions, const uint32_t* selection, int64_t start, int64_t n, int64_t* places, uint32_t* rows,
+    const uint16_t* partitions, const uint32_t* selection, int64_t start, int64_t n, int64_t* positions, uint32_t* rows,
 ) noexcept nogil

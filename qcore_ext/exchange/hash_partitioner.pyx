@@ -1,4 +1,4 @@
-"""Which partition a row is in: the hash of its keys, scaled to the number of partitions. SPEC V2, V11."""
+"""The partition of a row: the hash of its keys, scaled to the number of partitions. SPEC V2, V11."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -35,7 +35,7 @@ cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t* counts) noe
         counts[partitions[i]] += 1
 
 
-cdef void counts_to_places(int64_t* counts, int64_t n_partitions) noexcept nogil:
+cdef void counts_to_starts(int64_t* counts, int64_t n_partitions) noexcept nogil:
     cdef int64_t i, count
     cdef int64_t total = 0
     for i in range(n_partitions):
@@ -45,19 +45,19 @@ cdef void counts_to_places(int64_t* counts, int64_t n_partitions) noexcept nogil
 
 
 cdef void place_rows(
-    const uint16_t* partitions, const uint32_t* selection, int64_t start, int64_t n, int64_t* places, uint32_t* rows,
+    const uint16_t* partitions, const uint32_t* selection, int64_t start, int64_t n, int64_t* positions, uint32_t* rows,
 ) noexcept nogil:
-    cdef int64_t i, place
+    cdef int64_t i, position
     if selection == NULL:
         for i in range(n):
-            place = places[partitions[i]]
-            places[partitions[i]] = place + 1
-            rows[place] = <uint32_t> (start + i)
+            position = positions[partitions[i]]
+            positions[partitions[i]] = position + 1
+            rows[position] = <uint32_t> (start + i)
     else:
         for i in range(n):
-            place = places[partitions[i]]
-            places[partitions[i]] = place + 1
-            rows[place] = selection[start + i]
+            position = positions[partitions[i]]
+            positions[partitions[i]] = position + 1
+            rows[position] = selection[start + i]
 
 
 cdef class HashPartitioner:
@@ -116,7 +116,7 @@ cdef class HashPartitioner:
         return 0
 
     cdef int choose_hash(self, const CSchema* schema, int32_t key) except -1:
-        """The engine's hash as it is, or as of the type declared."""
+        """Choose between the hash of the given type and that of the declared type."""
         cdef int32_t before = schema_index(self.declared.schema, <bytes> self.key_names[key])
         cdef DataType* given = &self.given_types[key]
         cdef DataType* declared = &self.declared_types[key]

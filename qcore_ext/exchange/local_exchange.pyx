@@ -1,4 +1,4 @@
-"""Source of a pipeline that another pipeline of the same task feeds. SPEC V2."""
+"""Source that reads the batches of another pipeline of the same task. SPEC V2."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport Schema

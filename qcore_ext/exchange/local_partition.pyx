@@ -10,6 +10,7 @@ from libc.string cimport memset
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, column_ref
 from qcore_ext.data.schema cimport CSchema, Schema
+from qcore_ext.ground.check cimport qc_check_selection
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new,
 )
@@ -18,7 +19,7 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
 from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, BatchQueue, QueueAnswer
 from qcore_ext.exchange.hash_partitioner cimport (
-    PARTITIONS_MAX, HashPartitioner, count_rows, counts_to_places, place_rows,
+    PARTITIONS_MAX, HashPartitioner, count_rows, counts_to_starts, place_rows,
 )
 
 from qcore_ext.ground.status import PlanError
@@ -45,13 +46,13 @@ cdef class LocalPartition(Operator):
     key_names : list of str
         Columns to hash.
     schema : Schema, optional
-        What all producers of these queues agreed on: a key of a type that hashes otherwise is refused. Left out: the
-        first schema bound.
+        What all producers of these queues agreed on. A key of a type that does not widen raises SchemaChangeError.
+        Left out: the first schema bound.
     """
     cdef list queue_objects
     cdef void** queues              # BatchQueue, borrowed from queue_objects
     cdef Batch** held               # one a queue; owned; not yet in it
-    cdef int64_t* places
+    cdef int64_t* positions
     cdef int64_t n_queues
     cdef int64_t n_held
     cdef int64_t next_queue         # round robin
@@ -79,7 +80,7 @@ cdef class LocalPartition(Operator):
         self.n_queues = <int64_t> len(queues)
         self.queues = <void**> struct_new(self.n_queues * sizeof(void*))
         self.held = <Batch**> struct_new(self.n_queues * sizeof(Batch*))
-        self.places = <int64_t*> struct_new((self.n_queues + 1) * sizeof(int64_t))
+        self.positions = <int64_t*> struct_new((self.n_queues + 1) * sizeof(int64_t))
         for i in range(self.n_queues):
             self.queues[i] = <void*> self.queue_objects[i]
             (<BatchQueue> self.queues[i]).join(&self.membership)
@@ -88,7 +89,7 @@ cdef class LocalPartition(Operator):
         self.drop_held()
         struct_free(self.queues)
         struct_free(self.held)
-        struct_free(self.places)
+        struct_free(self.positions)
 
     cdef int open(self) except -1 nogil:
         if self.kind == KIND_HASH:
@@ -117,7 +118,7 @@ cdef class LocalPartition(Operator):
         """Fill `held` with the partitions of a batch; on failure none is held."""
         cdef int64_t n = batch.n_selected
         cdef int64_t n_queues = self.n_queues
-        cdef int64_t* places = self.places
+        cdef int64_t* positions = self.positions
         cdef int64_t i, start
         cdef uint32_t* rows
         cdef bint done = False
@@ -126,16 +127,16 @@ cdef class LocalPartition(Operator):
         try:
             row_buffer = buffer_new(self.account, n * 4)
             rows = <uint32_t*> row_buffer.data
-            memset(places, 0, n_queues * sizeof(int64_t))
+            memset(positions, 0, n_queues * sizeof(int64_t))
             self.hash_rows(batch, <uint16_t*> partitions.data)
-            counts_to_places(places, n_queues)
-            place_rows(<const uint16_t*> partitions.data, batch.selection, 0, n, places, rows)
+            counts_to_starts(positions, n_queues)
+            place_rows(<const uint16_t*> partitions.data, batch.selection, 0, n, positions, rows)
             start = 0
-            for i in range(n_queues):       # places are ends now
-                if places[i] > start:
-                    self.held[i] = self.partition_of(batch, rows + start, places[i] - start, row_buffer)
+            for i in range(n_queues):       # positions are ends now
+                if positions[i] > start:
+                    self.held[i] = self.partition_of(batch, rows + start, positions[i] - start, row_buffer)
                     self.n_held += 1
-                start = places[i]
+                start = positions[i]
             done = True
         finally:
             buffer_unref(partitions)
@@ -145,19 +146,20 @@ cdef class LocalPartition(Operator):
         return 0
 
     cdef int hash_rows(self, Batch* batch, uint16_t* partitions) except -1 nogil:
-        """Partition of every row that counts, and how many each has into `places`."""
+        """Partition of every row that counts, and how many each has into `positions`."""
         cdef int64_t start = 0
         cdef int64_t n
         while start < batch.n_selected:
             n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
             self.partitioner.assign(batch, start, n, partitions + start)
-            count_rows(partitions + start, n, self.places)
+            count_rows(partitions + start, n, self.positions)
             start += n
         return 0
 
     cdef Batch* partition_of(self, Batch* batch, const uint32_t* rows, int64_t n, Buffer* owner) except NULL nogil:
         cdef Batch* out = batch_new(batch.schema, batch.n_rows)
         cdef int32_t i
+        qc_check_selection(rows, n, batch.n_rows, b"a partition's rows ascend")
         for i in range(batch.n_columns):
             out.columns[i] = column_ref(batch.columns[i])
         batch_select(out, rows, n, <Owner*> owner)

@@ -1,8 +1,8 @@
-"""Pages that a task gives out, by partition, until their consumers have acknowledged them. SPEC V11.
+"""A task's output pages by partition, kept until their consumers acknowledge them. SPEC V11.
 
 A partition's pages are numbered from 0 on. A consumer fetches from a number on and may fetch the same pages again
-until it acknowledges them, so a lost answer costs nothing and no page counts twice. All partitions share one bound in
-bytes: producers wait, without a thread, while as much is held. The lock is taken once a page.
+until it acknowledges them, so a lost answer does no harm. All partitions share one limit in bytes. Producers
+that reach it are blocked. The lock is taken once a page.
 """
 
 from libc.stdint cimport int64_t
@@ -26,7 +26,7 @@ ctypedef struct PagePartition:
     int64_t head
     int64_t n_pages
     int64_t first               # number of the page at the head: all before are acknowledged
-    bint is_gone                # its consumer wants no more
+    bint is_gone                # its consumer called drop
     WaitList consumers
     int64_t pages_total
     int64_t rows_total

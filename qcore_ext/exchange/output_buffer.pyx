@@ -1,4 +1,4 @@
-"""Pages that a task gives out, by partition, until their consumers have acknowledged them. SPEC V11."""
+"""A task's output pages by partition, kept until their consumers acknowledge them. SPEC V11."""
 
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport calloc, free, realloc
@@ -37,7 +37,7 @@ KINDS = {"partitioned": KIND_PARTITIONED, "broadcast": KIND_BROADCAST, "arbitrar
 
 
 cdef void free_pages(Page* dropped) noexcept nogil:
-    """Outside the lock: a page's memory may be much."""
+    """Call it without the lock: freeing a large page takes long."""
     cdef Page* page
     while dropped != NULL:
         page = dropped
@@ -47,7 +47,7 @@ cdef void free_pages(Page* dropped) noexcept nogil:
 
 
 cdef void let_go(OutputBuffer buffer, Page* page, Page** dropped) noexcept nogil:
-    """One partition holds the page no more."""
+    """Release one partition's hold on the page."""
     page.n_holders -= 1
     if page.n_holders == 0:
         qc_add(&buffer.bytes_held, -page.n_bytes)
@@ -56,7 +56,7 @@ cdef void let_go(OutputBuffer buffer, Page* page, Page** dropped) noexcept nogil
 
 
 cdef const char* hold(PagePartition* of, Page* page) noexcept nogil:
-    """Append the page to a partition's. What to raise after the lock, or NULL."""
+    """Append the page to a partition's. Returns the error to raise after unlocking, or NULL."""
     cdef Page** ring
     cdef int64_t i
     cdef int64_t capacity = of.capacity * 2 + 8
@@ -64,7 +64,7 @@ cdef const char* hold(PagePartition* of, Page* page) noexcept nogil:
         ring = <Page**> realloc(of.ring, capacity * sizeof(Page*))
         if ring == NULL:
             return b"the machine has no memory left"
-        # What stood before the head went on at the ring's start: now it follows what stood behind it.
+        # Pages that had wrapped to the ring's start move behind the others.
         for i in range(of.head):
             ring[of.capacity + i] = ring[i]
         of.ring = ring
@@ -77,7 +77,7 @@ cdef const char* hold(PagePartition* of, Page* page) noexcept nogil:
 
 
 cdef const char* list_new(int64_t n, Batch*** made) noexcept nogil:
-    """A list for `n` batches, to be freed by free(). What to raise after the lock, or NULL."""
+    """A list for `n` batches, to be freed by free(). Returns the error to raise after unlocking, or NULL."""
     if fault_here(FAULT_STRUCT):
         return b"injected fault: struct"
     made[0] = <Batch**> calloc(n, sizeof(Batch*))
@@ -433,7 +433,7 @@ cdef class OutputBuffer:
         self.check_answer(answer, partition, sequence)
 
     def drop(self, int64_t partition):
-        """The partition's consumer wants no more: its pages go. With the last one producers stop."""
+        """Drop a partition's pages, since its consumer has ended. Without consumers producers stop."""
         cdef WaitList taken
         cdef PagePartition* of
         cdef PagePartition* shared
@@ -463,7 +463,7 @@ cdef class OutputBuffer:
             raise PlanError(f"there is no partition {partition}; they are numbered 0 to {self.n_partitions - 1}")
 
     def check_answer(self, int answer, int64_t partition, int64_t sequence):
-        """Raise what a fetch or an acknowledgement did wrong."""
+        """Raise the error of a wrong fetch or acknowledgement."""
         cdef PagePartition of
         self.read_partition(partition, &of)
         if answer == FETCH_GONE:
@@ -484,7 +484,7 @@ cdef class OutputBuffer:
         return qc_load(&self.bytes_held)
 
     def stats(self):
-        """Of each partition: what it was given so far, the pages it holds, and whether it is gone."""
+        """Counters of each partition: pages, rows and bytes so far, held and acknowledged pages, whether it is gone."""
         cdef PagePartition of
         cdef int64_t i
         counters = []

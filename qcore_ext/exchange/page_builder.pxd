@@ -1,7 +1,7 @@
 """Pages of a task's output: rows collected by partition until there are enough. SPEC V11, H1.
 
-A page owns its memory: string bytes are copied, so that a page nobody fetches keeps no input alive and back-pressure
-counts what is really held. Columns are scattered one at a time, every row to its place in its partition's page, with
+A page owns its memory: string bytes are copied, so that a page that waits keeps no input alive and back-pressure
+counts all memory held. Columns are scattered one at a time, every row to its position in its partition's page, with
 the line after next fetched ahead (bench/kernels/partitioning.py).
 """
 
@@ -70,13 +70,15 @@ cdef class PageBuilder:
     cdef int lay_out(self) except -1 nogil
     cdef void drop_layout(self) noexcept nogil
     cdef int32_t open_page(self, int64_t partition) except -1 nogil
-    cdef int place(self, const uint16_t* partitions, int64_t n, uint16_t* slots, uint32_t* places) except -1 nogil
+    cdef int assign_positions(
+        self, const uint16_t* partitions, int64_t n, uint16_t* slots, uint32_t* positions,
+    ) except -1 nogil
     cdef void note_filled(self, OpenPage* page) noexcept nogil
     cdef int scatter_column(
-        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* places, int64_t n,
+        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
     ) except -1 nogil
     cdef int clear_nulls(
-        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* places, int64_t n,
+        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
     ) except -1 nogil
     cdef int close_page(self, int32_t slot) except -1 nogil
     cdef Batch* page_batch(self, OpenPage* page, int64_t* n_bytes) except NULL nogil

@@ -11,11 +11,12 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport PHYS_VIEW, CSchema, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.check cimport qc_check, qc_check_selection
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref,
     struct_free, struct_new,
 )
-from qcore_ext.exchange.hash_partitioner cimport PARTITIONS_MAX, count_rows, counts_to_places, place_rows
+from qcore_ext.exchange.hash_partitioner cimport PARTITIONS_MAX, count_rows, counts_to_starts, place_rows
 from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
 from qcore_ext.ground.words cimport Word, Word128
 from qcore_ext.rows.nested_rows cimport nested_concat, schema_has_nested
@@ -31,40 +32,40 @@ cdef enum:
 cdef void scatter_to_pages(
     const Word* values,         # IN
     const uint16_t* slots,      # IN, page of each row
-    const uint32_t* places,     # IN, row in that page
+    const uint32_t* positions,     # IN, row in that page
     int64_t n,
     char** bases,               # IN, where the pages' values begin
 ) noexcept nogil:
     cdef int64_t i
     cdef int64_t ahead = max(n - PREFETCH_ROWS, <int64_t> 0)
     for i in range(ahead):
-        qc_prefetch_write(&(<Word*> bases[slots[i + PREFETCH_ROWS]])[places[i + PREFETCH_ROWS]])
-        (<Word*> bases[slots[i]])[places[i]] = values[i]
+        qc_prefetch_write(&(<Word*> bases[slots[i + PREFETCH_ROWS]])[positions[i + PREFETCH_ROWS]])
+        (<Word*> bases[slots[i]])[positions[i]] = values[i]
     for i in range(ahead, n):
-        (<Word*> bases[slots[i]])[places[i]] = values[i]
+        (<Word*> bases[slots[i]])[positions[i]] = values[i]
 
 
 cdef void scatter_width_to_pages(
-    const void* values, int width, const uint16_t* slots, const uint32_t* places, int64_t n, char** bases,
+    const void* values, int width, const uint16_t* slots, const uint32_t* positions, int64_t n, char** bases,
 ) noexcept nogil:
     if width == 8:
-        scatter_to_pages[uint64_t](<const uint64_t*> values, slots, places, n, bases)
+        scatter_to_pages[uint64_t](<const uint64_t*> values, slots, positions, n, bases)
     elif width == 4:
-        scatter_to_pages[uint32_t](<const uint32_t*> values, slots, places, n, bases)
+        scatter_to_pages[uint32_t](<const uint32_t*> values, slots, positions, n, bases)
     elif width == 16:
-        scatter_to_pages[Word128](<const Word128*> values, slots, places, n, bases)
+        scatter_to_pages[Word128](<const Word128*> values, slots, positions, n, bases)
     elif width == 2:
-        scatter_to_pages[uint16_t](<const uint16_t*> values, slots, places, n, bases)
+        scatter_to_pages[uint16_t](<const uint16_t*> values, slots, positions, n, bases)
     elif width == 1:
-        scatter_to_pages[uint8_t](<const uint8_t*> values, slots, places, n, bases)
+        scatter_to_pages[uint8_t](<const uint8_t*> values, slots, positions, n, bases)
 
 
 cdef char* heap_take(OpenPage* page, int64_t size, PageBuilder builder) except NULL nogil:
-    """Room for the bytes of one string."""
+    """Memory for the bytes of one string."""
     cdef Buffer* block
     cdef int64_t block_bytes
-    cdef char* place = page.heap_cursor
-    if size > page.heap_end - place:
+    cdef char* start = page.heap_cursor
+    if size > page.heap_end - start:
         # Small at first: there may be thousands of open pages with a few strings each.
         block_bytes = min(max(page.heap_bytes, <int64_t> HEAP_BLOCK_MIN), <int64_t> HEAP_BLOCK_MAX)
         if page.heap == NULL:
@@ -77,23 +78,24 @@ cdef char* heap_take(OpenPage* page, int64_t size, PageBuilder builder) except N
         page.heap_bytes += block.size
         if page.heap_bytes > builder.page_bytes and not page.is_filled:
             builder.note_filled(page)
-        place = block.data
+        start = block.data
         page.heap_end = block.data + block.size
-    page.heap_cursor = place + size
-    return place
+    page.heap_cursor = start + size
+    return start
 
 
 cdef int scatter_strings(
-    PageBuilder builder, const Vector* vector, const uint16_t* slots, const uint32_t* places, int64_t n, char** bases,
+    PageBuilder builder, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
+    char** bases,
 ) except -1 nogil:
     cdef const StringView* views = <const StringView*> vector.values
     cdef StringView* view
     cdef char* copy
     cdef int64_t i
-    scatter_to_pages[Word128](<const Word128*> views, slots, places, n, bases)
+    scatter_to_pages[Word128](<const Word128*> views, slots, positions, n, bases)
     for i in range(n):
         if views[i].length > VIEW_INLINE_BYTES:
-            view = &(<StringView*> bases[slots[i]])[places[i]]
+            view = &(<StringView*> bases[slots[i]])[positions[i]]
             if not is_valid(vector.validity, i):
                 memset(view, 0, sizeof(StringView))     # a null row's view may point anywhere
                 continue
@@ -103,7 +105,7 @@ cdef int scatter_strings(
     return 0
 
 
-cdef Buffer* trimmed(Buffer* buffer, int64_t used) except NULL nogil:
+cdef Buffer* trim_buffer(Buffer* buffer, int64_t used) except NULL nogil:
     """The buffer, or a smaller one with its first bytes where more than half of it is empty. Takes the reference."""
     cdef Buffer* smaller = NULL
     if used * 2 > buffer.size or buffer.size <= 64:
@@ -196,7 +198,7 @@ cdef class PageBuilder:
         return self.lay_out()
 
     cdef int lay_out(self) except -1 nogil:
-        """Decide how many rows a page has, and make room to say where the open pages lie."""
+        """Decide how many rows a page has, and allocate the lists of open pages."""
         cdef int64_t row_bytes = 0
         cdef int64_t i, page_bytes
         cdef int width
@@ -229,7 +231,7 @@ cdef class PageBuilder:
 
     cdef int append(self, Batch* batch, int64_t start, int64_t n, const uint16_t* partitions) except -1 nogil:
         cdef uint16_t slots[VECTOR_ROWS]
-        cdef uint32_t places[VECTOR_ROWS]
+        cdef uint32_t positions[VECTOR_ROWS]
         cdef Vector vector
         cdef const uint32_t* rows = NULL
         cdef int64_t i
@@ -237,17 +239,19 @@ cdef class PageBuilder:
             return self.append_parts(batch, start, n, partitions)
         if batch.selection != NULL:
             rows = batch.selection + start
-        self.place(partitions, n, slots, places)
+        self.assign_positions(partitions, n, slots, positions)
         for i in range(self.n_columns):
             column_load(batch.columns[i], start, rows, n, self.scratch, &vector)
-            self.scatter_column(<int32_t> i, &vector, slots, places, n)
+            self.scatter_column(<int32_t> i, &vector, slots, positions, n)
         for i in range(self.n_filled):
             self.close_page(self.filled[i])
         self.n_filled = 0
         return 0
 
-    cdef int place(self, const uint16_t* partitions, int64_t n, uint16_t* slots, uint32_t* places) except -1 nogil:
-        """Page and row in it of each row; a page that gets full makes room for the partition's next."""
+    cdef int assign_positions(
+        self, const uint16_t* partitions, int64_t n, uint16_t* slots, uint32_t* positions,
+    ) except -1 nogil:
+        """Page and row in it of each row; the partition's next row after a full page opens another."""
         cdef int64_t i, row
         cdef int32_t slot
         for i in range(n):
@@ -255,9 +259,11 @@ cdef class PageBuilder:
             if slot < 0:
                 slot = self.open_page(partitions[i])
             row = self.slots[slot].n_rows
+            qc_check(slot < self.n_slots, b"a page's slot is one of the slots")
+            qc_check(row < self.capacity, b"a row's position is within its page")
             self.slots[slot].n_rows = row + 1
             slots[i] = <uint16_t> slot
-            places[i] = <uint32_t> row
+            positions[i] = <uint32_t> row
             if row + 1 == self.capacity:
                 self.slot_of[partitions[i]] = -1
                 self.note_filled(&self.slots[slot])
@@ -286,22 +292,22 @@ cdef class PageBuilder:
         return slot
 
     cdef int scatter_column(
-        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* places, int64_t n,
+        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
     ) except -1 nogil:
         cdef char** bases = self.bases + column * self.n_slots
         cdef int width = phys_width(vector.phys)
         if width == 0:
             return 0
         if vector.phys == PHYS_VIEW:
-            scatter_strings(self, vector, slots, places, n, bases)
+            scatter_strings(self, vector, slots, positions, n, bases)
         else:
-            scatter_width_to_pages(vector.values, width, slots, places, n, bases)
+            scatter_width_to_pages(vector.values, width, slots, positions, n, bases)
         if vector.validity != NULL:
-            self.clear_nulls(column, vector, slots, places, n)
+            self.clear_nulls(column, vector, slots, positions, n)
         return 0
 
     cdef int clear_nulls(
-        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* places, int64_t n,
+        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
     ) except -1 nogil:
         cdef OpenPage* page
         cdef int64_t i
@@ -312,7 +318,7 @@ cdef class PageBuilder:
             if page.validity[column] == NULL:
                 page.validity[column] = buffer_new(self.account, bitmap_bytes(self.capacity))
                 memset(page.validity[column].data, 0xFF, bitmap_bytes(self.capacity))
-            bit_clear(<uint8_t*> page.validity[column].data, places[i])
+            bit_clear(<uint8_t*> page.validity[column].data, positions[i])
         return 0
 
     cdef int close_pages(self) except -1 nogil:
@@ -361,7 +367,7 @@ cdef class PageBuilder:
                 batch.columns[i] = column = column_new(&self.schema.fields[i].type, page.n_rows)
                 buffer = page.values[i]
                 page.values[i] = NULL
-                buffer = trimmed(buffer, page.n_rows * width)
+                buffer = trim_buffer(buffer, page.n_rows * width)
                 column.values = buffer.data
                 column.values_owner = <Owner*> buffer
                 n_bytes[0] += buffer.size
@@ -415,29 +421,29 @@ cdef class PageBuilder:
     # --- lists, structs and maps: kernels do not look into them, pyarrow puts a page's rows together ---
 
     cdef int append_parts(self, Batch* batch, int64_t start, int64_t n, const uint16_t* partitions) except -1 nogil:
-        cdef int64_t places[PARTITIONS_MAX]
+        cdef int64_t positions[PARTITIONS_MAX]
         cdef int64_t i
         cdef int64_t first = 0
         cdef Batch* part
         cdef Buffer* rows = buffer_new(self.account, n * 4)
         try:
-            memset(places, 0, self.n_partitions * sizeof(int64_t))
-            count_rows(partitions, n, places)
-            counts_to_places(places, self.n_partitions)
-            place_rows(partitions, batch.selection, start, n, places, <uint32_t*> rows.data)
-            for i in range(self.n_partitions):      # places are ends now
-                if places[i] > first:
-                    part = part_of(batch, <uint32_t*> rows.data + first, places[i] - first, rows)
+            memset(positions, 0, self.n_partitions * sizeof(int64_t))
+            count_rows(partitions, n, positions)
+            counts_to_starts(positions, self.n_partitions)
+            place_rows(partitions, batch.selection, start, n, positions, <uint32_t*> rows.data)
+            for i in range(self.n_partitions):      # positions are ends now
+                if positions[i] > first:
+                    part = part_of(batch, <uint32_t*> rows.data + first, positions[i] - first, rows)
                     try:
                         if self.parts[i] == NULL:
                             self.parts[i] = owner_list_new()
                         owner_list_add(self.parts[i], <Owner*> part)
                     finally:
                         batch_unref(part)
-                    self.part_rows[i] += places[i] - first
+                    self.part_rows[i] += positions[i] - first
                     if self.part_rows[i] >= self.capacity:
                         self.close_part(i)
-                first = places[i]
+                first = positions[i]
         finally:
             buffer_unref(rows)
         return 0
@@ -457,6 +463,7 @@ cdef class PageBuilder:
 cdef Batch* part_of(Batch* batch, const uint32_t* rows, int64_t n, Buffer* owner) except NULL nogil:
     cdef Batch* part = batch_new(batch.schema, batch.n_rows)
     cdef int32_t i
+    qc_check_selection(rows, n, batch.n_rows, b"a partition's rows ascend")
     for i in range(batch.n_columns):
         part.columns[i] = column_ref(batch.columns[i])
     batch_select(part, rows, n, <Owner*> owner)

@@ -1,4 +1,4 @@
-"""Sink that gives rows to other tasks: as pages, by the hash of keys, into buffers or files. SPEC V11, H1."""
+"""Sink that partitions rows by the hash of keys into pages, for output buffers or files. SPEC V11, H1."""
 
 from libc.stdint cimport int64_t, uint16_t
 from libc.string cimport memset
@@ -27,7 +27,7 @@ cdef class PartitionedOutput(Operator):
     query_memory : Account
     target : OutputBuffer or object
         Where pages go. An object that is no OutputBuffer has `write(partition, batch)`, with an object that has
-        __arrow_c_array__, and `producer_done(finished)`, which comes once from each operator; it never makes wait.
+        __arrow_c_array__, and `producer_done(finished)`, which each operator calls once. It never blocks.
     n_partitions : int
         Of the target.
     key_names : list of str
@@ -44,7 +44,7 @@ cdef class PartitionedOutput(Operator):
     cdef Batch* batch                   # owned; being taken in
     cdef int64_t position               # rows of it done
     cdef uint16_t* partitions           # owned by the struct below
-    cdef uint16_t[VECTOR_ROWS] partitions_room
+    cdef uint16_t[VECTOR_ROWS] partitions_scratch
     cdef bint finish_called
     cdef bint left
 
@@ -65,7 +65,7 @@ cdef class PartitionedOutput(Operator):
         if n_partitions > 1:
             self.partitioner = HashPartitioner(key_names, n_partitions, between_tasks=True, schema=schema)
         self.builder = PageBuilder(self.memory, n_partitions, page_bytes)
-        self.partitions = &self.partitions_room[0]
+        self.partitions = &self.partitions_scratch[0]
         memset(self.partitions, 0, VECTOR_ROWS * sizeof(uint16_t))
 
     def __dealloc__(self):

@@ -1,10 +1,9 @@
-"""Where the build and the probe pipeline of a join meet: one a join, shared by the drivers of both. SPEC V15,
+"""The structure between the build and the probe pipeline of a join, shared by the drivers of both. SPEC V15,
 G8.
 
 Build drivers hand in their stores; the last one makes the table and publishes it, and probers blocked on it wake.
-Probers hand themselves off at the end; what only the build side knows then (its unmatched rows) is shared out among
-those that are left. Every driver leaves each barrier exactly once, by finishing, abandoning or closing, in whatever
-order and state.
+Probers leave at the end. The remaining ones then share the output of build rows (those without a
+match). Every driver leaves each barrier exactly once, by finishing, abandoning or closing, in any order and state.
 """
 
 from libc.stdint cimport int32_t, int64_t

@@ -1,4 +1,4 @@
-"""Where the build and the probe pipeline of a join meet: one a join, shared by the drivers of both. SPEC V15,
+"""The structure between the build and the probe pipeline of a join, shared by the drivers of both. SPEC V15,
 G8.
 """
 
@@ -175,12 +175,12 @@ cdef class JoinBridge:
         qc_swap_pointer(<void**> &self.table, table)
         qc_swap(&self.build_state, BUILD_PUBLISHED)
         if barrier_is_empty(&self.probers):
-            self.drop_table()           # nobody wants it any more
+            self.drop_table()           # no prober is left
         wait_set_fire_all(&self.build_waiters)
         return 0
 
     cdef int note_bounds(self, const JoinTable* table) except -1 nogil:
-        """Copy what key_bounds and index_kind tell: the table itself belongs to the probers."""
+        """Copy what key_bounds and index_kind return, since the table itself belongs to the probers."""
         cdef int32_t i
         self.published_index = table.index
         if table.index != INDEX_RANKS and table.index != INDEX_CODES:
@@ -196,7 +196,7 @@ cdef class JoinBridge:
         return 0
 
     cdef bint keys_changed(self, const JoinTable* table) noexcept nogil:
-        """Whether the values of a key lie there otherwise than the plan knows them, as decimals of another scale."""
+        """Whether the values of a key have another format than the plan declares, such as decimals of another scale."""
         cdef const DataType* given
         cdef const DataType* declared
         cdef int32_t i, k, at
@@ -235,7 +235,7 @@ cdef class JoinBridge:
             wait_set_add(&self.build_waiters, token)
             state = qc_load(&self.build_state)
         if state == BUILD_PUBLISHED:
-            # Who polls has not left, so the table stays while its reference is taken.
+            # The caller has not left, so the table stays while its reference is taken.
             table[0] = <JoinTable*> owner_ref(<Owner*> qc_load_pointer(<void**> &self.table))
         return <int> state
 

@@ -49,7 +49,7 @@ cdef class HashBuild(Operator):
     cdef int32_t* input_columns     # owned; by stored column, position in the input
     cdef CSchema* stored_schema     # owned
     cdef ColumnStore* store            # owned; NULL before the first batch and once handed over
-    cdef Buffer* room               # owned; scratch of a vector
+    cdef Buffer* scratch            # owned; of a vector
     cdef Column** picked            # owned array; columns of the batch under way, borrowed
     cdef bint has_nested
     cdef bint null_key_seen
@@ -123,7 +123,7 @@ cdef class HashBuild(Operator):
         return 0
 
     cdef bint needs_input(self) noexcept nogil:
-        # Not whether the probers left: they may after get_output answered NEEDS_INPUT, which tells of it next time.
+        # Independent of the probers: they may leave after get_output answered NEEDS_INPUT. The next get_output sees it.
         return not self.is_done
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
@@ -147,8 +147,8 @@ cdef class HashBuild(Operator):
 
     cdef int prepare(self) except -1 nogil:
         """The store and a vector's scratch, at first use."""
-        if self.room == NULL:
-            self.room = buffer_new(
+        if self.scratch == NULL:
+            self.scratch = buffer_new(
                 self.account,
                 (self.n_keys + 1) * sizeof(VectorScratch) + self.n_keys * sizeof(Vector)
                 + (VECTOR_ROWS + 16) * (4 + 1)
@@ -171,9 +171,9 @@ cdef class HashBuild(Operator):
         return store
 
     cdef int append(self, Batch* batch) except -1 nogil:
-        cdef VectorScratch* scratch = <VectorScratch*> self.room.data
+        cdef VectorScratch* scratch = <VectorScratch*> self.scratch.data
         cdef uint32_t* rows = <uint32_t*> (
-            self.room.data + (self.n_keys + 1) * sizeof(VectorScratch) + self.n_keys * sizeof(Vector)
+            self.scratch.data + (self.n_keys + 1) * sizeof(VectorScratch) + self.n_keys * sizeof(Vector)
         )
         # Nested columns are kept by the batch, so its rows stay together.
         cdef bint drop_nulls = self.n_keys > 0 and not keeps_null_keys(self.bridge.kind) and not self.has_nested
@@ -199,7 +199,7 @@ cdef class HashBuild(Operator):
         """The rows of a vector without a null key; `rows` is left alone when that is all n. A null equals nothing: it
         cannot match.
         """
-        cdef VectorScratch* scratch = <VectorScratch*> self.room.data
+        cdef VectorScratch* scratch = <VectorScratch*> self.scratch.data
         cdef Vector* keys = <Vector*> (scratch + self.n_keys + 1)
         cdef uint8_t* flags = <uint8_t*> (rows + VECTOR_ROWS + 16)
         cdef int32_t k
@@ -232,7 +232,7 @@ cdef class HashBuild(Operator):
         cdef ColumnStore* store
         self.is_done = True
         if self.bridge.all_probers_left():
-            return 0                # nobody will probe: no table is made; close leaves the barrier
+            return 0                # no prober is left, so no table is made; close leaves the barrier
         self.prepare()
         store = self.store
         self.store = NULL
@@ -260,5 +260,5 @@ cdef class HashBuild(Operator):
     cdef void release(self) noexcept nogil:
         owner_unref(<Owner*> self.store)
         self.store = NULL
-        buffer_unref(self.room)
-        self.room = NULL
+        buffer_unref(self.scratch)
+        self.scratch = NULL

@@ -201,7 +201,7 @@ cdef class HashProbe(Operator):
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         cdef int32_t k
-        if self.lookup.room == NULL:
+        if self.lookup.buffer == NULL:
             join_lookup_open(&self.lookup, self.n_keys, self.account)
             self.lookup_is_aimed = False
         if not self.lookup_is_aimed:

@@ -1,8 +1,8 @@
 """Join keys as one integer each: the distance from the build side's smallest key, several keys packed by range.
 
-What the build side holds is known before the first probe, so a key that lies outside its range cannot match, and keys
-inside it need only as many bits as the range has. Two or three integer keys so become one 64-bit code nearly always,
-and codes of a small range are addressed directly.
+The build side is complete before the first probe. A key outside its range cannot match, and a key inside it needs only
+as many bits as the range has. Two or three integer keys nearly always fit one 64-bit code. Codes of a small range are
+addressed directly.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

@@ -34,31 +34,31 @@ cdef void real_patterns(const Real* values, int64_t n, uint64_t* out) noexcept n
         out[i] = bits
 
 
-cdef const uint64_t* patterns(const Vector* vector, int64_t n, uint64_t* room) noexcept nogil:
-    """The vector's values as 64-bit words: its own where they are, else in `room`. NULL for types that are not
-    codable.
+cdef const uint64_t* patterns(const Vector* vector, int64_t n, uint64_t* scratch) noexcept nogil:
+    """The vector's values as 64-bit words: its own buffer, or `scratch` after a conversion. NULL for types that
+    are not codable.
     """
     if vector.phys == PHYS_I64 or vector.phys == PHYS_U64:
         return <const uint64_t*> vector.values
     if vector.phys == PHYS_I32:
-        widen[int32_t](<const int32_t*> vector.values, n, room)
+        widen[int32_t](<const int32_t*> vector.values, n, scratch)
     elif vector.phys == PHYS_I16:
-        widen[int16_t](<const int16_t*> vector.values, n, room)
+        widen[int16_t](<const int16_t*> vector.values, n, scratch)
     elif vector.phys == PHYS_I8:
-        widen[int8_t](<const int8_t*> vector.values, n, room)
+        widen[int8_t](<const int8_t*> vector.values, n, scratch)
     elif vector.phys == PHYS_U32:
-        widen[uint32_t](<const uint32_t*> vector.values, n, room)
+        widen[uint32_t](<const uint32_t*> vector.values, n, scratch)
     elif vector.phys == PHYS_U16:
-        widen[uint16_t](<const uint16_t*> vector.values, n, room)
+        widen[uint16_t](<const uint16_t*> vector.values, n, scratch)
     elif vector.phys == PHYS_U8 or vector.phys == PHYS_BOOL:
-        widen[uint8_t](<const uint8_t*> vector.values, n, room)
+        widen[uint8_t](<const uint8_t*> vector.values, n, scratch)
     elif vector.phys == PHYS_F64:
-        real_patterns[double](<const double*> vector.values, n, room)
+        real_patterns[double](<const double*> vector.values, n, scratch)
     elif vector.phys == PHYS_F32:
-        real_patterns[float](<const float*> vector.values, n, room)
+        real_patterns[float](<const float*> vector.values, n, scratch)
     else:
         return NULL
-    return room
+    return scratch
 
 
 cdef bint is_codable(uint8_t phys) noexcept nogil:
@@ -129,7 +129,7 @@ cdef int measure_all(
     KeyCoder* coder, Column** columns, uint64_t* smallest, uint64_t* largest, VectorScratch* scratch, Vector* vectors,
     const MemoryAccount* account,
 ) except -1 nogil:
-    cdef uint64_t room[VECTOR_ROWS]
+    cdef uint64_t words[VECTOR_ROWS]
     cdef uint8_t flags[VECTOR_ROWS]
     cdef int64_t start, n
     cdef int64_t n_rows = columns[0].n_rows
@@ -147,7 +147,7 @@ cdef int measure_all(
         else:
             coder.n_rows += n
         for k in range(coder.n_parts):
-            measure_part(&coder.parts[k], patterns(&vectors[k], n, room), flags, n, &smallest[k], &largest[k])
+            measure_part(&coder.parts[k], patterns(&vectors[k], n, words), flags, n, &smallest[k], &largest[k])
         start += n
     return 0
 
@@ -208,7 +208,7 @@ cdef void further_codes(
 cdef void key_codes(
     const KeyCoder* coder, const Vector* vectors, int64_t n, uint64_t* codes, uint8_t* flags,
 ) noexcept nogil:
-    cdef uint64_t room[VECTOR_ROWS]
+    cdef uint64_t words[VECTOR_ROWS]
     cdef uint8_t valid[VECTOR_ROWS]
     cdef const KeyPart* part
     cdef int64_t i
@@ -216,11 +216,11 @@ cdef void key_codes(
     for k in range(coder.n_parts):
         part = &coder.parts[k]
         if k == 0:
-            probe_kernels().codes(patterns(&vectors[k], n, room), n, part.minimum, part.range, codes, flags)
+            probe_kernels().codes(patterns(&vectors[k], n, words), n, part.minimum, part.range, codes, flags)
         else:
             # A part of range 0 after 64 bits adds nothing; shifting by 64 would be undefined.
             further_codes(
-                patterns(&vectors[k], n, room), n, part.minimum, part.range, part.shift & 63, codes, flags
+                patterns(&vectors[k], n, words), n, part.minimum, part.range, part.shift & 63, codes, flags
             )
     if rows_without_null(vectors, coder.n_parts, n, valid):
         for i in range(n):

@@ -1,4 +1,4 @@
-"""Are the keys of a row here and a row there equal? For keys that only their hashes stand for."""
+"""Comparison of probe keys with build keys whose hashes are equal."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy

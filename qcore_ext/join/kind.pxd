@@ -1,4 +1,4 @@
-"""What a join of each kind gives: the rules all join operators share."""
+"""The output of each kind of join: rules that all join operators share."""
 
 
 cpdef enum JoinKind:
@@ -16,32 +16,32 @@ cpdef enum JoinKind:
 
 
 cdef inline bint gives_pairs(int kind) noexcept nogil:
-    """Matching rows of both sides come out together."""
+    """Join kinds whose output rows combine a probe row and a matching build row."""
     return kind <= JOIN_FULL
 
 
 cdef inline bint keeps_probe(int kind) noexcept nogil:
-    """Probe rows without a match come out with nulls for the build side."""
+    """Join kinds that output probe rows without a match, with nulls for the build side."""
     return kind == JOIN_LEFT or kind == JOIN_FULL
 
 
 cdef inline bint gives_build_rows(int kind) noexcept nogil:
-    """Build rows come out by themselves once all probing is done."""
+    """Join kinds that output build rows alone after all drivers have probed."""
     return kind == JOIN_RIGHT or kind == JOIN_FULL or kind == JOIN_RIGHT_SEMI or kind == JOIN_RIGHT_ANTI
 
 
 cdef inline bint keeps_null_keys(int kind) noexcept nogil:
-    """Build rows that cannot match still come out."""
+    """Join kinds that output build rows with null keys, which cannot match."""
     return kind == JOIN_RIGHT or kind == JOIN_FULL or kind == JOIN_RIGHT_ANTI
 
 
 cdef inline bint needs_no_groups(int kind) noexcept nogil:
-    """Without a further condition it is enough to know whether a key occurs on the build side."""
+    """Join kinds that, without a condition, only ask whether a key occurs on the build side."""
     return kind == JOIN_LEFT_SEMI or kind == JOIN_LEFT_ANTI or kind >= JOIN_NULL_AWARE_ANTI
 
 
 cdef inline bint ends_on_empty_build(int kind) noexcept nogil:
-    """No output at all when the build side has no rows."""
+    """Join kinds without output if the build side has no rows."""
     return kind == JOIN_INNER or kind == JOIN_LEFT_SEMI or gives_build_rows(kind) and kind != JOIN_FULL
 
 

@@ -1,4 +1,4 @@
-"""What a join of each kind gives: the rules all join operators share."""
+"""The output of each kind of join: rules that all join operators share."""
 
 from qcore_ext.ground.status import PlanError
 

@@ -1,7 +1,7 @@
-"""Batches that a join gives: columns of the probe batch and of the build side by index vectors.
+"""Output batches of a join: columns of the probe batch and of the build side by index vectors.
 
-No value is copied: a probe column is taken by the pairs' probe rows, a build column is a dictionary over the table's
-flat column by their build rows, and whoever needs the values gathers them.
+No value is copied. A probe column is taken by the pairs' probe rows. A build column is a dictionary over the table's
+flat column, with the build rows as indices. An operator that needs the values gathers them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -1,4 +1,4 @@
-"""Batches that a join gives: columns of the probe batch and of the build side by index vectors."""
+"""Output batches of a join: columns of the probe batch and of the build side by index vectors."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
@@ -11,6 +11,7 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, TYPE_BOOL, DataType, Schema, schema_copy_field, schema_index, schema_new, schema_set_field,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bitmap_bytes
+from qcore_ext.ground.check cimport qc_check_rows
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -102,6 +103,7 @@ cdef class JoinOutput:
                     <const uint32_t*> rows.data, n, <uint32_t*> clean.data, <uint8_t*> validity.data
                 )
                 rows = clean
+            qc_check_rows(<const uint32_t*> rows.data, n, table.n_rows, b"a build row is a row of the table")
             for i in range(self.n_columns):
                 if self.columns[i].side == SIDE_BUILD:
                     column = column_new(&self.schema.fields[i].type, n)

@@ -22,7 +22,7 @@ ctypedef struct PairCursor:
 
 
 cdef void pairs_drop(Pairs* pairs) noexcept nogil
-# Move into smaller buffers when most of the room is unused: output batches may be kept for long.
+# Move into smaller buffers when most of their memory is unused: output batches may be kept for long.
 cdef int pairs_trim(Pairs* pairs) except -1 nogil
 cdef int rows_trim(Buffer** rows, int64_t n) except -1 nogil
 # In what follows a vector's rows are rows[0..n), or start..start+n when rows is NULL.
@@ -32,7 +32,8 @@ cdef void unique_pairs(
     uint32_t* probe_rows,       # OUT
     uint32_t* build_rows,       # OUT
 ) noexcept nogil
-# Pairs of the hits from the cursor on, until the hits or the room end; an empty group gives one with NO_ROW.
+# Pairs of the hits from the cursor on, until the hits end or the buffers are full. An empty group makes one with
+# NO_ROW.
 cdef void group_pairs(
     const JoinTable* table, const JoinLookup* lookup, const uint32_t* rows, int64_t start, PairCursor* cursor,
     Pairs* pairs,

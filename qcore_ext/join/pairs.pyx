@@ -5,6 +5,7 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport NO_ROW
 from qcore_ext.ground.atomic cimport qc_flag_get, qc_flag_set
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, account_check, buffer_new, buffer_unref
 from qcore_ext.join.table cimport JoinLookup, JoinTable, group_row
 
@@ -55,6 +56,7 @@ cdef void unique_pairs(
     else:
         for i in range(n):
             build_rows[i] = starts[i]
+    qc_check_rows(build_rows, n, table.n_rows, b"a pair's build row is a row of the table")
 
 
 cdef void spread_misses(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil:
@@ -83,7 +85,7 @@ cdef void group_pairs(
     cdef int64_t n = pairs.n
     cdef int64_t hit = cursor.hit
     cdef int64_t done = cursor.in_group
-    cdef int64_t count, place, take, i
+    cdef int64_t count, position, take, i
     cdef uint32_t row
     while hit < n_hits and n < capacity:
         row = rows[hits[hit]] if rows != NULL else <uint32_t> start + hits[hit]
@@ -95,11 +97,12 @@ cdef void group_pairs(
             n += 1
             hit += 1
             continue
-        place = <int64_t> lookup.starts[hit] + done
+        position = <int64_t> lookup.starts[hit] + done
         take = min(count - done, capacity - n)
+        qc_check(position + take <= table.n_rows, b"a group's rows are rows of the table")
         for i in range(take):
             probe_rows[n + i] = row
-            build_rows[n + i] = group_row(table, place + i)
+            build_rows[n + i] = group_row(table, position + i)
         n += take
         done += take
         if done == count:

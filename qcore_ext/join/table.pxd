@@ -1,6 +1,6 @@
 """The build side of a join, ready to be probed: flat columns and an index from keys to rows.
 
-Made by one thread, then read by any number of probing drivers. The index is one of
+One thread makes it, then any number of drivers read it. The index is one of
 - ranks: keys that code into a small range (rank_bitmap); dense keys, as most primary keys are;
 - codes: open addressing over the keys' 64-bit codes (key_codes);
 - hashes: open addressing over 64-bit hashes, keys compared afterwards; strings, wide decimals, many wide keys.
@@ -34,7 +34,7 @@ ctypedef struct JoinTable:
     int32_t* key_columns        # positions in columns
     int index                   # IndexKind
     bint unique                 # no key occurs twice
-    bint existence_only         # groups have no rows: it can only be told whether a key occurs
+    bint existence_only         # groups have no rows: only whether a key occurs is known
     KeyCoder coder              # ranks and codes
     Buffer* index_buffer        # owned; words or slots
     RankWord* words
@@ -45,7 +45,7 @@ ctypedef struct JoinTable:
     Buffer* rows_buffer         # owned
     uint32_t* group_rows
     Buffer* matched_buffer      # owned
-    uint8_t* matched            # by row: 1 when a probe has found it; NULL when nobody asks. Only ever set to 1.
+    uint8_t* matched            # by row: 1 when a probe has found it; NULL if unused. Only ever set to 1.
 
 
 ctypedef struct KeyConversion:
@@ -55,8 +55,8 @@ ctypedef struct KeyConversion:
 
 
 ctypedef struct KeyConversions:
-    # Keys of other types than the table's are looked up as the table's (SPEC D6). A value that this type does not have
-    # equals none of the table's.
+    # Keys of other types than the table's are looked up as the table's (SPEC D6). A value outside that
+    # type matches no key of the table.
     KeyConversion* keys
     char* values                # VECTOR_ROWS * 16 bytes a key
     uint8_t fits[VECTOR_ROWS + 16]      # 1: the table's types have every key of the row
@@ -64,19 +64,19 @@ ctypedef struct KeyConversions:
 
 
 ctypedef struct JoinLookup:
-    # One prober's room for a vector of keys and what was found.
-    Buffer* room                # owned
+    # One prober's scratch memory for a vector of keys and what was found.
+    Buffer* buffer              # owned
     int32_t n_keys
     VectorScratch* scratch      # by key
     Vector* keys
     uint64_t* codes
-    uint32_t* places            # slot
+    uint32_t* slot_numbers
     Group* groups               # of the slot; right where flagged
     uint8_t* flags              # 1: the row's key occurs
     uint8_t* valid              # 1: the row has no null key
     bint some_null
     KeyConversions* conversions     # NULL: the keys are of the table's types
-    Buffer* conversion_room     # owned
+    Buffer* conversion_buffer   # owned
     uint32_t* hits              # positions of the flagged rows within the vector
     uint32_t* starts            # by hit
     uint32_t* counts            # by hit; of a table whose keys are unique, only once misses are spread among them
@@ -95,7 +95,9 @@ cdef int join_lookup_load(
     JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
 ) except -1 nogil
 # First slot of each key; `mixed`: they are hashes already.
-cdef void key_places(const uint64_t* keys, int64_t n, uint64_t mask, bint mixed, uint32_t* places) noexcept nogil
+cdef void find_first_slots(
+    const uint64_t* keys, int64_t n, uint64_t mask, bint mixed, uint32_t* slot_numbers,
+) noexcept nogil
 # Look n <= VECTOR_ROWS rows of the key columns up (terms of column_load): flags, hits and n_hits.
 cdef int join_table_find(
     const JoinTable* table, JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
@@ -104,6 +106,6 @@ cdef int join_table_find(
 cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept nogil
 
 
-cdef inline uint32_t group_row(const JoinTable* table, int64_t place) noexcept nogil:
-    """Row of the build side at a place within a group."""
-    return table.group_rows[place] if table.group_rows != NULL else <uint32_t> place
+cdef inline uint32_t group_row(const JoinTable* table, int64_t position) noexcept nogil:
+    """Row of the build side at a position of group_rows."""
+    return table.group_rows[position] if table.group_rows != NULL else <uint32_t> position

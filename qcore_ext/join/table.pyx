@@ -8,6 +8,7 @@ from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport DataType, type_equal
+from qcore_ext.ground.check cimport qc_check_selection
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -47,10 +48,10 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
     cdef char* at
     join_lookup_close(lookup)
     # 16 entries beyond the vector, for kernels that store whole registers.
-    lookup.room = buffer_new(
+    lookup.buffer = buffer_new(
         account, n_keys * (sizeof(VectorScratch) + sizeof(Vector)) + (n + 16) * (8 + 8 + 4 * 4 + 2) + 64
     )
-    at = lookup.room.data
+    at = lookup.buffer.data
     lookup.n_keys = n_keys
     lookup.scratch = <VectorScratch*> at
     at += n_keys * sizeof(VectorScratch)
@@ -58,7 +59,7 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
     at += (n + 16) * 8
     lookup.groups = <Group*> at
     at += (n + 16) * 8
-    lookup.places = <uint32_t*> at
+    lookup.slot_numbers = <uint32_t*> at
     at += (n + 16) * 4
     lookup.hits = <uint32_t*> at
     at += (n + 16) * 4
@@ -76,10 +77,10 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
 
 
 cdef void join_lookup_close(JoinLookup* lookup) noexcept nogil:
-    buffer_unref(lookup.room)
-    buffer_unref(lookup.conversion_room)
-    lookup.room = NULL
-    lookup.conversion_room = NULL
+    buffer_unref(lookup.buffer)
+    buffer_unref(lookup.conversion_buffer)
+    lookup.buffer = NULL
+    lookup.conversion_buffer = NULL
     lookup.conversions = NULL
 
 
@@ -88,17 +89,17 @@ cdef int join_lookup_convert(
 ) except -1 nogil:
     cdef bint is_any = False
     cdef int32_t k
-    buffer_unref(lookup.conversion_room)
-    lookup.conversion_room = NULL
+    buffer_unref(lookup.conversion_buffer)
+    lookup.conversion_buffer = NULL
     lookup.conversions = NULL
     for k in range(lookup.n_keys):
         is_any = is_any or not type_equal(&given[k], &wanted[k])
     if not is_any:
         return 0
-    lookup.conversion_room = buffer_new(
+    lookup.conversion_buffer = buffer_new(
         account, sizeof(KeyConversions) + lookup.n_keys * (sizeof(KeyConversion) + VECTOR_ROWS * 16)
     )
-    lookup.conversions = <KeyConversions*> lookup.conversion_room.data
+    lookup.conversions = <KeyConversions*> lookup.conversion_buffer.data
     lookup.conversions.keys = <KeyConversion*> (lookup.conversions + 1)
     lookup.conversions.values = <char*> (lookup.conversions.keys + lookup.n_keys)
     for k in range(lookup.n_keys):
@@ -126,31 +127,33 @@ cdef void convert_keys(JoinLookup* lookup, int64_t n) noexcept nogil:
             simd_kernels().mask_and(conversions.fits, conversions.fits_key, conversions.fits, n)
 
 
-cdef void key_places(const uint64_t* keys, int64_t n, uint64_t mask, bint mixed, uint32_t* places) noexcept nogil:
+cdef void find_first_slots(
+    const uint64_t* keys, int64_t n, uint64_t mask, bint mixed, uint32_t* slot_numbers,
+) noexcept nogil:
     cdef int64_t i
     if not mixed:
-        probe_kernels().places(keys, n, mask, places)
+        probe_kernels().places(keys, n, mask, slot_numbers)
         return
     for i in range(n):
-        places[i] = <uint32_t> (keys[i] & mask)
+        slot_numbers[i] = <uint32_t> (keys[i] & mask)
 
 
 cdef void walk_slots(
     const Slot* slots, uint64_t mask, const uint64_t* keys, const uint32_t* pending, int64_t n_pending,
-    uint32_t* places, uint8_t* flags, Group* groups,
+    uint32_t* slot_numbers, uint8_t* flags, Group* groups,
 ) noexcept nogil:
     cdef int64_t i, at
-    cdef uint64_t place
+    cdef uint64_t slot
     for i in range(n_pending):
         at = pending[i]
-        place = places[at]
+        slot = slot_numbers[at]
         while True:
-            place = (place + 1) & mask
-            if slots[place].group.count == 0:
+            slot = (slot + 1) & mask
+            if slots[slot].group.count == 0:
                 break
-            if slots[place].key == keys[at]:
-                places[at] = <uint32_t> place
-                groups[at] = slots[place].group
+            if slots[slot].key == keys[at]:
+                slot_numbers[at] = <uint32_t> slot
+                groups[at] = slots[slot].group
                 flags[at] = 1
                 break
 
@@ -158,35 +161,35 @@ cdef void walk_slots(
 cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint mixed) noexcept nogil:
     cdef uint8_t pending[VECTOR_ROWS]
     cdef int64_t n_pending
-    key_places(lookup.codes, n, table.slot_mask, mixed, lookup.places)
+    find_first_slots(lookup.codes, n, table.slot_mask, mixed, lookup.slot_numbers)
     if probe_kernels().first_slots(
-        table.slots, lookup.codes, lookup.places, n, lookup.flags, pending, lookup.groups
+        table.slots, lookup.codes, lookup.slot_numbers, n, lookup.flags, pending, lookup.groups
     ) > 0:
-        # The hits are not listed yet: their room serves for the rows still looking.
+        # The hits are not listed yet: their array holds the rows that still look for a slot.
         n_pending = simd_kernels().mask_rows(pending, n, 0, lookup.hits)
         walk_slots(
-            table.slots, table.slot_mask, lookup.codes, lookup.hits, n_pending, lookup.places, lookup.flags,
+            table.slots, table.slot_mask, lookup.codes, lookup.hits, n_pending, lookup.slot_numbers, lookup.flags,
             lookup.groups
         )
 
 
 cdef bint next_equal(const JoinTable* table, JoinLookup* lookup, uint32_t at) noexcept nogil:
     """Another key has this hash: walk on to the slot whose keys are equal. False when there is none."""
-    cdef uint64_t place = lookup.places[at]
+    cdef uint64_t slot = lookup.slot_numbers[at]
     while True:
-        place = (place + 1) & table.slot_mask
-        if table.slots[place].group.count == 0:
+        slot = (slot + 1) & table.slot_mask
+        if table.slots[slot].group.count == 0:
             return False
-        if table.slots[place].key == lookup.codes[at] and keys_equal(
+        if table.slots[slot].key == lookup.codes[at] and keys_equal(
             lookup.keys, table.columns, table.key_columns, table.n_keys, at,
-            group_row(table, table.slots[place].group.start)
+            group_row(table, table.slots[slot].group.start)
         ):
-            lookup.groups[at] = table.slots[place].group
+            lookup.groups[at] = table.slots[slot].group
             return True
 
 
 cdef void verify_hits(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil:
-    """Equal hashes are equal keys, but for accidents: compare column by column, then look at what differs row by
+    """Compare the keys of hits column by column. For the few hits whose keys differ, continue the search row by
     row.
     """
     cdef uint8_t equal[VECTOR_ROWS]
@@ -247,6 +250,7 @@ cdef int join_table_find(
     if lookup.conversions != NULL:
         simd_kernels().mask_and(lookup.flags, lookup.conversions.fits, lookup.flags, n)
     lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
+    qc_check_selection(lookup.hits, lookup.n_hits, n, b"the hits of a vector ascend")
     if table.index == INDEX_HASHES:
         verify_hits(table, lookup, n)
     return 0

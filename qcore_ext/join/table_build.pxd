@@ -1,4 +1,4 @@
-"""Making the index of a join table."""
+"""Build the index of a join table."""
 
 from libc.stdint cimport int32_t
 
@@ -6,7 +6,7 @@ from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.join.table cimport JoinTable
 from qcore_ext.rows.column_store cimport ColumnStore
 
-# A table over all rows of the store. `existence_only`: it will only be asked whether a key occurs. `track_matches`:
+# A table over all rows of the store. `existence_only`: probes only ask whether a key occurs. `track_matches`:
 # probers mark the rows they find.
 cdef JoinTable* join_table_build(
     ColumnStore* store,

@@ -1,4 +1,4 @@
-"""Making the index of a join table."""
+"""Build the index of a join table."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -7,6 +7,7 @@ from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_constant_null, column_ref
 from qcore_ext.data.schema cimport TYPE_NESTED
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, bytes_fill,
     owner_unref, struct_free, struct_new,
@@ -16,7 +17,7 @@ from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.join.table cimport (
     INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, JoinLookup, JoinTable, join_lookup_close,
-    join_lookup_load, join_lookup_open, join_table_new, key_places,
+    join_lookup_load, join_lookup_open, join_table_new, find_first_slots,
 )
 from qcore_ext.join.key_codes cimport key_codable, key_coder_measure, key_codes, rows_without_null
 from qcore_ext.join.key_compare cimport keys_equal
@@ -63,7 +64,7 @@ cdef int build_ranks(JoinTable* table, JoinLookup* lookup, Column** keys) except
 
 
 cdef int place_rows_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, int64_t n_groups) except -1 nogil:
-    """Group the rows. A build side that came in order of its key needs no row numbers: the rank says it all."""
+    """Group the rows. A build side in the order of its key needs no row numbers: the rank is the row."""
     cdef Buffer* rows_buffer = buffer_new(table.account, table.coder.n_rows * 4)
     cdef uint32_t* group_rows = <uint32_t*> rows_buffer.data
     cdef uint32_t* cursors
@@ -115,6 +116,7 @@ cdef int64_t place_unique(JoinTable* table, JoinLookup* lookup, Column** keys, u
         for i in range(n_hits):
             row = <uint32_t> start + lookup.hits[i]
             moved |= row ^ lookup.starts[i]
+            qc_check(lookup.starts[i] < table.coder.n_rows, b"a rank is below the number of keys")
             group_rows[lookup.starts[i]] = row
         start += n
     return moved
@@ -137,10 +139,10 @@ cdef int count_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, uint
 cdef int64_t place_grouped(
     JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* cursors, uint32_t* group_rows,
 ) except -1 nogil:
-    """0 when every row's place is its number."""
+    """0 when every row's position in group_rows is its number."""
     cdef int64_t start, n, n_hits, i
     cdef int64_t n_rows = table.n_rows
-    cdef uint32_t row, place
+    cdef uint32_t row, position
     cdef uint32_t moved = 0
     start = 0
     while start < n_rows:
@@ -149,10 +151,11 @@ cdef int64_t place_grouped(
         n_hits = ranks_of_vector(table, lookup, keys, start, n)
         for i in range(n_hits):
             row = <uint32_t> start + lookup.hits[i]
-            place = cursors[lookup.starts[i]]
-            cursors[lookup.starts[i]] = place + 1
-            moved |= row ^ place
-            group_rows[place] = row
+            position = cursors[lookup.starts[i]]
+            cursors[lookup.starts[i]] = position + 1
+            moved |= row ^ position
+            qc_check(position < table.coder.n_rows, b"a row's position is within its group")
+            group_rows[position] = row
         start += n
     return moved
 
@@ -170,25 +173,25 @@ cdef int64_t insert_vector(
     cdef bint hashed = table.index == INDEX_HASHES
     cdef int64_t n_new = 0
     cdef int64_t i
-    cdef uint64_t place
+    cdef uint64_t slot
     for i in range(n):
-        place = lookup.places[i]
+        slot = lookup.slot_numbers[i]
         if lookup.flags[i]:
             while True:
-                if slots[place].group.count == 0:
-                    slots[place].key = codes[i]
-                    slots[place].group.start = <uint32_t> (first_row + i)
-                    slots[place].group.count = 1
+                if slots[slot].group.count == 0:
+                    slots[slot].key = codes[i]
+                    slots[slot].group.start = <uint32_t> (first_row + i)
+                    slots[slot].group.count = 1
                     n_new += 1
                     break
-                if slots[place].key == codes[i] and (not hashed or keys_equal(
-                    lookup.keys, table.columns, table.key_columns, table.n_keys, <uint32_t> i, slots[place].group.start
+                if slots[slot].key == codes[i] and (not hashed or keys_equal(
+                    lookup.keys, table.columns, table.key_columns, table.n_keys, <uint32_t> i, slots[slot].group.start
                 )):
-                    slots[place].group.count += 1
+                    slots[slot].group.count += 1
                     break
-                place = (place + 1) & mask
+                slot = (slot + 1) & mask
             if slot_of_row != NULL:
-                slot_of_row[first_row + i] = <uint32_t> place
+                slot_of_row[first_row + i] = <uint32_t> slot
         elif slot_of_row != NULL:
             slot_of_row[first_row + i] = <uint32_t> NO_SLOT
     return n_new
@@ -212,7 +215,7 @@ cdef int64_t insert_all(JoinTable* table, JoinLookup* lookup, Column** keys, uin
                 hash_vector(&lookup.keys[k], n, k > 0, lookup.codes)
         else:
             key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
-        key_places(lookup.codes, n, table.slot_mask, hashed, lookup.places)
+        find_first_slots(lookup.codes, n, table.slot_mask, hashed, lookup.slot_numbers)
         n_groups += insert_vector(table, lookup, start, n, slot_of_row)
         start += n
     return n_groups
@@ -238,6 +241,7 @@ cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 
         if i % CHECK_ROWS == 0:
             account_check(table.account)
         if slot_of_row[i] != <uint32_t> NO_SLOT:
+            qc_check(slot_of_row[i] <= table.slot_mask, b"a row's slot is a slot of the table")
             slots[slot_of_row[i]].group.start -= 1
             group_rows[slots[slot_of_row[i]].group.start] = <uint32_t> i
     table.group_rows = group_rows

@@ -30,7 +30,7 @@ cdef enum:
 
 
 ctypedef struct FrameScratch:
-    VectorScratch scratch[STATE_COLUMNS_MAX]
+    VectorScratch vectors[STATE_COLUMNS_MAX]
     char widened[STATE_COLUMNS_MAX][16384]      # VECTOR_ROWS numbers of eight bytes
     uint32_t groups[2048]
     uint32_t rows[2048]
@@ -44,33 +44,33 @@ ctypedef struct Feed:
     int32_t n_columns
     bint merging
     const uint32_t* perm        # NULL: a row's number is its position
-    FrameScratch* room
+    FrameScratch* scratch
     int64_t n
 
 
 cdef int feed_flush(Feed* feed, AggregateState* target, int64_t n_groups) except -1 nogil:
-    cdef FrameScratch* room = feed.room
+    cdef FrameScratch* scratch = feed.scratch
     cdef Vector[STATE_COLUMNS_MAX] loaded
     cdef Vector[STATE_COLUMNS_MAX] wide
-    cdef const uint8_t* mask = room.all_rows
+    cdef const uint8_t* mask = scratch.all_rows
     cdef int32_t c
     cdef int64_t i
     if feed.n == 0:
         return 0
     account_check(target.account)
     for c in range(feed.n_columns):
-        column_load_narrow(feed.columns[c], 0, room.rows, feed.n, &room.scratch[c], &loaded[c])
-        state_widen(&loaded[c], feed.n, room.widened[c], &wide[c])
+        column_load_narrow(feed.columns[c], 0, scratch.rows, feed.n, &scratch.vectors[c], &loaded[c])
+        state_widen(&loaded[c], feed.n, scratch.widened[c], &wide[c])
         if c == 0 and loaded[0].validity != NULL:
             mask = loaded[0].validity
         elif c > 0 and not feed.merging and loaded[c].validity != NULL:
             for i in range(VECTOR_BITMAP_BYTES):
-                room.both[i] = mask[i] & loaded[c].validity[i]
-            mask = room.both
+                scratch.both[i] = mask[i] & loaded[c].validity[i]
+            mask = scratch.both
     if feed.merging:
-        state_merge(target, n_groups, room.groups, feed.n, wide, mask)
+        state_merge(target, n_groups, scratch.groups, feed.n, wide, mask)
     else:
-        state_update(target, n_groups, room.groups, feed.n, wide if feed.n_columns > 0 else NULL, mask)
+        state_update(target, n_groups, scratch.groups, feed.n, wide if feed.n_columns > 0 else NULL, mask)
     feed.n = 0
     return 0
 
@@ -82,8 +82,8 @@ cdef inline int feed_stretch(
     for at in range(start, end):
         if feed.n == VECTOR_ROWS:
             feed_flush(feed, target, n_groups)
-        feed.room.groups[feed.n] = group
-        feed.room.rows[feed.n] = feed.perm[at] if feed.perm != NULL else <uint32_t> at
+        feed.scratch.groups[feed.n] = group
+        feed.scratch.rows[feed.n] = feed.perm[at] if feed.perm != NULL else <uint32_t> at
         feed.n += 1
     return 0
 
@@ -174,15 +174,15 @@ cdef int frame_state(
     cdef int32_t c
     cdef AggregateState level
     cdef Feed feed
-    cdef Buffer* room = NULL
+    cdef Buffer* scratch = NULL
     cdef bint more = True
     memset(&feed, 0, sizeof(Feed))
     memset(&level, 0, sizeof(AggregateState))
     state_init(out, account, kind, type)
     try:
-        room = buffer_new(account, sizeof(FrameScratch))
-        feed.room = <FrameScratch*> room.data
-        memset(feed.room.all_rows, 0xFF, sizeof(feed.room.all_rows))
+        scratch = buffer_new(account, sizeof(FrameScratch))
+        feed.scratch = <FrameScratch*> scratch.data
+        memset(feed.scratch.all_rows, 0xFF, sizeof(feed.scratch.all_rows))
         feed.perm = perm
         for c in range(n_columns):
             feed.columns[c] = column_ref(columns[c])
@@ -202,7 +202,7 @@ cdef int frame_state(
     finally:
         state_free(&level)
         feed_release(&feed)
-        buffer_unref(room)
+        buffer_unref(scratch)
     return 0
 
 
@@ -247,7 +247,7 @@ cdef int aggregate_over_frames(
     AggregateState* out, MemoryAccount* account,
 ) except -1 nogil:
     cdef bint has_one = frames.exclusion == EXCLUDE_NO_OTHERS
-    cdef int64_t room = frames.n_frames * (1 if has_one else 3)
+    cdef int64_t capacity = frames.n_frames * (1 if has_one else 3)
     cdef FrameMembers members
     cdef DataType none
     cdef Column* read[2]
@@ -269,13 +269,15 @@ cdef int aggregate_over_frames(
             n = members.n
             if members.previous != NULL:
                 previous = <const uint32_t*> members.previous.data
-        stretches = buffer_new(account, 3 * room * sizeof(uint32_t))
+        stretches = buffer_new(account, 3 * capacity * sizeof(uint32_t))
         bounds = <uint32_t*> stretches.data
         for s in range(n_states):
-            n_stretches = fill_stretches(frames, members.before, bounds, bounds + room, bounds + 2 * room, account)
+            n_stretches = fill_stretches(
+                frames, members.before, bounds, bounds + capacity, bounds + 2 * capacity, account
+            )
             frame_state(
                 &out[s], states[s].kind, &read[0].type if input.n_arguments > 0 else &none, read, input.n_arguments,
-                perm, n, previous, bounds, bounds + room, NULL if has_one else bounds + 2 * room, n_stretches,
+                perm, n, previous, bounds, bounds + capacity, NULL if has_one else bounds + 2 * capacity, n_stretches,
                 frames.n_frames, account,
             )
     finally:

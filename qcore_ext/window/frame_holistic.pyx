@@ -1,4 +1,4 @@
-"""Aggregates over frames that need all values at once: quantiles, lists, text, the most frequent."""
+"""Aggregates over frames that need all values at once: quantiles, lists, text, mode."""
 
 from libc.math cimport ceil, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -33,7 +33,7 @@ from qcore_ext.window.frames cimport Stretches
 
 cdef int frame_values(
     const FrameRows* frames, Column** columns, const CallCollection* call, const CallInput* input, CSchema* schema,
-    int32_t field, uint32_t* places, Column** out, MemoryAccount* account,
+    int32_t field, uint32_t* result_rows, Column** out, MemoryAccount* account,
 ) except -1 nogil:
     cdef FrameMembers members
     cdef const DataType* type = &schema.fields[field].type
@@ -43,7 +43,7 @@ cdef int frame_values(
     try:
         frame_members_init(&members, frames, columns, call, input, account)
         if call.kind == COLLECT_MODE:
-            most_frequent(&members, value, places)
+            most_frequent(&members, value, result_rows)
         elif call.kind == COLLECT_TEXT and members.order == NULL and members.previous == NULL:
             out[0] = text_of_stretches(&members, call, value, type)
         elif call.kind == COLLECT_TEXT:
@@ -51,19 +51,19 @@ cdef int frame_values(
         elif call.kind == COLLECT_LIST:
             out[0] = lists(&members, value, schema, field)
         elif members.n == 0:
-            memset(places, 0xFF, frames.n_frames * sizeof(uint32_t))
+            memset(result_rows, 0xFF, frames.n_frames * sizeof(uint32_t))
         elif call.kind == COLLECT_BETWEEN:
             out[0] = points_between(&members, call, value, type)
         else:
-            pick(&members, call, places)
+            pick(&members, call, result_rows)
     finally:
         frame_members_free(&members)
     return 0
 
 
-# --- places in an order ---
+# --- positions in an order ---
 
-cdef inline int64_t place_in(const CallCollection* call, int64_t count) noexcept nogil:
+cdef inline int64_t position_in(const CallCollection* call, int64_t count) noexcept nogil:
     """Which of `count` values in their order is wanted."""
     if call.kind == COLLECT_FIRST:
         return 0
@@ -74,8 +74,8 @@ cdef inline int64_t place_in(const CallCollection* call, int64_t count) noexcept
     return max(<int64_t> ceil(call.fraction * count) - 1, <int64_t> 0)
 
 
-cdef int pick(FrameMembers* members, const CallCollection* call, uint32_t* places) except -1 nogil:
-    """One row of each frame, by its place in the call's order."""
+cdef int pick(FrameMembers* members, const CallCollection* call, uint32_t* result_rows) except -1 nogil:
+    """One row of each frame, by its position in the call's order."""
     cdef const uint32_t* order = <const uint32_t*> members.order.data
     cdef const uint32_t* found = NULL
     cdef WaveletMatrix tree
@@ -86,16 +86,16 @@ cdef int pick(FrameMembers* members, const CallCollection* call, uint32_t* place
         if members.previous == NULL:
             wavelet_matrix_init(&tree, <const uint32_t*> members.ranks.data, members.n, members.account)
         for f in range(members.frames.n_frames):
-            places[f] = NO_ROW
+            result_rows[f] = NO_ROW
             if members.previous != NULL:
                 found = frame_members_gather(members, f, &count)
                 if count > 0:
-                    places[f] = members.rows[found[place_in(call, count)]]
+                    result_rows[f] = members.rows[found[position_in(call, count)]]
                 continue
             frame_members_count(members, tree.n_levels)
             count = frame_members_get(members, f, &here)
             if count > 0:
-                places[f] = members.rows[order[wavelet_matrix_pick(&tree, &here, place_in(call, count))]]
+                result_rows[f] = members.rows[order[wavelet_matrix_pick(&tree, &here, position_in(call, count))]]
     finally:
         wavelet_matrix_free(&tree)
     return 0
@@ -130,7 +130,7 @@ cdef Column* points_between(
             if count == 0:
                 bit_clear(validity, f)
                 continue
-            at = place_in(call, count)
+            at = position_in(call, count)
             above = min(at + 1, count - 1)
             if members.previous != NULL:
                 low, high = found[at], found[above]
@@ -158,40 +158,40 @@ ctypedef struct Counts:
     uint32_t best_count
 
 
-cdef inline void count_member(Counts* self, uint32_t member, uint32_t place) noexcept nogil:
+cdef inline void count_member(Counts* self, uint32_t member, uint32_t position) noexcept nogil:
     cdef uint32_t value = self.numbers[member]
     cdef uint32_t count = self.counts[value] + 1
     self.counts[value] = count
     if count == 1:
-        self.firsts[value] = place
+        self.firsts[value] = position
     if count > self.best_count or (count == self.best_count and self.firsts[value] < self.firsts[self.best]):
         self.best = value
         self.best_count = count
 
 
-cdef int most_frequent(FrameMembers* members, Column* value, uint32_t* places) except -1 nogil:
+cdef int most_frequent(FrameMembers* members, Column* value, uint32_t* result_rows) except -1 nogil:
     cdef Counts self
     cdef Buffer* numbers = NULL
-    cdef Buffer* room = NULL
+    cdef Buffer* scratch = NULL
     cdef uint32_t n_values = 0
     try:
         numbers = value_numbers(value, members.rows, members.n, &n_values, members.account)
-        room = buffer_new_zeroed(members.account, (2 * <int64_t> n_values + 1) * sizeof(uint32_t))
+        scratch = buffer_new_zeroed(members.account, (2 * <int64_t> n_values + 1) * sizeof(uint32_t))
         self.numbers = <uint32_t*> numbers.data
-        self.counts = <uint32_t*> room.data
+        self.counts = <uint32_t*> scratch.data
         self.firsts = self.counts + n_values
         self.best = self.best_count = 0
         if members.order == NULL and members.previous == NULL:
-            count_stretches(members, &self, places)
+            count_stretches(members, &self, result_rows)
         else:
-            count_members(members, &self, places)
+            count_members(members, &self, result_rows)
     finally:
         buffer_unref(numbers)
-        buffer_unref(room)
+        buffer_unref(scratch)
     return 0
 
 
-cdef int count_stretches(FrameMembers* members, Counts* self, uint32_t* places) except -1 nogil:
+cdef int count_stretches(FrameMembers* members, Counts* self, uint32_t* result_rows) except -1 nogil:
     cdef Stretches here
     cdef uint32_t begin = 0         # what is counted, when that is all between
     cdef uint32_t end = 0
@@ -216,11 +216,11 @@ cdef int count_stretches(FrameMembers* members, Counts* self, uint32_t* places) 
                 count_member(self, <uint32_t> at, <uint32_t> at)
             end = here.end[s]
         is_whole = here.n <= 1
-        places[f] = members.rows[self.firsts[self.best]] if self.best_count > 0 else <uint32_t> NO_ROW
+        result_rows[f] = members.rows[self.firsts[self.best]] if self.best_count > 0 else <uint32_t> NO_ROW
     return 0
 
 
-cdef int count_members(FrameMembers* members, Counts* self, uint32_t* places) except -1 nogil:
+cdef int count_members(FrameMembers* members, Counts* self, uint32_t* result_rows) except -1 nogil:
     cdef const uint32_t* found
     cdef int64_t f, i, count
     for f in range(members.frames.n_frames):
@@ -230,7 +230,7 @@ cdef int count_members(FrameMembers* members, Counts* self, uint32_t* places) ex
             if i % CHECK_ROWS == CHECK_ROWS - 1:
                 account_check(members.account)
             count_member(self, found[i], <uint32_t> i)
-        places[f] = members.rows[found[self.firsts[self.best]]] if self.best_count > 0 else <uint32_t> NO_ROW
+        result_rows[f] = members.rows[found[self.firsts[self.best]]] if self.best_count > 0 else <uint32_t> NO_ROW
         for i in range(count):
             if i % CHECK_ROWS == CHECK_ROWS - 1:
                 account_check(members.account)
@@ -240,15 +240,15 @@ cdef int count_members(FrameMembers* members, Counts* self, uint32_t* places) ex
 
 # --- text ---
 
-cdef void put_view(StringView* out, char* place, int64_t size) noexcept nogil:
+cdef void put_view(StringView* out, char* bytes_start, int64_t size) noexcept nogil:
     """A view of bytes that stay where they are."""
     memset(out, 0, sizeof(StringView))
     out.length = <uint32_t> size
     if size <= VIEW_INLINE_BYTES:
-        memcpy(<char*> out + 4, place, size)
+        memcpy(<char*> out + 4, bytes_start, size)
         return
-    memcpy(out.prefix, place, 4)
-    out.pointer = place
+    memcpy(out.prefix, bytes_start, 4)
+    out.pointer = bytes_start
 
 
 cdef char* all_text(
@@ -281,11 +281,11 @@ cdef Column* text_of_stretches(
     cdef Buffer* values
     cdef uint8_t* validity
     cdef Arena* arena = arena_new(members.account)
-    cdef Buffer* room = NULL
+    cdef Buffer* scratch = NULL
     cdef int64_t* begins
     cdef StringView* view
     cdef char* text
-    cdef char* place
+    cdef char* bytes_start
     cdef Stretches here
     cdef int64_t f, size, part
     cdef int32_t s
@@ -293,8 +293,8 @@ cdef Column* text_of_stretches(
     cdef bint done = False
     try:
         out = column_new_flat(type, members.frames.n_frames, True, members.account, &values, &validity)
-        room = buffer_new(members.account, (members.n + 1) * sizeof(int64_t))
-        begins = <int64_t*> room.data
+        scratch = buffer_new(members.account, (members.n + 1) * sizeof(int64_t))
+        begins = <int64_t*> scratch.data
         text = all_text(members, call, <const StringView*> value.values, begins, arena)
         for f in range(members.frames.n_frames):
             view = <StringView*> values.data + f
@@ -308,23 +308,23 @@ cdef Column* text_of_stretches(
                 size += begins[here.end[s]] - begins[here.begin[s]]
             if size > TEXT_BYTES_MAX:
                 raise_text_too_long()
-            place = text + begins[here.begin[0]]
+            bytes_start = text + begins[here.begin[0]]
             if here.n > 1:
                 frame_members_count(members, size)
                 # The last separator is copied too.
-                place = <char*> arena_take(arena, size + call.separator_bytes)
+                bytes_start = <char*> arena_take(arena, size + call.separator_bytes)
                 size = 0
                 for s in range(here.n):
                     part = begins[here.end[s]] - begins[here.begin[s]]
-                    memcpy(place + size, text + begins[here.begin[s]], part)
+                    memcpy(bytes_start + size, text + begins[here.begin[s]], part)
                     size += part
                 size -= call.separator_bytes
-            put_view(view, place, size)
+            put_view(view, bytes_start, size)
         out.heap_owner = owner_ref(<Owner*> arena)
         done = True
     finally:
         owner_unref(<Owner*> arena)
-        buffer_unref(room)
+        buffer_unref(scratch)
         if not done:
             column_unref(out)
     return out

@@ -1,4 +1,4 @@
-"""The rows that aggregates over frames count: filtered, in an order, each value once."""
+"""The rows that aggregates over frames count: after the filter, in the call's order, each value once if distinct."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -17,9 +17,9 @@ ctypedef struct FrameMembers:
     Buffer* buffer              # owned; holds the two arrays
     uint32_t* rows              # of each member, where its row lies
     uint32_t* before            # by position, and one more: how many members stand before it
-    Buffer* previous            # owned; as previous_positions has it, of members; NULL: repeats count, or there are none
+    Buffer* previous            # owned; previous_positions of members; NULL: repeats count, or there are none
     Buffer* order               # owned; members in the order of the call's keys; NULL: it has none
-    Buffer* ranks               # owned; the place of each member in it
+    Buffer* ranks               # owned; the position of each member in it
     Buffer* found               # owned; what frame_members_gather gives
     Buffer* marks               # owned; a bit a member, all clear between two frames; NULL until many are sorted
     int64_t n_read              # rows since the query was last asked whether it goes on
@@ -34,5 +34,5 @@ cdef void frame_members_free(FrameMembers* self) noexcept nogil
 cdef uint32_t* frame_members_gather(FrameMembers* self, int64_t frame, int64_t* n_found) except NULL nogil
 # The members of a frame as stretches of their numbers, repeats included; how many there are.
 cdef int64_t frame_members_get(const FrameMembers* self, int64_t frame, Stretches* out) noexcept nogil
-# Raises Cancelled where the query is stopped; to be told how many rows were looked at.
+# Count rows that were read. Raises Cancelled if the query is stopped.
 cdef int frame_members_count(FrameMembers* self, int64_t n_rows) except -1 nogil

@@ -1,4 +1,4 @@
-"""The rows that aggregates over frames count: filtered, in an order, each value once."""
+"""The rows that aggregates over frames count: after the filter, in the call's order, each value once if distinct."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort

@@ -1,4 +1,4 @@
-"""The frames of one window call, each kept once however many rows have it."""
+"""The frames of one window call. Neighbours with equal frames share one."""
 
 from libc.stdint cimport int64_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Window frames: which rows around a row a call looks at."""
+"""Window frames: the rows around a row that a call reads."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 

@@ -1,8 +1,9 @@
-"""Window frames: which rows around a row a call looks at.
+"""Window frames: the rows around a row that a call reads.
 
-A RANGE with a distance moves two positions along the partition, as values only grow (a descending order's are negated).
-A distance in months does not keep the order of what it is added to, since months end on different days: each row's
-bound is searched for. Rows whose key is null or NaN have no distance to others: their frames end at their peers.
+For a RANGE with a distance two positions move along the partition, since its values ascend (values in descending order
+are negated). Adding months does not keep the order of dates, since months have different lengths, so there each row's
+bound is found by binary search. Rows whose key is null or NaN have no distance to others: their frames end at their
+peers.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -14,6 +15,7 @@ from qcore_ext.data.schema cimport (
     TYPE_DATE32, DataType,
 )
 from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref, bytes_copy,
 )
@@ -42,6 +44,7 @@ cdef int frames_find(
         for i in range(start, min(rows.n, start + CHECK_ROWS)):
             if hi[i] < lo[i]:
                 hi[i] = lo[i]
+            qc_check(rows.part_begin[i] <= lo[i] and hi[i] <= rows.part_end[i], b"a frame is within its partition")
         start += CHECK_ROWS
     return 0
 
@@ -202,7 +205,7 @@ cdef int find_calendar(
                 out[i] = rows.peer_end[i] if is_end else rows.peer_begin[i]
                 continue
             # Later in a descending order is earlier in time.
-            wanted = shifted(whole_at(key, rows.perm[i]) * unit, bound, -1 if descending else 1)
+            wanted = add_interval(whole_at(key, rows.perm[i]) * unit, bound, -1 if descending else 1)
             out[i] = <uint32_t> search(rows, key, unit, descending, is_end, wanted, first, last)
         start = end
     return 0
@@ -228,7 +231,7 @@ cdef inline int64_t search(
     return first
 
 
-cdef inline int128 shifted(int128 nanos, const FrameBound* bound, int sign) noexcept nogil:
+cdef inline int128 add_interval(int128 nanos, const FrameBound* bound, int sign) noexcept nogil:
     cdef int128 day = nanos / DAY_NANOS
     cdef int128 rest
     if nanos < day * DAY_NANOS:

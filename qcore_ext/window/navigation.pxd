@@ -14,15 +14,15 @@ cdef enum:
     NTH_VALUE = 14
 
 # LAG and LEAD: indices[i] is the row `number` rows before or behind the one at i, in its partition.
-cdef int rows_beside(
+cdef int find_rows_beside(
     const PartitionRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil
 # The others: the first, the last or the number-th row of the frame.
-cdef int rows_of_frames(
+cdef int find_rows_of_frames(
     const FrameRows* frames, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil
 # The same of rows whose value is no null; `frames` NULL for LAG and LEAD, where a number of 0 means the row itself.
-cdef int rows_that_are(
+cdef int find_rows_with_values(
     const PartitionRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
     uint32_t* indices, MemoryAccount* account,
 ) except -1 nogil

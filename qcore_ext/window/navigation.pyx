@@ -10,7 +10,7 @@ from qcore_ext.window.frames cimport EXCLUDE_NO_OTHERS, Stretches
 from qcore_ext.window.partition_rows cimport PartitionRows
 
 
-cdef int rows_beside(
+cdef int find_rows_beside(
     const PartitionRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i, at
@@ -25,7 +25,7 @@ cdef int rows_beside(
     return 0
 
 
-cdef int rows_of_frames(
+cdef int find_rows_of_frames(
     const FrameRows* frames, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
     cdef const PartitionRows* window = frames.rows
@@ -38,7 +38,7 @@ cdef int rows_of_frames(
             if i % CHECK_ROWS == 0:
                 account_check(account)
             frame_rows_at(frames, i, &at_row)
-            at = place_of(&at_row, kind, number)
+            at = position_of(&at_row, kind, number)
             indices[i] = window.perm[at] if at >= 0 else <uint32_t> NO_ROW
         return 0
     for i in range(window.n):
@@ -54,7 +54,7 @@ cdef int rows_of_frames(
     return 0
 
 
-cdef inline int64_t place_of(const Stretches* frame, int kind, int64_t number) noexcept nogil:
+cdef inline int64_t position_of(const Stretches* frame, int kind, int64_t number) noexcept nogil:
     """The position of the first, last or number-th row; -1: there is none."""
     cdef int64_t rest = number - 1 if kind == NTH_VALUE else 0
     cdef int32_t s
@@ -69,14 +69,14 @@ cdef inline int64_t place_of(const Stretches* frame, int kind, int64_t number) n
     return -1
 
 
-cdef int rows_that_are(
+cdef int find_rows_with_values(
     const PartitionRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
     uint32_t* indices, MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t n = window.n
     cdef Buffer* buffer = buffer_new(account, (2 * n + 1) * sizeof(uint32_t))
     cdef uint32_t* before = <uint32_t*> buffer.data      # values that are no nulls before a position
-    cdef uint32_t* places = before + n + 1              # their positions
+    cdef uint32_t* positions = before + n + 1              # their positions
     cdef Stretches frame
     cdef int64_t i, at
     cdef int32_t s
@@ -85,10 +85,10 @@ cdef int rows_that_are(
         for i in range(n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
-            places[before[i]] = <uint32_t> i
+            positions[before[i]] = <uint32_t> i
             before[i + 1] = before[i] + bit_get(validity, window.perm[i])
         if kind == LAG or kind == LEAD:
-            return values_beside(window, kind, number, before, places, indices, account)
+            return values_beside(window, kind, number, before, positions, indices, account)
         for i in range(n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
@@ -99,15 +99,15 @@ cdef int rows_that_are(
                 frame.end[s] = before[frame.end[s]]
             while frame.n > 0 and frame.begin[frame.n - 1] == frame.end[frame.n - 1]:
                 frame.n -= 1
-            at = place_of(&frame, kind, number)
-            indices[i] = window.perm[places[at]] if at >= 0 else <uint32_t> NO_ROW
+            at = position_of(&frame, kind, number)
+            indices[i] = window.perm[positions[at]] if at >= 0 else <uint32_t> NO_ROW
     finally:
         buffer_unref(buffer)
     return 0
 
 
 cdef int values_beside(
-    const PartitionRows* window, int kind, int64_t number, const uint32_t* before, const uint32_t* places,
+    const PartitionRows* window, int kind, int64_t number, const uint32_t* before, const uint32_t* positions,
     uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i, wanted
@@ -123,7 +123,7 @@ cdef int values_beside(
             indices[i] = window.perm[i]
             continue
         if <int64_t> before[window.part_begin[i]] <= wanted < <int64_t> before[window.part_end[i]]:
-            indices[i] = window.perm[places[wanted]]
+            indices[i] = window.perm[positions[wanted]]
         else:
             indices[i] = NO_ROW
     return 0

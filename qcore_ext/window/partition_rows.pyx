@@ -1,4 +1,4 @@
-"""Sorted rows and, for each, where its partition and its peers begin and end."""
+"""Sorted rows and, for each, the bounds of its partition and of its peers."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Where in a partition a value stood before: what distinct aggregates over frames go by."""
+"""The previous position of each value in its partition, for distinct aggregates over frames."""
 
 from libc.stdint cimport int64_t, uint32_t
 

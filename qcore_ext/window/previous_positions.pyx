@@ -1,8 +1,9 @@
-"""Where in a partition a value stood before: what distinct aggregates over frames go by."""
+"""The previous position of each value in its partition, for distinct aggregates over frames."""
 
 from libc.stdint cimport int64_t, uint32_t
 
 from qcore_ext.data.column cimport Column
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
 )
@@ -17,7 +18,7 @@ cdef Buffer* previous_positions(
     cdef Buffer* out = NULL
     cdef const uint32_t* number
     cdef uint32_t* seen
-    cdef uint32_t* places
+    cdef uint32_t* positions
     cdef uint32_t n_values = 0
     cdef int64_t i
     cdef bint done = False
@@ -27,11 +28,12 @@ cdef Buffer* previous_positions(
         out = buffer_new(account, (n + 1) * sizeof(uint32_t))
         number = <const uint32_t*> numbers.data
         seen = <uint32_t*> last.data
-        places = <uint32_t*> out.data
+        positions = <uint32_t*> out.data
         for i in range(n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
-            places[i] = seen[number[i]] if seen[number[i]] > part_begin[i] else 0
+            qc_check(number[i] <= n_values, b"a value's number is at most the number of values")
+            positions[i] = seen[number[i]] if seen[number[i]] > part_begin[i] else 0
             seen[number[i]] = <uint32_t> (i + 1)
         done = True
     finally:

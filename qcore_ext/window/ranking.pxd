@@ -1,4 +1,4 @@
-"""Numbers that come of a row's place in its partition: row_number, rank and the like."""
+"""Numbers from a row's position in its partition: row_number, rank and the like."""
 
 from libc.stdint cimport int64_t
 
@@ -15,8 +15,10 @@ cdef enum:
     PARTITION_ROWS = 6
 
 # One number a row, in the window's order; `tiles` is how many of NTILE.
-cdef int place_numbers(
+cdef int compute_numbers(
     const PartitionRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
 ) except -1 nogil
 # PERCENT_RANK and CUME_DIST.
-cdef int place_fractions(const PartitionRows* rows, int kind, double* out, const MemoryAccount* account) except -1 nogil
+cdef int compute_fractions(
+    const PartitionRows* rows, int kind, double* out, const MemoryAccount* account,
+) except -1 nogil

@@ -1,4 +1,4 @@
-"""Numbers that come of a row's place in its partition: row_number, rank and the like."""
+"""Numbers from a row's position in its partition: row_number, rank and the like."""
 
 from libc.stdint cimport int64_t
 
@@ -6,7 +6,7 @@ from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check
 from qcore_ext.window.partition_rows cimport PartitionRows
 
 
-cdef int place_numbers(
+cdef int compute_numbers(
     const PartitionRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i, at
@@ -27,7 +27,7 @@ cdef int place_numbers(
     return 0
 
 
-cdef int place_fractions(
+cdef int compute_fractions(
     const PartitionRows* rows, int kind, double* out, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i, size

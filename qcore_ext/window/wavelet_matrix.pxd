@@ -1,6 +1,6 @@
 """The k-th smallest of the numbers at some positions, in one step a bit of the numbers: a wavelet matrix.
 
-For quantiles over frames: a frame of any size costs as much as one of a single row, however frames move.
+For quantiles over frames: the cost of a frame does not depend on its size.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t

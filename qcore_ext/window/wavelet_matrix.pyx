@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from qcore_ext.ground.bitmap cimport qc_popcount
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
 )
@@ -13,7 +14,7 @@ from qcore_ext.window.frames cimport Stretches
 cdef int wavelet_matrix_init(
     WaveletMatrix* self, const uint32_t* numbers, int64_t n, MemoryAccount* account,
 ) except -1 nogil:
-    cdef Buffer* room = NULL
+    cdef Buffer* scratch = NULL
     cdef uint32_t* numbers_here
     cdef uint32_t* parted
     cdef RankWord* words
@@ -25,8 +26,8 @@ cdef int wavelet_matrix_init(
     self.n_words = (n >> 6) + 1
     self.words = buffer_new_zeroed(account, max(self.n_levels, 1) * self.n_words * <int64_t> sizeof(RankWord))
     try:
-        room = buffer_new(account, (2 * n + 1) * sizeof(uint32_t))
-        numbers_here = <uint32_t*> room.data
+        scratch = buffer_new(account, (2 * n + 1) * sizeof(uint32_t))
+        numbers_here = <uint32_t*> scratch.data
         parted = numbers_here + n
         for i in range(n):
             numbers_here[i] = numbers[i]
@@ -36,7 +37,7 @@ cdef int wavelet_matrix_init(
             self.zeros[level] = part(numbers_here, n, self.n_levels - 1 - level, words, self.n_words, parted)
             numbers_here, parted = parted, numbers_here
     finally:
-        buffer_unref(room)
+        buffer_unref(scratch)
     return 0
 
 
@@ -82,6 +83,7 @@ cdef uint32_t wavelet_matrix_pick(const WaveletMatrix* self, const Stretches* at
         words = <const RankWord*> self.words.data + level * self.n_words
         n_zeros = 0
         for s in range(here.n):
+            qc_check(here.end[s] >> 6 < self.n_words, b"a stretch ends within the level")
             begins[s] = ones_before(words, here.begin[s])
             ends[s] = ones_before(words, here.end[s])
             n_zeros += <int64_t> (here.end[s] - here.begin[s]) - (ends[s] - begins[s])

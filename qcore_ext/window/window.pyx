@@ -20,6 +20,7 @@ from qcore_ext.data.schema cimport (
     schema_new, type_equal,
 )
 from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart
+from qcore_ext.ground.check cimport qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free,
     struct_new,
@@ -39,11 +40,11 @@ from qcore_ext.window.frames cimport (
 )
 from qcore_ext.rows.widened_rows cimport column_store_widened
 from qcore_ext.window.ranking cimport (
-    CUME_DIST, DENSE_RANK, NTILE, PARTITION_ROWS, PERCENT_RANK, RANK, ROW_NUMBER, place_fractions, place_numbers,
+    CUME_DIST, DENSE_RANK, NTILE, PARTITION_ROWS, PERCENT_RANK, RANK, ROW_NUMBER, compute_fractions, compute_numbers,
 )
 from qcore_ext.window.partition_rows cimport PartitionRows, partition_rows_free, partition_rows_init
 from qcore_ext.window.navigation cimport (
-    FIRST_VALUE, LAG, LAST_VALUE, LEAD, NTH_VALUE, rows_beside, rows_of_frames, rows_that_are,
+    FIRST_VALUE, LAG, LAST_VALUE, LEAD, NTH_VALUE, find_rows_beside, find_rows_of_frames, find_rows_with_values,
 )
 
 from qcore_ext.ground.status import PlanError
@@ -227,7 +228,7 @@ cdef class Window(Operator):
         return 0
 
     cdef int resolve_for(self, CSchema* schema) except -1:
-        """As resolve; what a later schema does not allow is not the plan's fault."""
+        """Like resolve, but an error from a later schema is a SchemaChangeError, not a PlanError."""
         cdef const DataType* before
         cdef int32_t i
         cdef bytes why
@@ -280,7 +281,7 @@ cdef class Window(Operator):
         return 0
 
     cdef int32_t position(self, CSchema* schema, object column) except -2:
-        """A column's place; -1 for none."""
+        """A column's position; -1 for none."""
         cdef int32_t found
         if column is None:
             return -1
@@ -362,9 +363,9 @@ cdef class Window(Operator):
         cdef uint8_t* validity
         call.base = column_new_flat(type, self.window.n, False, self.account, &values, &validity)
         if call.kind in (PERCENT_RANK, CUME_DIST):
-            place_fractions(&self.window, call.kind, <double*> values.data, self.account)
+            compute_fractions(&self.window, call.kind, <double*> values.data, self.account)
         else:
-            place_numbers(&self.window, call.kind, call.number, <int64_t*> values.data, self.account)
+            compute_numbers(&self.window, call.kind, call.number, <int64_t*> values.data, self.account)
         return 0
 
     cdef int find_frames(self, const WindowCall* call, SortRun* run, FrameRows* out) except -1 nogil:
@@ -379,7 +380,7 @@ cdef class Window(Operator):
         return frame_rows_init(out, &self.window, &call.frame, key, type, descending, self.account)
 
     cdef int take_values(self, WindowCall* call, SortRun* run) except -1 nogil:
-        """Values of another row: the row's place in the argument's column."""
+        """Values of another row: the number of its row in the argument's column."""
         cdef FrameRows frames
         cdef uint32_t* indices
         cdef const uint8_t* validity
@@ -392,11 +393,11 @@ cdef class Window(Operator):
             if call.kind != LAG and call.kind != LEAD:
                 self.find_frames(call, run, &frames)
             if validity != NULL:
-                rows_that_are(&self.window, &frames, call.kind, call.number, validity, indices, self.account)
+                find_rows_with_values(&self.window, &frames, call.kind, call.number, validity, indices, self.account)
             elif call.kind == LAG or call.kind == LEAD:
-                rows_beside(&self.window, call.kind, call.number, indices, self.account)
+                find_rows_beside(&self.window, call.kind, call.number, indices, self.account)
             else:
-                rows_of_frames(&frames, call.kind, call.number, indices, self.account)
+                find_rows_of_frames(&frames, call.kind, call.number, indices, self.account)
         finally:
             frame_rows_free(&frames)
         return 0
@@ -405,7 +406,7 @@ cdef class Window(Operator):
         """One result a frame; neighbours with the same frame share it."""
         cdef WindowCall* call = &self.calls[number]
         cdef int32_t field = self.n_columns + number
-        cdef Buffer* places = NULL
+        cdef Buffer* result_rows = NULL
         cdef FrameRows frames
         memset(&frames, 0, sizeof(FrameRows))
         try:
@@ -417,31 +418,31 @@ cdef class Window(Operator):
                     &frames, self.columns, call.input, call.states, call.n_states, call.of_frames, self.account
                 )
                 return 0
-            places = buffer_new(self.account, frames.n_frames * sizeof(uint32_t))
+            result_rows = buffer_new(self.account, frames.n_frames * sizeof(uint32_t))
             frame_values(
                 &frames, self.columns, call.collection, call.input, self.result_schema, field,
-                <uint32_t*> places.data, &call.base, self.account,
+                <uint32_t*> result_rows.data, &call.base, self.account,
             )
             if call.base == NULL:
-                self.take_places(call, <const uint32_t*> places.data)
+                self.take_result_rows(call, <const uint32_t*> result_rows.data)
         finally:
             frame_rows_free(&frames)
-            buffer_unref(places)
+            buffer_unref(result_rows)
         return 0
 
-    cdef int take_places(self, WindowCall* call, const uint32_t* places) except -1 nogil:
-        """Of each row the value of the argument at its frame's place."""
+    cdef int take_result_rows(self, WindowCall* call, const uint32_t* result_rows) except -1 nogil:
+        """Of each row the value of the argument in its frame's result row."""
         cdef uint32_t* indices = <uint32_t*> call.indices.data
         cdef int64_t i
         for i in range(self.window.n):
             if i % CHECK_ROWS == 0:
                 account_check(self.account)
-            indices[i] = places[indices[i]]
+            indices[i] = result_rows[indices[i]]
         call.base = column_ref(self.columns[call.input.argument])
         return 0
 
     cdef Column* call_column(self, int32_t number, int64_t start, int64_t n) except NULL nogil:
-        """What a call gives for n rows from `start`."""
+        """The result column of a call for n rows from `start`."""
         cdef WindowCall* call = &self.calls[number]
         cdef const uint32_t* indices
         cdef Buffer* moved = NULL
@@ -479,6 +480,7 @@ cdef class Window(Operator):
         cdef Batch* batch = batch_new(self.result_schema, n)
         cdef int32_t i
         cdef bint done = False
+        qc_check_rows(self.window.perm + start, n, self.window.n, b"a sorted row is a row of the window")
         batch.n_columns = 0
         try:
             columns_take(
