@@ -1,0 +1,42 @@
+"""Values gathered and scattered by position, in every width: sorts gather keys, groups scatter rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import qcore
+from random_tables import SIZES
+
+# Widths of 1, 2, 4, 8 and 16 bytes.
+TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.decimal128(30, 0)]
+
+
+def table_of(type_: pa.DataType, n: int, n_distinct: int) -> pa.Table:
+    rng = np.random.default_rng(n)
+    keys = [None if row % 11 == 4 else int(rng.integers(0, n_distinct)) for row in range(n)]
+    return pa.table({"k": pa.array(keys, pa.int64()).cast(type_), "row": pa.array(range(n), pa.int64())})
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+@pytest.mark.parametrize("n", SIZES)
+def test_keys_gathered_by_a_sort(type_: pa.DataType, n: int) -> None:
+    table = table_of(type_, n, 100)
+    plan = qcore.PlanBuilder().values(table).order_by(["k nulls first", "row"]).build()
+    got = qcore.Session(threads=1).execute(plan).to_arrow()
+    rows = sorted(table.to_pylist(), key=lambda row: (row["k"] is not None, row["k"] or 0, row["row"]))
+    assert got.to_pylist() == rows
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+@pytest.mark.parametrize(("n", "n_distinct"), [(1, 1), (2049, 100), (40_000, 100)])
+def test_rows_scattered_to_groups(type_: pa.DataType, n: int, n_distinct: int) -> None:
+    table = table_of(type_, n, n_distinct)
+    plan = qcore.PlanBuilder().values(table).aggregate(["k"], {"s": ("sum", "row"), "n": ("count",)}).build()
+    got = qcore.Session(threads=1).execute(plan).to_arrow()
+    sums: dict[object, tuple[int, int]] = {}
+    for row in table.to_pylist():
+        total, count = sums.get(row["k"], (0, 0))
+        sums[row["k"]] = (total + row["row"], count + 1)
+    assert {row["k"]: (row["s"], row["n"]) for row in got.to_pylist()} == sums
