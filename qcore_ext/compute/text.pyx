@@ -199,7 +199,7 @@ cdef int case_foreign(EvaluatorFrame* frame, bint upper, const StringView* view,
     cdef char* place
     text = view_data(view)[:view.length].decode("utf-8", "replace")
     changed = {letter: letter.upper() if upper else letter.lower() for letter in set(text)}
-    # A table of the distinct characters: 2 MB take 0.1 s, and 0.6 s character by character.
+    # A table of the distinct characters: far fewer look-ups than one for each character.
     content = text.translate({ord(old): new for old, new in changed.items() if len(new) == 1}).encode()
     place = view_new(frame, out, len(content))
     memcpy(place, <const char*> content, len(content))
