@@ -60,7 +60,7 @@ cdef int group_results(
 
 
 cdef bint is_count(AggregateCalls calls, const CallResult* result) noexcept nogil:
-    """Whether of no rows it is 0, not null."""
+    """Whether the result for no rows is 0 rather than null."""
     if result.how == RESULT_STATE:
         return calls.states[result.states[0]].kind == STATE_COUNT
     return result.how == RESULT_COMOMENT + REGR_COUNT

@@ -447,7 +447,7 @@ cdef Column* made_list(
     Column* values, Buffer* rows, int64_t n_rows, const int32_t* ends, const uint8_t* validity, int64_t n,
     CSchema* schema, int field, MemoryAccount* account,
 ) except NULL:
-    """Put together by pyarrow, as nested columns are only carried here."""
+    """Build the lists with pyarrow: the engine passes nested columns on but does not build them."""
     cdef int64_t n_bytes = column_bytes(values) * n_rows // max(values.n_rows, <int64_t> 1)
     cdef Batch* lists
     # In pieces, and then together.

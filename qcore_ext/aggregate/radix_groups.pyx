@@ -78,7 +78,9 @@ cdef RadixGroups* radix_groups_new(const GroupPlan* plan, GroupSet* groups, int6
             radix.columns[c].width = phys_width(plan.types[c].phys)
             radix.columns[c].values = buffer_new(plan.account, RADIX_PARTS * rows_each * radix.columns[c].width)
         radix.scratch = buffer_new(plan.account, GROUP_SCRATCH_BYTES)
-        radix.room = buffer_new(plan.account, sizeof(RadixScratch) + plan.n_vectors * (sizeof(Vector) + sizeof(VectorScratch)))
+        radix.room = buffer_new(
+            plan.account, sizeof(RadixScratch) + plan.n_vectors * (sizeof(Vector) + sizeof(VectorScratch))
+        )
         radix.arena = arena_new(plan.account)
         move_groups(radix, groups)
         done = True

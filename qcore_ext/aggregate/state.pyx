@@ -78,7 +78,7 @@ cdef bint asks_seen(const AggregateState* state) noexcept nogil:
 
 
 cdef bint counts_only(const AggregateState* state) noexcept nogil:
-    """Whether a group without a value has a state all the same: nothing was counted."""
+    """Whether the state of a group without a value is a count of 0, so that `seen` is not needed."""
     return state.kind == STATE_COUNT or state.kind == STATE_MOMENTS or state.kind == STATE_COMOMENTS
 
 

@@ -120,9 +120,9 @@ cdef int keep_strings(
     ColumnStore* store, StoreColumn* column, const Column* given, const uint32_t* rows, const uint8_t* validity,
     int64_t n,
 ) except -1 nogil:
-    """The bytes of the last n strings, whose views are in place, kept alive or copied."""
+    """Copy the bytes of the last n strings, or keep their heap alive. Their views are already in `values`."""
     cdef StringView* views
-    cdef char* place
+    cdef char* copy
     cdef int64_t i
     if not is_sparse(column, given, rows, n):
         return owner_list_add(column.heaps, column_heap(given))
@@ -132,9 +132,9 @@ cdef int keep_strings(
     views = <StringView*> column.values.data + store.n_rows
     for i in range(n):
         if views[i].length > VIEW_INLINE_BYTES and is_valid(validity, i):
-            place = <char*> arena_take(column.copies, views[i].length)
-            memcpy(place, views[i].pointer, views[i].length)
-            views[i].pointer = place
+            copy = <char*> arena_take(column.copies, views[i].length)
+            memcpy(copy, views[i].pointer, views[i].length)
+            views[i].pointer = copy
     return 0
 
 

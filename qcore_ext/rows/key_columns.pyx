@@ -89,7 +89,7 @@ cdef int copy_strings(
     Arena* arena, const Vector* vector, const uint32_t* rows, int64_t n, StringView* out,
 ) except -1 nogil:
     cdef const StringView* views = <const StringView*> vector.values
-    cdef char* place
+    cdef char* copy
     cdef int64_t i, at
     for i in range(n):
         at = rows[i] if rows != NULL else i
@@ -98,9 +98,9 @@ cdef int copy_strings(
             continue
         out[i] = views[at]
         if views[at].length > VIEW_INLINE_BYTES:
-            place = <char*> arena_take(arena, views[at].length)
-            memcpy(place, views[at].pointer, views[at].length)
-            out[i].pointer = place
+            copy = <char*> arena_take(arena, views[at].length)
+            memcpy(copy, views[at].pointer, views[at].length)
+            out[i].pointer = copy
     return 0
 
 

@@ -17,7 +17,7 @@ from qcore_ext.rows.column_store cimport (
 
 
 cdef int refuse_new_nested(CSchema* held, CSchema* wide) except -1 nogil:
-    """Nested columns are kept as the batches they came in, which cannot be given one more."""
+    """Raise an error for a new nested column: the batches in which nested columns are kept do not have it."""
     cdef DataType absent
     cdef int32_t i, at
     for i in range(wide.n_fields):
@@ -46,7 +46,7 @@ cdef ColumnStore* store_of(CSchema* schema, Account account) except NULL nogil:
 
 
 cdef Batch* batch_of(ColumnStore* store, CSchema* schema) except NULL nogil:
-    """The store's rows as a batch; nested columns stand aside and are null here."""
+    """The store's rows as a batch. Its nested columns are null: the store keeps them in a list of their own."""
     cdef Batch* batch = batch_new(schema, store.n_rows)
     cdef bint done = False
     cdef int32_t i
@@ -64,17 +64,17 @@ cdef Batch* batch_of(ColumnStore* store, CSchema* schema) except NULL nogil:
 
 
 cdef int append_all(ColumnStore* store, Batch* batch, Account account) except -1 nogil:
-    cdef Buffer* room = buffer_new(account.account, sizeof(VectorScratch))
+    cdef Buffer* scratch = buffer_new(account.account, sizeof(VectorScratch))
     cdef int64_t start = 0
     try:
         while start < batch.n_rows:
             column_store_append(
                 store, batch.columns, start, NULL, min(batch.n_rows - start, <int64_t> VECTOR_ROWS),
-                <VectorScratch*> room.data,
+                <VectorScratch*> scratch.data,
             )
             start += VECTOR_ROWS
     finally:
-        buffer_unref(room)
+        buffer_unref(scratch)
     return 0
 
 

@@ -87,18 +87,18 @@ cdef class SortOrder:
 
 cdef int32_t sort_prefix_layout(SortKey* parts, const uint8_t* phys, int32_t n_keys) noexcept nogil:
     cdef int32_t first_open = n_keys
-    cdef int room = 64
+    cdef int free_bits = 64
     cdef int bits
     cdef int32_t k
     for k in range(n_keys):
         bits = value_bits(phys[k])
-        parts[k].bits = <uint8_t> max(min(bits, room - 1), 0)
-        room = max(room - 1 - parts[k].bits, 0)
-        parts[k].shift = <uint8_t> room
+        parts[k].bits = <uint8_t> max(min(bits, free_bits - 1), 0)
+        free_bits = max(free_bits - 1 - parts[k].bits, 0)
+        parts[k].shift = <uint8_t> free_bits
         if first_open == n_keys:
             if parts[k].bits < bits or phys[k] == PHYS_VIEW or phys[k] == PHYS_I128:
                 first_open = k
-            elif room == 0:
+            elif free_bits == 0:
                 first_open = k + 1
     return first_open
 

@@ -237,7 +237,7 @@ cdef void sort_ties(
         while end < n and entries[end].prefix == entries[start].prefix:
             end += 1
         if end - start == n and not has_more_words(entries, n, ties, k, offset):
-            merge_sort(entries, other, n, &rest)        # the word told nothing apart, and there is no other
+            merge_sort(entries, other, n, &rest)        # all words were equal, and no string has another one
         elif end - start > 1:
             sort_ties(
                 entries + start, other + start, end - start, ties, k,
