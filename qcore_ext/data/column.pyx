@@ -6,6 +6,7 @@ from libc.string cimport memset
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, DataType, phys_width
 from qcore_ext.ground.atomic cimport qc_load, qc_store
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -208,6 +209,8 @@ cdef int columns_take(
 
 
 cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL nogil:
+    qc_check(start >= 0 and start % 8 == 0, b"a slice starts at a byte of the bitmap")
+    qc_check(n >= 0 and start + n <= column.n_rows, b"a slice lies in its column")
     cdef Column* out = column_new(&column.type, n)
     out.encoding = column.encoding
     out.storage = column.storage

@@ -12,6 +12,7 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, TYPE_DECIMAL, phys_width
 from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.simd cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.words cimport Word128
@@ -286,6 +287,12 @@ cdef int load(
     cdef const uint8_t* own
     cdef uint8_t* validity
     cdef int64_t i
+    qc_check(n >= 0 and n <= VECTOR_ROWS, b"a vector is loaded of at most VECTOR_ROWS rows")
+    if rows != NULL:
+        qc_check_rows(rows, n, column.n_rows, b"rows to load lie in the column")
+    else:
+        qc_check(start >= 0 and start % 8 == 0, b"rows to load start at a byte of the bitmap")
+        qc_check(start + n <= column.n_rows, b"rows to load lie in the column")
     if column.encoding == FLAT:
         return load_flat(column, start, rows, n, narrow, scratch, out)
     if column.encoding == CONSTANT:
