@@ -50,6 +50,7 @@ cdef class PyBatch:
 
     @staticmethod
     cdef PyBatch wrap(Batch* batch)         # takes a new reference
+
     # For a function that an operator calls: `payer` is its account, whose query may be stopped meanwhile.
     @staticmethod
     cdef PyBatch wrap_for(Batch* batch, MemoryAccount* payer)

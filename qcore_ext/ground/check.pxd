@@ -1,7 +1,7 @@
 """Assertions: `make debug` compiles them in, a release build evaluates none of them.
 
-An assertion states what the code below it relies on: a slot is below the capacity, a row below the row count, a selection
-ascends. It is no check of input: what users or files can get wrong raises an error in every build.
+An assertion states what the code below it relies on: a slot is below the capacity, a row below the row count, a
+selection ascends. It is no check of input: what users or files can get wrong raises an error in every build.
 """
 
 from libc.stdint cimport int64_t, uint32_t

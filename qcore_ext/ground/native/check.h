@@ -1,4 +1,4 @@
-/* Assertions of a debug build (QCORE_DEBUG=1): a violated one prints where it stands and ends the process. In a release
+/* Assertions of a debug build (QCORE_DEBUG_BUILD=1): a violated one prints where it stands and ends the process. In a release
    build the condition is not evaluated, and the claim is only named, so that no compiler calls it unused. */
 #ifndef QCORE_CHECK_H
 #define QCORE_CHECK_H
