@@ -28,8 +28,8 @@ SQL and `call("name", …)` know these functions. The last column shows how each
 
 pyarrow functions are slower than native ones. Python computes a value once for each distinct argument, or once a row
 if the argument is nested. One value is one call: a call of pyarrow, Python or a native kernel over a single text of
-many megabytes cannot be stopped before it returns. `explain(analyze=True)` and `stats()` show their rows and time (`arrow_rows`,
-`arrow_wall_nanos`).
+many megabytes cannot be stopped before it returns. `explain(analyze=True)` and `stats()` show their rows and time
+(`arrow_rows`, `arrow_wall_nanos`).
 
 A null argument makes the result null. Exceptions are `coalesce`, `concat_ws`, `greatest`, `least`, `is_null` and
 similar functions. Regular expressions are RE2's, without back-references and look-around. [SQL.md](SQL.md) lists

@@ -4,8 +4,8 @@ from typing_extensions import disjoint_base
 
 from qcore_ext.aggregate.calls import partial_schema as partial_schema
 from qcore_ext.data.schema import Schema
-from qcore_ext.ground.memory import Account
 from qcore_ext.flow.operator import Operator
+from qcore_ext.ground.memory import Account
 
 @disjoint_base
 class HashAggregation(Operator):

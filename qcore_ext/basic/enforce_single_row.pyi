@@ -1,8 +1,8 @@
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.schema import Schema
-from qcore_ext.ground.memory import Account
 from qcore_ext.flow.operator import Operator
+from qcore_ext.ground.memory import Account
 
 @disjoint_base
 class EnforceSingleRow(Operator):

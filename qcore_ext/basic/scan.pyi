@@ -4,9 +4,9 @@ from typing import Any
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.schema import Schema
-from qcore_ext.ground.memory import Account
 from qcore_ext.flow.operator import Operator
 from qcore_ext.flow.split_queue import SplitQueue
+from qcore_ext.ground.memory import Account
 
 def explain_difference(declared: Schema, given: Schema) -> str | None: ...
 

@@ -4,9 +4,9 @@ from typing_extensions import disjoint_base
 
 from qcore_ext.execution.pipeline import Pipeline
 from qcore_ext.execution.scheduler import Scheduler
-from qcore_ext.ground.memory import Account
 from qcore_ext.flow.operator import Operator
 from qcore_ext.flow.split_queue import SplitQueue
+from qcore_ext.ground.memory import Account
 
 @disjoint_base
 class Task:

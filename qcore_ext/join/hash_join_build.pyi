@@ -2,8 +2,8 @@ from typing import Any
 
 from typing_extensions import disjoint_base
 
-from qcore_ext.ground.memory import Account
 from qcore_ext.flow.operator import Operator
+from qcore_ext.ground.memory import Account
 from qcore_ext.join.bridge import JoinBridge
 
 @disjoint_base
