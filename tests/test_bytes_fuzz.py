@@ -6,17 +6,17 @@ import pytest
 from bytes_fuzz.sources import KINDS
 from bytes_fuzz.watch import run
 
-# The first seed, and how many.
+# The first seed, and the one behind the last.
 SEEDS = [(0, 100), pytest.param(100, 300, marks=pytest.mark.sweep)]
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("first", "n"), SEEDS)
-def test_damaged_bytes_are_an_answer_or_an_error_of_ours(first: int, n: int, kind: str) -> None:
+@pytest.mark.parametrize(("first", "last"), SEEDS)
+def test_damaged_bytes_are_an_answer_or_an_error_of_ours(first: int, last: int, kind: str) -> None:
     """H2: no dead process, no error but a QcoreError; and most damage is found."""
-    found = run(kind, first, n)
-    assert found.n == n
+    found = run(kind, first, last)
+    assert found.n == last - first
     assert not found.faults
     assert found.counts["error"] > 0
     assert found.counts["same answer"] + found.counts["another answer"] > 0

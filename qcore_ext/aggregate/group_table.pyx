@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.compute.row_hash cimport hash_vector
+from qcore_ext.compute.row_hash cimport HASH_TAG_SHIFT, hash_vector
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, column_new_flat
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.grouping cimport grouping_kernels
@@ -189,7 +189,7 @@ cdef int place_stored(
         at = <int64_t> hashes[i] & mask
         while slots[at].group != 0:
             at = (at + 1) & mask
-        slots[at].tag = <uint32_t> (hashes[i] >> 32)
+        slots[at].tag = <uint32_t> (hashes[i] >> HASH_TAG_SHIFT)
         slots[at].group = <uint32_t> (i + 1)
     return 0
 
@@ -384,7 +384,7 @@ cdef int64_t probe_stored(
     cdef uint32_t tag
     for j in range(n_pending):
         i = scratch.pending[j]
-        tag = <uint32_t> (scratch.hashes[i] >> 32)
+        tag = <uint32_t> (scratch.hashes[i] >> HASH_TAG_SHIFT)
         while True:
             slot = &slots[scratch.low[i]]
             if slot.group == 0:

@@ -4,7 +4,7 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.string cimport memcpy, memset
 
 from qcore_ext.aggregate.state cimport state_column, state_n_columns
-from qcore_ext.compute.row_hash cimport hash_vector
+from qcore_ext.compute.row_hash cimport HASH_RADIX_SHIFT, hash_vector
 from qcore_ext.data.column cimport (
     VECTOR_BITMAP_BYTES, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_unref,
 )
@@ -25,8 +25,6 @@ from qcore_ext.aggregate.group_table cimport GROUP_SCRATCH_BYTES, group_table_co
 from qcore_ext.ground.words cimport Word128
 
 cdef enum:
-    # Tables use the low bits of a hash, exchanges bits 32 and up, tags the top byte.
-    PART_SHIFT = 40
     ROWS_EACH_MAX = 16384
     BUFFER_BYTES_MAX = 33554432         # of all parts' rows together
     ARENA_BYTES_MAX = 33554432
@@ -149,11 +147,11 @@ cdef int merge_by_part(
     cdef int32_t c
     memset(starts, 0, sizeof(starts))
     for i in range(n):
-        starts[((hashes[i] >> PART_SHIFT) & (RADIX_PARTS - 1)) + 1] += 1
+        starts[((hashes[i] >> HASH_RADIX_SHIFT) & (RADIX_PARTS - 1)) + 1] += 1
     for p in range(RADIX_PARTS):
         starts[p + 1] += starts[p]
     for i in range(n):
-        p = (hashes[i] >> PART_SHIFT) & (RADIX_PARTS - 1)
+        p = (hashes[i] >> HASH_RADIX_SHIFT) & (RADIX_PARTS - 1)
         order[starts[p]] = <uint32_t> i
         starts[p] += 1
     start = 0
@@ -272,7 +270,7 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
         hash_vector(&vectors[c], n, c > 0, room.hashes)
     memset(counts, 0, sizeof(room.counts))
     for i in range(n):
-        room.parts[i] = <uint8_t> (room.hashes[i] >> PART_SHIFT)
+        room.parts[i] = <uint8_t> (room.hashes[i] >> HASH_RADIX_SHIFT)
         counts[room.parts[i]] += 1
     for p in range(RADIX_PARTS):
         if radix.n_rows[p] + counts[p] > radix.rows_each:

@@ -5,8 +5,11 @@ from libc.stdint cimport int64_t, uint64_t
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport DataType
 
-# Bit use, so that no two structures crowd each other: hash tables index with the low bits, partitioning (local
-# exchange, radix, partitioned output) takes bits 32 and up, salts and tags bits 56 and up.
+# Which bits of a hash each structure reads. Slots of hash tables are the low bits.
+cdef enum:
+    HASH_EXCHANGE_SHIFT = 32    # exchanges: the upper 32 bits times the number of partitions, divided by 2**32
+    HASH_TAG_SHIFT = 32         # tags of groups: bits 32 to 63
+    HASH_RADIX_SHIFT = 40       # radix partitions: bits 40 to 47
 
 # Hash rows 0..n of `vector` into `hashes`, or mix them into what is there when `combine`. Nulls hash alike; -0.0 as 0.0
 # and every NaN as one; a decimal alike whether it comes as PHYS_I64 or PHYS_I128; integers of any width alike by value.

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from qcore_ext.compute.row_hash cimport hash_as_declared, hash_survives, hash_vector
+from qcore_ext.compute.row_hash cimport HASH_EXCHANGE_SHIFT, hash_as_declared, hash_survives, hash_vector
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
 from qcore_ext.data.load cimport column_load
@@ -26,7 +26,7 @@ cdef void scale(const uint64_t* hashes, int64_t n, int64_t n_partitions, uint16_
     cdef int64_t i
     # Bits 32 and up of the hash, scaled to the number of partitions without dividing.
     for i in range(n):
-        partitions[i] = <uint16_t> (((hashes[i] >> 32) * <uint64_t> n_partitions) >> 32)
+        partitions[i] = <uint16_t> (((hashes[i] >> HASH_EXCHANGE_SHIFT) * <uint64_t> n_partitions) >> 32)
 
 
 cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t* counts) noexcept nogil:

@@ -55,10 +55,13 @@ cdef class ContractCheck(Operator):
     checked : Operator
     """
 
+    def __cinit__(self, *arguments):
+        # Here, since __dealloc__ also follows an __init__ that raised.
+        allocations_watch(1)
+
     def __init__(self, Operator checked):
         Operator.__init__(self, checked.name, checked.node_id, None)
         self.checked = checked
-        allocations_watch(1)
 
     def __dealloc__(self):
         allocations_watch(-1)

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from qcore.errors import ExecutionError
+from qcore_ext.execution.contract_check import ContractCheck
 from qcore_ext.execution.scheduler import Scheduler
 from qcore_ext.execution.task import Task
 from qcore_ext.flow.operator import Poll
+from qcore_ext.ground.fault import Faults, fault_site
 from qcore_ext.ground.stats import BlockReason
 from qcore_testing.operators import FakeOperator, Resource, Sleeper, poll, run_driver
 
@@ -183,3 +185,12 @@ def test_off_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QCORE_DEBUG", "0")
     task = run(source(OUTPUT), FakeOperator("middle", relay=True, breaks="never_leaves"), sink())
     assert "locks" not in task.stats()["pipelines"][0]["operators"][0]
+
+
+def test_a_check_that_cannot_be_made_leaves_fault_sites_watched() -> None:
+    """D9: sites in Python fail only while somebody watches; a failed constructor must not take a watcher away."""
+    with pytest.raises(TypeError):
+        ContractCheck()
+    with Faults("file_open", 1) as faults, pytest.raises(OSError, match="injected fault"):
+        fault_site("file_open")
+    assert faults.fired
