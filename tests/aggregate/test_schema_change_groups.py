@@ -25,7 +25,7 @@ from qcore.plan.schema import aggregate_schema
 
 DRIVERS = (1, 2, 8)
 # One seed for each number of drivers, and more of them.
-SEEDS = pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 9), marks=pytest.mark.sweep)], ids=str)
+SEEDS = pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 12), marks=pytest.mark.sweep)], ids=str)
 NUMBERS = [name for name in KEYS if name not in ("date to timestamp", "null to time", "null to text", "text")]
 
 

@@ -93,7 +93,7 @@ def test_long_series_stream() -> None:
     [
         "select * from range(1000000) a, range(1000000) b",
         "select count(*) from range(1000000) a(v), range(1000000) b(v) where a.v + 1 <> b.v",
-        "select count(*) from range(1000000000000) a",
+        "select count(*) from range(10000000000000) a",
         "select sum(v) from (select unnest(range(1000000)) as v) a, unnest(generate_series(1, 1000000)) b(w)",
     ],
 )
