@@ -229,7 +229,8 @@ def check_error(query: Query, error: qcore.QcoreError) -> str:
         return "cancelled"
     if isinstance(error, qcore.SchemaChangeError):
         assert error.operator in query.refusers, f"only {query.refusers} may refuse: {text}"
-        assert re.search(r"'\w+'[\w ]* (changed from|is) \w+", text), text
+        # The column by name, and by its type where only files refuse it: "column 'extra' (int16) is new".
+        assert re.search(r"'\w+'( \(\w+\) is new|[\w ]* (changed from|is) \w+)", text), text
         ended = "refused"
     elif plan.fault == "memory":
         assert isinstance(error, qcore.MemoryLimitError), f"{type(error).__name__}: {error}"
