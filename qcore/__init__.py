@@ -27,7 +27,7 @@ from qcore.errors import (
     Timeout,
 )
 from qcore.expression.tree import Expr, col, lit
-from qcore.plan.dialect import Dialect
+from qcore.functions.dialect import Dialect
 from qcore.protocols import (
     BatchIterator,
     Blocked,

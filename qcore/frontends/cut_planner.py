@@ -29,7 +29,7 @@ from qcore.frontends.text.subqueries import with_rows_as_exists
 from qcore.frontends.text.synonyms import with_known_words
 from qcore.frontends.text.tokens import SET_OPERATORS, SqlText
 from qcore.frontends.text.unnest import with_elements_as_queries
-from qcore.plan.dialect import Dialect
+from qcore.functions.dialect import Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import DependentJoin, PlanNode
 from qcore.plan.schema import join_schema

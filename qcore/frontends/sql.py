@@ -57,7 +57,7 @@ from qcore.frontends.text.tokens import SqlText
 from qcore.frontends.text.unnest import Unnesting
 from qcore.frontends.text.using import without_using
 from qcore.frontends.text.windows import framed_by_peers, mark_windows
-from qcore.plan.dialect import QCORE, Dialect
+from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, RecursiveUnion, Unnest, WorkingTable
 from qcore.plan.planning_time import check_planning

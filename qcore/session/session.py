@@ -35,9 +35,9 @@ from qcore.frontends.text.statements import (
     read_statement,
 )
 from qcore.frontends.text.tokens import SqlText
+from qcore.functions.dialect import Dialect
 from qcore.optimizer import Estimator, optimize
 from qcore.plan import nodes as p
-from qcore.plan.dialect import Dialect
 from qcore.plan.planning_time import limit_planning
 from qcore.plan.schema import unknown
 from qcore.plan.time_zones import check_zone, plan_in_zone

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call
-from qcore.plan.dialect import Dialect
+from qcore.functions.dialect import Dialect
 
 _FLOAT = pa.float64()
 _LOGARITHMS = frozenset({"ln", "log10", "log2"})

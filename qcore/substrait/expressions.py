@@ -12,7 +12,7 @@ from qcore.errors import PlanError
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, call, children
 from qcore.expression.types import is_text, is_zoned
 from qcore.functions.catalogue import expr_type
-from qcore.plan.dialect import QCORE, Dialect
+from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.naming import NodeIds
 from qcore.plan.schema import same_type
 from qcore.substrait.current_moment import MOMENTS, current_moment

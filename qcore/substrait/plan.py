@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError, Timeout
+from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.dependent_joins import replace_dependent_joins
-from qcore.plan.dialect import QCORE, Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode
 from qcore.plan.set_operations import cast_columns

@@ -15,7 +15,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, lit, same
 from qcore.functions.catalogue import expr_type
-from qcore.plan.dialect import QCORE, Dialect
+from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.joins import make_join
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import (

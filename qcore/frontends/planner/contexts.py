@@ -11,7 +11,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.frontends.planner.errors import cleaned
 from qcore.frontends.planner.types import planner_schema
-from qcore.plan.dialect import QCORE
+from qcore.functions.dialect import QCORE
 from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, planner_name
 from qcore_ext.ground.process import ProcessLock
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from qcore.errors import PlanError
 from qcore.frontends.text.lambdas import has_lambdas
 from qcore.frontends.text.tokens import SqlText
-from qcore.plan.dialect import QCORE, Dialect
+from qcore.functions.dialect import QCORE, Dialect
 from qcore.substrait.dialect_functions import (
     NAMES,
     OVERLOADED,

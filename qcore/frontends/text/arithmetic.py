@@ -10,7 +10,7 @@ from qcore.errors import PlanError
 from qcore.frontends.text.clauses import UNITS
 from qcore.frontends.text.operands import begins_value, ends_value, operand_end, operand_start
 from qcore.frontends.text.tokens import SqlText
-from qcore.plan.dialect import Dialect
+from qcore.functions.dialect import Dialect
 from qcore.substrait.dialect_functions import TIMES_INTERVAL
 
 _MAKERS = (
