@@ -35,8 +35,9 @@ FLAGS += ["-fno-strict-aliasing", "-Wno-unused-function", "-Wno-discarded-qualif
 BUILD = "build/debug" if DEBUG else f"build/{SANITIZE}-sanitizer" if SANITIZE else "build"
 # C sources of a module beside its .pyx: the same kernels for several instruction sets, each under a target pragma.
 NATIVE = {
-    f"qcore_ext.ground.{name}": [f"qcore_ext/ground/native/{name}_v{level}.c" for level in (2, 3, 4)]
-    for name in ("simd", "probe", "grouping")
+    "qcore_ext.ground.dispatch": [
+        f"qcore_ext/ground/native/{name}.c" for name in ("dispatch", "kernels_v2", "kernels_v3", "kernels_v4")
+    ],
 }
 DIRECTIVES = {
     "language_level": 3,

@@ -14,8 +14,8 @@ from qcore.expression.tree import Case, Expr, call, col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.data.capsule import PyBatch
+from qcore_ext.ground.dispatch import instruction_set, use_level
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.simd import instruction_set, use_level
 
 REPEATS = 15
 

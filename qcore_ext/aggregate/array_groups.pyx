@@ -10,7 +10,7 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U16, PHYS_U32, PHYS_VIEW, DataType,
 )
 from qcore_ext.ground.bitmap cimport bit_get
-from qcore_ext.ground.grouping cimport grouping_kernels
+from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref, struct_free, struct_new
 
 cdef enum:

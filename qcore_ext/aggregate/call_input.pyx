@@ -10,7 +10,7 @@ from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, DataType, phys_width
 from qcore_ext.data.take cimport gather_validity, gather_width
 from qcore_ext.ground.bitmap cimport bit_get, bit_set
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref, struct_free
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.aggregate.group_table cimport group_table_assign, group_table_free, group_table_new
 
 ctypedef struct Gathered:

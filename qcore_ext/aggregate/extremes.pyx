@@ -8,7 +8,7 @@ from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, StringView, V
 from qcore_ext.data.schema cimport PHYS_I64
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport Arena, arena_take
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.wide cimport int128, wide_power_of_ten
 from qcore_ext.ground.words cimport Word128
 

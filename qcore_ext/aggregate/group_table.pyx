@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 from qcore_ext.compute.row_hash cimport HASH_TAG_SHIFT, hash_vector
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, column_new_flat
 from qcore_ext.data.schema cimport DataType
-from qcore_ext.ground.grouping cimport grouping_kernels
+from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref,
     bytes_fill, owner_ref, struct_free, struct_new,

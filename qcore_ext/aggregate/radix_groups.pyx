@@ -17,7 +17,7 @@ from qcore_ext.ground.memory cimport (
     Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_new, buffer_unref, owner_unref,
     struct_free, struct_new,
 )
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.aggregate.group_set cimport (
     GroupPlan, GroupSet, group_set_add, group_set_complete, group_set_free, group_set_merge, group_set_new,
 )

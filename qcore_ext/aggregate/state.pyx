@@ -26,7 +26,7 @@ from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, buffer_grow, buffer_new, buffer_unref,
     bytes_fill, owner_ref, owner_unref,
 )
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wide cimport int128, wide_power_of_ten
 from qcore_ext.ground.words cimport Integer

@@ -6,8 +6,8 @@ from libc.string cimport memset
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_U64
 from qcore_ext.ground.bitmap cimport bit_get
-from qcore_ext.ground.grouping cimport GROUPING_FEW, grouping_kernels
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport grouping_kernels, simd_kernels
+from qcore_ext.ground.grouping cimport GROUPING_FEW
 from qcore_ext.ground.wide cimport int128, wide_apply, wide_power_of_ten
 
 cdef extern from "native/clz.h" nogil:

@@ -16,9 +16,8 @@ from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
     TYPE_DECIMAL,
 )
-from qcore_ext.ground.simd cimport (
-    SIMD_ADD, SIMD_MULTIPLY, SIMD_SUBTRACT, SIMD_SV, SIMD_VS, SIMD_VV, SimdArithmetic, simd_kernels,
-)
+from qcore_ext.ground.dispatch cimport simd_kernels
+from qcore_ext.ground.simd cimport SIMD_ADD, SIMD_MULTIPLY, SIMD_SUBTRACT, SIMD_SV, SIMD_VS, SIMD_VV, SimdArithmetic
 from qcore_ext.ground.wide cimport (
     int128, wide_apply, wide_arithmetic, wide_divide_rounded, wide_power_of_ten, wide_product,
 )

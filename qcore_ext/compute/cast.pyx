@@ -18,7 +18,8 @@ from qcore_ext.data.schema cimport (
     PHYS_VIEW, TYPE_BOOL, TYPE_DATE32, TYPE_DECIMAL, TYPE_DURATION, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8,
     TYPE_INT64, TYPE_INTERVAL, TYPE_STRING, TYPE_TIME32, TYPE_TIME64, TYPE_TIMESTAMP, DataType,
 )
-from qcore_ext.ground.simd cimport SIMD_MULTIPLY, SIMD_VS, simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
+from qcore_ext.ground.simd cimport SIMD_MULTIPLY, SIMD_VS
 from qcore_ext.ground.wide cimport (
     int128, wide_divide_rounded, wide_from_double, wide_power_of_ten, wide_to_double,
 )

@@ -13,9 +13,9 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport struct_new
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.simd cimport (
     SIMD_EQUAL, SIMD_GREATER, SIMD_GREATER_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SIMD_NOT_EQUAL,
-    simd_kernels,
 )
 from qcore_ext.ground.wide cimport int128, wide_compare
 

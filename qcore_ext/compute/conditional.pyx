@@ -12,7 +12,7 @@ from qcore_ext.compute.kernel cimport (
     widened,
 )
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NESTED, PHYS_NONE, TYPE_DECIMAL, phys_width
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 
 from qcore_ext.ground.status import PlanError
 

@@ -26,7 +26,7 @@ from qcore_ext.ground.memory cimport (
     Account, Buffer, MemoryAccount, Owner, OwnerList, account_check, buffer_new, buffer_unref, owner_list_add,
     owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
 )
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.stats cimport OperatorStats, wall_nanos
 
 from qcore_ext.ground.status import ExecutionError

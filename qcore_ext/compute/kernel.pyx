@@ -11,7 +11,7 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
 from qcore_ext.ground.memory cimport Arena, arena_new, buffer_new_zeroed
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.wide cimport int128, wide_to_text
 
 

@@ -7,7 +7,7 @@ from qcore_ext.compute.kernel cimport (
     STEP_OWN_ERRORS, STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_add_errors, frame_valid_mask,
     frame_validity, result,
 )
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 
 
 cdef int connect_pair(

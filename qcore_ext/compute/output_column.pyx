@@ -8,7 +8,7 @@ from qcore_ext.data.column cimport FLAT, STORE_CANONICAL, STORE_DECIMAL64, Colum
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, TYPE_DECIMAL, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bitmap_bytes
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 
 
 cdef int output_begin(OutputColumn* self, const DataType* type, int64_t n_rows, MemoryAccount* account) except -1 nogil:

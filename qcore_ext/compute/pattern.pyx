@@ -13,7 +13,7 @@ from qcore_ext.compute.text_view cimport look_after_bytes
 from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport arena_take, struct_new
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 
 from qcore_ext.ground.status import PlanError
 

@@ -24,7 +24,7 @@ from qcore_ext.ground.memory cimport (
     Account, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref,
     struct_free,
 )
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.wide cimport wide_power_of_ten
 
 from qcore_ext.ground.status import PlanError

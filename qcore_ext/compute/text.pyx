@@ -15,7 +15,7 @@ from qcore_ext.compute.text_view cimport (
 )
 from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 
 
 # More characters than a text has, and few enough to add up.

@@ -14,7 +14,7 @@ from qcore_ext.compute.text_view cimport (
 )
 from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 
 # A result may have so many bytes; more is taken for a mistake, not for a text.
 cdef int64_t TEXT_BYTES_MAX = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, TYPE_DECIMAL,
 from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.words cimport Word128
 

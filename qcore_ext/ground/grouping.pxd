@@ -1,4 +1,4 @@
-"""Grouping and summing by group, in the best instruction set; native/grouping.h documents each kernel."""
+"""Kernels that group rows and sum by group. native/grouping.h documents each; ground.dispatch gives the table."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -19,6 +19,3 @@ cdef extern from "native/grouping.h" nogil:
             const int64_t* values, const uint32_t* groups, int64_t n, int64_t n_groups, int64_t* sums,
         ) noexcept nogil
         void (*count_few)(const uint32_t* groups, int64_t n, int64_t n_groups, int64_t* counts) noexcept nogil
-
-
-cdef const GroupingKernels* grouping_kernels() noexcept nogil

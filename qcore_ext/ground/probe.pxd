@@ -1,4 +1,4 @@
-"""Looking keys up in join tables, in the best instruction set; native/probe.h documents each kernel."""
+"""Kernels that look keys up in join tables. native/probe.h documents each; ground.dispatch gives the table."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -30,6 +30,3 @@ cdef extern from "native/probe.h" nogil:
             const Slot* slots, const uint64_t* keys, const uint32_t* places, int64_t n, uint8_t* flags,
             uint8_t* pending, Group* groups,
         ) noexcept nogil
-
-
-cdef const ProbeKernels* probe_kernels() noexcept nogil

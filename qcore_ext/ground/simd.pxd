@@ -1,4 +1,4 @@
-"""Vectorised kernels in the best instruction set of the processor; native/simd.h documents each."""
+"""Kernels over vectors of plain values. native/simd.h documents each; ground.dispatch gives the table."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -22,7 +22,6 @@ cdef extern from "native/simd.h" nogil:
     ctypedef void (*SimdCompare)(const void* a, const void* b, uint8_t* out, int64_t n) noexcept nogil
 
     ctypedef struct SimdKernels:
-        const char* isa
         SimdArithmetic arithmetic[3][12][3]
         SimdArithmetic unchecked[3][3]
         SimdCompare compare[6][12][2]
@@ -45,6 +44,3 @@ cdef extern from "native/simd.h" nogil:
         void (*select[5])(const uint8_t* mask, const void* a, const void* b, void* out, int64_t n) noexcept nogil
         uint64_t (*narrow_rows)(const int64_t* wide, const uint32_t* rows, int64_t n, int64_t* out) noexcept nogil
         int64_t (*find)(const char* text, int64_t n, const char* needle, int64_t m) noexcept nogil
-
-
-cdef const SimdKernels* simd_kernels() noexcept nogil

@@ -16,7 +16,7 @@ from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free,
     struct_new,
 )
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.stats cimport WAIT_FOR_JOIN_BUILD, WAIT_FOR_PEERS
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator

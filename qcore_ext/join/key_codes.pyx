@@ -11,7 +11,7 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, struct_new
-from qcore_ext.ground.probe cimport probe_kernels
+from qcore_ext.ground.dispatch cimport probe_kernels
 from qcore_ext.ground.words cimport Real, SmallInteger
 
 cdef void widen(const SmallInteger* values, int64_t n, uint64_t* out) noexcept nogil:

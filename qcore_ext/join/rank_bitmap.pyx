@@ -3,7 +3,8 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new_zeroed
-from qcore_ext.ground.probe cimport RankWord, probe_kernels
+from qcore_ext.ground.dispatch cimport probe_kernels
+from qcore_ext.ground.probe cimport RankWord
 
 
 cdef Buffer* rank_words_new(MemoryAccount* account, uint64_t largest_code) except NULL nogil:

@@ -12,8 +12,8 @@ from qcore_ext.ground.check cimport qc_check_selection
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
-from qcore_ext.ground.probe cimport Group, Slot, probe_kernels
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
+from qcore_ext.ground.probe cimport Group, Slot
 from qcore_ext.join.key_codes cimport key_coder_free, key_codes, rows_without_null
 from qcore_ext.join.key_compare cimport keys_compare, keys_equal
 

@@ -12,8 +12,8 @@ from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, bytes_fill,
     owner_unref, struct_free, struct_new,
 )
-from qcore_ext.ground.probe cimport RankWord, Slot, probe_kernels
-from qcore_ext.ground.simd cimport simd_kernels
+from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
+from qcore_ext.ground.probe cimport RankWord, Slot
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.join.table cimport (
     INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, JoinLookup, JoinTable, join_lookup_close,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,17 +9,8 @@ import pytest
 from oracle import assert_same_rows
 from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.data.schema import Schema
-from qcore_ext.ground import grouping
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import run_chain
-
-
-@pytest.fixture(params=[2, 3, 4])
-def level(request: pytest.FixtureRequest) -> Iterator[int]:
-    if not grouping.use_level(request.param):
-        pytest.skip(f"this processor has not got x86-64-v{request.param}")
-    yield request.param
-    assert any(grouping.use_level(best) for best in (4, 3, 2))
 
 
 @pytest.mark.parametrize("n_groups", [1, 2, 3, 5, 6, 8, 9, 64, 65, 1000])

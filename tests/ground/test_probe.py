@@ -8,15 +8,6 @@ import pytest
 from joins import as_table, hash_join, oracle_join
 
 from oracle import assert_same_rows
-from qcore_ext.ground import probe
-
-
-@pytest.fixture(params=[2, 3, 4])
-def level(request):
-    if not probe.use_level(request.param):
-        pytest.skip(f"this processor has not got x86-64-v{request.param}")
-    yield request.param
-    assert any(probe.use_level(best) for best in (4, 3, 2))
 
 
 @pytest.mark.parametrize("spread", [1, 3, 10**15], ids=["dense", "sparse", "hashed"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from expression_table import SIZES, check, make_table
 
@@ -11,7 +9,6 @@ from qcore.expression.tree import Case, call, col, lit
 from qcore.lowering.compile import compile_predicate
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.simd import instruction_set, use_level
 
 EXPRESSIONS = [
     (col("p") * (1 - col("d")), "p * (1 - d)"),
@@ -27,18 +24,6 @@ EXPRESSIONS = [
     ((col("b") & col("c")) | (col("i8") > 0), "(b and c) or i8 > 0"),
     (Case(((col("b"), col("p")), (col("c"), col("w"))), lit(0)), "case when b then p when c then w else 0 end"),
 ]
-
-
-@pytest.fixture(params=[2, 3, 4])
-def level(request: pytest.FixtureRequest) -> Iterator[int]:
-    if not use_level(request.param):
-        pytest.skip("the processor has not got it")
-    yield request.param
-    assert any(use_level(best) for best in (4, 3, 2))
-
-
-def test_the_best_level_is_the_default() -> None:
-    assert instruction_set() in ("baseline", "x86-64-v3", "x86-64-v4")
 
 
 @pytest.mark.parametrize("n", SIZES)

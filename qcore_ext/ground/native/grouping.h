@@ -1,4 +1,4 @@
-/* Grouping and summing by group: kernels compiled once for each x86-64 level and picked at run time. */
+/* Kernels that group rows and sum by group; dispatch.h chooses their instruction set. */
 #ifndef QCORE_GROUPING_H
 #define QCORE_GROUPING_H
 #include <stdint.h>
@@ -18,13 +18,4 @@ typedef struct {
 } GroupingKernels;
 
 enum { GROUPING_FEW = 64 };
-
-const GroupingKernels *qc_grouping(void);               /* the best this processor runs */
-const GroupingKernels *qc_grouping_level(int level);    /* 2, 3 or 4; NULL when the processor cannot. For tests. */
-
-extern const GroupingKernels qc_grouping_v2;
-#if defined(__x86_64__)
-extern const GroupingKernels qc_grouping_v3;
-extern const GroupingKernels qc_grouping_v4;
-#endif
 #endif

@@ -1,5 +1,5 @@
-/* The kernels of grouping.h, included by one file for each instruction set with GROUPING_TABLE and GROUPING_MASKED
-   (groups up to which a pass over the vector for each group is fastest) defined.
+/* The kernels of grouping.h. kernels_v*.c include this file, each for its instruction set. Each defines GROUPING_MASKED:
+   up to so many groups, one pass over the vector for each group is fastest.
 
    Rows of few groups wait for one another when each adds to its group's sum: it is read where the row before has just
    written it. Either every group has a pass of its own, vectorised and without stores, or four copies of the sums take
@@ -71,7 +71,7 @@ static void count_few(const uint32_t *groups, int64_t n, int64_t n_groups, int64
         counts[group] = (int64_t) copies[0][group] + copies[1][group] + copies[2][group] + copies[3][group];
 }
 
-const GroupingKernels GROUPING_TABLE = {
+static const GroupingKernels grouping_kernels = {
     .hash_one = hash_one,
     .hash_two = hash_two,
     .add_letters = add_letters,

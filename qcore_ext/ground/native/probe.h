@@ -1,4 +1,4 @@
-/* Looking keys up in join tables: kernels compiled once for each x86-64 level and picked at run time. */
+/* Kernels that look keys up in join tables; dispatch.h chooses their instruction set. */
 #ifndef QCORE_PROBE_H
 #define QCORE_PROBE_H
 #include <stdint.h>
@@ -26,13 +26,4 @@ typedef struct {
     int64_t (*first_slots)(const QcSlot *slots, const uint64_t *keys, const uint32_t *places, int64_t n, uint8_t *flags,
                            uint8_t *pending, QcGroup *groups);
 } ProbeKernels;
-
-const ProbeKernels *qc_probe(void);             /* the best this processor runs */
-const ProbeKernels *qc_probe_level(int level);  /* 2, 3 or 4; NULL when the processor cannot. For tests. */
-
-extern const ProbeKernels qc_probe_v2;
-#if defined(__x86_64__)
-extern const ProbeKernels qc_probe_v3;
-extern const ProbeKernels qc_probe_v4;
-#endif
 #endif

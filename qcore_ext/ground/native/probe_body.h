@@ -1,4 +1,4 @@
-/* The kernels of probe.h, included by one file for each instruction set with PROBE_TABLE defined.
+/* The kernels of probe.h. kernels_v*.c include this file, each for its instruction set.
 
    A look-up that misses the caches must have no data-dependent store beside it (7 ns a row): every loop here stores in
    order, and what follows compacts. Gathers by intrinsics, as the compiler does not find them. */
@@ -113,4 +113,4 @@ static int64_t first_slots(const QcSlot *slots, const uint64_t *keys, const uint
     return n_pending;
 }
 
-const ProbeKernels PROBE_TABLE = {codes, rank_test, ranks, rank_fill, places, first_slots};
+static const ProbeKernels probe_kernels = {codes, rank_test, ranks, rank_fill, places, first_slots};

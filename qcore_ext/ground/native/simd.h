@@ -1,7 +1,4 @@
-/* Kernels over vectors of plain values, compiled once for each x86-64 level and picked at run time.
-
-   No -march for the whole build: a wheel must run anywhere, and the difference is worth having (masked multiply-sum
-   3.4 / 0.43 / 0.25 ns a row at v2 / v3 / v4). Each simd_v*.c includes simd_body.h under its own target pragma. */
+/* Kernels over vectors of plain values; dispatch.h chooses their instruction set. */
 #ifndef QCORE_SIMD_H
 #define QCORE_SIMD_H
 #include <stdint.h>
@@ -22,7 +19,6 @@ typedef int (*SimdArithmetic)(const void *a, const void *b, void *out, int64_t n
 typedef void (*SimdCompare)(const void *a, const void *b, uint8_t *out, int64_t n);
 
 typedef struct {
-    const char *isa;
     SimdArithmetic arithmetic[SIMD_N_ARITHMETIC][SIMD_N_PHYS][SIMD_N_SHAPES];
     /* int64 without overflow checks, for operands whose bounds are known. */
     SimdArithmetic unchecked[SIMD_N_ARITHMETIC][SIMD_N_SHAPES];
@@ -54,13 +50,4 @@ typedef struct {
     /* Position of the first occurrence of needle (m >= 1 bytes) in text (n bytes), or -1. */
     int64_t (*find)(const char *text, int64_t n, const char *needle, int64_t m);
 } SimdKernels;
-
-const SimdKernels *qc_simd(void);       /* the best this processor runs */
-const SimdKernels *qc_simd_level(int level);    /* 2, 3 or 4; NULL when the processor cannot. For tests. */
-
-extern const SimdKernels qc_simd_v2;
-#if defined(__x86_64__)
-extern const SimdKernels qc_simd_v3;
-extern const SimdKernels qc_simd_v4;
-#endif
 #endif

@@ -1,4 +1,4 @@
-/* The kernels of simd.h, included by one file for each instruction set with SIMD_TABLE and SIMD_ISA defined.
+/* The kernels of simd.h. kernels_v*.c include this file, each for its instruction set.
 
    Plain loops that the compiler vectorises; intrinsics only where it does not (compaction, compare to bytes). */
 #include <string.h>
@@ -456,8 +456,7 @@ static int64_t find_masked(const char *text, int64_t n, const char *needle, int6
     [SIMD_I64] = PAIR(op##_i64), [SIMD_U8] = PAIR(op##_u8), [SIMD_U16] = PAIR(op##_u16), [SIMD_U32] = PAIR(op##_u32), \
     [SIMD_U64] = PAIR(op##_u64), [SIMD_F32] = PAIR(op##_f32), [SIMD_F64] = PAIR(op##_f64)}
 
-const SimdKernels SIMD_TABLE = {
-    .isa = SIMD_ISA,
+static const SimdKernels simd_kernels = {
     .arithmetic = {ARITHMETIC(add), ARITHMETIC(sub), ARITHMETIC(mul)},
     .unchecked = {SHAPES(add_raw), SHAPES(sub_raw), SHAPES(mul_raw)},
     .compare = {COMPARISON(eq), COMPARISON(ne), COMPARISON(lt), COMPARISON(le), COMPARISON(gt), COMPARISON(ge)},

@@ -1,13 +1,18 @@
-/* grouping.h for x86-64-v3 processors. */
+/* The kernels of dispatch.h for x86-64-v3 processors. */
 #if defined(__x86_64__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,fma,popcnt,lzcnt"))), apply_to = function)
 #else
 #pragma GCC target("avx2,bmi,bmi2,fma,popcnt,lzcnt")
 #endif
-#define GROUPING_TABLE qc_grouping_v3
+#include "dispatch.h"
 #define GROUPING_MASKED 5
+#include "simd_body.h"
+#include "probe_body.h"
 #include "grouping_body.h"
+
+extern const QcKernels qc_kernels_v3;
+const QcKernels qc_kernels_v3 = {"x86-64-v3", &simd_kernels, &probe_kernels, &grouping_kernels};
 #if defined(__clang__)
 #pragma clang attribute pop
 #endif
