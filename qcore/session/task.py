@@ -23,27 +23,15 @@ from qcore.session.scans import Scans, SplitFeed, expand_views
 from qcore.session.task_iterator import TaskIterator
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widened
-from qcore_ext.execution.scheduler import Scheduler, WaitingForOthers
+from qcore_ext.execution.scheduler import WaitingForOthers, scheduler_of
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.flow.batch_queue import QueueReader
 from qcore_ext.ground.error_text import explain_failure
 from qcore_ext.ground.memory import Account
-from qcore_ext.ground.process import ProcessLock, check_not_leaving, current_process
+from qcore_ext.ground.process import check_not_leaving, current_process
 
 # A wait for a batch is cut into slices of this length, so that Ctrl-C is seen.
 WAIT_SLICE_SECONDS = 0.05
-
-_schedulers: dict[int, Scheduler] = {}
-_schedulers_lock = ProcessLock()
-
-
-def scheduler_of(threads: int) -> Scheduler:
-    """Return the process's scheduler with this number of threads. All tasks with the same number share it."""
-    with _schedulers_lock:
-        scheduler = _schedulers.get(threads)
-        if scheduler is None or not scheduler.usable:
-            scheduler = _schedulers[threads] = Scheduler(threads)
-        return scheduler
 
 
 class Handle:

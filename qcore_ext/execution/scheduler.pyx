@@ -356,7 +356,7 @@ cdef class Scheduler:
 
     def __cinit__(self, n_threads=None):
         if n_threads is None:
-            n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            n_threads = usable_processors()
         if n_threads < 1:
             raise ValueError(f"a scheduler needs at least one thread, not {n_threads}")
         self.n_threads = n_threads
@@ -414,18 +414,34 @@ cdef class Scheduler:
 this_thread = threading.local()
 running_schedulers = weakref.WeakSet()
 substitutes = weakref.WeakSet()
-shared_scheduler = None
+# The schedulers that tasks share, by number of threads.
+shared_schedulers = {}
 shared_lock = ProcessLock()
 of_parent = []
 
 
-def default_scheduler():
-    """The process's own scheduler, made when first asked for, and again after a fork."""
-    global shared_scheduler
+def usable_processors():
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def scheduler_of(n_threads=None):
+    """Return the process's scheduler with this number of threads, which all tasks with the number share.
+
+    The first call makes it, and so does the first call after a shutdown or in a forked child.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        By default the number of processors that this process may use.
+    """
+    if n_threads is None:
+        n_threads = usable_processors()
     with shared_lock:
-        if shared_scheduler is None or not shared_scheduler.usable:
-            shared_scheduler = Scheduler()
-        return shared_scheduler
+        scheduler = shared_schedulers.get(n_threads)
+        if scheduler is None or not scheduler.usable:
+            scheduler = shared_schedulers[n_threads] = Scheduler(n_threads)
+        return scheduler
 
 
 def shut_down_schedulers():
@@ -443,8 +459,7 @@ def shut_down_schedulers():
 
 def forget_after_fork():
     """In a forked child no worker lives: begin anew."""
-    global shared_scheduler
-    shared_scheduler = None
+    shared_schedulers.clear()
     qc_store(&n_turns, 0)       # turns of the parent's threads
     # What a thread of the parent was at is never freed here: freeing it would take locks that the thread may have held.
     of_parent.extend(running_schedulers)

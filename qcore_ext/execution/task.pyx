@@ -27,7 +27,7 @@ from qcore_ext.ground.wait_token cimport (
 from qcore_ext.flow.operator cimport Operator
 from qcore_ext.flow.split_queue cimport SplitQueue
 
-from qcore_ext.execution.scheduler import default_scheduler
+from qcore_ext.execution.scheduler import scheduler_of
 from qcore_ext.ground.error_text import explain_failure, is_interrupt
 from qcore_ext.ground.status import Cancelled, MemoryLimitError, PlanError, QcoreError, Timeout, UntoldError
 
@@ -211,7 +211,7 @@ cdef class Task:
             raise QcoreError(f"the task was started before; it is {self.state}")
         check_not_leaving()
         if self.scheduler is None:
-            self.scheduler = default_scheduler() if scheduler is None else scheduler
+            self.scheduler = scheduler_of() if scheduler is None else scheduler
         if not self.scheduler.usable:
             raise QcoreError("the scheduler was shut down, or belongs to the process this one was forked from")
         self.queue = <RunQueue*> owner_ref(<Owner*> self.scheduler.queue)

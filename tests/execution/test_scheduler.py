@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from qcore.errors import Cancelled, QcoreError
-from qcore_ext.execution.scheduler import Scheduler, default_scheduler
+from qcore_ext.execution.scheduler import Scheduler, scheduler_of
 from qcore_ext.execution.task import Task
 from qcore_ext.flow.operator import Poll
 from qcore_ext.ground.memory import Account
@@ -251,17 +251,20 @@ def test_a_forgotten_scheduler_ends_its_threads() -> None:
     assert threading.active_count() == before
 
 
-def test_the_default_scheduler_is_made_once_and_again_after_shutdown() -> None:
-    first = default_scheduler()
-    assert default_scheduler() is first
+@pytest.mark.parametrize("n_threads", [None, 1, 3])
+def test_a_shared_scheduler_is_made_once_and_again_after_shutdown(n_threads: int | None) -> None:
+    first = scheduler_of(n_threads)
+    assert first.n_threads == n_threads or n_threads is None
+    assert scheduler_of(n_threads) is scheduler_of(first.n_threads) is first
+    assert scheduler_of(first.n_threads + 1) is not first
     first.shutdown()
-    assert default_scheduler() is not first
+    assert scheduler_of(n_threads) is not first
 
 
 SCRIPT = """
 import os, signal, sys, threading
 from qcore_ext.execution.task import Task
-from qcore_ext.execution.scheduler import default_scheduler
+from qcore_ext.execution.scheduler import scheduler_of
 from qcore_testing.operators import FakeOperator, Sleeper, Resource
 from qcore_ext.flow.operator import Poll
 
