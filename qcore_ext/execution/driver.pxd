@@ -9,9 +9,10 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch
-from qcore_ext.data.schema cimport CSchema
+from qcore_ext.execution.clock cimport DriverClock
+from qcore_ext.execution.schema_meeting cimport BoundSchema
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.ground.stats cimport OperatorStats, Timing
+from qcore_ext.ground.stats cimport OperatorStats
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport Operator
 
@@ -29,8 +30,8 @@ ctypedef struct OperatorSlot:
     OperatorStats* stats        # the operator's
     Batch* pending              # owned; offered to the operator, not yet accepted
     int64_t pending_bytes
-    CSchema* bound              # owned; schema last bound
-    PyObject* widener           # Widener; borrowed from Driver.wideners; NULL until a batch has a narrower schema
+    PyObject* account           # the operator's Account; borrowed
+    BoundSchema bound           # owned
     int64_t refusals            # in a row
     bint finish_called
     bint finished               # answered FINISHED
@@ -40,7 +41,6 @@ ctypedef struct OperatorSlot:
 cdef class Driver:
     """Runs one chain. Used by one thread at a time; `operators` come source first."""
     cdef readonly list operators
-    cdef list wideners
     cdef list checks            # ContractCheck of each operator in checked mode, else None
     cdef OperatorSlot* slots
     cdef int n_operators
@@ -54,16 +54,10 @@ cdef class Driver:
     cdef bint end_failed        # abandon or close of an operator raised; ended_with() returns the error
     cdef bint finished_early    # an operator finished before its input ended; the task informs the other drivers
     cdef int at                 # position of the operator being called, which errors name
-    cdef Timing* charging       # timing of the current call; NULL between calls
     cdef int64_t blocked_at     # operator that blocked, or -1; atomic, as are the next two
     cdef int64_t blocked_since
     cdef int64_t blocked_reason
-    cdef int64_t clock          # wall at the last reading
-    cdef int64_t tick_scale     # of ground.stats; 0: this run reads the monotonic clock
-    cdef int64_t run_ticks      # the run's first reading of the counter, and the wall then
-    cdef int64_t run_clock
-    cdef int64_t cpu_clock      # CPU at the last reading
-    cdef int64_t cpu_assumed    # CPU charged since by assumption
+    cdef DriverClock clock
     cdef int64_t n_runs         # atomic
     cdef int64_t n_steps        # atomic
 
@@ -84,14 +78,9 @@ cdef class Driver:
     cdef int feed(self, int at) except -1 nogil
     cdef int hand_down(self, int at, Batch* batch) except -1 nogil
     cdef int offer(self, int at) except -1 nogil
-    cdef int meet_schema(self, int at) except -1 nogil
-    cdef int widen_pending(self, int at) except -1 nogil
     cdef int finish_at(self, int at) except -1 nogil
     cdef int block_at(self, int at) except -1 nogil
     cdef int block(self, int at, int reason) noexcept nogil
     cdef bint waits_for_memory(self, int at) except -1 nogil
     cdef void abandon_upstream(self, int below) noexcept nogil
-    cdef void start_clock(self) noexcept nogil
-    cdef void charge(self, Timing* timing) noexcept nogil
-    cdef int64_t cpu_since_reading(self) noexcept nogil
     cdef void end_blocked(self) noexcept nogil

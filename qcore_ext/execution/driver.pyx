@@ -6,19 +6,16 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
-from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
 from qcore_ext.data.schema cimport CSchema, schema_equal
-from qcore_ext.data.widening cimport schema_widen
+from qcore_ext.execution.clock cimport clock_charge, clock_start
 from qcore_ext.execution.contract_check cimport ContractCheck, contract_checks
+from qcore_ext.execution.schema_meeting cimport bound_schema_clear, schema_meet
 from qcore_ext.ground.atomic cimport qc_load, qc_store
 from qcore_ext.ground.counter cimport counter_add
-from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport pool_is_short, pool_of, pool_wait
-from qcore_ext.ground.stats cimport (
-    N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_MEMORY, OperatorStats, Timing, cpu_nanos, qc_ticks, qc_ticks_nanos,
-    tick_scale, wall_nanos,
-)
+from qcore_ext.ground.stats cimport N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_MEMORY, OperatorStats, wall_nanos
 from qcore_ext.flow.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator,
 )
@@ -35,8 +32,6 @@ cdef enum:
     # An operator that says it needs input and refuses it this often in a row is stuck (SPEC V6). An honest one refuses
     # once more than it is woken, so it is blocked in between.
     REFUSALS_MAX = 1000
-    # Reading a thread's CPU clock is a system call (0.2 µs and up); shorter calls are taken to be all CPU: under 1 %.
-    CPU_READ_NANOS = 20000
 
 
 @cython.no_gc_clear
@@ -57,7 +52,6 @@ cdef class Driver:
             if not isinstance(operator, Operator):
                 raise TypeError(f"a chain is made of Operator objects, not {type(operator).__name__}")
         self.operators = list(operators)
-        self.wideners = []
         if os.environ.get("QCORE_DEBUG", "0") not in ("", "0"):
             self.checks = contract_checks(self.operators)
         self.n_operators = <int> len(operators)
@@ -66,6 +60,7 @@ cdef class Driver:
         for i in range(self.n_operators):
             self.slots[i].operator = <PyObject*> (self.checks or self.operators)[i]
             self.slots[i].stats = &(<Operator> self.operators[i]).stats
+            self.slots[i].account = <PyObject*> (<Operator> self.operators[i]).memory
         self.blocked_at = -1
 
     def __dealloc__(self):
@@ -127,10 +122,10 @@ cdef class Driver:
         cdef int at = self.n_operators - 1
         cdef int asked
         cdef int64_t until
-        self.start_clock()
+        clock_start(&self.clock)
         self.end_blocked()
         counter_add(&self.n_runs, 1)
-        until = self.clock + slice_nanos
+        until = self.clock.now + slice_nanos
         if self.shut_down or self.doubled:
             return raise_not_due(self)
         if qc_load(self.stop) != 0:
@@ -149,7 +144,7 @@ cdef class Driver:
             if at == STEP_STOPPED or qc_load(self.stop) != 0:
                 return DRIVER_STOPPED
             # Not on the way upstream: the next run begins at the sink again and must get further than this one.
-            if at >= asked and slice_nanos > 0 and self.clock >= until:
+            if at >= asked and slice_nanos > 0 and self.clock.now >= until:
                 return DRIVER_YIELDED
 
     cdef int open_operators(self) except -1 nogil:
@@ -157,9 +152,9 @@ cdef class Driver:
         self.opened = True
         for i in range(self.n_operators):
             self.at = i
-            self.charging = &self.slots[i].stats.get_output
+            self.clock.charging = &self.slots[i].stats.get_output
             (<Operator> self.slots[i].operator).open()
-            self.charge(&self.slots[i].stats.get_output)
+            clock_charge(&self.clock, &self.slots[i].stats.get_output)
         return 0
 
     cdef int step(self, int at) except -1 nogil:
@@ -170,12 +165,12 @@ cdef class Driver:
         self.at = at
         if at == 0 and self.query != NULL and self.waits_for_memory(at):
             return STEP_BLOCKED
-        self.charging = &self.slots[at].stats.get_output
+        self.clock.charging = &self.slots[at].stats.get_output
         answer = (<Operator> asked).get_output(&batch, self.token)
         if answer == BLOCKED:
-            self.charge(&self.slots[at].stats.is_blocked)
+            clock_charge(&self.clock, &self.slots[at].stats.is_blocked)
             return self.block_at(at)
-        self.charge(&self.slots[at].stats.get_output)
+        clock_charge(&self.clock, &self.slots[at].stats.get_output)
         if answer == NEEDS_INPUT:
             return self.feed(at)
         if answer == OUTPUT:
@@ -201,9 +196,9 @@ cdef class Driver:
             if self.query != NULL and self.waits_for_memory(at):
                 return STEP_BLOCKED
             slot.finish_called = True
-            self.charging = &slot.stats.finish
+            self.clock.charging = &slot.stats.finish
             (<Operator> slot.operator).finish()
-            self.charge(&slot.stats.finish)
+            clock_charge(&self.clock, &slot.stats.finish)
             return at
         if self.fed:
             # A batch went in and nothing came out: begin at the sink again, it may have got enough by other drivers.
@@ -216,6 +211,7 @@ cdef class Driver:
         """Operator `at` gave a batch."""
         cdef OperatorStats* stats = self.slots[at].stats
         cdef OperatorSlot* next_slot
+        cdef CSchema* bound
         if batch == NULL:
             return raise_null_output(self)
         if at == self.n_operators - 1:
@@ -227,7 +223,8 @@ cdef class Driver:
         counter_add(&stats.output_rows, batch.n_selected)
         counter_add(&stats.output_bytes, next_slot.pending_bytes)
         counter_add(&stats.output_batches, 1)
-        if batch.n_selected == 0 and next_slot.bound != NULL and schema_equal(batch.schema, next_slot.bound):
+        bound = next_slot.bound.schema
+        if batch.n_selected == 0 and bound != NULL and schema_equal(batch.schema, bound):
             # Nothing in it, not even a new schema.
             next_slot.pending = NULL
             batch_unref(batch)
@@ -242,12 +239,12 @@ cdef class Driver:
         cdef int64_t n_rows = batch.n_selected
         cdef int answer
         self.at = at
-        self.charging = &stats.add_input
-        if batch.schema != slot.bound:
-            self.meet_schema(at)
+        self.clock.charging = &stats.add_input
+        if batch.schema != slot.bound.schema:
+            schema_meet(&slot.bound, slot.operator, slot.account, &slot.pending)
             batch = slot.pending
         answer = (<Operator> slot.operator).add_input(batch)
-        self.charge(&stats.add_input)
+        clock_charge(&self.clock, &stats.add_input)
         if answer != ACCEPTED:
             slot.refusals += 1
             if slot.refusals > REFUSALS_MAX:
@@ -260,47 +257,6 @@ cdef class Driver:
         counter_add(&stats.input_bytes, slot.pending_bytes)
         counter_add(&stats.input_batches, 1)
         return at
-
-    cdef int meet_schema(self, int at) except -1 nogil:
-        """The pending batch of operator `at` has another schema than was bound: bind a wider one, widen the batch, or
-        both (SPEC D6). An operator sees schemas only grow.
-        """
-        cdef OperatorSlot* slot = &self.slots[at]
-        cdef CSchema* wide
-        if slot.bound == NULL:
-            (<Operator> slot.operator).bind(slot.pending.schema)
-            slot.bound = <CSchema*> owner_ref(<Owner*> slot.pending.schema)
-            return 0
-        if schema_equal(slot.pending.schema, slot.bound):
-            owner_ref(<Owner*> slot.pending.schema)
-            owner_unref(<Owner*> slot.bound)
-            slot.bound = slot.pending.schema
-            return 0
-        wide = schema_widen(slot.bound, slot.pending.schema)
-        try:
-            if wide != slot.bound:
-                (<Operator> slot.operator).bind(wide)
-                owner_unref(<Owner*> slot.bound)
-                slot.bound = <CSchema*> owner_ref(<Owner*> wide)
-        finally:
-            owner_unref(<Owner*> wide)
-        if not schema_equal(slot.pending.schema, slot.bound):
-            self.widen_pending(at)
-        return 0
-
-    cdef int widen_pending(self, int at) except -1 nogil:
-        cdef OperatorSlot* slot = &self.slots[at]
-        cdef Batch* wide
-        if slot.widener == NULL:
-            with gil:
-                widener = Widener((<Operator> self.operators[at]).memory)
-                self.wideners.append(widener)
-                slot.widener = <PyObject*> widener
-        (<Widener> slot.widener).aim(slot.pending.schema, slot.bound)
-        wide = (<Widener> slot.widener).widened(slot.pending)
-        batch_unref(slot.pending)
-        slot.pending = wide
-        return 0
 
     cdef int finish_at(self, int at) except -1 nogil:
         """Operator `at` is finished: nothing upstream of it is wanted, the one downstream gets no more."""
@@ -319,9 +275,9 @@ cdef class Driver:
         if self.query != NULL and self.waits_for_memory(at + 1):
             return STEP_BLOCKED         # it needs input, and is told on the way there that none is left
         slot.finish_called = True
-        self.charging = &slot.stats.finish
+        self.clock.charging = &slot.stats.finish
         (<Operator> slot.operator).finish()
-        self.charge(&slot.stats.finish)
+        clock_charge(&self.clock, &slot.stats.finish)
         return at + 1
 
     cdef void abandon_upstream(self, int below) noexcept nogil:
@@ -338,7 +294,7 @@ cdef class Driver:
                 slot.abandoned = True
                 slot.finished = True
                 (<Operator> slot.operator).abandon()
-                self.charge(&slot.stats.finish)
+                clock_charge(&self.clock, &slot.stats.finish)
                 if (<Operator> slot.operator).end_failed:
                     self.end_failed = True
 
@@ -350,7 +306,7 @@ cdef class Driver:
 
     cdef int block(self, int at, int reason) noexcept nogil:
         qc_store(&self.blocked_reason, reason)
-        qc_store(&self.blocked_since, self.clock)
+        qc_store(&self.blocked_since, self.clock.now)
         qc_store(&self.blocked_at, at)
         self.slots[at].refusals = 0
         return STEP_BLOCKED
@@ -367,36 +323,28 @@ cdef class Driver:
         if self.blocked_at < 0:
             return
         stats = self.slots[self.blocked_at].stats
-        counter_add(&stats.blocked_wall_nanos[self.blocked_reason], self.clock - self.blocked_since)
+        counter_add(&stats.blocked_wall_nanos[self.blocked_reason], self.clock.now - self.blocked_since)
         counter_add(&stats.blocked_times[self.blocked_reason], 1)
         qc_store(&self.blocked_at, -1)
 
     cdef void shut(self) noexcept nogil:
         cdef int i
         cdef OperatorSlot* slot
-        cdef bint widened = False
         if self.shut_down or self.slots == NULL:
             return
         self.shut_down = True
-        if self.charging != NULL:
-            self.charge(self.charging)      # the call that raised
-        self.start_clock()
+        if self.clock.charging != NULL:
+            clock_charge(&self.clock, self.clock.charging)      # the call that raised
+        clock_start(&self.clock)
         self.end_blocked()
         self.abandon_upstream(self.n_operators)
         for i in range(self.n_operators - 1, -1, -1):
             slot = &self.slots[i]
             (<Operator> slot.operator).close()
-            self.charge(&slot.stats.finish)
-            owner_unref(<Owner*> slot.bound)
-            slot.bound = NULL
-            if slot.widener != NULL:
-                slot.widener = NULL
-                widened = True
+            clock_charge(&self.clock, &slot.stats.finish)
+            bound_schema_clear(&slot.bound)
             if (<Operator> slot.operator).end_failed:
                 self.end_failed = True
-        if widened:
-            with gil:
-                self.wideners = None
 
     cdef object violation(self):
         cdef ContractCheck check
@@ -404,41 +352,6 @@ cdef class Driver:
             if check.is_broken:
                 return check.error()
         return None
-
-    cdef void start_clock(self) noexcept nogil:
-        self.tick_scale = tick_scale()
-        self.clock = wall_nanos()
-        self.run_ticks = qc_ticks()
-        self.run_clock = self.clock
-        self.cpu_clock = cpu_nanos()
-        self.cpu_assumed = 0
-
-    cdef void charge(self, Timing* timing) noexcept nogil:
-        """Charge the time since the last reading to `timing`."""
-        cdef int64_t now, wall
-        if self.tick_scale != 0:
-            now = self.run_clock + qc_ticks_nanos(qc_ticks() - self.run_ticks, self.tick_scale)
-        else:
-            now = wall_nanos()
-        # Never back: processors' counters may differ by a little when the thread moves.
-        wall = now - self.clock if now > self.clock else 0
-        self.clock += wall
-        self.charging = NULL
-        counter_add(&timing.calls, 1)
-        counter_add(&timing.wall_nanos, wall)
-        if wall < CPU_READ_NANOS:
-            self.cpu_assumed += wall
-            counter_add(&timing.cpu_nanos, wall)
-        else:
-            counter_add(&timing.cpu_nanos, self.cpu_since_reading())
-
-    cdef int64_t cpu_since_reading(self) noexcept nogil:
-        """CPU time of the last call, beside what was assumed of the calls before it."""
-        cdef int64_t now = cpu_nanos()
-        cdef int64_t cpu = now - self.cpu_clock - self.cpu_assumed
-        self.cpu_clock = now
-        self.cpu_assumed = 0
-        return cpu if cpu > 0 else 0
 
 
 class ClosingDriver(Driver):

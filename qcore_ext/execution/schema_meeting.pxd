@@ -1,0 +1,21 @@
+"""The schemas of an operator's input: what happens when a batch has another schema than the operator was bound to.
+
+An operator sees schemas that only grow (SPEC D6). A batch below the bound schema is widened to it. A batch above it
+makes the driver bind the operator to the wider schema. If each has something that the other lacks, both happen.
+"""
+
+from cpython.object cimport PyObject
+
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.data.schema cimport CSchema
+
+
+ctypedef struct BoundSchema:
+    CSchema* schema         # owned; the schema last bound, or NULL
+    PyObject* widener       # owned Widener; NULL until a batch has a narrower schema
+
+
+# Bind `operator` (an Operator) to a schema that holds the rows of `pending[0]`, unless it is bound to one. Replaces
+# `pending[0]` by a batch of the bound schema. `account`: the Account that pays for the widener, read when it is made.
+cdef int schema_meet(BoundSchema* bound, PyObject* operator, PyObject* account, Batch** pending) except -1 nogil
+cdef void bound_schema_clear(BoundSchema* bound) noexcept nogil
