@@ -151,7 +151,7 @@ class CutPlanner:
             right = self._read(rows, (ids, names)).plan
             arguments = tuple(zip(outer, left.schema.names, strict=True))
             schema = join_schema("inner", left.schema, right.schema)
-            return DependentJoin(ids.new(), schema, left, right, arguments, False)
+            return DependentJoin(ids.new(), schema, left, right, arguments, "inner")
 
         self.parts[table] = make
         read = [self._read(part, (NodeIds(), ColumnNames())) for part in (beside, rows)]

@@ -8,27 +8,15 @@ The result has the subquery's rows for every value of the domain. It is joined w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import (
-    Case,
-    Column,
-    Expr,
-    OuterColumn,
-    call,
-    children,
-    col,
-    column_names,
-    conjuncts,
-    lit,
-    rebuild,
-    walk,
-)
+from qcore.expression.tree import Case, Column, Expr, call, col, column_names, conjuncts, lit
+from qcore.plan.copies import copied, is_steady
+from qcore.plan.domains import NO_RECURSIONS, Domain, DomainColumns, WorkingDomain, match_domain
 from qcore.plan.joins import conjunction, make_join
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import (
@@ -44,62 +32,35 @@ from qcore.plan.nodes import (
     OrderBy,
     PlanNode,
     Project,
+    RecursiveUnion,
     Shared,
     SharedRead,
     SortKey,
     TopN,
     UnionAll,
     Unnest,
+    UserOperator,
     Window,
     WindowCall,
     WindowFrame,
+    WorkingTable,
 )
+from qcore.plan.null_aware_joins import NULL_AWARE_KINDS, make_null_aware_join
+from qcore.plan.outer_columns import OuterReads, outer_names, replace_outer, working_name
 from qcore.plan.projections import add_columns, project, select_columns
 from qcore.plan.schema import MARK_KINDS, aggregate_schema, join_schema, unnest_schema
+from qcore.plan.single_rows import ONE_FOR_EACH, gives_one_row, gives_one_row_at_most
 
 # Aggregates that are 0, not null, for an empty input.
 _COUNTS = frozenset({"count", "regr_count"})
 # Join kinds whose output has the left side's copy of the domain in every row, and those with the right side's.
-_KEEPS_LEFT = frozenset({"inner", "left", "left_semi", "left_anti", "mark"})
+_KEEPS_LEFT = frozenset({"inner", "left", "left_semi", "left_anti", "mark", *NULL_AWARE_KINDS})
 _KEEPS_RIGHT = frozenset({"right", "right_semi", "right_anti"})
-
-# Columns of a node that contain the domain, by the outer column's name.
-DomainColumns = dict[str, str]
 
 
 def replace_dependent_joins(plan: PlanNode, ids: NodeIds, names: ColumnNames) -> PlanNode:
     """The plan with other joins in place of DependentJoins. PlanError for a subquery that cannot be unnested."""
     return _Unnesting(ids, names).unnest(plan)
-
-
-class _Domain:
-    """The distinct values of outer columns. Each call of `rows()` makes a node of them with new column names."""
-
-    def __init__(
-        self, ids: NodeIds, names: ColumnNames, outer: PlanNode, arguments: tuple[tuple[str, str], ...]
-    ) -> None:
-        self.ids, self.names = ids, names
-        self.outer_names = frozenset(name for name, _ in arguments)
-        columns = list(dict.fromkeys(column for _, column in arguments))
-        self.shared = Shared(ids.numbered("outer"), outer.schema, outer)
-        new = [names.new(column) for column in columns]
-        schema = pa.schema([outer.schema.field(a).with_name(b) for a, b in zip(columns, new, strict=True)])
-        read = SharedRead(ids.new(), schema, self.shared.id, tuple(columns), self.shared)
-        keys = tuple((names.new(name), col(name)) for name in new)
-        values = Aggregate(ids.new(), aggregate_schema(keys, (), schema), read, keys, ())
-        self._values = Shared(ids.numbered("outer"), values.schema, values)
-        self._positions = {name: columns.index(column) for name, column in arguments}
-        self._is_read = False
-
-    def rows(self) -> tuple[PlanNode, DomainColumns]:
-        schema = self._values.schema
-        if not self._is_read:
-            self._is_read = True
-            node: PlanNode = self._values
-        else:
-            renamed = pa.schema([field.with_name(self.names.new(field.name)) for field in schema])
-            node = SharedRead(self.ids.new(), renamed, self._values.id, tuple(schema.names), self._values)
-        return node, {name: node.schema.names[position] for name, position in self._positions.items()}
 
 
 @dataclass
@@ -108,38 +69,53 @@ class _Unnesting:
 
     ids: NodeIds
     names: ColumnNames
-    #: By id: Shared nodes of the new plan, with the columns of the domain if they read it.
+    _outer: OuterReads = field(default_factory=OuterReads)
+    #: Shared nodes of the new plan by the id of the old one, and those with a domain by that id and the domain. These
+    #: have the columns of the domain beside them.
     _shared: dict[str, Shared] = field(default_factory=dict)
-    _shared_columns: dict[str, DomainColumns] = field(default_factory=dict)
+    _pushed: dict[tuple[str, int], tuple[Shared, DomainColumns]] = field(default_factory=dict)
+    _domains: list[Domain] = field(default_factory=list)
 
     def unnest(self, node: PlanNode) -> PlanNode:
         """The node, which reads no outer column, with dependent joins replaced. It keeps its schema."""
         if isinstance(node, Filter) and isinstance(node.child, DependentJoin):
             node = _move_conditions_down(self.ids, node)
         if isinstance(node, DependentJoin):
-            return self._replace_join(replace(node, left=self.unnest(node.left)))
+            return self._replace_join(node.with_fields(left=self.unnest(node.left)))
         if isinstance(node, Shared):
             return self._unnest_shared(node)
         if isinstance(node, SharedRead) and isinstance(node.like, Shared):
-            return replace(node, like=self._unnest_shared(node.like))
+            return node.with_fields(like=self._unnest_shared(node.like))
         new = tuple(self.unnest(child) for child in node.children)
         return node if all(a is b for a, b in zip(new, node.children, strict=True)) else node.with_children(*new)
 
-    def _replace_join(self, join: DependentJoin) -> PlanNode:
-        """A join on the domain in place of a dependent join, whose left input has no dependent join."""
-        names = join.left.schema.names
-        if not _reads(join.right, frozenset(name for name, _ in join.arguments)):
-            right = self.unnest(join.right)
-            schema = join_schema("inner", join.left.schema, right.schema)
-            return self._select(NestedLoopJoin(self.ids.new(), schema, join.left, right, "inner"), join.schema.names)
-        domain = _Domain(self.ids, self.names, join.left, join.arguments)
+    def _replace_join(self, join: DependentJoin, recursions: Mapping[str, WorkingDomain] = NO_RECURSIONS) -> PlanNode:
+        """A join on the domain in place of a dependent join, whose left input has no dependent join. `recursions` are
+        those of whose working tables the right input reads the rows of one value of a domain, see Domain.
+        """
+        if join.kind == "scalar" and not gives_one_row_at_most(join.right):
+            single = EnforceSingleRow(self.ids.new(), join.right.schema, join.right)
+            join = join.with_fields(right=single)
+        read = self._outer.of(join.right)
+        arguments = [(name, column) for name, column in join.arguments if name in read or recursions]
+        if not arguments:
+            assert not recursions
+            return self._select(self._joined(join, join.left, self.unnest(join.right), []), join.schema.names)
+        domain = Domain(self.ids, self.names, join.left, arguments, recursions)
+        self._domains.append(domain)
         right, columns = self._push(join.right, domain)
-        conditions = [
-            call("is_not_distinct_from", col(column), col(columns[name]))
-            for name, column in {column: (name, column) for name, column in join.arguments}.values()
-        ]
-        node = make_join(self.ids, "left" if join.is_scalar else "inner", domain.shared, right, conditions)
-        return self._select(node, [*names, *join.right.schema.names])
+        values = match_domain(dict(arguments), columns)
+        return self._select(self._joined(join, domain.shared, right, values), join.schema.names)
+
+    def _joined(self, join: DependentJoin, left: PlanNode, right: PlanNode, where: list[Expr]) -> PlanNode:
+        """The join of the kind and the conditions of a dependent one, under further conditions `where`."""
+        kind, mark = join.kind, join.schema.names[-1]
+        conditions = [part for condition in join.conditions for part in conjuncts(condition)]
+        if kind in NULL_AWARE_KINDS:
+            return make_null_aware_join(self.ids, self.names, kind, left, right, where, conditions, mark)
+        if kind == "scalar":
+            kind = "inner" if not where and gives_one_row(join.right) else "left"
+        return make_join(self.ids, kind, left, right, [*where, *conditions], mark)
 
     def _select(self, node: PlanNode, names: list[str]) -> PlanNode:
         return node if node.schema.names == names else select_columns(self.ids.new(), node, names)
@@ -148,51 +124,57 @@ class _Unnesting:
         """The same node wherever it is read."""
         if node.id not in self._shared:
             child = self.unnest(node.child)
-            self._shared[node.id] = node if child is node.child else replace(node, child=child)
+            self._shared[node.id] = node if child is node.child else node.with_fields(child=child)
         return self._shared[node.id]
 
     # --- adding the domain to nodes ---
 
-    def _push(self, node: PlanNode, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _push(self, node: PlanNode, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         """The node's rows for each value of the domain: its columns, possibly more, and those of the domain."""
-        if not _reads(node, domain.outer_names):
+        if not self._reads(node, domain):
             rows, columns = domain.rows()
             below = self.unnest(node)
             schema = join_schema("inner", rows.schema, below.schema)
             return NestedLoopJoin(self.ids.new(), schema, rows, below, "inner"), columns
         push: Callable[..., tuple[PlanNode, DomainColumns]] | None = _PUSHES.get(type(node))
         if push is None:
+            what = "random() or uuid()" if isinstance(node, UserOperator) else type(node).__name__
             raise PlanError(
-                "a correlated subquery with WITH RECURSIVE or random() inside is not supported; write it as a table of "
-                "its own and join it"
+                f"a correlated subquery with {what} inside is not supported; write it as a table of its own and join it"
             )
         return push(self, node, domain)
 
-    def _filter(self, node: Filter, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
-        child, columns = self._push(node.child, domain)
-        return replace(
-            node, schema=child.schema, child=child, predicate=_replace_outer(node.predicate, columns)
-        ), columns
+    def _reads(self, node: PlanNode, domain: Domain) -> bool:
+        return not domain.outer_names.isdisjoint(self._outer.of(node))
 
-    def _project(self, node: Project, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _filter(self, node: Filter, domain: Domain) -> tuple[PlanNode, DomainColumns]:
+        if isinstance(node.child, DependentJoin):
+            moved = _move_conditions_down(self.ids, node)
+            if not isinstance(moved, Filter):
+                return self._dependent(moved, domain)
+            node = moved
+        child, columns = self._push(node.child, domain)
+        return replace(node, schema=child.schema, child=child, predicate=_with_domain(node.predicate, columns)), columns
+
+    def _project(self, node: Project, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         child, columns = self._push(node.child, domain)
         kept = list(dict.fromkeys(columns.values()))
-        expressions = [*(_replace_outer(expr, columns) for expr in node.expressions), *map(col, kept)]
+        expressions = [*(_with_domain(expr, columns) for expr in node.expressions), *map(col, kept)]
         return project(self.ids.new(), child, [*node.schema.names, *kept], expressions), columns
 
-    def _aggregate(self, node: Aggregate, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _aggregate(self, node: Aggregate, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         child, below = self._push(node.child, domain)
         for aggregate in node.aggregates:
             _check_outer_aggregate(aggregate, domain)
         new = {column: self.names.new(column) for column in dict.fromkeys(below.values())}
         columns = {name: new[column] for name, column in below.items()}
-        own = tuple((name, _replace_outer(expr, below)) for name, expr in node.keys)
+        own = tuple((name, _with_domain(expr, below)) for name, expr in node.keys)
         keys = (*((name, col(column)) for column, name in new.items()), *own)
         calls = tuple(
             replace(
                 one,
-                arguments=tuple(_replace_outer(argument, below) for argument in one.arguments),
-                filter=None if one.filter is None else _replace_outer(one.filter, below),
+                arguments=tuple(_with_domain(argument, below) for argument in one.arguments),
+                filter=None if one.filter is None else _with_domain(one.filter, below),
             )
             for one in node.aggregates
         )
@@ -213,13 +195,13 @@ class _Unnesting:
         return self._add_empty_totals(node, grouped, columns, domain) if has_total else (grouped, columns)
 
     def _add_empty_totals(
-        self, node: Aggregate, grouped: Aggregate, columns: DomainColumns, domain: _Domain
+        self, node: Aggregate, grouped: Aggregate, columns: DomainColumns, domain: Domain
     ) -> tuple[PlanNode, DomainColumns]:
         """Add the row that an aggregate without keys gives for an empty input: nulls, and counts of 0. `grouped` has no
         row for a value of the domain without rows.
         """
         rows, outer = domain.rows()
-        joined = make_join(self.ids, "left", rows, grouped, _match_domain(outer, columns))
+        joined = make_join(self.ids, "left", rows, grouped, match_domain(outer, columns))
         kept = list(dict.fromkeys(outer.values()))
         zeros = {one.name: 0 for one in node.aggregates if one.function in _COUNTS}
         if node.grouping_id is not None:
@@ -228,23 +210,23 @@ class _Unnesting:
         values = [call("coalesce", col(name), lit(zeros[name])) if name in zeros else col(name) for name in names]
         return project(self.ids.new(), joined, [*names, *kept], [*values, *map(col, kept)]), outer
 
-    def _window(self, node: Window, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _window(self, node: Window, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         child, columns = self._push(node.child, domain)
         added = [node.schema.field(one.name) for one in node.calls]
         partition_by = (*dict.fromkeys(columns.values()), *node.partition_by)
         schema = pa.schema([*child.schema, *added])
         return replace(node, schema=schema, child=child, partition_by=partition_by), columns
 
-    def _order(self, node: OrderBy, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _order(self, node: OrderBy, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         child, columns = self._push(node.child, domain)
         return replace(node, schema=child.schema, child=child), columns
 
-    def _top_n(self, node: TopN, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _top_n(self, node: TopN, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         return self._first_rows(node.child, node.keys, node.count, node.offset, domain)
 
-    def _limit(self, node: Limit, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _limit(self, node: Limit, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         below = node.child
-        if isinstance(below, Project) or (isinstance(below, DependentJoin) and below.is_scalar):
+        if isinstance(below, Project) or (isinstance(below, DependentJoin) and below.kind in ONE_FOR_EACH):
             # These nodes output one row for each input row, so the limit may move below them, to the order.
             child = below.children[0]
             limited = replace(node, id=self.ids.new(), schema=child.schema, child=child)
@@ -254,7 +236,7 @@ class _Unnesting:
         return self._first_rows(below, (), node.count, node.offset, domain)
 
     def _first_rows(
-        self, node: PlanNode, keys: tuple[SortKey, ...], count: int | None, offset: int, domain: _Domain
+        self, node: PlanNode, keys: tuple[SortKey, ...], count: int | None, offset: int, domain: Domain
     ) -> tuple[PlanNode, DomainColumns]:
         child, columns = self._push(node, domain)
         number = self.names.new("row_number")
@@ -266,7 +248,7 @@ class _Unnesting:
         predicate = conjunction(wanted)
         return (numbered if predicate is None else Filter(self.ids.new(), schema, numbered, predicate)), columns
 
-    def _single_row(self, node: EnforceSingleRow, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _single_row(self, node: EnforceSingleRow, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         child, below = self._push(node.child, domain)
         new = {column: self.names.new(column) for column in dict.fromkeys(below.values())}
         columns = {name: new[column] for name, column in below.items()}
@@ -284,11 +266,11 @@ class _Unnesting:
             [*(Case(((single, col(one.name)),)) for one in values), *(col(name) for name, _ in keys)],
         )
         rows, outer = domain.rows()
-        joined = make_join(self.ids, "left", rows, checked, _match_domain(outer, columns))
+        joined = make_join(self.ids, "left", rows, checked, match_domain(outer, columns))
         kept = list(dict.fromkeys(outer.values()))
         return select_columns(self.ids.new(), joined, [*node.schema.names, *kept]), outer
 
-    def _union(self, node: UnionAll, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _union(self, node: UnionAll, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         inputs = []
         names: list[str] = []
         first: DomainColumns = {}
@@ -301,56 +283,121 @@ class _Unnesting:
         schema = pa.schema([field.with_name(name) for field, name in zip(inputs[0].schema, names, strict=True)])
         return replace(node, schema=schema, inputs=tuple(inputs)), first
 
-    def _unnest(self, node: Unnest, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _unnest(self, node: Unnest, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         child, columns = self._push(node.child, domain)
         schema = unnest_schema(child.schema, node.lists, node.ordinality)
         return replace(node, schema=schema, child=child), columns
 
-    def _partition(self, node: LocalPartition, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _partition(self, node: LocalPartition, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         return self._push(node.child, domain)
 
-    def _push_shared(self, node: Shared, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
-        if node.id not in self._shared:
-            child, self._shared_columns[node.id] = self._push(node.child, domain)
-            self._shared[node.id] = replace(node, schema=child.schema, child=child)
-        return self._shared[node.id], self._shared_columns[node.id]
+    def _push_shared(self, node: Shared, domain: Domain) -> tuple[PlanNode, DomainColumns]:
+        return self._read_pushed(node, node.schema.names, node.schema.names, domain)
 
-    def _push_shared_read(self, node: SharedRead, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _push_shared_read(self, node: SharedRead, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         assert isinstance(node.like, Shared)
-        shared, columns = self._push_shared(node.like, domain)
-        new = {column: self.names.new(column) for column in dict.fromkeys(columns.values())}
-        added = [shared.schema.field(column).with_name(name) for column, name in new.items()]
-        schema = pa.schema([*node.schema, *added])
-        read = replace(node, schema=schema, columns=(*node.columns, *new), like=shared)
-        return read, {name: new[column] for name, column in columns.items()}
+        return self._read_pushed(node.like, node.columns, node.schema.names, domain)
 
-    def _dependent(self, node: DependentJoin, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _read_pushed(
+        self, node: Shared, columns: Sequence[str], names: Sequence[str], domain: Domain
+    ) -> tuple[PlanNode, DomainColumns]:
+        """These columns of a shared subplan, under these names, and those of the domain. The first reader has the
+        subplan itself. Each domain has a subplan of its own.
+        """
+        key = node.id, id(domain)
+        if key not in self._pushed:
+            of_others = any(name == node.id for name, _ in self._pushed)
+            if of_others and not is_steady(node.child):
+                raise PlanError(
+                    f"the subplan {node.id} of a correlated subquery is read by a subquery inside it too, and may have "
+                    "other rows each time it runs (it has a limit, row numbers, sums of floats, random() or the like); "
+                    "write what it reads of the outer query into both subqueries"
+                )
+            child, below = self._push(copied(node.child, self.ids) if of_others else node.child, domain)
+            name = self.ids.numbered(node.id) if of_others else node.id
+            shared = node.with_fields(id=name, schema=child.schema, child=child)
+            self._pushed[key] = shared, below
+            if columns == names:
+                return shared, below
+            kept = list(dict.fromkeys(below.values()))
+            new = [self.names.new(column) for column in kept]
+            renamed = project(self.ids.new(), shared, [*names, *new], list(map(col, [*columns, *kept])))
+            return renamed, {name: new[kept.index(column)] for name, column in below.items()}
+        shared, below = self._pushed[key]
+        kept = list(dict.fromkeys(below.values()))
+        new = [self.names.new(column) for column in kept]
+        fields = [shared.schema.field(column) for column in (*columns, *kept)]
+        schema = pa.schema([field.with_name(name) for field, name in zip(fields, (*names, *new), strict=True)])
+        read = SharedRead(self.ids.new(), schema, shared.id, (*columns, *kept), shared)
+        return read, {name: new[kept.index(column)] for name, column in below.items()}
+
+    def _recursive(self, node: RecursiveUnion, domain: Domain) -> tuple[PlanNode, DomainColumns]:
+        """The rounds of all values at once: the working table has the domain's columns too. A round computes only with
+        the values for which the last one gave rows, since the recursion of the others has ended.
+        """
+        start = domain.for_recursion()
+        self._domains.append(start)
+        first, columns = self._push(node.inputs[0], start)
+        kept = list(dict.fromkeys(columns.values()))
+        first = self._select(first, [*node.inputs[0].schema.names, *kept])
+        names = [*node.schema.names, *kept]
+        schema = pa.schema([field.with_name(name) for field, name in zip(first.schema, names, strict=True)])
+        working = WorkingDomain(domain, node.key, schema, columns)
+        self._domains.append(working)
+        second, below = self._push(node.inputs[1], working)
+        of_column = {column: name for name, column in columns.items()}
+        second = self._select(second, [*node.inputs[1].schema.names, *(below[of_column[column]] for column in kept)])
+        return node.with_fields(schema=schema, inputs=(first, second)), columns
+
+    def _working_table(self, node: WorkingTable, domain: Domain) -> tuple[PlanNode, DomainColumns]:
+        working = domain.recursions[working_name(node.key)]
+        table, columns = working.working_table(node)
+        if working is domain:
+            return table, columns
+        rows, outer = domain.rows()
+        of_working = {name: outer[name] for name in columns}
+        return make_join(self.ids, "inner", rows, table, match_domain(of_working, columns)), outer
+
+    def _dependent(self, node: DependentJoin, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         """A subquery inside the subquery. Its outer columns are columns of the left input."""
         left, columns = self._push(node.left, domain)
-        schema = join_schema("inner", left.schema, node.right.schema)
-        return self._replace_join(replace(node, schema=schema, left=left)), columns
+        read = self._outer.of(node.right) & domain.outer_names
+        if not read.isdisjoint(domain.recursions):
+            # It reads a working table, whose rows are those of one value of the domain.
+            read |= columns.keys()
+        arguments = (*node.arguments, *((name, columns[name]) for name in sorted(read) if name in columns))
+        conditions = tuple(_with_domain(condition, columns) for condition in node.conditions)
+        mark = node.schema.names[-1]
+        join = node.with_fields(
+            left=left,
+            arguments=arguments,
+            conditions=conditions,
+            schema=join_schema(node.kind, left.schema, node.right.schema, mark),
+        )
+        recursions = {name: working for name, working in domain.recursions.items() if name in read}
+        return self._replace_join(join, recursions), columns
 
-    def _join(self, node: HashJoin | NestedLoopJoin, domain: _Domain) -> tuple[PlanNode, DomainColumns]:
+    def _join(self, node: HashJoin | NestedLoopJoin, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         kind = node.kind
         conditions = [] if node.condition is None else conjuncts(node.condition)
         if isinstance(node, HashJoin):
             pairs = zip(node.left_keys, node.right_keys, strict=True)
             conditions = [*(call("equal", col(a), col(b)) for a, b in pairs), *conditions]
-        in_condition = any(_has_outer(condition, domain.outer_names) for condition in conditions)
-        of_left, of_right = (_reads(child, domain.outer_names) for child in node.children)
+        in_condition = not domain.outer_names.isdisjoint(outer_names(*conditions))
+        of_left, of_right = (self._reads(child, domain) for child in node.children)
         in_condition = in_condition and not (kind == "inner" and of_right)
         push_left = of_left or in_condition or (of_right and kind not in _KEEPS_RIGHT | {"inner"}) or kind == "full"
         push_right = of_right or kind == "full" or (kind in _KEEPS_RIGHT and push_left)
-        if kind.startswith("null_aware") and push_right:
-            raise PlanError("NOT IN (subquery) that reads a query two levels up is not supported; use NOT EXISTS")
         left, left_columns = self._push(node.left, domain) if push_left else (self.unnest(node.left), {})
         right, right_columns = self._push(node.right, domain) if push_right else (self.unnest(node.right), {})
         columns = left_columns if kind in _KEEPS_LEFT and push_left else right_columns or left_columns
-        conditions = [_replace_outer(condition, left_columns or right_columns) for condition in conditions]
-        if push_left and push_right:
-            conditions += _match_domain(left_columns, right_columns)
+        conditions = [_with_domain(condition, left_columns or right_columns) for condition in conditions]
+        where = match_domain(left_columns, right_columns) if push_left and push_right else []
         mark = node.schema.names[-1] if kind in MARK_KINDS else ""
-        joined = make_join(self.ids, kind, left, right, conditions, *([mark] if mark else []))
+        if kind in NULL_AWARE_KINDS:
+            made = make_null_aware_join(self.ids, self.names, kind, left, right, where, conditions, mark)
+            return made, columns
+        joined = make_join(self.ids, kind, left, right, [*conditions, *where], mark)
         if kind != "full":
             return joined, columns
         # A row without a match has the domain's values on one side only.
@@ -378,67 +425,33 @@ _PUSHES: dict[type[PlanNode], Callable[..., tuple[PlanNode, DomainColumns]]] = {
     DependentJoin: _Unnesting._dependent,
     HashJoin: _Unnesting._join,
     NestedLoopJoin: _Unnesting._join,
+    RecursiveUnion: _Unnesting._recursive,
+    WorkingTable: _Unnesting._working_table,
 }
 
 
-def _match_domain(a: DomainColumns, b: DomainColumns) -> list[Expr]:
-    """Conditions that the domain's values of two nodes are equal."""
-    pairs = dict.fromkeys((a[name], b[name]) for name in a)
-    return [call("is_not_distinct_from", col(left), col(right)) for left, right in pairs]
-
-
-def _replace_outer(expr: Expr, columns: DomainColumns) -> Expr:
+def _with_domain(expr: Expr, columns: DomainColumns) -> Expr:
     """The expression with columns of the domain in place of outer columns."""
-    if isinstance(expr, OuterColumn):
-        return Column(columns[expr.name]) if expr.name in columns else expr
-    parts = children(expr)
-    return rebuild(expr, tuple(_replace_outer(part, columns) for part in parts)) if parts else expr
+    return replace_outer(expr, {name: Column(column) for name, column in columns.items()})
 
 
-def _has_outer(expr: Expr, outer_names: frozenset[str]) -> bool:
-    return any(isinstance(part, OuterColumn) and part.name in outer_names for part in walk(expr))
-
-
-def _reads(node: PlanNode, outer_names: frozenset[str]) -> bool:
-    """Whether an expression of the node, or of a node below it, reads one of these outer columns."""
-    for below in node.walk():
-        if isinstance(below, SharedRead) and isinstance(below.like, Shared) and _reads(below.like, outer_names):
-            return True
-        if any(_has_outer(expr, outer_names) for expr in _expressions(below)):
-            return True
-    return False
-
-
-def _expressions(node: PlanNode) -> Iterator[Expr]:
-    def within(value: Any) -> Iterator[Expr]:
-        if isinstance(value, Expr):
-            yield value
-        elif isinstance(value, tuple):
-            for part in value:
-                yield from within(part)
-        elif isinstance(value, AggregateCall):
-            yield from within((*value.arguments, value.filter))
-
-    for part in fields(node):
-        yield from within(getattr(node, part.name))
-
-
-def _check_outer_aggregate(one: AggregateCall, domain: _Domain) -> None:
+def _check_outer_aggregate(one: AggregateCall, domain: Domain) -> None:
     """PlanError for an aggregate over outer columns alone, which by the standard belongs to the outer query."""
-    if any(_has_outer(part, domain.outer_names) for part in one.values) and not any(map(column_names, one.values)):
+    of_outer = not domain.outer_names.isdisjoint(outer_names(*one.values))
+    if of_outer and not any(map(column_names, one.values)):
         raise PlanError(
             f"{one.function} of the outer query's columns inside a subquery belongs to the outer query, by the "
             "standard; compute it there, or add a column of the subquery to its arguments"
         )
 
 
-def _move_conditions_down(ids: NodeIds, node: Filter) -> PlanNode:
+def _move_conditions_down(ids: NodeIds, node: Filter) -> Filter | DependentJoin:
     """A filter above a scalar subquery's value. Conditions that do not read the value move below the join, so that the
     subquery is computed for fewer rows.
     """
     join = node.child
     assert isinstance(join, DependentJoin)
-    if not join.is_scalar:
+    if join.kind == "inner":
         return node
     names = set(join.left.schema.names)
     parts = conjuncts(node.predicate)

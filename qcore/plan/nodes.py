@@ -236,9 +236,10 @@ class Window(Unary):
 class HashJoin(Binary):
     """Equi-join. Left is the probe side, right the build side, unless `build` is 'left'.
 
-    `kind`: inner, left, right, full, left_semi, right_semi, left_anti, right_anti, null_aware_anti, mark. Output: the
-    left columns, then the right ones. Semi and anti joins output only their side's columns; mark joins output the left
-    ones and a boolean. The keys of a pair have equal types. `condition` is a further predicate over both sides.
+    `kind`: inner, left, right, full, left_semi, right_semi, left_anti, right_anti, null_aware_anti, mark,
+    null_aware_mark. Output: the left columns, then the right ones. Semi and anti joins output only their side's
+    columns; mark joins output the left ones and a boolean. The keys of a pair have equal types. `condition` is a
+    further predicate over both sides.
     """
 
     kind: str
@@ -259,15 +260,28 @@ class NestedLoopJoin(Binary):
 
 @dataclass(frozen=True, eq=False)
 class DependentJoin(Binary):
-    """Each row of the left input with the rows that `right` gives for it. `arguments` has (name, column) pairs: the
-    OuterColumn of that name in `right` is that column of `left`.
+    """Each row of the left input with what `right` gives for it. `arguments` has (name, column) pairs: the OuterColumn
+    of that name in `right` is that column of `left`. Names are unique among all dependent joins of a plan; a join
+    inside `right` may read the outer columns of the joins around it too. Without arguments `right` is the same for all
+    rows.
 
-    If `is_scalar`, `right` gives one column of at most one row; the value is null if there is no row. Frontends replace
-    this node by other joins (qcore.plan.dependent_joins). No plan that runs has one.
+    `conditions` are expressions over the columns of both sides, all true for a match. `kind` is one of:
+
+    - scalar: the left columns, and the one column of `right`, without conditions. Its value is null if there is no row,
+      and there is an ExecutionError if there is more than one.
+    - inner, left: the left columns and the right ones, as of these joins (LATERAL).
+    - left_semi, left_anti: the left rows that have a match, or have none (EXISTS, NOT EXISTS; IN as a filter).
+    - mark: the left columns, and a boolean: whether there is a match (EXISTS as a value).
+    - null_aware_mark: the left columns, and the boolean of IN and of comparisons with ANY: true if the conditions are
+      true for a row of `right`; else null if they are null for one; else false.
+    - null_aware_anti: the left rows for which that boolean is false (NOT IN as a filter).
+
+    Frontends replace this node by other joins (qcore.plan.dependent_joins). No plan that runs has one.
     """
 
     arguments: tuple[tuple[str, str], ...]
-    is_scalar: bool = True
+    kind: str = "scalar"
+    conditions: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,10 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.tree import Column, Expr, OuterColumn
 from qcore.plan.naming import ColumnNames, NodeIds
-from qcore.plan.nodes import Aggregate, DependentJoin, EnforceSingleRow, PlanNode, Project
+from qcore.plan.nodes import DependentJoin, EnforceSingleRow, PlanNode
 from qcore.plan.projections import add_columns
 from qcore.plan.schema import join_schema
+from qcore.plan.single_rows import gives_one_row
 
 Maker = Callable[[NodeIds, ColumnNames], PlanNode]
 
@@ -55,11 +56,3 @@ def _compute_columns(
     columns = [value.name if isinstance(value, Column) else next(new) for value in values]
     return add_columns(ids.new(), node, computed) if computed else node, columns
 
-
-def gives_one_row(node: PlanNode) -> bool:
-    """Whether the node certainly gives exactly one row."""
-    if isinstance(node, Aggregate):
-        return not node.keys and node.grouping_sets is None
-    if isinstance(node, DependentJoin) and node.is_scalar:
-        return gives_one_row(node.left)
-    return isinstance(node, Project) and gives_one_row(node.child)

@@ -35,8 +35,9 @@ from qcore.plan.planning_time import check_planning
 from qcore.plan.projections import add_columns, project
 from qcore.plan.schema import aggregate_schema, join_schema
 from qcore.plan.set_operations import cast_to_common_types, distinct, make_set_operation, union_all
+from qcore.plan.single_rows import gives_one_row
 from qcore.substrait.cut_limits import apply_computed_limit
-from qcore.substrait.cut_subqueries import CutSubqueries, gives_one_row
+from qcore.substrait.cut_subqueries import CutSubqueries
 from qcore.substrait.dropped import (
     FETCH_COUNT,
     FETCH_OFFSET,
