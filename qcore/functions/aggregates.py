@@ -102,6 +102,11 @@ for _name in PAIRS:
     _AGGREGATES[_name] = (2, 2, _pairs if _name == "regr_count" else _average)
 
 
+def aggregate_functions() -> tuple[str, ...]:
+    """The names of all aggregate functions."""
+    return tuple(sorted(_AGGREGATES))
+
+
 def is_aggregate(name: str) -> bool:
     """Whether `name` is an aggregate function."""
     return name in _AGGREGATES

@@ -7,7 +7,7 @@ converted to first. Frontends use it to check plans; qcore.lowering.compile uses
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -199,6 +199,12 @@ def _length(types: Types) -> Signature:
 
 
 def _concat(types: Types) -> Signature:
+    if pa.binary() in types and all(type_ == pa.binary() or pa.types.is_null(type_) for type_ in types):
+        return Signature(pa.binary(), (pa.binary(),) * len(types))
+    return Signature(STRING, (STRING,) * len(types))
+
+
+def _joined_text(types: Types) -> Signature:
     return Signature(STRING, (STRING,) * len(types))
 
 
@@ -318,8 +324,8 @@ _SCALAR: dict[str, Function] = {
     "right": fixed(STRING, STRING, INT64),
     "replace": fixed(STRING, STRING, STRING, STRING),
     "position": fixed(INT64, STRING, STRING),
-    "concat": Function(1, MANY, _concat, "any, …", "text"),
-    "concat_ws": Function(2, MANY, _concat, "text, any, …", "text"),
+    "concat": Function(1, MANY, _concat, "any, …", "text; of bytes bytes"),
+    "concat_ws": Function(2, MANY, _joined_text, "text, any, …", "text"),
     "reverse": fixed(STRING, STRING),
     "repeat": fixed(STRING, STRING, INT64),
     "lpad": fixed(STRING, STRING, INT64, STRING, optional=1),
@@ -525,39 +531,44 @@ def suit_literals(name: str, arguments: Sequence[Expr], types: Types) -> tuple[l
     return suited, [a.type if isinstance(a, Literal) else t for a, t in zip(suited, types, strict=True)]
 
 
-def expr_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
-    """Type of an expression over columns of `schema`.
+_NOTHING: dict[int, pa.DataType] = {}
+
+
+def expr_type(expr: Expr, schema: pa.Schema, known: Mapping[int, pa.DataType] = _NOTHING) -> pa.DataType:
+    """Type of an expression over columns of `schema`. `known` has the types of parts, by id().
 
     Raises
     ------
     PlanError
         A column or function is unknown, or types do not fit.
     """
+    if known and (given := known.get(id(expr))) is not None:
+        return given
     if isinstance(expr, Column):
         return schema.field(column_index(expr.name, schema)).type
     if isinstance(expr, (Literal, OuterColumn)):
         return expr.type
     if isinstance(expr, Alias):
-        return expr_type(expr.argument, schema)
+        return expr_type(expr.argument, schema, known)
     if isinstance(expr, Lambda):
         return pa.null()  # which depends on the list
     if isinstance(expr, Cast):
-        expr_type(expr.argument, schema)
+        expr_type(expr.argument, schema, known)
         return expr.to
     if isinstance(expr, In):
-        common_type([expr_type(part, schema) for part in (expr.argument, *expr.values)])
+        common_type([expr_type(part, schema, known) for part in (expr.argument, *expr.values)])
         return BOOL
     if isinstance(expr, Case):
         values = [value for _, value in expr.branches]
         values += [expr.otherwise] if expr.otherwise is not None else []
-        _, types = suit_literals("case", values, [expr_type(value, schema) for value in values])
+        _, types = suit_literals("case", values, [expr_type(value, schema, known) for value in values])
         for condition, _ in expr.branches:
-            resolve("not", [expr_type(condition, schema)])
+            resolve("not", [expr_type(condition, schema, known)])
         return common_type(types)
     if isinstance(expr, Call):
         expr = canonical(expr)
         _, types = suit_literals(
-            expr.function, expr.arguments, [expr_type(argument, schema) for argument in expr.arguments]
+            expr.function, expr.arguments, [expr_type(argument, schema, known) for argument in expr.arguments]
         )
         return resolve(expr.function, types, expr.arguments).result
     raise PlanError(f"{expr!r} is no expression")

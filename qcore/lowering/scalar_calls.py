@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.types import BOOL, INT64, STRING
+from qcore.expression.types import BOOL, INT64
 from qcore.lowering.nested_calls import compare
 from qcore.lowering.program_builder import ProgramBuilder
 
@@ -94,7 +94,7 @@ def _bit_length(program: ProgramBuilder, arguments: list[int], type_: pa.DataTyp
 
 
 def _concat(program: ProgramBuilder, arguments: list[int], type_: pa.DataType) -> int:
-    return arguments[0] if len(arguments) == 1 else program.add("concat", arguments, STRING)
+    return arguments[0] if len(arguments) == 1 else program.add("concat", arguments, type_)
 
 
 def _coalesce(program: ProgramBuilder, arguments: list[int], type_: pa.DataType) -> int:

@@ -12,18 +12,18 @@ from qcore.errors import PlanError
 from qcore.expression.tree import Call, Case, Cast, Column, Expr, In, Literal, call, children
 from qcore.expression.types import is_text, is_zoned
 from qcore.functions.catalogue import expr_type
+from qcore.functions.current_moment import MOMENTS, current_moment, moment
 from qcore.functions.dialect import QCORE, Dialect
+from qcore.functions.type_names import type_name
+from qcore.functions.variants import round_to_even
 from qcore.plan.naming import NodeIds
+from qcore.plan.random_column import RANDOM, UUID, add_random_column
 from qcore.plan.schema import same_type
-from qcore.substrait.current_moment import MOMENTS, current_moment
-from qcore.substrait.dialect_calls import round_to_even
 from qcore.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.substrait.functions import scalar_call
 from qcore.substrait.lambdas import Scope, check_not_in_lambda, lambda_parameter, read_list_call
-from qcore.substrait.literals import moment, read_literal
-from qcore.substrait.random_column import RANDOM, UUID, add_random_column
+from qcore.substrait.literals import read_literal
 from qcore.substrait.standard_functions import choose_behaviours, standard_aggregate, standard_call
-from qcore.substrait.type_names import type_name
 from qcore.substrait.types import read_type
 
 _RETURN_NULL = 1

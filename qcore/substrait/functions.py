@@ -15,11 +15,11 @@ from qcore.errors import PlanError
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, walk
 from qcore.functions.aggregates import is_aggregate
 from qcore.functions.catalogue import is_known, part_name
+from qcore.functions.current_moment import MOMENTS
 from qcore.functions.dialect import QCORE, Dialect
-from qcore.substrait.current_moment import MOMENTS
-from qcore.substrait.dialect_calls import apply_dialect
+from qcore.functions.time_patterns import strftime_pattern
+from qcore.functions.variants import apply_dialect
 from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
-from qcore.substrait.time_patterns import strftime_pattern
 
 _SAME_MEANING = {
     "lt": "less",

@@ -11,6 +11,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.tree import Literal
 from qcore.expression.types import DECIMAL_DIGITS_MAX, common_type
+from qcore.functions.current_moment import moment
 from qcore.substrait.types import INTEGERS, read_type, time_type, unit_of
 
 _SIMPLE = {
@@ -70,14 +71,6 @@ def _timestamp(zone: str | None) -> Callable[[Any], Literal]:
         return Literal(count, type_) if unit == "ns" else moment(count, type_)
 
     return read
-
-
-def moment(count: int, type_: pa.DataType) -> Literal:
-    """A date or timestamp as a Python value; outside the years 1 to 9999 as its count of units."""
-    try:
-        return Literal(pa.scalar(count, type_).as_py(), type_)
-    except (OverflowError, ValueError):
-        return Literal(count, type_)
 
 
 def _time(message: Any) -> Literal:

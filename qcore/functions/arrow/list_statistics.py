@@ -85,6 +85,13 @@ def _mean(values: np.ndarray) -> float:
     return float(values.mean())
 
 
+def _exact_sum(values: np.ndarray) -> float:
+    """The sum, rounded once."""
+    if not np.isfinite(values).all():
+        return float(values.sum())
+    return math.fsum(values.tolist())
+
+
 def _median(values: np.ndarray) -> float:
     return float(np.median(values))
 
@@ -155,7 +162,8 @@ def _any_list(result: Callable[[pa.DataType], pa.DataType]) -> Callable[[Types],
 LIST_STATISTICS: dict[str, ArrowFunction] = {
     f"list_{name}": ArrowFunction(Function(1, 1, _numbers, "list of numbers", "number"), _of_numbers(statistic))
     for name, statistic in {
-        "product": _product, "skewness": _skewness, "kurtosis": _kurtosis, "kurtosis_pop": _kurtosis_of_all,
+        "product": _product, "fsum": _exact_sum, "skewness": _skewness, "kurtosis": _kurtosis,
+        "kurtosis_pop": _kurtosis_of_all,
         "mad": _deviation, "avg": _mean, "median": _median, "stddev_pop": _deviation_of_all, "stddev_samp": _spread,
         "var_pop": _variance_of_all, "var_samp": _variance, "sem": _error_of_mean,
     }.items()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 
-from qcore.expression.types import BOOL, FLOAT64
+from qcore.expression.types import BOOL, FLOAT64, TypeMismatch, Types, as_decimal
 from qcore.functions.arrow.scalar import ArrowFunction, Kernel, as_array, by_value, n_rows
-from qcore.functions.signatures import fixed
+from qcore.functions.signatures import Function, Signature, fixed, numbers
 
 
 def _of_arrays(function: Callable[..., np.ndarray]) -> Kernel:
@@ -22,6 +23,17 @@ def _of_arrays(function: Callable[..., np.ndarray]) -> Kernel:
         values = [column.fill_null(0.0).to_numpy(zero_copy_only=False) for column in columns]
         with np.errstate(all="ignore"):
             return pa.array(function(*values), mask=missing)
+
+    return kernel
+
+
+def _by_digits(function: Callable[..., Decimal]) -> Kernel:
+    """A kernel of a function of decimals of one row; null where an argument is."""
+
+    def kernel(*arguments: pa.Array | pa.Scalar) -> pa.Array:
+        columns = [as_array(argument, n_rows(arguments)) for argument in arguments]
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return pa.array([None if None in row else function(*row) for row in rows], columns[0].type)
 
     return kernel
 
@@ -56,12 +68,31 @@ def _log_gamma(value: float) -> float:
         return math.inf  # at zero and the whole numbers below it
 
 
+def _integer_quotient(number: Decimal | int, by: Decimal | int) -> Decimal:
+    """The quotient without digits after the point, of numbers without such digits."""
+    if by == 0:
+        raise ValueError("division by zero; nullif(divisor, 0) as the divisor gives null instead")
+    quotient = abs(int(number)) // abs(int(by))
+    return Decimal(quotient if (number < 0) == (by < 0) else -quotient)
+
+
+def _whole_numbers(types: Types) -> Signature:
+    whole = [as_decimal(type_) for type_ in numbers(types)]
+    if not all(pa.types.is_decimal(type_) and type_.scale == 0 for type_ in whole):
+        raise TypeMismatch("it takes numbers without digits after the point")
+    return Signature(whole[0], tuple(whole))
+
+
 _ONE = fixed(FLOAT64, FLOAT64)
 _TWO = fixed(FLOAT64, FLOAT64, FLOAT64)
 NUMBER_FUNCTIONS: dict[str, ArrowFunction] = {
     "even": ArrowFunction(_ONE, _of_arrays(_even)),
     "fdiv": ArrowFunction(_TWO, _of_arrays(_quotient)),
     "fmod": ArrowFunction(_TWO, _of_arrays(_remainder)),
+    "integer_quotient": ArrowFunction(
+        Function(2, 2, _whole_numbers, "integer or decimal, integer or decimal", "as the first, a decimal"),
+        _by_digits(_integer_quotient),
+    ),
     "gamma": ArrowFunction(_ONE, by_value(_gamma, FLOAT64)),
     "lgamma": ArrowFunction(_ONE, by_value(_log_gamma, FLOAT64)),
     "nextafter": ArrowFunction(_TWO, _of_arrays(np.nextafter)),

@@ -1,4 +1,4 @@
-"""Calls whose meaning differs between qcore and a dialect."""
+"""The meaning of calls in dialects: what stands for a function of the engine where engines differ."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, children
 from qcore.functions.dialect import Dialect
+from qcore.functions.typed import derive, engine_call
 
 _FLOAT = pa.float64()
 _LOGARITHMS = frozenset({"ln", "log10", "log2"})
@@ -19,6 +21,15 @@ _OUTSIDE: dict[str, Callable[[Expr], Expr]] = {
     **dict.fromkeys(("sin", "cos", "tan"), lambda value: Call("is_infinite", (Cast(value, _FLOAT),))),
     "acosh": lambda value: call("less", value, 1),
 }
+
+
+def dialect_call(dialect: Dialect, function: str, *arguments: Bound) -> Bound:
+    """The call of a function of the engine, in its meaning in the dialect."""
+    made = engine_call(function, *arguments)
+    changed = apply_dialect(made.expr, function, dialect)
+    if changed is made.expr and function == "round" and dialect.round_half == "even" and len(arguments) == 1:
+        changed = round_to_even(made.expr) if pa.types.is_floating(made.type) else changed
+    return made if changed is made.expr else derive(changed, [*arguments, made])
 
 
 def apply_dialect(expr: Expr, name: str, dialect: Dialect) -> Expr:
@@ -52,9 +63,9 @@ def apply_dialect(expr: Expr, name: str, dialect: Dialect) -> Expr:
     return result
 
 
-def round_to_even(rounding: Call) -> Expr:
+def round_to_even(rounding: Expr) -> Expr:
     """round(x) of a float, with halves rounded to the even neighbour."""
-    (value,) = rounding.arguments
+    (value,) = children(rounding)
     is_half = call("equal", call("abs", call("subtract", value, Call("trunc", (value,)))), 0.5)
     half = call("multiply", Call("round", (call("divide", value, 2.0),)), 2.0)
     return Case(((is_half, half),), rounding)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from qcore.expression.tree import Cast, Expr
-from qcore.substrait.literals import moment
+from qcore.expression.tree import Cast, Expr, Literal
 
 # Microseconds cover all dates. Nanoseconds end in 2262.
 _NOW = pa.timestamp("us", "UTC")
@@ -22,3 +21,11 @@ def current_moment(name: str, nanos: int) -> Expr:
     if name == "current_time":
         return Cast(Cast(moment(nanos // 1000, _NOW), pa.time64("us")), pa.time64("ns"))
     return moment(nanos // 1000, _NOW)
+
+
+def moment(count: int, type_: pa.DataType) -> Literal:
+    """A date or timestamp as a Python value; outside the years 1 to 9999 as its count of units."""
+    try:
+        return Literal(pa.scalar(count, type_).as_py(), type_)
+    except (OverflowError, ValueError):
+        return Literal(count, type_)

@@ -1,0 +1,322 @@
+"""Aggregates by any name that a dialect has for them: the expressions over the engine's aggregates that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Protocol
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Call, Case, call
+from qcore.expression.types import FLOAT64, INT64, STRING, is_list_of_any_layout, plain
+from qcore.functions.aggregates import aggregate_functions, aggregate_type, is_aggregate
+from qcore.functions.calls import bind_call, unknown_function
+from qcore.functions.casts import bind_cast
+from qcore.functions.dialect import QCORE, Dialect
+from qcore.functions.typed import cast, constant, derived, engine_call, is_null, literal_value
+
+#: A key of an aggregate's own order: value, descending, nulls first.
+Order = tuple[Bound, bool, bool]
+_STAMP = pa.timestamp("us")
+
+
+class AddAggregate(Protocol):
+    """Registers one call of an aggregate of the engine, and gives its output column."""
+
+    def __call__(
+        self,
+        function: str,
+        arguments: Sequence[Bound],
+        distinct: bool,
+        filter: Bound | None,
+        order: Sequence[Order],
+    ) -> Bound:
+        """The column of the call."""
+
+
+@dataclass(frozen=True)
+class _Aggregation:
+    """A call as it was written: what builders make expressions of."""
+
+    name: str
+    arguments: tuple[Bound, ...]
+    distinct: bool
+    filter: Bound | None
+    order: tuple[Order, ...]
+    add: AddAggregate
+    dialect: Dialect
+
+    def call(self, function: str, *arguments: Bound, order: Sequence[Order] | None = None) -> Bound:
+        """A call of an aggregate of the engine over the same rows. PlanError unless the types fit."""
+        try:
+            aggregate_type(function, [argument.type for argument in arguments])
+        except PlanError as error:
+            raise PlanError(str(error).replace(function, self.name, 1)) from None
+        return self.add(function, arguments, self.distinct, self.filter, self.order if order is None else order)
+
+    def where(self, *conditions: Bound) -> _Aggregation:
+        """The same over the rows for which these conditions are true too."""
+        given = [*conditions] if self.filter is None else [self.filter, *conditions]
+        return replace(self, filter=given[0] if len(given) == 1 else bind_call("and", given))
+
+    def values(self) -> Bound:
+        """The list of all values."""
+        return self.call("array_agg", self.arguments[0])
+
+
+_Build = Callable[[_Aggregation], Bound]
+
+
+def _plain(function: str) -> _Build:
+    return lambda of: of.call(function, *of.arguments)
+
+
+def _sum(of: _Aggregation) -> Bound:
+    (value,) = of.arguments
+    return of.call("sum", cast(value, INT64) if pa.types.is_boolean(value.type) else value)
+
+
+def _average(of: _Aggregation) -> Bound:
+    """Of dates and timestamps the time in the middle, in microseconds; of times of day too."""
+    (value,) = of.arguments
+    type_ = plain(value.type)
+    if pa.types.is_date(type_):
+        type_, value = _STAMP, cast(value, _STAMP)
+    if not (pa.types.is_timestamp(type_) or pa.types.is_time(type_) or pa.types.is_duration(type_)):
+        return of.call("avg", cast(value, INT64) if pa.types.is_boolean(type_) else value)
+    ticks = cast(cast(value, INT64), pa.decimal128(20, 0))
+    total, count = of.call("sum", ticks), of.call("count", value)
+    middle = engine_call("integer_quotient", total, engine_call("nullif", count, constant(0)))
+    return cast(cast(middle, INT64), type_)
+
+
+def _count_if(of: _Aggregation) -> Bound:
+    (condition,) = of.arguments
+    truth = condition if pa.types.is_boolean(condition.type) else bind_cast(condition, pa.bool_(), of.dialect)
+    if of.distinct:
+        raise PlanError(f"{of.name}(DISTINCT …) is not supported")
+    return replace(of.where(truth), arguments=()).call("count")
+
+
+def _count_distinct(of: _Aggregation) -> Bound:
+    return replace(of, distinct=True).call("count", *of.arguments)
+
+
+def _of_list(function: str, empty: Bound | None = None) -> _Build:
+    """An aggregate that is a function of the list of all values."""
+
+    def build(of: _Aggregation) -> Bound:
+        if is_null(of.arguments[0]):
+            return constant(None)
+        made = bind_call(function, [of.values()], of.dialect)
+        return made if empty is None else engine_call("coalesce", made, empty)
+
+    return build
+
+
+def _exact_sum(of: _Aggregation) -> Bound:
+    """The sum of floats without errors of rounding but the last."""
+    (value,) = of.arguments
+    return engine_call("list_fsum", replace(of, arguments=(cast(value, FLOAT64),)).values())
+
+
+def _exact_average(of: _Aggregation) -> Bound:
+    total, count = _exact_sum(of), of.call("count", of.arguments[0])
+    return engine_call("divide", total, cast(count, FLOAT64))
+
+
+def _geometric_mean(of: _Aggregation) -> Bound:
+    logarithm = bind_call("ln", of.arguments, of.dialect)
+    return engine_call("exp", of.call("avg", logarithm))
+
+
+def _standard_error(of: _Aggregation) -> Bound:
+    deviation, count = of.call("stddev_pop", *of.arguments), of.call("count", *of.arguments)
+    return derived(lambda a, n: call("divide", a, Call("sqrt", (n,))), deviation, count)
+
+
+def _known(*values: Bound) -> list[Bound]:
+    return [engine_call("is_not_null", value) for value in values]
+
+
+def _extreme_of(descending: bool) -> _Build:
+    """arg_max(value, key[, n]): the value of the row with the largest key; rows where one is null do not count."""
+
+    def build(of: _Aggregation) -> Bound:
+        value, key, *count = of.arguments
+        rows, order = of.where(*_known(value, key)), [(key, descending, False)]
+        return rows.call("first", value, order=order) if not count else _first_of(rows, value, order, count[0])
+
+    return build
+
+
+def _extreme(function: str, descending: bool) -> _Build:
+    """max(x), or max(x, n): the n largest values."""
+
+    def build(of: _Aggregation) -> Bound:
+        value, *count = of.arguments
+        if not count:
+            return of.call(function, value)
+        return _first_of(of.where(*_known(value)), value, [(value, descending, False)], count[0])
+
+    return build
+
+
+def _first_of(of: _Aggregation, value: Bound, order: Sequence[Order], count: Bound) -> Bound:
+    n = literal_value(count)
+    if not isinstance(n, int) or n < 1:
+        raise PlanError(f"{of.name}: the number of values is a positive integer constant")
+    return engine_call("list_slice", of.call("array_agg", value, order=order), constant(1), count)
+
+
+def _quantile(function: str) -> _Build:
+    """A quantile. Of a list of fractions: the list of the quantiles, null without a value."""
+
+    def build(of: _Aggregation) -> Bound:
+        value, *rest = of.arguments
+        if function == "median":
+            return of.call("median", value)
+        if not rest:
+            raise PlanError(f"{of.name} takes a value and a fraction")
+        if not is_list_of_any_layout(plain(rest[0].type)):
+            return of.call(function, value, rest[0])
+        fractions = rest[0].expr
+        if isinstance(fractions, Call) and fractions.function == "list_value":
+            wanted = [Bound(part, FLOAT64) for part in fractions.arguments]
+        else:
+            wanted = [constant(part) for part in literal_value(rest[0]) or ()]
+        if not wanted:
+            raise PlanError(f"{of.name} takes a list of at least one fraction")
+        each = [of.call(function, value, _fraction(fraction)) for fraction in wanted]
+        found = engine_call("greater", of.call("count", value), constant(0))
+        return derived(lambda test, made: Case(((test, made),)), found, engine_call("list_value", *each))
+
+    return build
+
+
+def _fraction(value: Bound) -> Bound:
+    number = literal_value(value)
+    return constant(float(number)) if isinstance(number, (Decimal, int)) else value
+
+
+def _string_agg(of: _Aggregation) -> Bound:
+    value, *between = of.arguments
+    text = value if pa.types.is_string(plain(value.type)) else cast(value, STRING)
+    return of.call("string_agg", text, *(between or (constant(","),)))
+
+
+def _collected(distinct: bool) -> _Build:
+    """Spark's collect_list: no nulls, and an empty list of no rows."""
+
+    def build(of: _Aggregation) -> Bound:
+        (value,) = of.arguments
+        rows = replace(of.where(*_known(value)), distinct=of.distinct or distinct)
+        return engine_call("coalesce", rows.call("array_agg", value), constant([], pa.list_(value.type)))
+
+    return build
+
+
+# Names of the engine's aggregates.
+_SAME = {
+    "stddev": "stddev_samp", "std_dev": "stddev_samp", "var": "var_samp", "variance": "var_samp",
+    "var_sample": "var_samp", "var_population": "var_pop", "covar": "covar_samp", "every": "bool_and",
+    "first_value": "first", "last_value": "last", "arbitrary": "first", "list": "array_agg",
+}  # fmt: skip
+_BUILDERS: dict[str, _Build] = {
+    "sum": _sum,
+    **dict.fromkeys(("avg", "mean", "average"), _average),
+    **dict.fromkeys(("count_if", "countif"), _count_if),
+    **dict.fromkeys(("approx_count_distinct", "approx_distinct"), _count_distinct),
+    "product": _of_list("list_product"),
+    "skewness": _of_list("list_skewness"),
+    "kurtosis": _of_list("list_kurtosis"),
+    "kurtosis_pop": _of_list("list_kurtosis_pop"),
+    "mad": _of_list("list_mad"),
+    "entropy": _of_list("list_entropy", constant(0.0)),
+    "histogram": _of_list("list_histogram"),
+    **dict.fromkeys(("fsum", "sumkahan", "kahan_sum"), _exact_sum),
+    "favg": _exact_average,
+    **dict.fromkeys(("geomean", "geometric_mean"), _geometric_mean),
+    "sem": _standard_error,
+    **dict.fromkeys(("arg_max", "argmax", "max_by"), _extreme_of(True)),
+    **dict.fromkeys(("arg_min", "argmin", "min_by"), _extreme_of(False)),
+    "max": _extreme("max", True),
+    "min": _extreme("min", False),
+    **dict.fromkeys(("median", "approx_median"), _quantile("median")),
+    **dict.fromkeys(
+        ("quantile_cont", "percentile_cont", "approx_percentile_cont", "approx_quantile"), _quantile("quantile_cont")
+    ),
+    **dict.fromkeys(("quantile_disc", "percentile_disc", "quantile"), _quantile("quantile_disc")),
+    **dict.fromkeys(("string_agg", "listagg", "group_concat"), _string_agg),
+}  # fmt: skip
+_SPARK: dict[str, _Build] = {
+    "collect_list": _collected(False),
+    "collect_set": _collected(True),
+    "percentile": _quantile("quantile_cont"),
+    "any": _plain("bool_or"),
+    "some": _plain("bool_or"),
+}
+_SHARED: dict[str, _Build] = {"collect_list": _plain("array_agg")}
+# Aggregates whose value stands in the ORDER BY of WITHIN GROUP.
+_OF_ORDER = frozenset({"mode", "quantile_cont", "quantile_disc", "percentile_cont", "percentile_disc", "quantile"})
+
+
+def is_aggregate_name(name: str, dialect: Dialect = QCORE) -> bool:
+    """Whether the dialect has an aggregate of this name."""
+    return _find(name.lower(), dialect) is not None
+
+
+def aggregate_names(dialect: Dialect = QCORE) -> frozenset[str]:
+    """The names of aggregates that a dialect has."""
+    return frozenset({*_SAME, *_BUILDERS, *_own(dialect), *aggregate_functions()})
+
+
+def _own(dialect: Dialect) -> dict[str, _Build]:
+    return _SPARK if dialect.syntax == "spark" else _SHARED
+
+
+def _find(name: str, dialect: Dialect) -> _Build | None:
+    found = _own(dialect).get(name) or _BUILDERS.get(name)
+    if found is None:
+        own = _SAME.get(name, name)
+        found = _plain(own) if is_aggregate(own) else None
+    return found
+
+
+def bind_aggregate(
+    name: str,
+    arguments: Sequence[Bound],
+    *,
+    distinct: bool = False,
+    filter: Bound | None = None,
+    order: Sequence[Order] = (),
+    within_group: bool = False,
+    add: AddAggregate,
+    dialect: Dialect = QCORE,
+) -> Bound:
+    """The aggregate as an expression over columns of calls that `add` registers.
+
+    Raises
+    ------
+    PlanError
+        The aggregate is unknown, or takes another number of arguments, or other types.
+    """
+    build = _find(name.lower(), dialect)
+    if build is None:
+        raise unknown_function(name, dialect, sorted(aggregate_names(dialect)))
+    given = tuple(arguments)
+    if within_group:
+        if name.lower() in _OF_ORDER:
+            if len(order) != 1:
+                raise PlanError(f"{name} WITHIN GROUP takes one expression to order by")
+            given = (order[0][0], *given)
+        elif name.lower() not in ("string_agg", "listagg", "group_concat", "array_agg", "list"):
+            raise PlanError(f"{name} takes no WITHIN GROUP; write its arguments in brackets")
+    try:
+        return build(_Aggregation(name.lower(), given, distinct, filter, tuple(order), add, dialect))
+    except ValueError as error:
+        raise PlanError(f"{name} does not take {len(given)} arguments: {error}") from None

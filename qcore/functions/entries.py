@@ -1,0 +1,42 @@
+"""Entries of function tables: what a name takes and gives, and how its call becomes an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Expr
+from qcore.functions.signatures import MANY
+from qcore.functions.typed import derived
+
+#: Makes the expression of a call from the dialect and the arguments.
+Build = Callable[..., Bound]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A function under one name. `takes` and `gives` say to a reader what (docs/FUNCTIONS.md)."""
+
+    takes: str
+    gives: str
+    build: Build
+    fewest: int
+    most: int
+
+
+#: Entries by name. A text is another name for the function: one of a table or of the engine.
+Table = Mapping[str, Entry | str]
+
+
+def entry(takes: str, gives: str, build: Build) -> Entry:
+    """An entry. The number of arguments follows from `takes`: of "text, [integer]" one or two, of "any, …" any."""
+    first = takes.partition(";")[0]
+    words = [word.strip() for word in first.split(",") if word.strip()]
+    needed = [word for word in words if not word.startswith("[") and word != "…"]
+    return Entry(takes, gives, build, len(needed), MANY if "…" in words else len(words))
+
+
+def written(takes: str, gives: str, build: Callable[..., Expr]) -> Entry:
+    """An entry of a function that is an expression over others, whatever the arguments' types."""
+    return entry(takes, gives, lambda dialect, *arguments: derived(build, *arguments))
