@@ -79,7 +79,7 @@ NUMBERS: Table = {
     "mod": "%",
     "modulo": "%",
     "modulus": "%",
-    "divide": "//",
+    "divide": "/",
     "negate": entry("number or interval", "as the argument", lambda dialect, value: engine_call("negate", value)),
     "log": entry("number, [number]", "number", _log),
     "logb": entry("number, number", "number", lambda dialect, value, base: _log(dialect, base, value)),

@@ -1,0 +1,143 @@
+"""Functions of a list's elements by the names that SQL has for them: list_transform, list_filter, list_reduce.
+
+A body is bound by whoever reads the query: `bind` gives its value from the values of its parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Call, Case, Column, call, close_lambda
+from qcore.expression.types import BOOL, DECIMAL_DIGITS_MAX, TypeMismatch, common_type, plain
+from qcore.functions.catalogue import resolve
+from qcore.functions.nested import element_type
+from qcore.functions.typed import constant, derived, engine_call
+
+#: The value of a lambda's body, from the values of its parameters.
+BindBody = Callable[[Sequence[Bound]], Bound]
+#: The engine's functions by the names that SQL has for them.
+LAMBDA_CALLS = {
+    **{
+        f"{kind}_{name}": own
+        for kind in ("list", "array")
+        for name, own in {
+            "transform": "list_transform", "apply": "list_transform", "filter": "list_filter", "reduce": "list_reduce",
+        }.items()
+    },
+    "transform": "list_transform", "apply": "list_transform", "filter": "list_filter", "reduce": "list_reduce",
+}  # fmt: skip
+
+
+def bind_lambda(
+    name: str, lists: Bound, n_parameters: int, bind: BindBody, new_name: Callable[[], str], first: Bound | None = None
+) -> Bound:
+    """A call of a function of LAMBDA_CALLS.
+
+    Parameters
+    ----------
+    name : str
+        As the query has it.
+    lists : Bound
+    n_parameters : int
+        How many parameters the lambda has: an element, or what elements come to and an element, then perhaps a place.
+    bind : callable
+        Gives the body's value.
+    new_name : callable
+        Gives a name that no column has.
+    first : Bound, optional
+        What a reduction begins with.
+
+    Raises
+    ------
+    PlanError
+        The first argument is no list; the lambda has another number of parameters, or a value of the wrong type.
+    """
+    own = LAMBDA_CALLS[name.lower()]
+    try:
+        element = plain(element_type(plain(lists.type)))
+    except TypeMismatch as reason:
+        raise PlanError(f"{name}: {reason}") from None
+    if own == "list_reduce":
+        if n_parameters != 2:
+            raise PlanError(
+                f"{name} takes a lambda of two parameters: lambda sofar, x: sofar + x; a list with places is "
+                "list_zip(l, range(1, len(l) + 1))"
+            )
+        return _reduced(name, lists, element, bind, new_name, first)
+    if not 1 <= n_parameters <= 2 or first is not None:
+        raise PlanError(f"{name} takes a list and a lambda of an element and, perhaps, its place")
+    if n_parameters == 1:
+        return _mapped(own, lists, element, lambda value: bind([value]), new_name)
+    return _with_places(own, lists, bind, new_name)
+
+
+def _mapped(
+    own: str, lists: Bound, element: pa.DataType, bind: Callable[[Bound], Bound], new: Callable[[], str]
+) -> Bound:
+    name = new()
+    body = bind(Bound(Column(name), element))
+    if own == "list_filter":
+        resolve("not", [BOOL if pa.types.is_integer(body.type) else body.type])
+    function, others = close_lambda(body.expr, (name,))
+    result = pa.list_(body.type if own == "list_transform" else element)
+    return Bound(Call(own, (lists.expr, function, *others)), result)
+
+
+def _with_places(own: str, lists: Bound, bind: BindBody, new: Callable[[], str]) -> Bound:
+    """The second parameter is the element's place: elements and places are zipped."""
+    pairs = _zipped(lists)
+    pair = plain(element_type(pairs.type))
+    made = _mapped(own, pairs, pair, lambda value: bind(_parts(value)), new)
+    if own == "list_filter":
+        made = _mapped("list_transform", made, pair, lambda value: _parts(value)[0], new)
+    return derived(lambda of, result: Case(((call("is_not_null", of), result),)), lists, made)
+
+
+def bind_comprehension(
+    lists: Bound, n_parameters: int, condition: BindBody | None, value: BindBody, new_name: Callable[[], str]
+) -> Bound:
+    """[value for element, place in lists if condition]. PlanError as bind_lambda."""
+    if n_parameters == 2 and condition is not None:
+        pairs = _zipped(lists)
+
+        def of_pair(bind: BindBody) -> BindBody:
+            return lambda pair: bind(_parts(pair[0]))
+
+        made = bind_comprehension(pairs, 1, of_pair(condition), of_pair(value), new_name)
+        return derived(lambda of, result: Case(((call("is_not_null", of), result),)), lists, made)
+    if condition is not None:
+        lists = bind_lambda("list_filter", lists, n_parameters, condition, new_name)
+    return bind_lambda("list_transform", lists, n_parameters, value, new_name)
+
+
+def _zipped(lists: Bound) -> Bound:
+    """The list of pairs of elements and their places."""
+    places = engine_call("generate_series", constant(1), engine_call("list_length", lists))
+    return engine_call("list_zip", lists, places)
+
+
+def _parts(pair: Bound) -> list[Bound]:
+    return [engine_call("struct_extract", pair, constant(key)) for key in ("1", "2")]
+
+
+def _reduced(
+    name: str, lists: Bound, element: pa.DataType, bind: BindBody, new: Callable[[], str], first: Bound | None
+) -> Bound:
+    columns = (new(), new())
+    start = element if first is None else plain(first.type)
+    body = bind([Bound(Column(columns[0]), start), Bound(Column(columns[1]), element)])
+    if not pa.types.is_null(body.type) and pa.types.is_string(start) != pa.types.is_string(plain(body.type)):
+        raise PlanError(
+            f"{name}: what elements come to is {start} at first, and the lambda gives {body.type}; cast one of them"
+        )
+    result = common_type([start, body.type])
+    if pa.types.is_decimal(result):
+        # Each step might need a digit more.
+        result = pa.decimal128(DECIMAL_DIGITS_MAX, result.scale)
+    function, others = close_lambda(body.expr, columns)
+    begin = () if first is None else (first.expr,)
+    return Bound(Call("list_reduce" if first is None else "list_fold", (lists.expr, function, *begin, *others)), result)
