@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcore.expression.tree import Call, Expr, conjuncts, same
 from qcore.optimizer.nodes import transformed
-from qcore.plan.joins import conjunction
+from qcore.plan.disjunctions import factored
 from qcore.plan.nodes import Filter, HashJoin, NestedLoopJoin, PlanNode
-
-# Of two operands, in either order.
-_SYMMETRIC = frozenset({"equal", "not_equal", "is_distinct_from", "is_not_distinct_from"})
 
 
 def factor_conditions(plan: PlanNode) -> PlanNode:
@@ -30,59 +26,3 @@ def _factor_node(node: PlanNode) -> PlanNode:
         condition = factored(node.condition)
         return node if condition is node.condition else replace(node, condition=condition)
     return node
-
-
-def factored(expr: Expr) -> Expr:
-    """The condition with what is common to the branches of each OR before that OR; itself where nothing is."""
-    if not isinstance(expr, Call) or expr.function not in ("and", "or"):
-        return expr
-    if expr.function == "and":
-        parts = tuple(map(factored, expr.arguments))
-        return expr if all(a is b for a, b in zip(parts, expr.arguments, strict=True)) else Call("and", parts)
-    written = _branches(expr)
-    made = [factored(branch) for branch in written]
-    branches = [conjuncts(branch) for branch in made]
-    common = _common(branches)
-    if not common:
-        return expr if all(a is b for a, b in zip(made, written, strict=True)) else Call("or", tuple(made))
-    rests = [[part for part in branch if not _has(common, part)] for branch in branches]
-    # A branch that asks for nothing else holds whenever another one does.
-    return _joined(common if not all(rests) else [*common, Call("or", tuple(map(_joined, rests)))])
-
-
-def _branches(expr: Expr) -> list[Expr]:
-    """The branches of a disjunction, in order."""
-    if isinstance(expr, Call) and expr.function == "or":
-        return [branch for argument in expr.arguments for branch in _branches(argument)]
-    return [expr]
-
-
-def _common(branches: list[list[Expr]]) -> list[Expr]:
-    """What all branches have, each once."""
-    common: list[Expr] = []
-    for part in branches[0]:
-        if not _has(common, part):
-            common.append(part)
-    for branch in branches[1:]:
-        common = [part for part in common if _has(branch, part)]
-        if not common:
-            break
-    return common
-
-
-def _has(parts: list[Expr], wanted: Expr) -> bool:
-    return any(_alike(part, wanted) for part in parts)
-
-
-def _alike(a: Expr, b: Expr) -> bool:
-    if same(a, b):
-        return True
-    if not isinstance(a, Call) or not isinstance(b, Call) or a.function != b.function or a.function not in _SYMMETRIC:
-        return False
-    return same(a.arguments[0], b.arguments[1]) and same(a.arguments[1], b.arguments[0])
-
-
-def _joined(parts: list[Expr]) -> Expr:
-    joined = conjunction(parts)
-    assert joined is not None
-    return joined

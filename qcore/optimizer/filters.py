@@ -21,9 +21,9 @@ from qcore.expression.tree import (
     substitute,
 )
 from qcore.optimizer.cast_comparisons import COMPARISONS
-from qcore.optimizer.common_conditions import factored
 from qcore.optimizer.nodes import rebuilt, renames
 from qcore.optimizer.simplify import simplify
+from qcore.plan.disjunctions import factored
 from qcore.plan.joins import conjunction, join_on_keys, split_conditions
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Case, Column, Expr, call, col, column_names, conjuncts, lit
+from qcore.expression.tree import Case, Column, Expr, call, col, column_names, conjuncts, lit, substitute
 from qcore.plan.copies import copied, is_steady
 from qcore.plan.domains import NO_RECURSIONS, Domain, DomainColumns, WorkingDomain, match_domain
 from qcore.plan.joins import conjunction, make_join
@@ -48,11 +48,13 @@ from qcore.plan.nodes import (
 from qcore.plan.null_aware_joins import NULL_AWARE_KINDS, make_null_aware_join
 from qcore.plan.outer_columns import OuterReads, outer_names, replace_outer, working_name
 from qcore.plan.projections import add_columns, project, select_columns
+from qcore.plan.pulled_conditions import ConditionPuller
+from qcore.plan.row_subqueries import COUNTS, RowSubqueries
 from qcore.plan.schema import MARK_KINDS, aggregate_schema, join_schema, unnest_schema
 from qcore.plan.single_rows import ONE_FOR_EACH, gives_one_row, gives_one_row_at_most
 
-# Aggregates that are 0, not null, for an empty input.
-_COUNTS = frozenset({"count", "regr_count"})
+# Kinds of dependent joins that, without conditions, only ask whether there is a row.
+_OF_EXISTENCE = frozenset({"left_semi", "left_anti", "mark", *NULL_AWARE_KINDS})
 # Join kinds whose output has the left side's copy of the domain in every row, and those with the right side's.
 _KEEPS_LEFT = frozenset({"inner", "left", "left_semi", "left_anti", "mark", *NULL_AWARE_KINDS})
 _KEEPS_RIGHT = frozenset({"right", "right_semi", "right_anti"})
@@ -70,11 +72,17 @@ class _Unnesting:
     ids: NodeIds
     names: ColumnNames
     _outer: OuterReads = field(default_factory=OuterReads)
+    _puller: ConditionPuller = field(init=False)
+    _row_subqueries: RowSubqueries = field(init=False)
     #: Shared nodes of the new plan by the id of the old one, and those with a domain by that id and the domain. These
     #: have the columns of the domain beside them.
     _shared: dict[str, Shared] = field(default_factory=dict)
     _pushed: dict[tuple[str, int], tuple[Shared, DomainColumns]] = field(default_factory=dict)
     _domains: list[Domain] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._puller = ConditionPuller(self.ids, self.names, self._outer, self._nested_without_domain)
+        self._row_subqueries = RowSubqueries(self.ids, self.names, self._outer, self._puller)
 
     def unnest(self, node: PlanNode) -> PlanNode:
         """The node, which reads no outer column, with dependent joins replaced. It keeps its schema."""
@@ -93,19 +101,65 @@ class _Unnesting:
         """A join on the domain in place of a dependent join, whose left input has no dependent join. `recursions` are
         those of whose working tables the right input reads the rows of one value of a domain, see Domain.
         """
-        if join.kind == "scalar" and not gives_one_row_at_most(join.right):
-            single = EnforceSingleRow(self.ids.new(), join.right.schema, join.right)
-            join = join.with_fields(right=single)
+        join = self._simpler(join)
         read = self._outer.of(join.right)
         arguments = [(name, column) for name, column in join.arguments if name in read or recursions]
         if not arguments:
             assert not recursions
             return self._select(self._joined(join, join.left, self.unnest(join.right), []), join.schema.names)
+        if not recursions:
+            made = self._without_domain(join.with_fields(arguments=tuple(arguments)))
+            if made is not None:
+                return self._select(self.unnest(made), join.schema.names)
         domain = Domain(self.ids, self.names, join.left, arguments, recursions)
         self._domains.append(domain)
         right, columns = self._push(join.right, domain)
         values = match_domain(dict(arguments), columns)
         return self._select(self._joined(join, domain.shared, right, values), join.schema.names)
+
+    def _simpler(self, join: DependentJoin) -> DependentJoin:
+        """The join without what its kind does not ask of the right input, and with the check of a scalar subquery."""
+        right = join.right
+        if join.kind == "scalar":
+            single = gives_one_row_at_most(right)
+            right = right if single else EnforceSingleRow(self.ids.new(), right.schema, right)
+        elif join.kind in _OF_EXISTENCE and not join.conditions:
+            right = _same_existence(right)
+        return join if right is join.right else join.with_fields(right=right)
+
+    def _without_domain(self, join: DependentJoin) -> PlanNode | None:
+        """Nodes without a domain, perhaps with dependent joins that are simpler. None where there are none."""
+        made = self._row_subqueries.replaced(join)
+        if made is not None:
+            return made
+        pulled = self._puller.pull(join.right, [name for name, _ in join.arguments])
+        if pulled is None or join.kind == "scalar":
+            return None
+        computed = dict(pulled.computed)
+        if computed and join.kind == "left" and not computed.keys().isdisjoint(join.right.schema.names):
+            return None
+        columns = dict(join.arguments)
+        where = [_with_domain(part, columns) for part in pulled.conditions]
+        over_pulled = tuple(_with_domain(substitute(part, computed), columns) for part in join.conditions)
+        schema = join_schema(join.kind, join.left.schema, pulled.node.schema, join.schema.names[-1])
+        plain = join.with_fields(schema=schema, right=pulled.node, conditions=over_pulled)
+        node = self._joined(plain, join.left, pulled.node, where)
+        if join.kind != "inner" or not computed:
+            return node
+        kept = join.left.schema.names
+        values = [_with_domain(computed.get(name, col(name)), columns) for name in join.right.schema.names]
+        return project(self.ids.new(), node, join.schema.names, [*map(col, kept), *values])
+
+    def _nested_without_domain(self, join: DependentJoin) -> PlanNode | None:
+        """The same for a join inside a subquery, whose left input may have dependent joins, and read outer columns."""
+        join = self._simpler(join)
+        read = self._outer.of(join.right)
+        arguments = tuple((name, column) for name, column in join.arguments if name in read)
+        if not arguments:
+            made: PlanNode | None = self._joined(join, join.left, join.right, [])
+        else:
+            made = self._without_domain(join.with_fields(arguments=arguments))
+        return None if made is None else self._select(made, join.schema.names)
 
     def _joined(self, join: DependentJoin, left: PlanNode, right: PlanNode, where: list[Expr]) -> PlanNode:
         """The join of the kind and the conditions of a dependent one, under further conditions `where`."""
@@ -203,7 +257,7 @@ class _Unnesting:
         rows, outer = domain.rows()
         joined = make_join(self.ids, "left", rows, grouped, match_domain(outer, columns))
         kept = list(dict.fromkeys(outer.values()))
-        zeros = {one.name: 0 for one in node.aggregates if one.function in _COUNTS}
+        zeros = {one.name: 0 for one in node.aggregates if one.function in COUNTS}
         if node.grouping_id is not None:
             zeros[node.grouping_id] = (1 << len(node.keys)) - 1
         names = node.schema.names
@@ -433,6 +487,17 @@ _PUSHES: dict[type[PlanNode], Callable[..., tuple[PlanNode, DomainColumns]]] = {
 def _with_domain(expr: Expr, columns: DomainColumns) -> Expr:
     """The expression with columns of the domain in place of outer columns."""
     return replace_outer(expr, {name: Column(column) for name, column in columns.items()})
+
+
+def _same_existence(node: PlanNode) -> PlanNode:
+    """A node that has a row if and only if `node` has one."""
+    if isinstance(node, (Project, OrderBy)):
+        return _same_existence(node.child)
+    if isinstance(node, (Limit, TopN)) and node.offset == 0 and (node.count is None or node.count > 0):
+        return _same_existence(node.child)
+    if isinstance(node, Aggregate) and node.keys and node.grouping_sets is None:
+        return _same_existence(node.child)
+    return node
 
 
 def _check_outer_aggregate(one: AggregateCall, domain: Domain) -> None:

@@ -17,10 +17,10 @@ from qcore.plan import nodes as p
 from qcore.plan.dependent_joins import replace_dependent_joins
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.projections import project, rename_columns, select_columns
+from qcore.plan.random_column import add_random_column
 from qcore.plan.schema import aggregate_schema, join_schema, unnest_schema
 from qcore.plan.set_operations import distinct, union_all
 from qcore.session.session import Session
-from qcore.substrait.random_column import add_random_column
 
 I64 = pa.int64()
 TABLES = {
@@ -100,7 +100,7 @@ def _below_row(q: Plans) -> p.PlanNode:
 
 
 def _join(
-    kind: str, right: Callable[[Plans], p.PlanNode], *conditions: Expr, reads: str = "t_i"
+    kind: str, right: Callable[[Plans], p.PlanNode], *conditions: Expr, reads: str = "t_i t_g"
 ) -> Callable[[Plans], p.PlanNode]:
     def make(q: Plans) -> p.PlanNode:
         left = q.select(q.table("t"), "t_i", "t_g")
@@ -216,6 +216,35 @@ def _twice_shared(q: Plans) -> p.PlanNode:
     larger = q.filter(read, col("x_n") > q.outer("u_n"))
     rows = q.dependent("left_semi", shared, larger, reads="u_n")
     return q.dependent("scalar", q.select(q.table("t"), "t_i"), q.aggregate(rows, "c", "count"), reads="t_i")
+
+
+def _joined_rows(q: Plans) -> p.PlanNode:
+    a, b = q.table("u"), q.filter(q.table("v"), col("v_i") == q.outer("t_i"))
+    joined = p.NestedLoopJoin(
+        q.ids.new(), join_schema("inner", a.schema, b.schema), a, b, "inner", col("u_i") == col("v_i")
+    )
+    return q.project(q.filter(joined, col("u_n") > q.outer("t_g") * 5), one=lit(1))
+
+
+def _or_rows(q: Plans) -> p.PlanNode:
+    own = col("u_i") == q.outer("t_i")
+    return q.filter(q.table("u"), (own & (col("u_n") > 20)) | (own & (q.outer("t_g") == 1)))
+
+
+def _total_of_total(q: Plans) -> p.PlanNode:
+    total = q.aggregate(_of_row(q), "s", "sum", col("u_n"))
+    rows = q.filter(q.table("v"), col("v_n") > q.outer("s") + q.outer("t_g"))
+    return q.select(q.dependent("scalar", total, q.aggregate(rows, "c", "count"), reads="s"), "c")
+
+
+def _guarded(q: Plans) -> p.PlanNode:
+    rows = q.filter(q.project(q.values(), x=q.outer("t_i") - 2), col("x") != 0)
+    return q.project(rows, y=call("divide", lit(10), col("x")))
+
+
+def _semi_rows(q: Plans) -> p.PlanNode:
+    inner = q.filter(q.table("v"), col("v_i") == q.outer("u_i"))
+    return q.filter(q.dependent("left_semi", q.table("u"), inner, reads="u_i"), col("u_i") == q.outer("t_i"))
 
 
 N = col("u_n")
@@ -363,6 +392,56 @@ CASES: dict[str, Case] = {
     ),
     "unnest": (_lateral_list("inner"), "select i, unnest(l) from t"),
     "unnest, left": (_lateral_list("left"), "select i, x from t left join lateral (select unnest(t.l) as x) on true"),
+    "exists through a projection and an inner join": (
+        _join("left_semi", _joined_rows),
+        "select i, g from t where exists (select 1 from u join v on u.i = v.i where v.i = t.i and u.n > t.g * 5)",
+    ),
+    "what all branches of or have": (
+        _join("left_anti", _or_rows),
+        "select i, g from t where not exists (select 1 from u where (u.i = t.i and n > 20) or (u.i = t.i and t.g = 1))",
+    ),
+    "in of a computed value": (
+        _join("null_aware_mark", lambda q: q.project(_below_row(q), x=N + q.outer("t_i")), col("t_g") * 12 == col("x")),
+        "select i, g, g * 12 in (select n + t.i from u where u.i < t.i) from t",
+    ),
+    "lateral with a computed column": (
+        _join("inner", lambda q: q.project(_of_row(q), x=q.outer("t_i") + N)),
+        "select t.i, t.g, t.i + u.n from t join u on u.i = t.i",
+    ),
+    "lateral groups of the row": (
+        _join("left", lambda q: q.aggregate(_of_row(q), "c", "count", by=N)),
+        "select i, g, n, c from t left join lateral (select n, count(*) c from u where u.i = t.i group by n) x on true",
+    ),
+    "lateral total": (
+        _join("left", lambda q: q.aggregate(_of_row(q), "c", "count"), col("c") > 1),
+        "select i, g, c from t left join lateral (select count(*) c from u where u.i = t.i) x on c > 1",
+    ),
+    "not in of a total": (
+        _join("null_aware_anti", lambda q: q.aggregate(_of_row(q), "c", "sum", N), col("t_g") * 10 == col("c")),
+        "select i, g from t where g * 10 not in (select sum(n) from u where u.i = t.i)",
+    ),
+    "not exists of a total with a condition": (
+        _join("left_anti", lambda q: q.filter(q.aggregate(_of_row(q), "c", "count"), col("c") < 2)),
+        "select i, g from t where not exists (select count(*) from u where u.i = t.i having count(*) < 2)",
+    ),
+    "a subquery over a total": (
+        _join("scalar", _total_of_total),
+        "select i, g, (select (select count(*) from v where v.n > x.s + t.g) from (select sum(n) s from u where "
+        "u.i = t.i) "
+        "x) from t",
+    ),
+    "values of the row": (
+        _join("scalar", lambda q: q.filter(q.project(q.values(), x=q.outer("t_i") + 1), col("x") > 3)),
+        "select i, g, case when i + 1 > 3 then i + 1 end from t",
+    ),
+    "a condition before what it guards": (
+        _join("scalar", _guarded),
+        "select i, g, case when i <> 2 then 10 // (i - 2) end from t",
+    ),
+    "exists below a semi join": (
+        _join("mark", _semi_rows),
+        "select i, g, exists (select 1 from u where u.i = t.i and exists (select 1 from v where v.i = u.i)) from t",
+    ),
     "recursion": (
         _recursive(False, _count_up),
         "select i, case when i is null then null when i > 5 then i else (select sum(x) from range(i, 6) r(x)) "
@@ -417,6 +496,44 @@ def test_as_duckdb(name: str, known: duckdb.DuckDBPyConnection) -> None:
     expected = known.sql(query).to_arrow_table()
     for threads in (1, 4):
         assert_same_rows(run(replaced, threads), expected)
+
+
+# Cases that need no domain, with the joins of their plans from the root down.
+PLAIN = {
+    "exists": ["HashJoin left_semi"],
+    "not exists": ["NestedLoopJoin left_anti"],
+    "in": ["HashJoin left_semi"],
+    "not in": ["NestedLoopJoin left_anti"],
+    "in, of no row": ["HashJoin null_aware_mark"],
+    "lateral": ["NestedLoopJoin inner"],
+    "left lateral": ["NestedLoopJoin left"],
+    "scalar": ["HashJoin left"],
+    "scalar of an aggregate": ["HashJoin left"],
+    "scalar of a computed aggregate": ["HashJoin left"],
+    "scalar of a total with a condition": ["HashJoin left"],
+    "exists of a total": ["HashJoin left"],
+    "exists through a projection and an inner join": ["HashJoin left_semi", "NestedLoopJoin inner"],
+    "what all branches of or have": ["HashJoin left_anti"],
+    "lateral with a computed column": ["HashJoin inner"],
+    "lateral groups of the row": ["HashJoin left"],
+    "lateral total": ["HashJoin left"],
+    "not in of a total": ["HashJoin left"],
+    "values of the row": [],
+    "a condition before what it guards": [],
+    "exists below a semi join": ["HashJoin mark", "HashJoin left_semi"],
+    "unnest": [],
+    "unnest, left": [],
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_without_a_domain(name: str) -> None:
+    """The plan has a join of the kind, or none, and computes no distinct values of outer columns."""
+    q = Plans()
+    plan = replace_dependent_joins(CASES[name][0](q), q.ids, q.names)
+    joins = [node for node in plan.walk() if isinstance(node, (p.HashJoin, p.NestedLoopJoin))]
+    assert [f"{type(node).__name__} {node.kind}" for node in joins] == PLAIN[name]
+    assert not any(isinstance(node, p.SharedRead) for node in plan.walk())
 
 
 def test_more_than_one_row() -> None:
