@@ -306,7 +306,7 @@ OPERATORS: Table = {
     "|": "bitwise_or",
     "<<": "bitwise_shift_left",
     ">>": "bitwise_shift_right",
-    "||": entry("any, any", "text, bytes or list", _joined),
+    "||": entry("any, any", "text or bytes or list", _joined),
     **{
         sign: entry("any, any", "boolean", comparison(function))
         for sign, function in {

@@ -20,6 +20,8 @@ _UNITS = ("millennium", "century", "decade", "year", "quarter", "month", "week",
 _WITHIN_AN_HOUR = _TIME_PARTS[1:]
 # Arrow's units of parts of a second.
 _FINER_UNITS = {"millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
+# What a year of 365.25 days has more than twelve months of 30.
+_SECONDS_BESIDE_MONTHS = 5.25 * 86_400
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -87,13 +89,23 @@ def _part(name: str, program: ProgramBuilder, arguments: list[int], type_: pa.Da
     if pa.types.is_duration(given):
         step = program.convert(step, INTERVAL)
     if name == "epoch":
-        return program.add("part", [step], FLOAT64, part=name, label=name)
+        return _epoch(program, step)
     step = program.local_time(step)
     if pa.types.is_date(given) and name in _TIME_PARTS:
         step = program.convert(step, pa.timestamp("s"))
     if pa.types.is_time(given) and name not in _TIME_PARTS:
         raise PlanError(f"{name}({given}) is not defined: a time of day has no date")
     return program.add("part", [step], INT64, part=name, label=name)
+
+
+def _epoch(program: ProgramBuilder, step: int) -> int:
+    """Seconds since 1970, or of an interval: a year has 365.25 days, a month that is left 30, as in PostgreSQL."""
+    seconds = program.add("part", [step], FLOAT64, part="epoch", label="epoch")
+    if not pa.types.is_interval(program.types[step]):
+        return seconds
+    years = program.convert(program.add("part", [step], INT64, part="year", label="year"), FLOAT64)
+    more = program.add("multiply", [years, program.constant(pa.scalar(_SECONDS_BESIDE_MONTHS))], FLOAT64)
+    return program.add("add", [seconds, more], FLOAT64)
 
 
 def _date_trunc(program: ProgramBuilder, arguments: list[int], type_: pa.DataType) -> int:

@@ -298,7 +298,7 @@ LISTS: Table = {
     "array_element": "[]",
     "array_slice": "[:]",
     "list_slice": "[:]",
-    "length": entry("text, bytes or list", "integer", _length),
+    "length": entry("text or bytes or list", "integer", _length),
     "cardinality": "list_length",
     "size": "list_length",
     "empty": written("list", "boolean", _is_empty),
