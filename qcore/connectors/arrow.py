@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.connectors.alignment import Alignment, logical_schema, passes
-from qcore.connectors.base import BatchStream, ColumnStatistics, Split, TableStatistics, select_fields
+from qcore.connectors.base import BatchStream, Split, TableStatistics, select_fields
+from qcore.connectors.column_samples import SampledStatistics
 from qcore.connectors.soundness import TRUST_EVERYTHING, SoundColumns, is_trusted, require_sound
 from qcore.connectors.streams import ReaderStream, TableStream
 from qcore.errors import ExecutionError, PlanError
@@ -44,6 +45,7 @@ class ArrowTable:
     def __init__(self, data: pa.Table, trusted: bool = False) -> None:
         self.schema = logical_schema(data.schema, "the Arrow table")
         self._sound = None if trusted else SoundColumns.of(data)
+        self._statistics = SampledStatistics.of(data, trusted)
         self._data = data.replace_schema_metadata()
         self._alignments: dict[tuple[str, ...], Alignment | None] = {}
         #: Objects that charge the table's memory to a session's pool while the table lives.
@@ -56,12 +58,8 @@ class ArrowTable:
         return self._data.cast(self.schema)
 
     def statistics(self) -> TableStatistics:
-        """Return the number of rows, and of nulls in each column."""
-        columns = {
-            name: ColumnStatistics(null_count=values.null_count)
-            for name, values in zip(self._data.column_names, self._data.columns, strict=True)
-        }
-        return TableStatistics(self._data.num_rows, columns)
+        """Return the number of rows, and statistics of a sample of each column (see column_samples)."""
+        return TableStatistics(self._data.num_rows, self._statistics)
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
         """List sections of up to SPLIT_ROWS_MAX rows, cut at chunks of the first column if these are large."""

@@ -15,22 +15,26 @@ from qcore.expression.tree import Expr
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """Statistics of one column that are known without reading data. None: unknown.
+    """Statistics of one column that are known without reading all its rows. None: unknown.
 
     Attributes
     ----------
     min, max : object
         Bounds of all values except null and NaN, as Python values of the column's type. They need not occur.
+        If `is_sampled`, bounds of the sample: other values may lie outside.
     null_count : int or None
         Number of nulls.
     distinct_count : int or None
         Estimated number of distinct values without null.
+    is_sampled : bool
+        Whether the bounds and the number of distinct values come from a sample of the rows.
     """
 
     min: Any = None
     max: Any = None
     null_count: int | None = None
     distinct_count: int | None = None
+    is_sampled: bool = False
 
 
 UNKNOWN_COLUMN = ColumnStatistics()
@@ -38,7 +42,7 @@ UNKNOWN_COLUMN = ColumnStatistics()
 
 @dataclass(frozen=True)
 class TableStatistics:
-    """Statistics of a table for the optimizer, known without reading data.
+    """Statistics of a table for the optimizer, known without reading all its data.
 
     Attributes
     ----------
@@ -130,7 +134,7 @@ class Table(Protocol):
         """Schema of all columns, known before data is read."""
 
     def statistics(self) -> TableStatistics:
-        """Return what is known cheaply, from footers and lengths, without reading data."""
+        """Return what is known cheaply: from footers, lengths and samples."""
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
         """List the splits that may have rows for `filter`.

@@ -60,7 +60,8 @@ def explain(batch: pa.RecordBatch, error: Exception) -> str:
     return f"an Arrow batch is malformed: {error}; {REMEDY}"
 
 
-def _needs_a_pass(type: pa.DataType) -> bool:
+def needs_a_pass(type: pa.DataType) -> bool:
+    """Whether malformed values of the type are dangerous, and only a look at each value finds them."""
     return not (pa.types.is_primitive(type) or pa.types.is_decimal(type) or pa.types.is_null(type))
 
 
@@ -105,7 +106,7 @@ class SoundColumns:
         """Check rows, and others near them; ExecutionError if one is malformed. `data`: the Table, or its equal."""
         for name in columns:
             values = data.column(name)
-            if not _needs_a_pass(values.type):
+            if not needs_a_pass(values.type):
                 continue
             starts = self._starts.get(name)
             if starts is None:

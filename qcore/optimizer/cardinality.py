@@ -148,12 +148,7 @@ class Estimator:
                 return right * self._semi_fraction(node, swapped, node.right, node.left)
             left_columns = [self.column(node.left, a) for a, _ in pairs]
             right_columns = [self.column(node.right, b) for _, b in pairs]
-            values = self.key_values(left_columns, right_columns)
-            if is_unique(right_columns):
-                values = max(values, right, values_in_range(right_columns, left_columns))
-            elif is_unique(left_columns):
-                values = max(values, left, values_in_range(left_columns, right_columns))
-            fraction = 1.0 / values
+            fraction = 1.0 / key_values(left_columns, right_columns, left, right)
         elif node.kind in ("left_semi", "left_anti", "null_aware_anti"):
             return left * OTHER_FRACTION
         elif node.kind in ("right_semi", "right_anti"):
@@ -181,17 +176,6 @@ class Estimator:
         b = [self.column(other, name) for _, name in pairs]
         matched = min(1.0, self.rows(other) / max(combined(a), combined(b), 1.0))
         return matched * OTHER_FRACTION if node.condition is not None else matched
-
-    def key_values(self, a: Sequence[ColumnEstimate], b: Sequence[ColumnEstimate]) -> float:
-        """What to divide the product of both sides' rows by, for a join on these keys.
-
-        Upper bounds of distinct values hide that a foreign key has fewer values than rows; the smaller side's is
-        nearer.
-        """
-        values_a, values_b = combined(a), combined(b)
-        if all(column.known for column in (*a, *b)):
-            return max(values_a, values_b, 1.0)
-        return max(min(values_a, values_b), 1.0)
 
     # --- columns ---
 
@@ -392,12 +376,42 @@ def combined(columns: Sequence[ColumnEstimate]) -> float:
     return result
 
 
-def is_unique(columns: Sequence[ColumnEstimate]) -> bool:
-    """Whether a column alone looks like a key of its table: as many whole numbers in its range as the table has rows.
+def key_values(
+    a: Sequence[ColumnEstimate], b: Sequence[ColumnEstimate], rows_a: float = 1.0, rows_b: float = 1.0
+) -> float:
+    """What to divide the product of both sides' rows by, for a join on these keys.
 
-    Each row of another table then has one match at most.
+    If the key of a side is unique, rows of the other side match at most one row each: the divisor is at least the rows
+    of the unique side, `rows_a` or `rows_b`.
     """
-    return any(column.low is not None and column.distinct >= column.rows > 1.0 for column in columns)
+    if is_unique(b):
+        return max(_values_of_unique(b, a), rows_b)
+    if is_unique(a):
+        return max(_values_of_unique(a, b), rows_a)
+    values_a, values_b = combined(a), combined(b)
+    if all(column.known for column in (*a, *b)):
+        return max(values_a, values_b, 1.0)
+    # Upper bounds of distinct values hide that a foreign key has fewer values than rows. The smaller side's is nearer.
+    return max(min(values_a, values_b), 1.0)
+
+
+def _values_of_unique(key: Sequence[ColumnEstimate], others: Sequence[ColumnEstimate]) -> float:
+    """The values among which those of `others` are, if `key` is unique in its table."""
+    in_range = values_in_range(key, others)
+    if not all(column.known for column in (*key, *others)):
+        return max(min(combined(key), combined(others)), in_range)
+    return max(combined(others), in_range if in_range > 1.0 else combined(key))
+
+
+def is_unique(columns: Sequence[ColumnEstimate]) -> bool:
+    """Whether a column alone looks like a key of its table.
+
+    It has as many distinct values as the table has rows, counted, or as many whole numbers in its range. Each row of
+    another table then has one match at most.
+    """
+    return any(
+        (column.known or column.low is not None) and column.distinct >= column.rows > 1.0 for column in columns
+    )
 
 
 def values_in_range(keys: Sequence[ColumnEstimate], others: Sequence[ColumnEstimate]) -> float:

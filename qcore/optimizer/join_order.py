@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qcore.expression.tree import Call, Column, Expr, call, col, column_names, conjuncts
-from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, is_unique, values_in_range
+from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, key_values
 from qcore.optimizer.nodes import rebuilt
 from qcore.plan.joins import conjunction, join_on_keys, split_conditions
 from qcore.plan.naming import NodeIds
@@ -195,10 +195,7 @@ class _Graph:
         for members in shared:
             leaf = min(common) if common else min(members, key=lambda leaf: members[leaf].distinct)
             of_joined.append(members[leaf])
-        values = self.estimator.key_values(of_joined, of_added)
-        if is_unique(of_added):
-            return max(values, self.rows[added], values_in_range(of_added, of_joined))
-        return max(values, values_in_range(of_joined, of_added)) if is_unique(of_joined) else values
+        return key_values(of_joined, of_added, rows_b=self.rows[added])
 
     def _connected(self, a: int, b: int) -> bool:
         neighbours = self._neighbours.get(a)

@@ -47,7 +47,7 @@ QUERIES = {
     ),
     "joins that aggregates read whole": (
         "with j as (select a.shop, a.day, b.price from sales a join sales b on a.shop = b.shop and a.day = b.day "
-        "where a.shop = 1) "
+        "where a.shop = 1 and a.price = 3 and b.price = 13) "
         "select shop, sum(price) from j group by shop union all select day, max(price) from j group by day",
         1, 1,
     ),
