@@ -8,6 +8,7 @@ the estimator takes for a random sample are the pairs of a block and a value in 
 from __future__ import annotations
 
 import bisect
+import datetime
 import itertools
 import weakref
 from collections.abc import Iterator, Mapping
@@ -20,11 +21,14 @@ import pyarrow.compute as pc
 from qcore.connectors.base import ColumnStatistics
 from qcore.connectors.soundness import needs_a_pass
 from qcore.errors import ExecutionError
+from qcore.expression.types import is_numeric
 from qcore_ext.data.checked_stream import check_batch
 
 BLOCKS = 256
 BLOCK_ROWS = 256
 SAMPLE_ROWS = BLOCKS * BLOCK_ROWS
+EPOCH = datetime.datetime(1970, 1, 1)
+PER_MICROSECOND = {"s": 1e-6, "ms": 1e-3, "us": 1.0, "ns": 1e3}
 
 
 class SampledStatistics(Mapping[str, ColumnStatistics]):
@@ -84,13 +88,15 @@ def sampled(values: pa.ChunkedArray, trusted: bool = True) -> ColumnStatistics:
     n_values = len(values) - nulls
     if n_values == 0:
         return ColumnStatistics(null_count=nulls, distinct_count=0)
-    if pa.types.is_nested(values.type):
+    if pa.types.is_nested(values.type) and not pa.types.is_run_end_encoded(values.type):
         return ColumnStatistics(null_count=nulls)
     whole = len(values) <= SAMPLE_ROWS
     try:
         sample = _sample(values, trusted)
-        distinct = _distinct_values(sample, n_values, whole) if sample is not None else None
-        low, high = (None, None) if sample is None else _bounds(sample)
+        if sample is None:
+            return ColumnStatistics(null_count=nulls)
+        distinct = _distinct_values(sample, n_values, whole)
+        low, high = (None, None) if pa.types.is_dictionary(values.type) else _bounds(sample)
     except (pa.ArrowException, ExecutionError):
         return ColumnStatistics(null_count=nulls)
     return ColumnStatistics(low, high, nulls, distinct, is_sampled=not whole)
@@ -175,15 +181,15 @@ def _distinct_values(sample: pa.Array, n_values: int, whole: bool) -> int:
 def _bounds(sample: pa.Array) -> tuple[Any, Any]:
     """The smallest and largest value, of types that have a place on a number line."""
     type = sample.type
-    if pa.types.is_timestamp(type):
-        # Instants in UTC, of a unit that becomes a datetime without pandas.
-        sample = sample.cast(pa.int64()).cast(pa.timestamp(type.unit)).cast(pa.timestamp("us"), safe=False)
-    elif not (pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type)):
-        if not pa.types.is_date(type):
-            return None, None
+    is_instant = pa.types.is_timestamp(type)
+    if not (is_instant or pa.types.is_date(type) or is_numeric(type)):
+        return None, None
+    ends = pc.min_max(sample.cast(pa.int64()) if is_instant else sample)
     try:
-        ends = pc.min_max(sample)
         low, high = ends["min"].as_py(), ends["max"].as_py()
+        if is_instant:
+            unit = PER_MICROSECOND[type.unit]
+            low, high = (EPOCH + datetime.timedelta(microseconds=end / unit) for end in (low, high))
     except (OverflowError, ValueError):  # outside of Python's dates
         return None, None
     return (low, high) if low == low and high == high else (None, None)

@@ -6,6 +6,7 @@ Guesses are for comparing plans: a missing statistic gives a moderate default, n
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -32,6 +33,7 @@ from qcore.plan.nodes import (
     UnionAll,
     Unnest,
     UserOperator,
+    UserSource,
     Values,
     Window,
     WorkingTable,
@@ -49,6 +51,9 @@ OTHER_FRACTION = 0.5
 ROUNDS = 10.0
 LIST_LENGTH = 4.0
 WORKING_ROWS = 100.0  # of one round of a recursive query
+# How many times more rows than estimated an input counts for whose size is not known, and a join if nothing tells how
+# often its keys repeat. Joins that cannot give more rows than an input has come first then.
+UNCERTAINTY = 4.0
 # Values of a column nothing is known about, for x = constant.
 TEXT_VALUES = 20.0
 NUMBER_VALUES = 100.0
@@ -96,6 +101,17 @@ class Estimator:
         if found is None:
             found = self._columns[key] = self._column(node, name)
         return found
+
+    def uncertainty(self, node: PlanNode) -> float:
+        """How many times more rows than estimated the node may give, by what is not known of its inputs' sizes."""
+        if isinstance(node, Scan):
+            statistics = self._statistics(node)
+            return UNCERTAINTY if statistics is None or statistics.row_count is None else 1.0
+        if isinstance(node, (UserSource, RecursiveUnion, WorkingTable)):
+            return UNCERTAINTY
+        if isinstance(node, Aggregate) and not node.keys:
+            return 1.0
+        return math.prod(map(self.uncertainty, node.children))
 
     # --- rows ---
 
@@ -409,9 +425,7 @@ def is_unique(columns: Sequence[ColumnEstimate]) -> bool:
     It has as many distinct values as the table has rows, counted, or as many whole numbers in its range. Each row of
     another table then has one match at most.
     """
-    return any(
-        (column.known or column.low is not None) and column.distinct >= column.rows > 1.0 for column in columns
-    )
+    return any((column.known or column.low is not None) and column.distinct >= column.rows > 1.0 for column in columns)
 
 
 def values_in_range(keys: Sequence[ColumnEstimate], others: Sequence[ColumnEstimate]) -> float:

@@ -6,11 +6,19 @@ dynamic programming over connected subsets for up to DP_RELATIONS_MAX relations,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qcore.expression.tree import Call, Column, Expr, call, col, column_names, conjuncts
-from qcore.optimizer.cardinality import OTHER_FRACTION, ColumnEstimate, Estimator, key_values
+from qcore.optimizer.cardinality import (
+    OTHER_FRACTION,
+    UNCERTAINTY,
+    ColumnEstimate,
+    Estimator,
+    is_unique,
+    key_values,
+)
 from qcore.optimizer.nodes import rebuilt
 from qcore.plan.joins import conjunction, join_on_keys, split_conditions
 from qcore.plan.naming import NodeIds
@@ -60,11 +68,16 @@ def _take_apart(node: PlanNode, leaves: list[PlanNode], conditions: list[Expr]) 
 
 @dataclass
 class _Tree:
-    """A way to join a subset of the relations; `split` are the subsets joined last, or None for one relation."""
+    """A way to join a subset of the relations.
+
+    `rows` are the rows to be prepared for: those estimated, times UNCERTAINTY for each join that may give more. `split`
+    are the subsets joined last, or None for one relation.
+    """
 
     rows: float
     cost: float
     split: tuple[int, int] | None = None
+    uncertainty: float = 1.0
 
 
 class _Graph:
@@ -88,6 +101,9 @@ class _Graph:
         self.members = [self._members(group) for group in self.classes]
         self.class_masks = [sum(1 << leaf for leaf in members) for members in self.members]
         self.fractions = [OTHER_FRACTION if mask else 1.0 for mask, _ in self.others]
+        # Where nothing is certain, all orders are equally so.
+        is_any_certain = any(is_unique([column]) for members in self.members for column in members.values())
+        self.link_uncertainty = UNCERTAINTY if is_any_certain else 1.0
         #: Relations that have a column in common with any of a subset, it included.
         self._neighbours: dict[int, int] = {}
         self._subset_rows: dict[int, float] = {}
@@ -221,12 +237,36 @@ class _Graph:
 
     def _joined_tree(self, a: int, b: int, trees: dict[int, _Tree]) -> _Tree:
         left, right = trees[a], trees[b]
-        rows = self.subset_rows(a | b)
+        pairs = left.rows * right.rows
+        has_keys, is_certain = self._link(a, b)
+        uncertainty = left.uncertainty * right.uncertainty * (1.0 if is_certain else self.link_uncertainty)
+        rows = min(self.subset_rows(a | b) * uncertainty, pairs)
         build, probe = sorted((left.rows, right.rows))
         cost = left.cost + right.cost + BUILD_WEIGHT * build + PROBE_WEIGHT * probe + OUTPUT_WEIGHT * rows
-        if not self._connected(a, b):
-            cost += left.rows * right.rows
-        return _Tree(rows, cost, (a, b))
+        if not has_keys:
+            # Every pair of rows is looked at. That one side has one row may be a guess.
+            cost += pairs * self._leaf_uncertainty(a | b)
+        return _Tree(rows, cost, (a, b), uncertainty)
+
+    def _leaf_uncertainty(self, subset: int) -> float:
+        leaves = [leaf for i, leaf in enumerate(self.leaves) if subset >> i & 1]
+        return math.prod(map(self.estimator.uncertainty, leaves))
+
+    def _link(self, a: int, b: int) -> tuple[bool, bool]:
+        """Whether columns of both subsets are equal, and whether it is known how often these have the same value.
+
+        It is if statistics count the values on both sides, or if a row of one side matches one row at most.
+        """
+        has_keys, all_known = False, True
+        for members, mask in zip(self.members, self.class_masks, strict=True):
+            if not (mask & a and mask & b):
+                continue
+            has_keys = True
+            columns = [column for leaf, column in members.items() if (a | b) >> leaf & 1]
+            if any(is_unique([column]) for column in columns):
+                return True, True
+            all_known = all_known and all(column.known or column.distinct < column.rows for column in columns)
+        return has_keys, all_known
 
     def _enumerate(self, trees: dict[int, _Tree]) -> None:
         """The cheapest tree of every connected subset, small subsets first."""
