@@ -1,0 +1,26 @@
+"""The result of planning a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from qcore.plan.nodes import PlanNode
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """A plan as read.
+
+    Attributes
+    ----------
+    plan : PlanNode
+        Its column names are unique.
+    output_names : list of str
+        The query's names of the result's columns. A name may occur more than once.
+    files : dict
+        Paths by table name, for tables that the plan gives as files.
+    """
+
+    plan: PlanNode
+    output_names: list[str]
+    files: dict[str, list[str]] = field(default_factory=dict)

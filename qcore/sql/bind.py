@@ -1,0 +1,112 @@
+"""SQL text → plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.tree import col
+from qcore.functions.dialect import QCORE, Dialect
+from qcore.plan.dependent_joins import replace_dependent_joins
+from qcore.plan.nodes import Limit, OrderBy, PlanNode, Project, TopN
+from qcore.plan.result import PlanResult
+from qcore.sql import expressions, function_calls, joins, literals, queries, set_operations, subqueries
+from qcore.sql.binder import Binder
+from qcore.sql.parse import Source, deep_recursion, located, parse
+from qcore.sql.reading import NotBound
+from qcore.sql.scope import Environment, Level
+
+_EXPRESSIONS = {**literals.READERS, **expressions.READERS, **function_calls.READERS, **subqueries.READERS}
+_QUERIES = {**queries.READERS, **set_operations.READERS}
+_TABLES = {**joins.READERS, **set_operations.TABLES}
+
+
+def plan_query(
+    text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCORE, views: Mapping[str, str] | None = None
+) -> PlanResult:
+    """Plan one query over tables of these schemas.
+
+    Parameters
+    ----------
+    text : str
+        The query.
+    tables : mapping of str to pyarrow.Schema
+        The tables it may name. Scan nodes of the plan carry these names and no source.
+    dialect : Dialect
+        What the text means where engines differ.
+    views : mapping of str to str, optional
+        Queries that it may name as tables, and that may name one another.
+
+    Raises
+    ------
+    PlanError
+        A syntax error, an unknown table, column or function, or a construct the engine cannot run. The message has the
+        place in the text.
+    NotBound
+        A construct that the binder does not read.
+    """
+    with deep_recursion():
+        statements, source = parse(text, dialect)
+        if len(statements) != 1:
+            raise PlanError("the text has no query" if not statements else "the text has several statements")
+        binder = Binder(tables, views or {}, dialect, source, _EXPRESSIONS, _QUERIES, _TABLES)
+        try:
+            relation = binder.query(statements[0], Environment(Level(), {}))
+            plan = binder.exact(relation)
+            plan = replace_dependent_joins(plan, binder.ids, binder.names)
+        except NotBound as error:
+            raise _with_place(error, source) from None
+        except PlanError as error:
+            raise _located(error, binder) from None
+        except RecursionError:
+            raise PlanError("the query is nested too deeply; compute parts of it in common tables first") from None
+        names = [named.shown for named in relation.columns]
+        return PlanResult(rename(plan, names, binder), names)
+
+
+def rename(node: PlanNode, names: Sequence[str], binder: Binder) -> PlanNode:
+    """The node with the query's column names if these are unique. A sort stays on top."""
+    if len(set(names)) != len(names) or len(names) != len(node.schema) or list(names) == node.schema.names:
+        return node
+    schema = pa.schema([field.with_name(name) for field, name in zip(node.schema, names, strict=True)])
+    if isinstance(node, Project):
+        return replace(node, schema=schema)
+    if isinstance(node, Limit):
+        return replace(node, schema=schema, child=rename(node.child, names, binder))
+    if isinstance(node, (OrderBy, TopN)):
+        new = dict(zip(node.schema.names, names, strict=True))
+        keys = tuple(replace(key, column=new[key.column]) for key in node.keys)
+        return replace(node, schema=schema, child=rename(node.child, names, binder), keys=keys)
+    return Project(binder.ids.new(), schema, node, tuple(col(name) for name in node.schema.names))
+
+
+def _located(error: PlanError, binder: Binder) -> PlanError:
+    if binder.fault is None:
+        return error
+    node, source = binder.fault
+    place = place_of(node)
+    if place is None:
+        return error
+    return PlanError(located(str(error), source.text, *place))
+
+
+def _with_place(error: NotBound, source: Source) -> NotBound:
+    place = None if error.node is None else place_of(error.node)
+    if place is None:
+        return error
+    return NotBound(error.node, located(error.what, source.text, *place))
+
+
+def place_of(node: Any) -> tuple[int, int] | None:
+    """The first and the last letter of the text that a node is from: of its first part that has a place."""
+    if not hasattr(node, "walk"):
+        return None
+    places = [part.meta for part in node.walk() if part.meta.get("start") is not None]
+    if not places:
+        return None
+    first = min(places, key=lambda meta: meta["start"])
+    return first["start"], first["end"]

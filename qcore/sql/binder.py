@@ -1,0 +1,102 @@
+"""The binder: the state of binding one query, and its tables of readers by class of parse-tree node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.functions.dialect import Dialect
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.planning_time import check_planning
+from qcore.plan.projections import project
+from qcore.plan.nodes import PlanNode
+from qcore.expression.tree import Expr, col
+from qcore.sql.parse import Source
+from qcore.sql.reading import NotBound, clause_name
+from qcore.sql.scope import Environment, Place, Relation, Rows
+
+ExpressionReader = Callable[["Binder", Any, Place], Bound]
+QueryReader = Callable[["Binder", Any, Environment], Relation]
+TableReader = Callable[["Binder", Any, Place], Rows]
+
+
+@dataclass
+class Binder:
+    """Binds one query. `tables` are schemas by name, `views` texts by name.
+
+    The readers are functions by class name of parse-tree nodes: those of expressions, queries, and tables in FROM.
+    """
+
+    tables: Mapping[str, pa.Schema]
+    views: Mapping[str, str]
+    dialect: Dialect
+    source: Source
+    expressions: Mapping[str, ExpressionReader]
+    queries: Mapping[str, QueryReader]
+    table_readers: Mapping[str, TableReader]
+    ids: NodeIds = field(default_factory=NodeIds)
+    names: ColumnNames = field(default_factory=ColumnNames)
+    #: The innermost node that an error is about, and the text that it is in.
+    fault: tuple[Any, Source] | None = None
+    #: Tables and views by lower-case name; made when first asked for.
+    known: dict[str, list[str]] | None = None
+    #: Shared state of readers, by their own keys.
+    memory: dict[Any, Any] = field(default_factory=dict)
+
+    def expression(self, node: Any, place: Place) -> Bound:
+        """The value of an expression. PlanError for one that is wrong, NotBound for one that is not read."""
+        reader = self.expressions.get(type(node).__name__)
+        if reader is None:
+            raise NotBound(node, clause_name(node))
+        try:
+            return reader(self, node, place)
+        except PlanError:
+            self.fault = self.fault or (node, self.source)
+            raise
+
+    def query(self, node: Any, environment: Environment) -> Relation:
+        """The rows of a query: SELECT, a set operation, VALUES, or one of these in brackets."""
+        check_planning()
+        reader = self.queries.get(type(node).__name__)
+        if reader is None:
+            raise NotBound(node, clause_name(node))
+        return reader(self, node, environment)
+
+    def table(self, node: Any, place: Place) -> Rows:
+        """The rows of one table of FROM. `place` has the tables before it, for LATERAL."""
+        reader = self.table_readers.get(type(node).__name__)
+        if reader is None:
+            raise NotBound(node, clause_name(node))
+        try:
+            return reader(self, node, place)
+        except PlanError:
+            self.fault = self.fault or (node, self.source)
+            raise
+
+    def exact(self, relation: Relation) -> PlanNode:
+        """A node with exactly the relation's columns. A repeated column gets a new name."""
+        node, columns = relation.node, [named.own for named in relation.columns]
+        if node.schema.names == columns:
+            return node
+        seen: set[str] = set()
+        names = []
+        for name in columns:
+            names.append(self.names.new(name) if name in seen else name)
+            seen.add(name)
+        return project(self.ids.new(), node, names, [col(name) for name in columns])
+
+
+def name_of(expr: Expr) -> str:
+    """A readable name for a computed column."""
+    from qcore.expression.tree import Alias, Call, Cast, Column, OuterColumn
+
+    while isinstance(expr, (Cast, Alias)):
+        expr = expr.argument
+    if isinstance(expr, (Column, OuterColumn)):
+        return expr.name
+    return expr.function if isinstance(expr, Call) else type(expr).__name__.lower()

@@ -1,0 +1,113 @@
+"""Names in expressions → columns, fields of structs, aliases, parameters of lambdas, columns of outer queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Literal
+from qcore.sql.standins import bind_call
+from qcore.plan.schema import unknown
+from qcore.sql.binder import Binder
+from qcore.sql.reading import NotBound, identifier, take
+from qcore.sql.scope import Part, Place, Scope
+
+_DEEPEST = 1 << 30
+
+
+def bind_column(binder: Binder, node: Any, place: Place) -> Bound:
+    """The value of a name with one to four parts."""
+    parts = column_parts(node)
+    found = resolve(binder, place, parts)
+    if found is None:
+        raise _unknown_column(place, parts)
+    return found
+
+
+def column_parts(node: Any) -> list[Part]:
+    """The parts of a Column: catalogue, schema, table, column."""
+    name, *around = take(node, "this", "table", "db", "catalog")
+    if type(name).__name__ != "Identifier":
+        raise NotBound(node, f"{type(name).__name__} as a column")
+    return [identifier(part) for part in (*(part for part in reversed(around) if part is not None), name)]
+
+
+def resolve(binder: Binder, place: Place, parts: Sequence[Part], below: int = _DEEPEST) -> Bound | None:
+    """What a name means at a place; None if nothing has it. Levels from the depth `below` on are passed over."""
+    level = place.scope.level
+    if level.depth < below:
+        found = _in_place(binder, place, parts)
+        if found is not None:
+            return found
+    if level.outer is None:
+        return None
+    value = resolve(binder, level.outer, parts, min(below, level.ceiling))
+    return None if value is None else level.capture(value, binder.names)
+
+
+def _in_place(binder: Binder, place: Place, parts: Sequence[Part]) -> Bound | None:
+    first = parts[0]
+    if place.parameters and first[0].lower() in place.parameters:
+        return _fields(place.parameters[first[0].lower()], parts[1:], binder)
+    if len(parts) == 1:
+        for is_alias in (place.aliases_first, not place.aliases_first):
+            if is_alias:
+                found = None if place.aliases is None else place.aliases.find(first, place)
+            else:
+                found = place.scope.find(first)
+            if found is not None:
+                return found
+        return _whole_table(place.scope, parts)
+    scope = place.scope
+    # With a table in front, then without: t.c before the field c of a column t.
+    for n in range(len(parts) - 1, 0, -1):
+        found = scope.table_column(parts[:n], parts[n])
+        if found is not None:
+            return _fields(found, parts[n + 1 :], binder)
+    found = scope.find(first)
+    if found is None and place.aliases is not None:
+        found = place.aliases.find(first, place)
+    if found is None or not pa.types.is_struct(found.type):
+        return None
+    return _fields(found, parts[1:], binder)
+
+
+def _whole_table(scope: Scope, parts: Sequence[Part]) -> Bound | None:
+    """A table's row as a struct."""
+    found = scope.tables(parts)
+    if len(found) != 1 or not found[0].columns:
+        return None
+    arguments = []
+    for named in found[0].columns:
+        arguments += [Bound(Literal(named.shown, pa.string()), pa.string()), scope.column(named.own)]
+    return bind_call("struct_pack", arguments)
+
+
+def _fields(value: Bound, parts: Sequence[Part], binder: Binder) -> Bound:
+    for name, _ in parts:
+        value = bind_call("struct_extract", [value, Bound(Literal(name, pa.string()), pa.string())], binder.dialect)
+    return value
+
+
+def _unknown_column(place: Place, parts: Sequence[Part]) -> PlanError:
+    written = ".".join(part[0] for part in parts)
+    candidates: dict[str, None] = {}
+    at: Place | None = place
+    while at is not None:
+        scope = at.scope
+        if len(parts) > 1:
+            tables = scope.tables(parts[:-1])
+            if tables:
+                columns = [named.shown for table in tables for named in table.columns]
+                return unknown("column", parts[-1][0], columns, f"table {'.'.join(p[0] for p in parts[:-1])!r}")
+            candidates |= dict.fromkeys(
+                f"{table.parts[-1]}.{named.shown}" for table in scope.rows.tables for named in table.columns
+            )
+        else:
+            candidates |= dict.fromkeys(named.shown for named in scope.rows.columns)
+        at = scope.level.outer
+    return unknown("column", written, candidates, "the query")

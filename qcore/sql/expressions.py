@@ -1,0 +1,376 @@
+"""Expressions of one row: operators, CASE, casts, IN lists, rows, nested values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Call, Literal
+from qcore.plan.schema import unknown
+from qcore.sql.binder import Binder, ExpressionReader
+from qcore.sql.columns import bind_column
+from qcore.sql.literals import constant, number
+from qcore.sql.reading import NotBound, identifier, take
+from qcore.sql.scope import Place
+from qcore.sql.standins import bind_call, bind_case, bind_cast, bind_in, read_type
+
+_BINARY = {
+    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "IntDiv": "//", "Mod": "modulo",
+    "Pow": "power", "DPipe": "||", "EQ": "equal", "NEQ": "not_equal", "LT": "less", "LTE": "less_equal",
+    "GT": "greater", "GTE": "greater_equal", "NullSafeEQ": "is_not_distinct_from",
+    "NullSafeNEQ": "is_distinct_from", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor", "BitwiseLeftShift": "bitwise_shift_left",
+    "BitwiseRightShift": "bitwise_shift_right", "ArrayContainsAll": "list_has_all",
+    "ArrayContainedBy": "<@", "ArrayOverlaps": "list_has_any", "StartsWith": "starts_with",
+}  # fmt: skip
+# Arguments that the parser sets by its own ideas of a dialect.
+_IGNORED = {"Div": ("typed", "safe"), "DPipe": ("safe",), "Cast": ("safe", "_type"), "IntDiv": ("typed", "safe")}
+_COMPARISONS = frozenset({"EQ", "NEQ", "LT", "LTE", "GT", "GTE"})
+_PATTERNS = {"Like": "like", "ILike": "ilike", "SimilarTo": "similar_to", "Glob": "glob", "RegexpLike": "regexp_full_match"}
+
+
+def bind_paren(binder: Binder, node: Any, place: Place) -> Bound:
+    """An expression in brackets."""
+    (inner,) = take(node, "this")
+    return binder.expression(inner, place)
+
+
+def bind_connected(binder: Binder, node: Any, place: Place) -> Bound:
+    """A chain of AND or OR."""
+    function = "and" if type(node).__name__ == "And" else "or"
+    return connect(function, [binder.expression(part, place) for part in chain(node)], binder)
+
+
+def connect(function: str, parts: list[Bound], binder: Binder) -> Bound:
+    """The conditions connected by AND or OR."""
+    flat: list[Bound] = []
+    for part in parts:
+        if isinstance(part.expr, Call) and part.expr.function == function:
+            flat += [Bound(argument, pa.bool_()) for argument in part.expr.arguments]
+        else:
+            flat.append(part)
+    return flat[0] if len(flat) == 1 else bind_call(function, flat, binder.dialect)
+
+
+def chain(node: Any) -> list[Any]:
+    """The operands of a chain of one connective, in order; brackets around parts of the chain are dropped."""
+    kind = type(node).__name__
+    result, waiting = [], [node]
+    while waiting:
+        part = waiting.pop()
+        while type(part).__name__ == "Paren":
+            (part,) = take(part, "this")
+        if type(part).__name__ == kind:
+            left, right = take(part, "this", "expression")
+            waiting += [right, left]
+        else:
+            result.append(part)
+    return result
+
+
+def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
+    """A chain of operators, which group from the left."""
+    steps = []
+    while type(node).__name__ in _BINARY:
+        ignored = _IGNORED.get(type(node).__name__, ())
+        left, right, *_ = take(node, "this", "expression", *ignored)
+        if type(node).__name__ in _COMPARISONS and (_is_quantified(right) or _is_quantified(left)):
+            break
+        steps.append((node, right))
+        node = left
+    value = binder.expression(node, place)
+    for step, right in reversed(steps):
+        operand = binder.expression(right, place)
+        try:
+            value = bind_call(_BINARY[type(step).__name__], [value, operand], binder.dialect)
+        except PlanError:
+            binder.fault = binder.fault or (step, binder.source)
+            raise
+    return value
+
+
+def _is_quantified(node: Any) -> bool:
+    return type(node).__name__ in ("Any", "All")
+
+
+def bind_not(binder: Binder, node: Any, place: Place) -> Bound:
+    """NOT, and IS NOT."""
+    (inner,) = take(node, "this")
+    value = binder.expression(inner, place)
+    if isinstance(value.expr, Call) and value.expr.function in _OPPOSITES:
+        return Bound(Call(_OPPOSITES[value.expr.function], value.expr.arguments), pa.bool_())
+    return bind_call("not", [value], binder.dialect)
+
+
+_OPPOSITES = {
+    "is_null": "is_not_null", "is_true": "is_not_true", "is_false": "is_not_false", "like": "not_like",
+    "ilike": "not_ilike", "is_not_distinct_from": "is_distinct_from", "is_distinct_from": "is_not_distinct_from",
+}  # fmt: skip
+
+
+def bind_negated(binder: Binder, node: Any, place: Place) -> Bound:
+    """A minus sign. Before a number it is part of the number."""
+    (inner,) = take(node, "this")
+    if type(inner).__name__ == "Literal" and not inner.is_string:
+        found = number(inner.this)
+        value = found.expr.value  # type: ignore[attr-defined]
+        if found.type == pa.uint64() and value == 1 << 63:
+            return constant(-value, pa.int64())
+        if found.type != pa.uint64():
+            return constant(-value, found.type)
+    return bind_call("negate", [binder.expression(inner, place)], binder.dialect)
+
+
+def bind_bits(binder: Binder, node: Any, place: Place) -> Bound:
+    """~x."""
+    (inner,) = take(node, "this")
+    value = bind_call("negate", [binder.expression(inner, place)], binder.dialect)
+    return bind_call("subtract", [value, constant(1, pa.int64())], binder.dialect)
+
+
+def bind_between(binder: Binder, node: Any, place: Place) -> Bound:
+    """BETWEEN, and BETWEEN SYMMETRIC."""
+    value, low, high, symmetric = take(node, "this", "low", "high", "symmetric")
+    parts = [binder.expression(part, place) for part in (value, low, high)]
+    result = _within(parts[0], parts[1], parts[2], binder)
+    if symmetric:
+        return connect("or", [result, _within(parts[0], parts[2], parts[1], binder)], binder)
+    return result
+
+
+def _within(value: Bound, low: Bound, high: Bound, binder: Binder) -> Bound:
+    return connect(
+        "and",
+        [
+            bind_call("greater_equal", [value, low], binder.dialect),
+            bind_call("less_equal", [value, high], binder.dialect),
+        ],
+        binder,
+    )
+
+
+def bind_is(binder: Binder, node: Any, place: Place) -> Bound:
+    """IS NULL, IS TRUE, IS FALSE, IS DISTINCT FROM."""
+    value, what = take(node, "this", "expression")
+    negated = type(what).__name__ == "Not"
+    if negated:
+        (what,) = take(what, "this")
+    bound = binder.expression(value, place)
+    kind = type(what).__name__
+    if kind == "Null":
+        name = "is_null"
+    elif kind == "Boolean":
+        name = "is_true" if take(what, "this")[0] else "is_false"
+    else:
+        raise NotBound(node, "IS")
+    if negated:
+        name = name.replace("is_", "is_not_")
+    return bind_call(name, [bound], binder.dialect)
+
+
+def bind_pattern(binder: Binder, node: Any, place: Place) -> Bound:
+    """LIKE, ILIKE, SIMILAR TO, GLOB, also with NOT."""
+    return _pattern(binder, node, place, None)
+
+
+def bind_escape(binder: Binder, node: Any, place: Place) -> Bound:
+    """A pattern with ESCAPE."""
+    pattern, escape = take(node, "this", "expression")
+    if type(pattern).__name__ == "Not":
+        (pattern,) = take(pattern, "this")
+        matched = _pattern(binder, pattern, place, escape)
+        return bind_call("not", [matched], binder.dialect)
+    if type(pattern).__name__ not in _PATTERNS:
+        raise NotBound(node, "ESCAPE")
+    return _pattern(binder, pattern, place, escape)
+
+
+def _pattern(binder: Binder, node: Any, place: Place, escape: Any) -> Bound:
+    value, pattern, negate = take(node, "this", "expression", "negate")
+    if type(pattern).__name__ in ("Any", "All", "LikeAny"):
+        raise NotBound(node, f"{type(node).__name__} with {type(pattern).__name__}")
+    parts = [binder.expression(part, place) for part in (value, pattern, escape) if part is not None]
+    name = _PATTERNS[type(node).__name__]
+    result = bind_call(name, parts, binder.dialect)
+    if not negate:
+        return result
+    if isinstance(result.expr, Call) and result.expr.function in _OPPOSITES:
+        return Bound(Call(_OPPOSITES[result.expr.function], result.expr.arguments), pa.bool_())
+    return bind_call("not", [result], binder.dialect)
+
+
+def bind_case_when(binder: Binder, node: Any, place: Place) -> Bound:
+    """CASE, with conditions or with values to compare."""
+    compared, branches, default = take(node, "this", "ifs", "default")
+    value = None if compared is None else binder.expression(compared, place)
+    bound = []
+    for branch in branches or ():
+        condition, result = take(branch, "this", "true")
+        when = binder.expression(condition, place)
+        if value is not None:
+            when = bind_call("equal", [value, when], binder.dialect)
+        bound.append((when, binder.expression(result, place)))
+    return bind_case(bound, None if default is None else binder.expression(default, place))
+
+
+def bind_if(binder: Binder, node: Any, place: Place) -> Bound:
+    """IF(condition, value, other)."""
+    condition, result, other = take(node, "this", "true", "false")
+    branch = (binder.expression(condition, place), binder.expression(result, place))
+    return bind_case([branch], None if other is None else binder.expression(other, place))
+
+
+def bind_conversion(binder: Binder, node: Any, place: Place) -> Bound:
+    """CAST, TRY_CAST, x::type, and DATE 'text'."""
+    value, to, *_ = take(node, "this", "to", "safe", "_type")
+    return bind_cast(
+        binder.expression(value, place),
+        read_type(to, binder.dialect),
+        binder.dialect,
+        type(node).__name__ == "TryCast",
+    )
+
+
+def bind_in_list(binder: Binder, node: Any, place: Place) -> Bound:
+    """x IN (a, b, …), and x IN a list."""
+    value, values, field = take(node, "this", "expressions", "field")
+    bound = binder.expression(value, place)
+    if field is not None:
+        return bind_call("list_contains", [binder.expression(field, place), bound], binder.dialect)
+    return bind_in(bound, [binder.expression(part, place) for part in values])
+
+
+def bind_row(binder: Binder, node: Any, place: Place) -> Bound:
+    """(a, b)."""
+    (values,) = take(node, "expressions")
+    return bind_call("row", [binder.expression(value, place) for value in values or ()], binder.dialect)
+
+
+def bind_list(binder: Binder, node: Any, place: Place) -> Bound:
+    """[a, b]."""
+    values, _ = take(node, "expressions", "bracket_notation")
+    return bind_call("make_array", [binder.expression(value, place) for value in values or ()], binder.dialect)
+
+
+def bind_struct(binder: Binder, node: Any, place: Place) -> Bound:
+    """{'a': x, b: y}."""
+    (fields,) = take(node, "expressions")
+    arguments: list[Bound] = []
+    for part in fields or ():
+        if type(part).__name__ not in ("PropertyEQ", "Slice", "Alias"):
+            raise NotBound(node, "STRUCT")
+        name, value = take(part, "this", "expression") if type(part).__name__ != "Alias" else take(part, "alias", "this")
+        arguments += [constant(name.name, pa.string()), binder.expression(value, place)]
+    return bind_call("struct_pack", arguments, binder.dialect)
+
+
+def bind_map(binder: Binder, node: Any, place: Place) -> Bound:
+    """MAP {k: v}."""
+    (inner,) = take(node, "this")
+    (fields,) = take(inner, "expressions")
+    keys, values = [], []
+    for part in fields or ():
+        key, value = take(part, "this", "expression")
+        keys.append(binder.expression(key, place))
+        values.append(binder.expression(value, place))
+    lists = [bind_call("make_array", part, binder.dialect) for part in (keys, values)]
+    return bind_call("map", lists, binder.dialect)
+
+
+def bind_subscript(binder: Binder, node: Any, place: Place) -> Bound:
+    """l[1], l[1:2], m['k'], s['field'], text[1]."""
+    value, positions, *_ = take(node, "this", "expressions", "offset", "safe", "returns_list_for_maps")
+    if len(positions) != 1:
+        raise PlanError(f"a subscript has one position, not {len(positions)}")
+    held, (position,) = binder.expression(value, place), positions
+    if type(position).__name__ == "Slice":
+        begin, end, step = take(position, "this", "expression", "step")
+        if step is not None:
+            raise NotBound(node, "a step of a slice")
+        return slice_of(held, *(None if part is None else binder.expression(part, place) for part in (begin, end)), binder)
+    return element_of(held, binder.expression(position, place), binder)
+
+
+def element_of(held: Bound, position: Bound, binder: Binder) -> Bound:
+    """One element of a list, letter of a text, field of a struct, value of a map."""
+    if pa.types.is_string(held.type):
+        return bind_call("substring", [held, position, constant(1, pa.int64())], binder.dialect)
+    if pa.types.is_struct(held.type):
+        return bind_call("struct_extract", [held, position], binder.dialect)
+    if pa.types.is_map(held.type):
+        return bind_call("map_extract", [held, position], binder.dialect)
+    return bind_call("list_extract", [held, position], binder.dialect)
+
+
+def slice_of(held: Bound, begin: Bound | None, end: Bound | None, binder: Binder) -> Bound:
+    """A part of a list or a text."""
+    first = begin or constant(1, pa.int64())
+    last = end or constant(-1, pa.int64())
+    return bind_call("list_slice", [held, first, last], binder.dialect)
+
+
+def bind_dot(binder: Binder, node: Any, place: Place) -> Bound:
+    """(struct).field, and a call in a schema."""
+    value, field = take(node, "this", "expression")
+    if type(field).__name__ != "Identifier":
+        raise NotBound(node, "a method call")
+    held = binder.expression(value, place)
+    name, _ = identifier(field)
+    if not pa.types.is_struct(held.type):
+        raise PlanError(f"{name!r} is asked of {held.type}, which has no fields")
+    if all(part.name.lower() != name.lower() for part in held.type):
+        raise unknown("field", name, [part.name for part in held.type], "the struct")
+    return bind_call("struct_extract", [held, constant(name, pa.string())], binder.dialect)
+
+
+def bind_zoned(binder: Binder, node: Any, place: Place) -> Bound:
+    """x AT TIME ZONE 'Z'."""
+    value, zone = take(node, "this", "zone")
+    return bind_call("at_time_zone", [binder.expression(part, place) for part in (value, zone)], binder.dialect)
+
+
+def bind_collated(binder: Binder, node: Any, place: Place) -> Bound:
+    """x COLLATE "C"."""
+    value, order = take(node, "this", "expression")
+    if order.name.upper() not in ("C", "POSIX", "BINARY"):
+        raise PlanError(f'COLLATE {order.name}: texts are compared by code points; "C", POSIX and BINARY name this order')
+    return binder.expression(value, place)
+
+
+def bind_aliased(binder: Binder, node: Any, place: Place) -> Bound:
+    """A name where no column is named: an argument with a name."""
+    raise NotBound(node, "a named argument")
+
+
+READERS: dict[str, ExpressionReader] = {
+    "Column": bind_column,
+    "Paren": bind_paren,
+    "And": bind_connected,
+    "Or": bind_connected,
+    **dict.fromkeys(_BINARY, bind_binary),
+    "Not": bind_not,
+    "Neg": bind_negated,
+    "BitwiseNot": bind_bits,
+    "Between": bind_between,
+    "Is": bind_is,
+    **dict.fromkeys(_PATTERNS, bind_pattern),
+    "Escape": bind_escape,
+    "Case": bind_case_when,
+    "If": bind_if,
+    "Cast": bind_conversion,
+    "TryCast": bind_conversion,
+    "In": bind_in_list,
+    "Tuple": bind_row,
+    "Array": bind_list,
+    "Struct": bind_struct,
+    "ToMap": bind_map,
+    "Bracket": bind_subscript,
+    "Dot": bind_dot,
+    "AtTimeZone": bind_zoned,
+    "Collate": bind_collated,
+}
+__all__ = ["READERS", "Callable", "Literal", "chain", "connect", "element_of"]

@@ -1,0 +1,134 @@
+"""Calls of functions: scalar functions, aggregates, and the few that concern the query itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.sql.binder import Binder, ExpressionReader
+from qcore.sql.call_parts import CallParts, read_call
+from qcore.sql.grouping import Grouping, bind_grouping_function
+from qcore.sql.literals import constant
+from qcore.sql.ordering import read_ordered
+from qcore.sql.random_columns import bind_random
+from qcore.sql.reading import NotBound, take
+from qcore.sql.scope import Place
+from qcore.sql.standins import bind_aggregate, bind_call, is_aggregate_name, is_function, is_moment, is_volatile
+from qcore.sql.subqueries import bind_array, is_query, outer_columns_only
+from qcore.sql.windows import bind_window
+from qcore.substrait.current_moment import current_moment
+
+
+def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
+    """A call without OVER."""
+    parts = read_call(node, binder)
+    name = parts.name.lower()
+    if is_aggregate_name(name, binder.dialect):
+        return _aggregate(binder, parts, place)
+    if parts.has_modifiers and not name.startswith("grouping"):
+        raise PlanError(f"{parts.name} is no aggregate function, so it takes no DISTINCT, ORDER BY or FILTER")
+    if name in ("grouping", "grouping_id"):
+        return bind_grouping_function(binder, parts.node, parts.arguments, place)
+    if name == "array" and len(parts.arguments) == 1 and is_query(parts.arguments[0]):
+        return bind_array(binder, parts.arguments[0], place)
+    if is_volatile(name) and not parts.arguments:
+        return bind_random(binder, name, place)
+    if is_moment(name) and not parts.arguments:
+        expr = current_moment(name, binder.ids.began_nanos)
+        return Bound(expr, expr.to if hasattr(expr, "to") else expr.type)  # type: ignore[attr-defined]
+    if name in ("row_number", "rank", "dense_rank", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"):
+        if not is_function(name, binder.dialect):
+            raise PlanError(f"the window function {name} needs OVER (…)")
+    if name == "unnest":
+        raise NotBound(node, "unnest in an expression")
+    arguments = [_argument(binder, argument, place) for argument in parts.arguments]
+    return bind_call(parts.name, arguments, binder.dialect)
+
+
+def _argument(binder: Binder, node: Any, place: Place) -> Bound:
+    if type(node).__name__ == "Star":
+        raise NotBound(node, "* as an argument")
+    return binder.expression(node, place)
+
+
+def _aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
+    grouping: Grouping | None = place.grouping
+    level = place.scope.level
+    if grouping is None and level.outer is None:
+        raise PlanError(f"the aggregate {parts.name} cannot be in {place.clause}")
+    if grouping is None:
+        # It may be the outer query's.
+        return _outer_aggregate(binder, parts, place)
+    captured = dict(level.captured)
+    inner = place.within("the arguments of an aggregate")
+    n_subqueries = len(inner.subqueries)
+    arguments = [binder.expression(argument, inner) for argument in parts.arguments if not _is_star(argument)]
+    order = []
+    for key in parts.order:
+        value, descending, nulls_first = read_ordered(key)
+        order.append((binder.expression(value, inner), descending, nulls_first))
+    filter = None if parts.filter is None else binder.expression(parts.filter, inner)
+    values = [*arguments, *(key[0] for key in order), *([] if filter is None else [filter])]
+    if level.outer is not None and outer_columns_only(values) and level.outer.grouping is not None:
+        level.captured.clear()
+        level.captured.update(captured)
+        del inner.subqueries[n_subqueries:]
+        return _outer_aggregate(binder, parts, place)
+    return bind_aggregate(
+        parts.name,
+        arguments,
+        distinct=parts.distinct,
+        filter=filter,
+        order=order,
+        within_group=parts.within_group,
+        add=grouping.add,
+        dialect=binder.dialect,
+    )
+
+
+def _outer_aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
+    """An aggregate of the outer query's columns alone: it belongs to the outer query, by the standard."""
+    level = place.scope.level
+    outer = level.outer
+    if outer is None or outer.grouping is None:
+        raise PlanError(f"the aggregate {parts.name} cannot be in {place.clause}")
+    try:
+        value = _aggregate(binder, parts, outer)
+    except PlanError:
+        binder.fault = None
+        raise PlanError(f"the aggregate {parts.name} cannot be in {place.clause}") from None
+    return level.capture(value, binder.names)
+
+
+def _is_star(node: Any) -> bool:
+    return type(node).__name__ == "Star"
+
+
+def bind_extract(binder: Binder, node: Any, place: Place) -> Bound:
+    """EXTRACT(part FROM x)."""
+    part, value = take(node, "this", "expression")
+    return bind_call("extract", [constant(part.name, pa.string()), binder.expression(value, place)], binder.dialect)
+
+
+def bind_trim(binder: Binder, node: Any, place: Place) -> Bound:
+    """TRIM(BOTH letters FROM text)."""
+    value, position, letters = take(node, "this", "position", "expression")
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(position or "BOTH").upper(), "trim")
+    arguments = [binder.expression(part, place) for part in (value, letters) if part is not None]
+    return bind_call(name, arguments, binder.dialect)
+
+
+_CALLS = (
+    "Anonymous", "Filter", "WithinGroup", "IgnoreNulls", "RespectNulls", "Max", "Min", "Count", "GroupConcat",
+    "PercentileCont", "PercentileDisc", "Coalesce", "Substring", "StrPosition", "Overlay", "CurrentDate",
+    "CurrentTimestamp", "CurrentTime", "Localtimestamp", "ArgMax", "ArgMin",
+)  # fmt: skip
+READERS: dict[str, ExpressionReader] = {
+    **dict.fromkeys(_CALLS, bind_function),
+    "Window": bind_window,
+    "Extract": bind_extract,
+    "Trim": bind_trim,
+}

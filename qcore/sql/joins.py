@@ -1,0 +1,425 @@
+"""FROM: tables side by side, and joins with ON, USING and NATURAL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Column, Expr, Literal, call, col, column_names
+from qcore.plan.joins import conjunction, make_join
+from qcore.plan.nodes import (
+    Filter,
+    NestedLoopJoin,
+    PlanNode,
+    Shared,
+    SharedRead,
+    Values,
+    Window,
+    WindowCall,
+    WindowFrame,
+)
+from qcore.plan.projections import add_columns, select_columns
+from qcore.plan.schema import LEFT_ONLY, join_schema, unknown
+from qcore.sql.binder import Binder, TableReader
+from qcore.sql.expressions import chain
+from qcore.sql.random_columns import RandomValue
+from qcore.sql.reading import NotBound, get, identifier, take
+from qcore.sql.scope import Environment, Named, Place, Rows, Scope, TableNames
+from qcore.sql.standins import bind_call
+from qcore.sql.subqueries import Joined, dependent_join, join_subqueries
+from qcore.sql.tables import derived_rows, named_rows, with_alias
+
+# The only column of rows without columns (`select 1`), because a batch has no rows without columns.
+_ROW = "$row"
+
+
+@dataclass(slots=True)
+class LateralRows(Rows):
+    """Rows that depend on tables before them: `captured` has the values that they read."""
+
+    captured: dict[str, Any] = field(default_factory=dict)
+
+
+def one_row(binder: Binder) -> Rows:
+    """The rows of a SELECT without FROM."""
+    data = pa.table({binder.names.new(_ROW): pa.nulls(1, pa.bool_())})
+    return Rows(Values(binder.ids.new(), data.schema, data), [], [])
+
+
+def from_rows(binder: Binder, clause: Any, joins: Sequence[Any], environment: Environment) -> Rows:
+    """The rows of FROM and the joins behind it."""
+    if clause is None:
+        if joins:
+            raise NotBound(joins[0], "JOIN without FROM")
+        return one_row(binder)
+    (first,) = take(clause, "this")
+    return joined_rows(binder, first, joins, Place(Scope(_nothing(binder), environment, binder.dialect), "FROM"))
+
+
+def joined_rows(binder: Binder, first: Any, joins: Sequence[Any], place: Place) -> Rows:
+    """A table and the joins behind it. `place` has the tables before it."""
+    groups: list[tuple[Any, list[Any]]] = [(first, [])]
+    for join in joins:
+        if _is_comma(join) and any(get(one, "side") in ("RIGHT", "FULL") for one in joins):
+            groups.append((take(join, "this")[0], []))
+        else:
+            groups[-1][1].append(join)
+    rows: Rows | None = None
+    for table, behind in groups:
+        before = place if rows is None else _beside(binder, place, rows)
+        right = binder.table(table, before)
+        for join in behind:
+            right = _join(binder, right, join, before)
+        rows = right if rows is None else _combine(binder, rows, right, "inner", [])
+    assert rows is not None
+    return rows
+
+
+def _nothing(binder: Binder) -> Rows:
+    node = Values("", pa.schema([]), None)
+    return Rows(node, [], [])
+
+
+def _is_comma(join: Any) -> bool:
+    return not any(get(join, name) for name in ("kind", "side", "method", "on", "using"))
+
+
+def _beside(binder: Binder, place: Place, rows: Rows) -> Place:
+    """The place of a table behind these: LATERAL lets it read them."""
+    before = place.scope.rows
+    if before.tables or before.columns:
+        schema = pa.schema([*before.node.schema, *rows.node.schema])
+        node: PlanNode = Values("", schema, None)
+        rows = Rows(node, [*before.tables, *rows.tables], [*before.columns, *rows.columns])
+    return Place(Scope(rows, place.scope.environment, binder.dialect), "FROM")
+
+
+# --- tables ---
+
+
+def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
+    """A table, view or common table by name, or a table function."""
+    name, schema, catalogue, alias, joins = take(node, "this", "db", "catalog", "alias", "joins")
+    if type(name).__name__ != "Identifier":
+        reader = binder.memory.get("table_function")
+        if reader is None:
+            raise NotBound(node, "a table function")
+        rows = reader(binder, node, name, alias, place)
+    else:
+        parts = [identifier(part) for part in (catalogue, schema, name) if part is not None]
+        relation, known = named_rows(binder, parts, place)
+        rows = with_alias(relation, known, alias)
+        if alias is None and len(parts) > 1:
+            table = rows.tables[0]
+            rows.tables = [TableNames((*(part[0] for part in parts[:-1]), table.parts[-1]), table.columns)]
+        elif alias is None:
+            rows.tables = [TableNames(("memory", "main", rows.tables[0].parts[-1]), rows.tables[0].columns)]
+    for join in joins or ():
+        rows = _join(binder, rows, join, place)
+    return rows
+
+
+def bind_derived(binder: Binder, node: Any, place: Place) -> Rows:
+    """A query in brackets, or tables and joins in brackets."""
+    inner, alias, joins, *_ = take_derived(node)
+    if type(inner).__name__ in ("Table", "Lateral", "Unnest") or _is_joined_tables(inner):
+        rows = binder.table(inner, place)
+        if alias is not None:
+            raise NotBound(node, "an alias of joined tables")
+    else:
+        rows = _derived(binder, node, alias, place)
+    for join in joins or ():
+        rows = _join(binder, rows, join, place)
+    return rows
+
+
+def take_derived(node: Any) -> tuple[Any, ...]:
+    """The parts of a Subquery node in FROM; those of its query are the query's to read."""
+    return get(node, "this"), get(node, "alias"), get(node, "joins")
+
+
+def _is_joined_tables(node: Any) -> bool:
+    """Whether brackets hold tables and not a query."""
+    if type(node).__name__ != "Subquery":
+        return False
+    inner = node.this
+    return type(inner).__name__ in ("Table", "Lateral", "Unnest") or bool(get(node, "joins")) or _is_joined_tables(inner)
+
+
+def _derived(binder: Binder, query: Any, alias: Any, place: Place) -> Rows:
+    relation, captured = derived_rows(binder, query, place)
+    rows = with_alias(relation, "", alias)
+    if alias is None:
+        rows.tables = []
+    if captured:
+        return LateralRows(rows.node, rows.tables, rows.columns, captured)
+    return rows
+
+
+def bind_lateral(binder: Binder, node: Any, place: Place) -> Rows:
+    """LATERAL (query)."""
+    inner, alias, *_ = take(node, "this", "alias", "view", "outer", "cross_apply")
+    if get(node, "view") or get(node, "cross_apply") is not None:
+        raise NotBound(node, "LATERAL VIEW or APPLY")
+    if type(inner).__name__ not in ("Subquery",):
+        raise NotBound(node, "LATERAL of a function")
+    return _derived(binder, inner, alias, place)
+
+
+# --- joins ---
+
+
+def _join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
+    table, side, kind, method, on, using, _ = take(node, "this", "side", "kind", "method", "on", "using", "global")
+    side, kind, method = (str(part or "").upper() for part in (side, kind, method))
+    if method not in ("", "NATURAL"):
+        raise NotBound(node, f"{method} JOIN")
+    right = binder.table(table, _beside(binder, place, left))
+    how = _kind(side, kind, node)
+    if method == "NATURAL":
+        names = [named.shown for named in left.columns]
+        shared = {named.shown.lower() for named in right.columns}
+        wanted = [name for name in dict.fromkeys(names) if name.lower() in shared]
+        if not wanted:
+            raise PlanError("NATURAL JOIN: the tables have no column of the same name; use JOIN … ON or CROSS JOIN")
+        return _join_using(binder, left, right, how, [(name, True) for name in wanted])
+    if using:
+        return _join_using(binder, left, right, how, [_using_name(one) for one in using])
+    if on is None:
+        if how != "inner":
+            raise PlanError(f"{side or kind} JOIN needs ON or USING")
+        return _combine(binder, left, right, "inner", [])
+    return _join_on(binder, left, right, how, on, place)
+
+
+def _using_name(node: Any) -> tuple[str, bool]:
+    if type(node).__name__ == "Column":
+        (node,) = take(node, "this")
+    return identifier(node)
+
+
+def _kind(side: str, kind: str, node: Any) -> str:
+    if kind in ("SEMI", "ANTI"):
+        if side == "RIGHT":
+            raise NotBound(node, f"RIGHT {kind} JOIN")
+        return f"left_{kind.lower()}"
+    if kind not in ("", "INNER", "CROSS", "OUTER"):
+        raise NotBound(node, f"{kind} JOIN")
+    return side.lower() or "inner"
+
+
+def _join_on(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, place: Place) -> Rows:
+    schema = join_schema("inner", left.node.schema, right.node.schema)
+    pairs = NestedLoopJoin(binder.ids.new(), schema, left.node, right.node, "inner")
+    both = Rows(pairs, [*left.tables, *right.tables], [*left.columns, *right.columns])
+    at = Place(Scope(both, place.scope.environment, binder.dialect), "ON")
+    conditions = []
+    for part in chain(on) if type(on).__name__ in ("And", "Paren") else [on]:
+        bound = as_condition(binder.expression(part, at), binder)
+        if not (isinstance(bound.expr, Literal) and bound.expr.value is True):
+            conditions.append(bound.expr)
+    if at.subqueries:
+        return _join_over_subqueries(binder, left, right, kind, conditions, at.subqueries, pairs)
+    return _combine(binder, left, right, kind, conditions)
+
+
+def as_condition(value: Bound, binder: Binder) -> Bound:
+    """A value as a condition. PlanError unless it is a boolean."""
+    if pa.types.is_boolean(value.type) or pa.types.is_null(value.type):
+        return value
+    if pa.types.is_integer(value.type):
+        return bind_call("not_equal", [value, Bound(Literal(0, pa.int64()), pa.int64())], binder.dialect)
+    raise PlanError(f"the condition is of type {value.type}, not boolean; compare it with something")
+
+
+def _combine(binder: Binder, left: Rows, right: Rows, kind: str, conditions: Sequence[Expr]) -> Rows:
+    """The join on conditions, each side's columns beside the other's."""
+    tables, columns = [*left.tables, *right.tables], [*left.columns, *right.columns]
+    if kind in LEFT_ONLY:
+        tables, columns = left.tables, left.columns
+    if isinstance(right, LateralRows):
+        return _lateral(binder, left, right, kind, conditions, tables, columns)
+    node = make_join(binder.ids, kind, left.node, right.node, conditions)
+    return _like(left, node, tables, columns)
+
+
+def _like(left: Rows, node: PlanNode, tables: list[TableNames], columns: list[Named]) -> Rows:
+    """Joined rows; if the left side depends on tables before it, so do they."""
+    if isinstance(left, LateralRows):
+        return LateralRows(node, tables, columns, left.captured)
+    return Rows(node, tables, columns)
+
+
+def _lateral(
+    binder: Binder,
+    left: Rows,
+    right: LateralRows,
+    kind: str,
+    conditions: Sequence[Expr],
+    tables: list[TableNames],
+    columns: list[Named],
+) -> Rows:
+    known = set(left.node.schema.names)
+    own = {name: value for name, value in right.captured.items() if column_names(value.expr) <= known}
+    others = {name: value for name, value in right.captured.items() if name not in own}
+    if others:
+        raise NotBound(None, "LATERAL inside joined tables in brackets")
+    if kind not in ("inner", "left"):
+        raise PlanError(
+            f"a {kind.replace('_', ' ').upper()} JOIN of a table that reads the tables before it (LATERAL) is not "
+            "possible: its rows depend on them; use JOIN or LEFT JOIN"
+        )
+    node = left.node
+    arguments, computed = [], {}
+    for name, value in own.items():
+        if isinstance(value.expr, Column):
+            arguments.append((name, value.expr.name))
+        else:
+            column = binder.names.new(name)
+            computed[column] = value.expr
+            arguments.append((name, column))
+    if computed:
+        node = add_columns(binder.ids.new(), node, computed)
+    node = dependent_join(binder, kind, node, right.node, tuple(arguments), conditions)
+    return _like(left, node, tables, columns)
+
+
+def _join_using(binder: Binder, left: Rows, right: Rows, kind: str, names: Sequence[tuple[str, bool]]) -> Rows:
+    conditions: list[Expr] = []
+    merged: dict[str, tuple[Named, Named]] = {}
+    scopes = [Scope(rows, Environment(None, {}), binder.dialect) for rows in (left, right)]  # type: ignore[arg-type]
+    for name in names:
+        sides = []
+        for scope, which in zip(scopes, ("left", "right"), strict=True):
+            found = scope.find(name)
+            if found is None:
+                raise unknown("column", name[0], [n.shown for n in scope.rows.columns], f"USING, on its {which} side")
+            sides.append(found)
+        conditions.append(bind_call("equal", sides, binder.dialect).expr)
+        pair = tuple(
+            next(named for named in rows.columns if named.own == value.expr.name)  # type: ignore[attr-defined]
+            for rows, value in zip((left, right), sides, strict=True)
+        )
+        merged[pair[0].own] = pair
+    joined = _combine(binder, left, right, kind, conditions)
+    if kind in LEFT_ONLY:
+        return joined
+    gone = {pair[1].own for pair in merged.values()}
+    node, columns = joined.node, []
+    computed: dict[str, Expr] = {}
+    for named in left.columns:
+        if named.own not in merged or kind in ("inner", "left"):
+            columns.append(named)
+        elif kind == "right":
+            columns.append(Named(named.shown, merged[named.own][1].own))
+        else:
+            a, b = (scope.column(one.own) for scope, one in zip(scopes, merged[named.own], strict=True))
+            own = binder.names.new(named.shown)
+            computed[own] = bind_call("coalesce", [a, b], binder.dialect).expr
+            columns.append(Named(named.shown, own))
+    columns += [named for named in right.columns if named.own not in gone]
+    if computed:
+        node = add_columns(binder.ids.new(), node, computed)
+    return _like(joined, node, joined.tables, columns)
+
+
+# --- subqueries in ON ---
+
+
+def _join_over_subqueries(
+    binder: Binder,
+    left: Rows,
+    right: Rows,
+    kind: str,
+    conditions: list[Expr],
+    waiting: Sequence[Any],
+    pairs: PlanNode,
+) -> Rows:
+    """A join whose conditions have subqueries. One that reads one side is joined to that side. If one reads both, the
+    pairs with the subqueries' values are filtered first, which gives the row numbers of matching pairs; the inputs are
+    then joined by these numbers.
+    """
+    sides = [left.node, right.node]
+    for one in waiting:
+        side = _side_of(one, sides)
+        if side is None:
+            break
+        sides[side] = join_subqueries(binder, sides[side], [one])
+    else:
+        a = _like(left, sides[0], left.tables, left.columns)
+        b = _like(right, sides[1], right.tables, right.columns)
+        return _combine(binder, a, b, kind, conditions)
+    if isinstance(right, LateralRows) or isinstance(left, LateralRows):
+        raise PlanError("a subquery in ON of a LATERAL join that reads both tables is not supported; put it into WHERE")
+    predicate = conjunction(conditions)
+    if kind == "inner":
+        node = join_subqueries(binder, pairs, waiting)
+        node = node if predicate is None else Filter(binder.ids.new(), node.schema, node, predicate)
+        return Rows(node, [*left.tables, *right.tables], [*left.columns, *right.columns])
+    return _join_by_numbers(binder, left, right, kind, predicate, waiting)
+
+
+def _side_of(one: Any, sides: Sequence[PlanNode]) -> int | None:
+    """The input, 1 if it may be both, whose columns a subquery in ON reads."""
+    if isinstance(one, RandomValue):
+        return None
+    assert isinstance(one, Joined)
+    exprs = [value.expr for value in one.captured.values()]
+    right_names = set(one.right.schema.names)
+    read = set().union(*map(column_names, exprs)) if exprs else set()
+    for condition in one.conditions:
+        read |= column_names(condition) - right_names
+    for side in (1, 0):
+        if read <= set(sides[side].schema.names):
+            return side
+    return None
+
+
+def _join_by_numbers(
+    binder: Binder, left: Rows, right: Rows, kind: str, predicate: Expr | None, waiting: Sequence[Any]
+) -> Rows:
+    a, a_number, a_copy, a_copied = _numbered(binder, left)
+    b, b_number, b_copy, b_copied = _numbered(binder, right)
+    schema = join_schema("inner", a.schema, b.schema)
+    node: PlanNode = NestedLoopJoin(binder.ids.new(), schema, a, b, "inner")
+    node = join_subqueries(binder, node, waiting)
+    if predicate is not None:
+        node = Filter(binder.ids.new(), node.schema, node, predicate)
+    node = select_columns(binder.ids.new(), node, [a_number, b_number])
+    on_left = [call("equal", col(a_copied), col(a_number))]
+    on_right = [call("equal", col(b_number), col(b_copied))]
+    if kind in LEFT_ONLY:
+        return Rows(make_join(binder.ids, kind, a_copy.node, node, on_left), a_copy.tables, a_copy.columns)
+    node = make_join(binder.ids, "inner" if kind == "right" else "left", a_copy.node, node, on_left)
+    node = make_join(binder.ids, kind, node, b_copy.node, on_right)
+    return Rows(node, [*a_copy.tables, *b_copy.tables], [*a_copy.columns, *b_copy.columns])
+
+
+def _numbered(binder: Binder, rows: Rows) -> tuple[Shared, str, Rows, str]:
+    """The rows with a column of row numbers, computed once, and a copy of them with other column names."""
+    number = binder.names.new("row_number")
+    schema = rows.node.schema.append(pa.field(number, pa.int64()))
+    row_number = WindowCall(number, "row_number", frame=WindowFrame("rows", None, None))
+    window = Window(binder.ids.new(), schema, rows.node, (), (), (row_number,))
+    shared = Shared(binder.ids.numbered("rows"), schema, window)
+    new = {name: binder.names.new(name) for name in schema.names}
+    renamed = pa.schema([schema.field(name).with_name(new[name]) for name in schema.names])
+    read = SharedRead(binder.ids.new(), renamed, shared.id, tuple(schema.names), shared)
+
+    def again(columns: Sequence[Named]) -> list[Named]:
+        return [Named(named.shown, new[named.own]) for named in columns]
+
+    tables = [TableNames(table.parts, tuple(again(table.columns))) for table in rows.tables]
+    return shared, number, Rows(read, tables, again(rows.columns)), new[number]
+
+
+READERS: dict[str, TableReader] = {
+    "Table": bind_table,
+    "Subquery": bind_derived,
+    "Lateral": bind_lateral,
+}

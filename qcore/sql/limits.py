@@ -1,0 +1,98 @@
+"""LIMIT, OFFSET and FETCH."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Literal
+from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import Limit, PlanNode
+from qcore.plan.projections import project
+from qcore.sql.binder import Binder
+from qcore.sql.joins import one_row
+from qcore.sql.literals import constant
+from qcore.sql.reading import NotBound, get, take
+from qcore.sql.scope import Environment, Place, Relation, Scope
+from qcore.sql.standins import bind_cast
+from qcore.sql.subqueries import join_subqueries
+from qcore.substrait.cut_limits import COUNT_PART, SHARE_PART, apply_computed_limit
+
+
+def limit_rows(binder: Binder, relation: Relation, limit: Any, offset: Any, environment: Environment) -> Relation:
+    """The rows within LIMIT and OFFSET, in their order."""
+    if limit is None and offset is None:
+        return relation
+    count, is_share = (None, False) if limit is None else _count(limit)
+    first = None
+    if offset is not None:
+        first, unread = take(offset, "expression", "expressions")
+        if unread:
+            raise NotBound(offset, "LIMIT BY")
+    one = one_row(binder)
+    place = Place(Scope(one, environment, binder.dialect), "LIMIT")
+    values = [_bound(binder, value, place, word) for value, word in ((count, "LIMIT"), (first, "OFFSET"))]
+    numbers = [value.expr.value if isinstance(value.expr, Literal) else _UNKNOWN for value in values]
+    node: PlanNode
+    if not is_share and all(number is None or isinstance(number, int) for number in numbers):
+        for number, word in zip(numbers, ("LIMIT", "OFFSET"), strict=True):
+            if number is not None and number < 0:
+                raise PlanError(f"{word} {number}: a number of rows cannot be negative")
+        node = Limit(binder.ids.new(), relation.node.schema, relation.node, numbers[0], numbers[1] or 0)
+        return Relation(node, relation.columns)
+
+    def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
+        below = join_subqueries(binder, one.node, place.subqueries)
+        types = (pa.float64() if is_share else pa.int64(), pa.int64())
+        exprs = [bind_cast(value, type_, binder.dialect).expr for value, type_ in zip(values, types, strict=True)]
+        return project(ids.new(), below, [names.new("count"), names.new("offset")], exprs)
+
+    part = f"{SHARE_PART if is_share else COUNT_PART}0"
+    computed = apply_computed_limit(binder.ids, binder.names, relation.node, {part: make}, 0)
+    assert computed is not None
+    return Relation(computed, relation.columns)
+
+
+_UNKNOWN = object()
+
+
+def _bound(binder: Binder, node: Any, place: Place, word: str) -> Bound:
+    if node is None or type(node).__name__ == "Null":
+        return constant(None, pa.int64())
+    value = binder.expression(node, place)
+    if pa.types.is_string(value.type) or pa.types.is_boolean(value.type) or pa.types.is_nested(value.type):
+        raise PlanError(f"{word} takes a number of rows, not {value.type}")
+    return value
+
+
+def _count(node: Any) -> tuple[Any, bool]:
+    """The number of rows as an expression, and whether it is a percentage."""
+    if type(node).__name__ == "Fetch":
+        count, options, _ = take(node, "count", "limit_options", "direction")
+        count = count if count is not None else _One()
+    else:
+        count, options, by, _ = take(node, "expression", "limit_options", "expressions", "offset")
+        if by or get(node, "offset") is not None:
+            raise NotBound(node, "LIMIT with several numbers")
+    is_share = False
+    if options is not None:
+        percent, _, ties = take(options, "percent", "rows", "with_ties")
+        if ties:
+            raise NotBound(node, "FETCH WITH TIES")
+        is_share = bool(percent)
+    if type(count).__name__ == "Mod" and get(count, "expression") is None:
+        is_share, count = True, get(count, "this")
+    return (None if _is_all(count) else count), is_share
+
+
+def _is_all(node: Any) -> bool:
+    return type(node).__name__ == "Column" and node.name.lower() == "all" and not node.this.args.get("quoted")
+
+
+def _One() -> Any:
+    from sqlglot import exp
+
+    return exp.Literal.number(1)

@@ -1,0 +1,79 @@
+"""Names of columns that a query gave none: their expressions as written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qcore.sql.parse import Source, select_token
+
+# Words that end a select list.
+_END = frozenset({
+    "FROM", "WHERE", "GROUP", "GROUP BY", "HAVING", "WINDOW", "QUALIFY", "ORDER", "ORDER BY", "LIMIT", "OFFSET",
+    "FETCH", "UNION", "EXCEPT", "INTERSECT", "USING", "INTO",
+})  # fmt: skip
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+
+
+def item_texts(select: Any, source: Source) -> list[str]:
+    """The texts of a select list's items: words in lower case, names without needless quotes, white space as one
+    blank, no comments. The first token after an item that is not part of its expression is the reader's to know.
+    """
+    first = select_token(select)
+    if first is None:
+        return []
+    tokens = source.tokens
+    place = first + 1
+    place = _after_distinct(tokens, place)
+    items, begin, depth = [], place, 0
+    while place < len(tokens):
+        token = tokens[place]
+        text = token.text
+        kind = token.token_type.name
+        is_sign = kind not in ("STRING", "IDENTIFIER", "NUMBER")
+        if is_sign and text in _OPENING:
+            depth += 1
+        elif is_sign and text in _CLOSING:
+            depth -= 1
+            if depth < 0:
+                break
+        elif is_sign and depth == 0 and text == ",":
+            items.append(_text(tokens[begin:place], source.text))
+            begin = place + 1
+        elif is_sign and depth == 0 and (text == ";" or text.upper() in _END) and place > begin:
+            break
+        place += 1
+    if place > begin:
+        items.append(_text(tokens[begin:place], source.text))
+    return items
+
+
+def _after_distinct(tokens: list[Any], place: int) -> int:
+    if place < len(tokens) and tokens[place].text.upper() == "ALL":
+        return place + 1
+    if place >= len(tokens) or tokens[place].text.upper() != "DISTINCT":
+        return place
+    place += 1
+    if place + 1 < len(tokens) and tokens[place].text.upper() == "ON" and tokens[place + 1].text == "(":
+        depth = 0
+        for at in range(place + 1, len(tokens)):
+            depth += (tokens[at].text == "(") - (tokens[at].text == ")")
+            if depth == 0:
+                return at + 1
+    return place
+
+
+def _text(tokens: list[Any], text: str) -> str:
+    parts: list[str] = []
+    at = tokens[0].start if tokens else 0
+    for token in tokens:
+        written = text[token.start : token.end + 1]
+        kind = token.token_type.name
+        if kind == "IDENTIFIER":
+            shown = token.text if token.text.isidentifier() else written
+        elif written.startswith(("'", "$")):
+            shown = written
+        else:
+            shown = written.lower()
+        parts += [" " if token.start > at else "", shown]
+        at = token.end + 1
+    return "".join(parts)

@@ -1,0 +1,200 @@
+"""SQL text → sqlglot's parse tree, and the tokens that it was made from.
+
+sqlglot renames, merges and reorders the arguments of functions that it knows. A comment on each closing bracket keeps
+calls as they are written. Tokens that sqlglot reads otherwise than SQL has them are mended before they are parsed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from qcore.errors import PlanError
+from qcore.functions.dialect import Dialect
+
+#: sqlglot leaves calls with this comment as they are written.
+_AS_WRITTEN = "sqlglot.anonymous"
+#: The first word of the comment on SELECT; the number of its token follows.
+_SELECT = "qcore.select"
+_NULL_ORDERINGS = {
+    "nulls_last": "nulls_are_last",
+    "nulls_max": "nulls_are_large",
+    "nulls_min": "nulls_are_small",
+    "nulls_first": "nulls_are_small",
+}
+# Nesting that Python code may reach while a query is parsed and bound.
+_RECURSION_LIMIT = 30_000
+_lock = threading.Lock()
+_deep = [0, 0]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text and its tokens, to which positions in errors and names of columns refer."""
+
+    text: str
+    tokens: list[Any]
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """In this context Python code may be nested deeper. The limit is one of the process."""
+    with _lock:
+        if _deep[0] == 0:
+            _deep[1] = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_deep[1], _RECURSION_LIMIT))
+        _deep[0] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _deep[0] -= 1
+            if _deep[0] == 0:
+                sys.setrecursionlimit(_deep[1])
+
+
+def parse(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
+    """The statements of a text, and its tokens.
+
+    Raises
+    ------
+    PlanError
+        A syntax error. The message has the token, its place and the line of the text.
+    """
+    from sqlglot.errors import ParseError, TokenError
+
+    reader = _sqlglot_dialect(dialect.syntax, dialect.null_order)
+    try:
+        tokens = _mended(reader.tokenize(text), dialect)
+    except TokenError as error:
+        raise _token_error(text, error) from None
+    source = Source(text, tokens)
+    try:
+        statements = reader.parser().parse(tokens, text)
+    except ParseError as error:
+        raise _syntax_error(source, error) from None
+    except RecursionError:
+        raise PlanError("the query is nested too deeply; compute parts of it in common tables first") from None
+    return [statement for statement in statements if statement is not None], source
+
+
+def select_token(node: Any) -> int | None:
+    """The number of the SELECT token of a Select node. None for FROM without SELECT."""
+    for comment in node.comments or ():
+        if comment.startswith(_SELECT):
+            return int(comment.rpartition(" ")[2])
+    return None
+
+
+@cache
+def _sqlglot_dialect(syntax: str, null_order: str) -> Any:
+    """sqlglot's dialect with settings. Its import takes a seventh of a second."""
+    if syntax == "spark":
+        from sqlglot.dialects.spark import Spark as Base
+    else:
+        from sqlglot.dialects.duckdb import DuckDB as Base
+    settings = {"INDEX_OFFSET": 0, "NULL_ORDERING": _NULL_ORDERINGS[null_order]}
+    return type(f"Qcore{syntax.title()}{null_order.title().replace('_', '')}", (Base,), settings)()
+
+
+def _mended(tokens: list[Any], dialect: Dialect) -> list[Any]:
+    """The tokens with numbers in base 16, bytes and texts in pieces as one token each; with the comments that the
+    parser looks for and no others.
+    """
+    from sqlglot.tokens import Token, TokenType
+
+    result: list[Any] = []
+    for token in tokens:
+        token.comments = []
+        kind, before = token.token_type, result[-1] if result else None
+        touches = before is not None and before.end + 1 == token.start
+        if touches and kind == TokenType.VAR and before.token_type == TokenType.NUMBER and before.text == "0":
+            number = _hexadecimal(token.text)
+            if number is not None:
+                result[-1] = _joined(TokenType.NUMBER, str(number), before, token)
+                continue
+        if kind == TokenType.STRING and before is not None:
+            if touches and before.token_type == TokenType.VAR and before.text.lower() == "x":
+                result[-1] = _joined(TokenType.HEX_STRING, token.text, before, token)
+                continue
+            if before.token_type == TokenType.STRING and not touches:
+                result[-1] = _joined(TokenType.STRING, before.text + token.text, before, token)
+                continue
+        if kind == TokenType.HEREDOC_STRING:
+            token = _joined(TokenType.STRING, token.text, token, token)
+        result.append(token)
+    if dialect.null_order == "nulls_first":
+        result = _with_nulls_first(result)
+    for number, token in enumerate(result):
+        if token.token_type == TokenType.R_PAREN:
+            token.comments = [_AS_WRITTEN]
+        elif token.token_type == TokenType.SELECT:
+            token.comments = [f"{_SELECT} {number}"]
+    assert all(isinstance(token, Token) for token in result)
+    return result
+
+
+def _joined(kind: Any, text: str, first: Any, last: Any) -> Any:
+    from sqlglot.tokens import Token
+
+    return Token(kind, text, last.line, last.col, first.start, last.end)
+
+
+def _hexadecimal(text: str) -> int | None:
+    if text[:1] not in ("x", "X"):
+        return None
+    try:
+        return int(text[1:], 16)
+    except ValueError:
+        return None
+
+
+def _with_nulls_first(tokens: list[Any]) -> list[Any]:
+    """NULLS FIRST behind each DESC without an order of nulls: no setting of sqlglot's puts nulls first in both."""
+    from sqlglot.tokens import Token, TokenType
+
+    result = []
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        result.append(token)
+        if token.token_type == TokenType.DESC and (following is None or following.text.upper() != "NULLS"):
+            for word, kind in (("NULLS", TokenType.VAR), ("FIRST", TokenType.FIRST)):
+                result.append(Token(kind, word, token.line, token.col, token.start, token.end))
+    return result
+
+
+# --- errors ---
+
+
+def located(message: str, text: str, start: int, end: int) -> str:
+    """The message with the place in the text, and its line with a caret below."""
+    line = text.count("\n", 0, start) + 1
+    begin = text.rfind("\n", 0, start) + 1
+    stop = text.find("\n", start)
+    shown = text[begin : stop if stop >= 0 else len(text)]
+    column = start - begin + 1
+    # A long line is cut on both sides of the place.
+    cut = max(0, column - 60)
+    shown = shown[cut : cut + 120]
+    pointer = " " * (column - 1 - cut) + "^" * max(1, min(end - start + 1, len(shown) - (column - 1 - cut)))
+    return f"{message}, line {line}, column {column}\n  {shown}\n  {pointer}"
+
+
+def _syntax_error(source: Source, error: Any) -> PlanError:
+    fault = error.errors[0] if error.errors else {}
+    line, column = fault.get("line"), fault.get("col")
+    found = next((token for token in source.tokens if (token.line, token.col) == (line, column)), None)
+    what = str(fault.get("description") or "this cannot be read")
+    what = "this was not expected here" if what.startswith("Invalid expression") else what.rstrip(".")
+    if found is None or (found is source.tokens[-1] and "Expect" in what):
+        return PlanError(f"syntax error at the end of the query: {what}")
+    written = source.text[found.start : found.end + 1]
+    return PlanError(located(f"syntax error at {written[:40]!r}: {what}", source.text, found.start, found.end))
+
+
+def _token_error(text: str, error: Exception) -> PlanError:
+    return PlanError(f"syntax error: a text, a name or a comment begins and does not end ({str(error)[:80]})")

@@ -1,0 +1,447 @@
+"""SELECT: its clauses in the order in which they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Column, Expr, Literal, col, lit, same
+from qcore.plan.joins import conjunction
+from qcore.plan.nodes import Filter, OrderBy, PlanNode, SortKey, Window, WindowCall, WindowFrame
+from qcore.plan.projections import project
+from qcore.plan.set_operations import distinct
+from qcore.sql.binder import Binder, QueryReader, name_of
+from qcore.sql.expressions import chain
+from qcore.sql.grouping import Grouping, grouping_sets, has_sets, read_group_by
+from qcore.sql.joins import as_condition, from_rows
+from qcore.sql.limits import limit_rows
+from qcore.sql.naming import item_texts
+from qcore.sql.ordering import read_ordered
+from qcore.sql.random_columns import RandomValue
+from qcore.sql.reading import NotBound, get, identifier, take
+from qcore.sql.scope import Environment, Named, Part, Place, Relation, Scope
+from qcore.sql.stars import Item, alias_name, is_star, star_items
+from qcore.sql.subqueries import Rewrite, as_it_is, bind_conjunct, join_subqueries
+from qcore.sql.tables import common_tables
+from qcore.sql.windows import Windows
+
+SortValue = tuple[Expr, bool, bool]
+
+
+class SelectAliases:
+    """The aliases of a select list, as other clauses see them. `bound` has items that are bound already, which places
+    after the select list take as they are; other places bind the item's expression anew.
+    """
+
+    def __init__(self, binder: Binder, items: Sequence[Item]) -> None:
+        self._binder = binder
+        self.bound: dict[int, Bound] = {}
+        self.shares: set[int] = set()
+        self._by_name: dict[str, list[int]] = {}
+        self._open: set[int] = set()
+        self._items = items
+        for n, item in enumerate(items):
+            if item.has_alias:
+                self._by_name.setdefault(item.shown.lower(), []).append(n)
+
+    def find(self, part: Part, place: Place) -> Bound | None:
+        """The value of an alias at a place; None if there is none, or if its own expression is being bound."""
+        found = [n for n in self._by_name.get(part[0].lower(), ()) if n not in self._open]
+        if not found:
+            return None
+        if id(place.subqueries) in self.shares:
+            # Only items before this one are known: as in a list that is computed from left to right.
+            known = [n for n in found if n in self.bound]
+            if known:
+                return self.bound[known[0]]
+        n = found[0]
+        self._open.add(n)
+        try:
+            return self._binder.expression(self._items[n].node, place)
+        finally:
+            self._open.discard(n)
+
+    def open(self, n: int) -> None:
+        """Hide an item's alias while its expression is bound."""
+        self._open.add(n)
+
+    def close(self, n: int) -> None:
+        """Show it again."""
+        self._open.discard(n)
+
+
+class _Select:
+    """Binds one SELECT."""
+
+    def __init__(self, binder: Binder, node: Any, environment: Environment) -> None:
+        (
+            self.select_list, self.from_, self.joins, self.where, self.group, self.having, self.named_windows,
+            self.qualify, self.distinct, self.order, self.limit, self.offset, with_, kind, operators, sample,
+        ) = take(
+            node, "expressions", "from", "joins", "where", "group", "having", "windows", "qualify", "distinct",
+            "order", "limit", "offset", "with", "kind", "operation_modifiers", "sample",
+        )  # fmt: skip
+        if kind is not None or operators or sample is not None:
+            raise NotBound(node, "SELECT AS, modifiers or a sample")
+        self.binder = binder
+        self.node = node
+        self.environment = common_tables(binder, with_, environment)
+
+    def relation(self) -> Relation:
+        binder = self.binder
+        rows = from_rows(binder, self.from_, self.joins or (), self.environment)
+        self.scope = scope = Scope(rows, self.environment, binder.dialect)
+        self.items = self._read_items()
+        self.aliases = SelectAliases(binder, self.items)
+        self.grouping = Grouping(binder)
+        self.windows = Windows(binder, self.named_windows or ())
+        if self.where is not None:
+            (condition,) = take(self.where, "this")
+            place = Place(scope, "WHERE", aliases=self.aliases)
+            scope.node = self._filtered(scope.node, condition, place, as_it_is)
+        self.place = Place(scope, "the select list", [], self.grouping, self.windows, self.aliases)
+        self.aliases.shares.add(id(self.place.subqueries))
+        self.aliases.shares.add(id(self.windows.subqueries))
+        self._bind_keys()
+        values = self._bind_items()
+        having = Place(scope, "HAVING", [], self.grouping, None, self.aliases, True)
+        having_conditions = None if self.having is None else self._conditions(self.having, having)
+        qualify = Place(scope, "QUALIFY", [], self.grouping, self.windows, self.aliases)
+        self.aliases.shares.add(id(qualify.subqueries))
+        n_before = len(self.place.subqueries)
+        qualified = None if self.qualify is None else self._conditions(self.qualify, qualify)
+        on = self._distinct_on()
+        order = self._bind_order(values)
+
+        node = join_subqueries(binder, scope.node, self.grouping.subqueries)
+        self.known: set[str] = set()
+        rewrite: Rewrite = as_it_is
+        if self.having is not None:
+            self.grouping.is_grouped = True
+        if self.grouping.is_needed:
+            node = self.grouping.node(node)
+            rewrite = self._rewrite
+        if having_conditions is not None:
+            node = self._apply(node, having_conditions, having.subqueries, rewrite)
+        self._know(self.windows.subqueries)
+        node = self.windows.node(node, rewrite)
+        self.known |= self.windows.outputs.keys()
+        self._know(self.place.subqueries)
+        if qualified is not None:
+            # What QUALIFY reads of the select list is computed below it.
+            reads_items = bool(n_before)
+            if reads_items:
+                node = join_subqueries(binder, node, self.place.subqueries, rewrite)
+                self.place.subqueries.clear()
+            node = self._apply(node, qualified, qualify.subqueries, rewrite)
+        node = join_subqueries(binder, node, self.place.subqueries, rewrite)
+        return self._finished(node, values, on, order, rewrite)
+
+    def _rewrite(self, expr: Expr) -> Expr:
+        return self.grouping.rewrite(expr, self.known)
+
+    def _know(self, waiting: Sequence[Any]) -> None:
+        """Take the columns that joined subqueries add for known ones."""
+        for one in waiting:
+            if isinstance(one, RandomValue):
+                self.known.add(one.name)
+            elif one.output:
+                self.known.add(one.output)
+            else:
+                self.known.update(one.right.schema.names)
+
+    # --- items ---
+
+    def _read_items(self) -> list[Item]:
+        texts: list[str] | None = None
+        items: list[Item] = []
+        for n, node in enumerate(self.select_list or ()):
+            if is_star(node):
+                items += star_items(node, self.scope)
+                continue
+            if type(node).__name__ == "Alias":
+                value, _ = take(node, "this", "alias")
+                items.append(Item(self._alias(get(node, "alias")), value, has_alias=True))
+                continue
+            if type(node).__name__ == "Aliases":
+                raise NotBound(node, "several aliases")
+            if type(node).__name__ == "Column":
+                items.append(Item("", node))
+                continue
+            if texts is None:
+                texts = item_texts(self.node, self.binder.source)
+            items.append(Item(texts[n] if n < len(texts) else str(node), node))
+        if not items:
+            raise PlanError("the select list is empty")
+        return items
+
+    def _alias(self, node: Any) -> str:
+        text, quoted = identifier(node)
+        return text.lower() if self.binder.dialect.name_case == "lower" and not quoted else text
+
+    def _bind_items(self) -> list[Bound]:
+        values = []
+        for n, item in enumerate(self.items):
+            value = self.aliases.bound.get(n) or item.value
+            if value is None:
+                self.aliases.open(n)
+                value = self.binder.expression(item.node, self.place)
+                self.aliases.close(n)
+            if not item.shown:
+                item.shown = self._column_name(item.node, value)
+            self.aliases.bound[n] = value
+            values.append(value)
+        return values
+
+    def _column_name(self, node: Any, value: Bound) -> str:
+        """The name of a column as its table spells it."""
+        if isinstance(value.expr, Column):
+            for named in self.scope.rows.columns:
+                if named.own == value.expr.name:
+                    return named.shown
+            for table in self.scope.rows.tables:
+                for named in table.columns:
+                    if named.own == value.expr.name:
+                        return named.shown
+        return str(node.name)
+
+    # --- conditions ---
+
+    def _conditions(self, clause: Any, place: Place) -> list[Bound]:
+        (condition,) = take(clause, "this")
+        result = []
+        for part in chain(condition) if type(condition).__name__ in ("And", "Paren") else [condition]:
+            value = bind_conjunct(self.binder, part, place)
+            if value is not None:
+                result.append(as_condition(value, self.binder))
+        return result
+
+    def _filtered(self, node: PlanNode, condition: Any, place: Place, rewrite: Rewrite) -> PlanNode:
+        """The rows for which a condition is true. Conditions without subqueries filter before these are joined."""
+        before, after = [], []
+        for part in chain(condition) if type(condition).__name__ in ("And", "Paren") else [condition]:
+            n_waiting = len(place.subqueries)
+            value = bind_conjunct(self.binder, part, place)
+            if value is not None:
+                value = as_condition(value, self.binder)
+                (before if n_waiting == len(place.subqueries) else after).append(value)
+        node = self._apply(node, before, (), rewrite)
+        return self._apply(node, after, place.subqueries, rewrite)
+
+    def _apply(self, node: PlanNode, conditions: Sequence[Bound], waiting: Sequence[Any], rewrite: Rewrite) -> PlanNode:
+        if waiting and rewrite is not as_it_is:
+            self._know(waiting)
+        node = join_subqueries(self.binder, node, waiting, rewrite)
+        parts = [rewrite(value.expr) for value in conditions]
+        parts = [part for part in parts if not (isinstance(part, Literal) and part.value is True)]
+        predicate = conjunction(parts)
+        return node if predicate is None else Filter(self.binder.ids.new(), node.schema, node, predicate)
+
+    # --- grouping ---
+
+    def _bind_keys(self) -> None:
+        if self.group is None:
+            return
+        self.grouping.is_grouped = True
+        elements, is_all = read_group_by(self.group)
+        place = Place(self.scope, "GROUP BY", self.grouping.subqueries, None, None, self.aliases)
+
+        def add(node: Any) -> int:
+            return self.grouping.add_key(self._key(node, place))
+
+        if is_all:
+            self._group_by_all()
+        if has_sets(elements):
+            self.grouping.sets = grouping_sets(elements, add)
+            return
+        for element in elements:
+            for part in _in_brackets(element):
+                add(part)
+
+    def _key(self, node: Any, place: Place) -> Bound:
+        position = _position(node)
+        if position is None:
+            return self.binder.expression(node, place)
+        item = self.items[self._checked(position, "GROUP BY")]
+        return item.value or self.binder.expression(item.node, place)
+
+    def _checked(self, position: int, clause: str) -> int:
+        if not 1 <= position <= len(self.items):
+            raise PlanError(f"{clause} {position}: the select list has {len(self.items)} items")
+        return position - 1
+
+    def _group_by_all(self) -> None:
+        """Every item without aggregates and window functions is a key."""
+        for n, item in enumerate(self.items):
+            n_calls, n_windows = len(self.grouping.calls), len(self.windows.outputs)
+            value = item.value or self.binder.expression(item.node, self.place)
+            if item.value is None:
+                self.aliases.bound[n] = value
+                if not item.shown:
+                    item.shown = self._column_name(item.node, value)
+            reads = {part.name for part in _columns(value.expr)}
+            has_calls = len(self.grouping.calls) > n_calls or any(one.name in reads for one in self.grouping.calls)
+            if not has_calls and len(self.windows.outputs) == n_windows and not isinstance(value.expr, Literal):
+                self.grouping.add_key(value)
+
+    # --- order ---
+
+    def _distinct_on(self) -> list[Expr]:
+        if self.distinct is None:
+            return []
+        (on,) = take(self.distinct, "on")
+        if on is None:
+            return []
+        return [self._order_value(part, [])[0] for part in _in_brackets(on)]
+
+    def _bind_order(self, values: list[Bound]) -> list[SortValue]:
+        if self.order is None:
+            return []
+        (keys,) = take(self.order, "expressions")
+        result: list[SortValue] = []
+        for key in keys:
+            value, descending, nulls_first = read_ordered(key)
+            if is_order_by_all(value):
+                result += [(one.expr, descending, nulls_first) for one in values]
+                continue
+            result.append((self._order_value(value, values)[0], descending, nulls_first))
+        return result
+
+    def _order_value(self, node: Any, values: list[Bound]) -> tuple[Expr, Any]:
+        position = _position(node)
+        if position is not None:
+            n = self._checked(position, "ORDER BY")
+            return self.aliases.bound[n].expr, n
+        if type(node).__name__ == "Column" and get(node, "table") is None:
+            name, _ = identifier(get(node, "this"))
+            for n, item in enumerate(self.items):
+                if item.shown.lower() == name.lower() and (item.has_alias or item.value is None):
+                    return self.aliases.bound[n].expr, n
+        return self.binder.expression(node, self.place).expr, None
+
+    # --- output ---
+
+    def _finished(
+        self, node: PlanNode, values: list[Bound], on: list[Expr], order: list[SortValue], rewrite: Rewrite
+    ) -> Relation:
+        binder = self.binder
+        exprs = []
+        for item, value in zip(self.items, values, strict=True):
+            try:
+                exprs.append(rewrite(value.expr))
+            except PlanError:
+                binder.fault = binder.fault or (item.node, binder.source)
+                raise
+        sort = [(rewrite(expr), *direction) for expr, *direction in order]
+        keys = [rewrite(expr) for expr in on]
+        is_distinct = self.distinct is not None and not on
+        hidden = [expr for expr, *_ in sort] + keys
+        if is_distinct:
+            for expr in hidden:
+                if not any(same(expr, known) for known in exprs):
+                    raise PlanError(
+                        "ORDER BY of a SELECT DISTINCT takes expressions of its select list; add the expression to it"
+                    )
+        node, names = self._project(node, exprs, hidden, values)
+        columns = [Named(item.shown, name) for item, name in zip(self.items, names, strict=False)]
+        sort_names = names[len(exprs) : len(exprs) + len(sort)]
+        sort_keys = _unique([SortKey(name, *key[1:]) for name, key in zip(sort_names, sort, strict=True)])  # type: ignore[arg-type]
+        relation = Relation(node, columns)
+        if is_distinct:
+            of = dict.fromkeys(named.own for named in columns)
+            exact = binder.exact(Relation(node, [Named(name, name) for name in of]))
+            relation = Relation(distinct(binder.ids, exact), columns)
+        if keys:
+            relation = self._first_rows(relation, names[len(exprs) + len(sort) :], sort_keys)
+        if sort_keys:
+            node = OrderBy(binder.ids.new(), relation.node.schema, relation.node, sort_keys)
+            relation = Relation(node, relation.columns)
+        return limit_rows(binder, relation, self.limit, self.offset, self.environment)
+
+    def _project(
+        self, node: PlanNode, exprs: list[Expr], hidden: list[Expr], values: list[Bound]
+    ) -> tuple[PlanNode, list[str]]:
+        """The node with columns for all expressions, and their names."""
+        if all(isinstance(expr, Column) for expr in (*exprs, *hidden)):
+            return node, [expr.name for expr in (*exprs, *hidden)]  # type: ignore[attr-defined]
+        names: list[str] = []
+        computed: dict[str, Expr] = {}
+        fields: list[pa.Field] = []
+        schema = node.schema
+        for n, expr in enumerate((*exprs, *hidden)):
+            if isinstance(expr, Column):
+                name = expr.name
+                if name not in computed:
+                    computed[name] = expr
+                    fields.append(schema.field(name))
+                names.append(name)
+                continue
+            if n < len(exprs):
+                name = self.binder.names.new(self.items[n].shown or name_of(expr))
+                computed[name] = expr
+                fields.append(pa.field(name, values[n].type))
+                names.append(name)
+                continue
+            known = next((names[i] for i, one in enumerate(exprs) if same(one, expr)), None)
+            if known is None:
+                known = self.binder.names.new("order")
+                computed[known] = expr
+            names.append(known)
+        if len(fields) == len(computed):
+            from qcore.plan.nodes import Project
+
+            return Project(self.binder.ids.new(), pa.schema(fields), node, tuple(computed.values())), names
+        return project(self.binder.ids.new(), node, list(computed), list(computed.values())), names
+
+    def _first_rows(self, relation: Relation, keys: list[str], order: tuple[SortKey, ...]) -> Relation:
+        """DISTINCT ON: the first row, in the order, of those with equal keys."""
+        binder, node = self.binder, relation.node
+        number = binder.names.new("row_number")
+        call = WindowCall(number, "row_number", frame=WindowFrame("rows", None, None))
+        schema = node.schema.append(pa.field(number, pa.int64()))
+        numbered = Window(binder.ids.new(), schema, node, tuple(dict.fromkeys(keys)), order, (call,))
+        first = Filter(binder.ids.new(), schema, numbered, col(number) <= lit(1))
+        return Relation(first, relation.columns)
+
+
+def is_order_by_all(node: Any) -> bool:
+    """Whether an element of ORDER BY is ALL."""
+    return type(node).__name__ == "Var" and node.name.upper() == "ALL"
+
+
+def _columns(expr: Expr) -> list[Column]:
+    from qcore.expression.tree import walk
+
+    return [part for part in walk(expr) if isinstance(part, Column)]
+
+
+def _unique(keys: Sequence[SortKey]) -> tuple[SortKey, ...]:
+    return tuple({key.column: key for key in reversed(keys)}[name] for name in dict.fromkeys(k.column for k in keys))
+
+
+def _position(node: Any) -> int | None:
+    """The number of an item that an element of GROUP BY or ORDER BY is."""
+    if type(node).__name__ == "Literal" and not node.is_string and node.this.isdigit():
+        return int(node.this)
+    return None
+
+
+def _in_brackets(node: Any) -> list[Any]:
+    """The expressions of (a, b), or the one that has no brackets."""
+    if type(node).__name__ == "Tuple":
+        return list(take(node, "expressions")[0] or ())
+    if type(node).__name__ == "Paren":
+        return _in_brackets(take(node, "this")[0])
+    return [node]
+
+
+def bind_select(binder: Binder, node: Any, environment: Environment) -> Relation:
+    """The rows of a SELECT."""
+    return _Select(binder, node, environment).relation()
+
+
+READERS: dict[str, QueryReader] = {"Select": bind_select}

@@ -1,0 +1,43 @@
+"""random() and uuid(): a column of the rows below the expression, so that a row has one value in all places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Column
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import PlanNode, UserOperator
+from qcore.sql.binder import Binder
+from qcore.sql.scope import Place
+from qcore.substrait.random_column import RANDOM, UUID, RandomColumn
+
+_TYPES = {RANDOM: pa.float64(), UUID: pa.string()}
+
+
+@dataclass
+class RandomValue:
+    """A random column to be added below an expression."""
+
+    name: str
+    function: str
+
+    def add_to(self, node: PlanNode, ids: NodeIds) -> PlanNode:
+        """The node with the column."""
+        operator = RandomColumn(self.name, self.function)
+        schema = operator.output_schema(node.schema)
+        assert schema is not None
+        return UserOperator(ids.new(), schema, node, operator)
+
+
+def bind_random(binder: Binder, name: str, place: Place) -> Bound:
+    """The value of random(), uuid() or gen_random_uuid()."""
+    function = RANDOM if name.lower() == "random" else UUID
+    value = RandomValue(binder.names.new(f"${function}"), function)
+    place.subqueries.append(value)
+    return Bound(Column(value.name), _TYPES[function])
+
+
+

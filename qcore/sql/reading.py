@@ -1,0 +1,55 @@
+"""Reading nodes of the parse tree: each argument that is set must be read, or the query is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class NotBound(Exception):
+    """A construct that the binder does not read. `node` is the node of the parse tree, `what` names it."""
+
+    def __init__(self, node: Any, what: str) -> None:
+        super().__init__(what)
+        self.node = node
+        self.what = what
+
+
+def take(node: Any, *names: str) -> tuple[Any, ...]:
+    """The node's arguments of these names; None for one that is not set.
+
+    Versions of sqlglot name some arguments with a trailing underscore, `from_` for `from`: they are asked for without.
+
+    Raises
+    ------
+    NotBound
+        Another argument is set. An argument that nobody reads would silently change what the query means.
+    """
+    left = {key.rstrip("_"): value for key, value in node.args.items() if is_set(value)}
+    values = tuple(left.pop(name, None) for name in names)
+    if left:
+        raise NotBound(node, f"{clause_name(node)} with {', '.join(sorted(left))}")
+    return values
+
+
+def get(node: Any, name: str) -> Any:
+    """One argument, which another reader takes too."""
+    value = node.args.get(name)
+    return value if value is not None else node.args.get(f"{name}_")
+
+
+def is_set(value: Any) -> bool:
+    """Whether the parser gave an argument a value: not None, False or an empty list."""
+    return value is not None and value is not False and not (isinstance(value, list) and not value)
+
+
+def clause_name(node: Any) -> str:
+    """The node's class as words: GROUPING SETS for GroupingSets."""
+    name = type(node).__name__
+    words = [c if i == 0 or c.islower() or name[i - 1].isupper() else f" {c}" for i, c in enumerate(name)]
+    return "".join(words).upper()
+
+
+def identifier(node: Any) -> tuple[str, bool]:
+    """The text of an Identifier, and whether it was written in quotes."""
+    text, quoted = take(node, "this", "quoted")
+    return text, bool(quoted)

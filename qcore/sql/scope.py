@@ -1,0 +1,226 @@
+"""Names: what an expression of a query may name, and what it stands for.
+
+A `Level` is a query whose outer names are captured: a subquery, a derived table, a common table. A `Scope` has the
+tables of one SELECT of a level. A `Place` is where an expression stands in it: a clause, with what may be there.
+
+A name is looked up in the scope, then in the place of the query around it. Each level on the way captures the value
+under a name of its own, as an OuterColumn, so that a dependent join at each level passes it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Column, Expr, OuterColumn
+from qcore.functions.dialect import Dialect
+from qcore.plan.naming import ColumnNames
+from qcore.plan.nodes import PlanNode
+
+#: A part of a name, and whether it was written in quotes.
+Part = tuple[str, bool]
+_DEEPEST = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A column as queries name it, and its name in the plan."""
+
+    shown: str
+    own: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """A table of FROM: the parts of its name and its columns."""
+
+    parts: tuple[str, ...]
+    columns: tuple[Named, ...]
+
+
+@dataclass(slots=True)
+class Relation:
+    """The result of a query: a node, and the columns of it that count, in order. A column may occur twice."""
+
+    node: PlanNode
+    columns: list[Named]
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of FROM: `tables` for names with a table, `columns` for names without one and for stars."""
+
+    node: PlanNode
+    tables: list[TableNames]
+    columns: list[Named]
+
+
+class Subquery(Protocol):
+    """What an expression needs below it: see qcore.sql.subqueries."""
+
+
+class Aliases(Protocol):
+    """The aliases of a select list."""
+
+    def find(self, part: Part, place: Place) -> Bound | None:
+        """The value of an alias at a place."""
+
+
+@dataclass
+class Level:
+    """A query with names of its own. `captured` has the values, in the outer query's terms, of its outer columns.
+
+    `is_passing` levels hand on outer columns of the query around them instead of capturing them again: derived tables
+    do, which are planned as part of that query. `ceiling` hides the names of levels from this depth on: a common table
+    does not see the query that uses it.
+    """
+
+    outer: Place | None = None
+    depth: int = 0
+    is_passing: bool = False
+    ceiling: int = _DEEPEST
+    captured: dict[str, Bound] = field(default_factory=dict)
+    has_passed: bool = False
+
+    def capture(self, value: Bound, names: ColumnNames) -> Bound:
+        """The outer query's value as an expression of this level."""
+        if self.is_passing and isinstance(value.expr, OuterColumn):
+            self.has_passed = True
+            return value
+        for name, known in self.captured.items():
+            if _same_column(known.expr, value.expr):
+                return Bound(OuterColumn(name, known.type), known.type)
+        wish = value.expr.name if isinstance(value.expr, (Column, OuterColumn)) else "value"
+        name = names.new(f"outer_{wish.removeprefix('outer_')}")
+        self.captured[name] = value
+        return Bound(OuterColumn(name, value.type), value.type)
+
+
+def _same_column(a: Expr, b: Expr) -> bool:
+    return type(a) is type(b) and isinstance(a, (Column, OuterColumn)) and a.name == b.name  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a query may name beside its own tables: the level it belongs to, and common tables by lower-case name."""
+
+    level: Level
+    common: Mapping[str, Any]
+
+
+class Scope:
+    """The tables of one SELECT. `node` has their rows; subqueries and computed columns put nodes on top of it."""
+
+    def __init__(self, rows: Rows, environment: Environment, dialect: Dialect) -> None:
+        self.node = rows.node
+        self.rows = rows
+        self.environment = environment
+        self._dialect = dialect
+        self._types: dict[str, pa.DataType] | None = None
+        self._by_name: dict[str, list[Named]] | None = None
+
+    @property
+    def level(self) -> Level:
+        """The level that captures this scope's outer columns."""
+        return self.environment.level
+
+    def column(self, own: str) -> Bound:
+        """A column by its name in the plan."""
+        if self._types is None:
+            schema = self.rows.node.schema
+            self._types = dict(zip(schema.names, schema.types, strict=True))
+        return Bound(Column(own), self._types[own])
+
+    def find(self, part: Part) -> Bound | None:
+        """A column that is named without its table. PlanError if two tables have it."""
+        if self._by_name is None:
+            self._by_name = {}
+            for named in self.rows.columns:
+                self._by_name.setdefault(named.shown.lower(), []).append(named)
+        found = choose(part, self._by_name.get(part[0].lower(), ()), self._dialect, lambda named: named.shown)
+        if not found:
+            return None
+        if len({named.own for named in found}) > 1:
+            tables = [f"{'.'.join(table.parts)}.{part[0]}" for table in self.rows.tables if set(found) & set(table.columns)]
+            raise PlanError(f"the column {part[0]!r} is ambiguous; write {' or '.join(tables) or 'an alias'}")
+        return self.column(found[0].own)
+
+    def tables(self, parts: Sequence[Part]) -> list[TableNames]:
+        """The tables that a name of one or several parts may mean."""
+        wanted = [part for part in parts]
+        result = []
+        for table in self.rows.tables:
+            if len(wanted) > len(table.parts):
+                continue
+            pairs = zip(wanted, table.parts[len(table.parts) - len(wanted) :], strict=True)
+            if all(a[0].lower() == b.lower() for a, b in pairs):
+                result.append(table)
+        return choose(parts[-1], result, self._dialect, lambda table: table.parts[-1])
+
+    def table_column(self, parts: Sequence[Part], part: Part) -> Bound | None:
+        """A column that is named with its table."""
+        found = [
+            named
+            for table in self.tables(parts)
+            for named in choose(part, [n for n in table.columns if n.shown.lower() == part[0].lower()], self._dialect, _shown)
+        ]
+        if not found:
+            return None
+        if len({named.own for named in found}) > 1:
+            raise PlanError(f"two tables or columns have the name {'.'.join(p[0] for p in (*parts, part))!r}; rename one")
+        return self.column(found[0].own)
+
+
+def _shown(named: Named) -> str:
+    return named.shown
+
+
+def choose(part: Part, found: Sequence[Any], dialect: Dialect, name_of: Callable[[Any], str]) -> list[Any]:
+    """The objects, whose names are equal but for their case, that a name means: those with exactly its spelling, else
+    those in lower case, else all. With name_case 'lower' a name in quotes has only its exact spelling.
+    """
+    if not found:
+        return []
+    text, quoted = part
+    if dialect.name_case == "lower":
+        text = text if quoted else text.lower()
+    elif len(found) == 1:
+        return list(found)
+    exact = [one for one in found if name_of(one) == text]
+    if exact or (dialect.name_case == "lower" and quoted):
+        return exact
+    return [one for one in found if name_of(one) == text.lower()] or list(found)
+
+
+@dataclass(slots=True)
+class Place:
+    """Where an expression stands.
+
+    `subqueries` collects what must be joined to the rows below the expression. `grouping` and `windows` collect its
+    aggregates and window functions; None: there may be none. `parameters` are those of lambdas around it.
+    """
+
+    scope: Scope
+    clause: str
+    subqueries: list[Any] = field(default_factory=list)
+    grouping: Any = None
+    windows: Any = None
+    aliases: Any = None
+    aliases_first: bool = False
+    parameters: Mapping[str, Bound] = field(default_factory=dict)
+
+    def with_parameters(self, parameters: Mapping[str, Bound]) -> Place:
+        """The same place inside a lambda of these parameters, by lower-case name."""
+        merged = {**self.parameters, **{name.lower(): value for name, value in parameters.items()}}
+        return Place(
+            self.scope, self.clause, self.subqueries, self.grouping, self.windows, self.aliases, self.aliases_first, merged
+        )
+
+    def within(self, clause: str) -> Place:
+        """A place for the arguments of an aggregate here, which belong to the rows before they are grouped."""
+        return Place(self.scope, clause, self.grouping.subqueries, None, None, self.aliases, False, self.parameters)

@@ -1,0 +1,363 @@
+"""Subqueries in expressions: a value, EXISTS, IN, ANY and ALL, ARRAY. Each becomes a dependent join.
+
+A subquery is bound where its expression stands, and joined when the rows below that expression are known: after the
+clauses before it. Until then it waits in the place's list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Call, Case, Column, Expr, Literal, OuterColumn, call, col, walk
+from qcore.functions.aggregates import aggregate_type
+from qcore.plan.joins import make_join
+from qcore.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    DependentJoin,
+    EnforceSingleRow,
+    Limit,
+    NestedLoopJoin,
+    OrderBy,
+    PlanNode,
+    Project,
+)
+from qcore.plan.projections import add_columns, project
+from qcore.plan.schema import LEFT_ONLY, MARK_KINDS, join_schema
+from qcore.sql.binder import Binder, ExpressionReader
+from qcore.sql.expressions import bind_binary, bind_in_list, bind_not, connect
+from qcore.sql.literals import constant
+from qcore.sql.random_columns import RandomValue
+from qcore.sql.reading import NotBound, get, take
+from qcore.sql.scope import Environment, Level, Place, Relation
+from qcore.sql.standins import bind_call, bind_case
+
+_COMPARISONS = {
+    "EQ": "equal", "NEQ": "not_equal", "LT": "less", "LTE": "less_equal", "GT": "greater", "GTE": "greater_equal",
+}  # fmt: skip
+_SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
+_QUERIES = frozenset({"Select", "Union", "Intersect", "Except", "Subquery", "Values", "SetOperation"})
+
+Rewrite = Callable[[Expr], Expr]
+
+
+@dataclass
+class Joined:
+    """A subquery to be joined below an expression. `captured` are its outer columns' values, `output` is the column
+    that a mark join adds.
+    """
+
+    kind: str
+    right: PlanNode
+    captured: dict[str, Bound]
+    conditions: tuple[Expr, ...] = ()
+    output: str = ""
+
+
+def as_it_is(expr: Expr) -> Expr:
+    """The rewriting that changes nothing."""
+    return expr
+
+
+def join_subqueries(binder: Binder, node: PlanNode, waiting: Sequence[Any], rewrite: Rewrite = as_it_is) -> PlanNode:
+    """The node with the waiting subqueries and random columns on top. `rewrite` turns their expressions into ones over
+    the node.
+    """
+    for one in waiting:
+        if isinstance(one, RandomValue):
+            node = one.add_to(node, binder.ids)
+            continue
+        node, arguments = _outer_columns(binder, node, one.captured, rewrite)
+        conditions = [rewrite(condition) for condition in one.conditions]
+        node = dependent_join(binder, one.kind, node, one.right, arguments, conditions, one.output)
+    return node
+
+
+def dependent_join(
+    binder: Binder,
+    kind: str,
+    left: PlanNode,
+    right: PlanNode,
+    arguments: tuple[tuple[str, str], ...],
+    conditions: Sequence[Expr] = (),
+    output: str = "",
+) -> PlanNode:
+    """A dependent join, or an ordinary one if the right side reads no column of the left."""
+    if not arguments:
+        if kind == "scalar":
+            schema = join_schema("inner", left.schema, right.schema)
+            return NestedLoopJoin(binder.ids.new(), schema, left, right, "inner")
+        return make_join(binder.ids, kind, left, right, list(conditions), *([output] if output else []))
+    if kind in LEFT_ONLY:
+        schema = left.schema
+    elif kind in MARK_KINDS:
+        schema = left.schema.append(pa.field(output, pa.bool_()))
+    else:
+        schema = join_schema("inner", left.schema, right.schema)
+    return DependentJoin(binder.ids.new(), schema, left, right, arguments, kind, tuple(conditions))
+
+
+def _outer_columns(
+    binder: Binder, node: PlanNode, captured: dict[str, Bound], rewrite: Rewrite
+) -> tuple[PlanNode, tuple[tuple[str, str], ...]]:
+    """The node with the captured values as columns, and pairs of (outer column, the node's column)."""
+    arguments, computed = [], {}
+    for name, value in captured.items():
+        expr = rewrite(value.expr)
+        if isinstance(expr, Column):
+            arguments.append((name, expr.name))
+            continue
+        column = binder.names.new(name)
+        computed[column] = expr
+        arguments.append((name, column))
+    if computed:
+        node = add_columns(binder.ids.new(), node, computed)
+    return node, tuple(arguments)
+
+
+# --- binding ---
+
+
+def is_query(node: Any) -> bool:
+    """Whether a node is a query, perhaps in brackets."""
+    while type(node).__name__ in ("Paren", "Subquery"):
+        inner = node.this
+        if type(inner).__name__ not in _QUERIES | {"Paren"}:
+            return False
+        node = inner
+    return type(node).__name__ in _QUERIES
+
+
+def bind_query_in(binder: Binder, node: Any, place: Place) -> tuple[Relation, Level]:
+    """A subquery of an expression at this place, and the level that has its outer columns."""
+    while type(node).__name__ == "Paren":
+        (node,) = take(node, "this")
+    outer = place.scope.level
+    level = Level(place, outer.depth + 1)
+    return binder.query(node, Environment(level, place.scope.environment.common)), level
+
+
+def bind_value(binder: Binder, node: Any, place: Place) -> Bound:
+    """A scalar subquery."""
+    relation, level = bind_query_in(binder, node, place)
+    return join_value(binder, relation, level, place)
+
+
+def join_value(binder: Binder, relation: Relation, level: Level, place: Place) -> Bound:
+    """The value of a query of one column and at most one row."""
+    if len(relation.columns) != 1:
+        raise PlanError(f"a scalar subquery must give one column, not {len(relation.columns)}")
+    right = binder.exact(relation)
+    if not gives_one_row(right):
+        right = EnforceSingleRow(binder.ids.new(), right.schema, right)
+    place.subqueries.append(Joined("scalar", right, level.captured))
+    return Bound(Column(right.schema.names[0]), right.schema.types[0])
+
+
+def gives_one_row(node: PlanNode) -> bool:
+    """Whether the node certainly gives exactly one row."""
+    if isinstance(node, Aggregate):
+        return not node.keys and node.grouping_sets is None
+    if isinstance(node, DependentJoin):
+        return node.kind == "scalar" and gives_one_row(node.left)
+    return isinstance(node, Project) and gives_one_row(node.child)
+
+
+def bind_exists(binder: Binder, node: Any, place: Place) -> Bound:
+    """EXISTS as a value."""
+    (query,) = take(node, "this")
+    relation, level = bind_query_in(binder, query, place)
+    right = relation.node
+    if not level.captured:
+        first = Limit(binder.ids.new(), right.schema, right, 1)
+        name = binder.names.new("count")
+        count = Aggregate(
+            binder.ids.new(), pa.schema([(name, pa.int64())]), first, (), (AggregateCall(name, "count"),)
+        )
+        place.subqueries.append(Joined("scalar", count, {}))
+        return Bound(call("greater", col(name), 0), pa.bool_())
+    mark = binder.names.new("exists")
+    place.subqueries.append(Joined("mark", right, level.captured, (), mark))
+    return Bound(Column(mark), pa.bool_())
+
+
+def bind_in(binder: Binder, node: Any, place: Place) -> Bound:
+    """x IN (subquery) or IN a list, as a value."""
+    query = get(node, "query")
+    if query is None:
+        return bind_in_list(binder, node, place)
+    value, query, _ = take(node, "this", "query", "expressions")
+    relation, level = bind_query_in(binder, query, place)
+    conditions, is_null_aware = _equalities(binder, value, relation, place)
+    mark = binder.names.new("mark")
+    kind = "null_aware_mark" if is_null_aware else "mark"
+    place.subqueries.append(Joined(kind, relation.node, level.captured, conditions, mark))
+    return Bound(Column(mark), pa.bool_())
+
+
+def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) -> tuple[tuple[Expr, ...], bool]:
+    """The conditions of x IN (subquery), and whether they may be unknown: rows are compared as values of one."""
+    while type(value).__name__ == "Paren":
+        (value,) = take(value, "this")
+    schema, columns = relation.node.schema, relation.columns
+    types = [schema.field(named.own).type for named in columns]
+    if type(value).__name__ == "Tuple" and len(columns) != 1:
+        (parts,) = take(value, "expressions")
+        if len(parts) != len(columns):
+            raise PlanError(f"{len(parts)} values cannot be IN a subquery of {len(columns)} columns")
+        values = [binder.expression(part, place) for part in parts]
+        function = "is_not_distinct_from"
+    else:
+        if len(columns) != 1:
+            raise PlanError(f"the subquery of IN must give one column, not {len(columns)}")
+        values, function = [binder.expression(value, place)], "equal"
+    return tuple(
+        bind_call(function, [one, Bound(Column(named.own), type_)], binder.dialect).expr
+        for one, named, type_ in zip(values, columns, types, strict=True)
+    ), function == "equal"
+
+
+def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:
+    """A comparison, also with ANY or ALL of a subquery or a list."""
+    left, right = take(node, "this", "expression")
+    function = _COMPARISONS[type(node).__name__]
+    if type(left).__name__ in ("Any", "All"):
+        left, right, function = right, left, _SWAPPED.get(function, function)
+    if type(right).__name__ not in ("Any", "All"):
+        return bind_binary(binder, node, place)
+    (held,) = take(right, "this")
+    is_all = type(right).__name__ == "All"
+    if is_query(held):
+        return quantified(binder, left, function, held, is_all, place)
+    if is_all or function != "equal":
+        raise NotBound(node, f"{'ALL' if is_all else 'ANY'} of a list")
+    values = [binder.expression(held, place), binder.expression(left, place)]
+    return bind_call("array_has", values, binder.dialect)
+
+
+def quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bool, place: Place) -> Bound:
+    """x < ANY (subquery), x < ALL (subquery): whether the comparison is true for a row or for all, unknown if that
+    depends on nulls.
+    """
+    relation, level = bind_query_in(binder, query, place)
+    while type(value).__name__ == "Paren":
+        (value,) = take(value, "this")
+    if type(value).__name__ == "Tuple":
+        (parts,) = take(value, "expressions")
+        row = [_captured(binder, binder.expression(part, place), level) for part in parts]
+        outer = bind_call("row", row, binder.dialect)
+    else:
+        outer = _captured(binder, binder.expression(value, place), level)
+    schema = relation.node.schema
+    held = [Bound(Column(named.own), schema.field(named.own).type) for named in relation.columns]
+    if type(value).__name__ != "Tuple" and len(held) != 1:
+        raise PlanError(f"the subquery of {'ALL' if is_all else 'ANY'} must give one column, not {len(held)}")
+    inner = bind_call("row", held, binder.dialect) if type(value).__name__ == "Tuple" else held[0]
+    found = bind_call(function, [outer, inner], binder.dialect)
+    decided, unknown, result = (binder.names.new(name) for name in ("decided", "unknown", "found"))
+    calls = (
+        AggregateCall(decided, "bool_and" if is_all else "bool_or", (found.expr,)),
+        AggregateCall(unknown, "bool_or", (call("is_null", found.expr),)),
+    )
+    fields = pa.schema([(decided, pa.bool_()), (unknown, pa.bool_())])
+    grouped = Aggregate(binder.ids.new(), fields, relation.node, (), calls)
+    null = Literal(None, pa.bool_())
+    is_decided = call("is_false" if is_all else "is_true", col(decided))
+    truth = Case(
+        ((is_decided, Literal(not is_all, pa.bool_())), (call("is_true", col(unknown)), null)),
+        Literal(is_all, pa.bool_()),
+    )
+    right = project(binder.ids.new(), grouped, [result], [truth])
+    place.subqueries.append(Joined("scalar", right, level.captured))
+    return Bound(Column(result), pa.bool_())
+
+
+def _captured(binder: Binder, value: Bound, level: Level) -> Bound:
+    return value if isinstance(value.expr, Literal) else level.capture(value, binder.names)
+
+
+def bind_array(binder: Binder, query: Any, place: Place) -> Bound:
+    """ARRAY(subquery): its values in its order; an empty list if there are none."""
+    relation, level = bind_query_in(binder, query, place)
+    if len(relation.columns) != 1:
+        raise PlanError(f"the subquery of ARRAY must give one column, not {len(relation.columns)}")
+    node, own = relation.node, relation.columns[0].own
+    keys: tuple[Expr, ...] = ()
+    order: tuple[tuple[bool, bool], ...] = ()
+    below = node.child if isinstance(node, Project) else node
+    if isinstance(node, OrderBy):
+        keys = tuple(col(key.column) for key in node.keys)
+        order = tuple((key.descending, key.nulls_first) for key in node.keys)
+    elif isinstance(below, (OrderBy, Limit)):
+        raise NotBound(query, "ARRAY of a query with LIMIT")
+    of = node.schema.field(own).type
+    type_ = aggregate_type("array_agg", [of])
+    name, value = binder.names.new("values"), binder.names.new("list")
+    one = AggregateCall(name, "array_agg", (col(own), *keys), False, None, order)
+    grouped = Aggregate(binder.ids.new(), pa.schema([(name, type_)]), node, (), (one,))
+    filled = call("coalesce", col(name), Literal([], type_))
+    right = project(binder.ids.new(), grouped, [value], [filled])
+    place.subqueries.append(Joined("scalar", right, level.captured))
+    return Bound(Column(value), type_)
+
+
+# --- conditions ---
+
+
+def bind_conjunct(binder: Binder, node: Any, place: Place) -> Bound | None:
+    """A whole conjunct of a filter. EXISTS, IN and their negations become semi and anti joins, which need no further
+    condition: None.
+    """
+    negated, inner = False, node
+    while type(inner).__name__ in ("Paren", "Not"):
+        negated ^= type(inner).__name__ == "Not"
+        (inner,) = take(inner, "this")
+    kind = type(inner).__name__
+    try:
+        if kind == "Exists":
+            (query,) = take(inner, "this")
+            relation, level = bind_query_in(binder, query, place)
+            joined = Joined("left_anti" if negated else "left_semi", relation.node, level.captured)
+            place.subqueries.append(joined)
+            return None
+        if kind == "In" and get(inner, "query") is not None:
+            value, query = take(inner, "this", "query")
+            return _filter_by_in(binder, value, query, negated, place)
+        if kind in ("EQ", "NEQ"):
+            left, right = take(inner, "this", "expression")
+            is_any = type(right).__name__ == ("Any" if kind == "EQ" else "All")
+            if is_any and is_query(right.this) and type(left).__name__ != "Tuple":
+                return _filter_by_in(binder, left, take(right, "this")[0], negated ^ (kind == "NEQ"), place)
+    except PlanError:
+        binder.fault = binder.fault or (inner, binder.source)
+        raise
+    return binder.expression(node, place)
+
+
+def _filter_by_in(binder: Binder, value: Any, query: Any, negated: bool, place: Place) -> None:
+    relation, level = bind_query_in(binder, query, place)
+    conditions, is_null_aware = _equalities(binder, value, relation, place)
+    kind = "left_semi" if not negated else "null_aware_anti" if is_null_aware else "left_anti"
+    place.subqueries.append(Joined(kind, relation.node, level.captured, conditions))
+
+
+def outer_columns_only(values: Sequence[Bound]) -> bool:
+    """Whether expressions read outer columns and no others."""
+    parts = [part for value in values for part in walk(value.expr)]
+    return any(isinstance(part, OuterColumn) for part in parts) and not any(isinstance(part, Column) for part in parts)
+
+
+READERS: dict[str, ExpressionReader] = {
+    "Subquery": bind_value,
+    "Select": bind_value,
+    "Exists": bind_exists,
+    "In": bind_in,
+    **dict.fromkeys(_COMPARISONS, bind_comparison),
+}
+__all__ = ["READERS", "Call", "bind_case", "bind_not", "connect", "constant"]

@@ -1,0 +1,218 @@
+"""Tables of FROM: registered tables, views, common tables and derived tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.plan.nodes import PlanNode, Scan, Shared, SharedRead
+from qcore.plan.schema import unknown
+from qcore.sql.binder import Binder
+from qcore.sql.parse import Source, parse
+from qcore.sql.reading import NotBound, identifier, take
+from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Rows, TableNames, choose
+
+# A common table has up to this many copies in a plan, each with its own conditions and columns. Further reads share
+# the last one: copies of tables that read each other several times would multiply.
+COPIES_MAX = 16
+# Names that may stand before a table's, as in "memory"."main"."t".
+_CATALOGUES = (("main",), ("memory", "main"), ("memory",))
+
+
+@dataclass
+class CommonTable:
+    """A query that has a name: a common table or a view. `columns` are the names that WITH gives its columns."""
+
+    name: str
+    query: Any
+    columns: list[str]
+    environment: Environment
+    source: Source
+    n_copies: int = 0
+    shared: tuple[Shared, list[Named]] | None = None
+    is_being_read: bool = False
+
+
+@dataclass
+class FixedTable:
+    """A name that stands for rows of a known shape: the rows of the previous round of a recursive table."""
+
+    name: str
+    columns: list[str]
+    types: list[pa.DataType]
+    make: Any
+    n_reads: int = 0
+
+
+@dataclass
+class Derived:
+    """The rows of a derived table, and the values of the tables before it that it reads."""
+
+    rows: Rows
+    captured: Mapping[str, Any] = field(default_factory=dict)
+
+
+def named_rows(binder: Binder, parts: Sequence[Part], place: Place) -> tuple[Relation, str]:
+    """The rows of the table, view or common table of this name, and its name."""
+    common = place.scope.environment.common
+    if len(parts) == 1:
+        found = common.get(parts[0][0].lower())
+        if found is not None:
+            return read_common(binder, found, place), found.name
+    name = _known_name(binder, parts)
+    if name in binder.tables:
+        return _scan(binder, name), name
+    view = binder.memory.get(("view", name))
+    if view is None:
+        statements, source = parse(binder.views[name], binder.dialect)
+        if len(statements) != 1:
+            raise PlanError(f"the view {name!r} is not one query")
+        view = CommonTable(name, statements[0], [], Environment(Level(), {}), source)
+        binder.memory["view", name] = view
+    return read_common(binder, view, place), name
+
+
+def _known_name(binder: Binder, parts: Sequence[Part]) -> str:
+    """The table or view that a name means. Tables come before views."""
+    if binder.known is None:
+        binder.known = {}
+        for name in (*binder.tables, *(view for view in binder.views if view not in binder.tables)):
+            binder.known.setdefault(name.lower(), []).append(name)
+    written = ".".join(part[0] for part in parts)
+    for known in (written, parts[-1][0]):
+        found = choose((known, parts[-1][1]), binder.known.get(known.lower(), ()), binder.dialect, str)
+        if found:
+            if known is not written and tuple(part[0].lower() for part in parts[:-1]) not in _CATALOGUES:
+                continue
+            return str(found[0])
+    raise unknown("table", written, [*binder.tables, *binder.views], "the query")
+
+
+def _scan(binder: Binder, name: str) -> Relation:
+    schema = binder.tables[name]
+    own = [binder.names.new(column) for column in schema.names]
+    fields = [pa.field(new, type_) for new, type_ in zip(own, schema.types, strict=True)]
+    node = Scan(binder.ids.new(), pa.schema(fields), name, None, tuple(schema.names))
+    return Relation(node, [Named(shown, new) for shown, new in zip(schema.names, own, strict=True)])
+
+
+def read_common(binder: Binder, table: CommonTable | FixedTable, place: Place) -> Relation:
+    """The rows of a common table at a place. It sees the names of the query that defines it, not of the one that reads
+    it.
+    """
+    if isinstance(table, FixedTable):
+        table.n_reads += 1
+        return table.make(binder, table)
+    if table.is_being_read:
+        raise PlanError(f"{table.name!r} reads itself; WITH RECURSIVE allows that")
+    if table.shared is not None:
+        return _read_again(binder, *table.shared)
+    level = Level(place, place.scope.level.depth + 1, True, table.environment.level.depth)
+    source, binder.source = binder.source, table.source
+    table.is_being_read = True
+    try:
+        relation = binder.query(table.query, Environment(level, table.environment.common))
+    finally:
+        table.is_being_read = False
+        binder.source = source
+    shown = [named.shown for named in relation.columns]
+    if len(table.columns) > len(shown):
+        raise PlanError(f"{table.name!r} has {len(shown)} columns, and {len(table.columns)} names are given")
+    shown[: len(table.columns)] = table.columns
+    if table.columns:
+        relation = Relation(
+            relation.node, [Named(a, named.own) for a, named in zip(shown, relation.columns, strict=True)]
+        )
+    table.n_copies += 1
+    if table.n_copies >= COPIES_MAX and not level.captured and not level.has_passed:
+        node = binder.exact(relation)
+        shared = Shared(binder.ids.numbered("part"), node.schema, node)
+        columns = [Named(a, own) for a, own in zip(shown, node.schema.names, strict=True)]
+        table.shared = shared, columns
+        return Relation(shared, columns)
+    return relation
+
+
+def _read_again(binder: Binder, shared: Shared, columns: list[Named]) -> Relation:
+    held = shared.schema
+    new = [binder.names.new(field.name) for field in held]
+    schema = pa.schema([field.with_name(name) for field, name in zip(held, new, strict=True)])
+    node: PlanNode = SharedRead(binder.ids.new(), schema, shared.id, tuple(held.names), shared)
+    return Relation(node, [Named(named.shown, name) for named, name in zip(columns, new, strict=True)])
+
+
+def derived_rows(binder: Binder, query: Any, place: Place) -> tuple[Relation, dict[str, Any]]:
+    """The rows of a query in FROM, and the values of tables before it that it reads, as LATERAL lets it."""
+    level = Level(place, place.scope.level.depth + 1, True)
+    common = place.scope.environment.common
+    relation = binder.query(query, Environment(level, common))
+    if level.captured and level.has_passed:
+        # It reads tables before it and outer ones: all of them pass through the join.
+        level = Level(place, place.scope.level.depth + 1)
+        relation = binder.query(query, Environment(level, common))
+    return relation, level.captured
+
+
+def with_alias(relation: Relation, name: str, alias: Any) -> Rows:
+    """The rows of a relation under an alias, which may name its columns too."""
+    columns = distinct_names(relation.columns)
+    parts = (name,)
+    if alias is not None:
+        own_name, given = take(alias, "this", "columns")
+        if own_name is not None:
+            parts = (identifier(own_name)[0],)
+        names = [_alias_column(one) for one in given or ()]
+        if len(names) > len(columns):
+            raise PlanError(f"{parts[0]!r} has {len(columns)} columns, and {len(names)} names are given")
+        columns = [
+            Named(names[i], named.own) if i < len(names) else named for i, named in enumerate(columns)
+        ]
+    return Rows(relation.node, [TableNames(parts, tuple(columns))], columns)
+
+
+def _alias_column(node: Any) -> str:
+    if type(node).__name__ == "Identifier":
+        return identifier(node)[0]
+    if type(node).__name__ == "ColumnDef":
+        raise NotBound(node, "types in an alias")
+    return str(node.name)
+
+
+def distinct_names(columns: Sequence[Named]) -> list[Named]:
+    """The columns of a derived table: the second of the same name gets a number."""
+    taken: set[str] = set()
+    result = []
+    for named in columns:
+        shown, n = named.shown, 0
+        while shown.lower() in taken:
+            n += 1
+            shown = f"{named.shown}_{n}"
+        taken.add(shown.lower())
+        result.append(named if shown == named.shown else Named(shown, named.own))
+    return result
+
+
+def common_tables(binder: Binder, clause: Any, environment: Environment) -> Environment:
+    """The environment with the common tables of a WITH clause. An inner one hides an outer one of its name."""
+    if clause is None:
+        return environment
+    tables, recursive = take(clause, "expressions", "recursive")
+    common = dict(environment.common)
+    own: set[str] = set()
+    for table in tables:
+        query, alias, _ = take(table, "this", "alias", "materialized")
+        name_node, columns = take(alias, "this", "columns")
+        name, _ = identifier(name_node)
+        if name.lower() in own:
+            raise PlanError(f"two common tables are named {name!r}; give one another name")
+        own.add(name.lower())
+        names = [_alias_column(one) for one in columns or ()]
+        around = Environment(environment.level, dict(common))
+        maker = binder.memory.get("recursion")
+        made = maker(binder, name, query, names, around) if recursive and maker is not None else None
+        common[name.lower()] = made or CommonTable(name, query, names, around, binder.source)
+    return Environment(environment.level, common)
