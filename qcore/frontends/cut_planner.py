@@ -32,10 +32,10 @@ from qcore.frontends.text.unnest import with_elements_as_queries
 from qcore.functions.dialect import Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import DependentJoin, PlanNode
+from qcore.plan.result import PlanResult
 from qcore.plan.schema import join_schema
 from qcore.substrait.cut_subqueries import CutSubqueries
 from qcore.substrait.expressions import FRONTEND_PREFIX
-from qcore.substrait.plan import PlanResult
 
 
 def with_known_syntax(query: str, dialect: Dialect) -> str:

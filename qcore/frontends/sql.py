@@ -6,6 +6,7 @@ by their schemas only: join order and build sides are decided by qcore.optimizer
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -61,15 +62,14 @@ from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, RecursiveUnion, Unnest, WorkingTable
 from qcore.plan.planning_time import check_planning
+from qcore.plan.result import PlanResult
 from qcore.plan.schema import same_type, unnest_schema
 from qcore.plan.set_operations import cast_columns, make_set_operation
+from qcore.sql.bind import plan_query
+from qcore.sql.reading import NotBound
 from qcore.substrait.cut_limits import COUNT_PART, SHARE_PART
 from qcore.substrait.cut_subqueries import CutSubqueries
-from qcore.substrait.plan import (
-    PlanResult,
-    parse_plan,
-    read_plan_message,
-)
+from qcore.substrait.plan import parse_plan, read_plan_message
 from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
 
 # What DataFusion says of a rule of its optimizer that fails.
@@ -107,6 +107,12 @@ def plan_sql(
     """
     copy = read_copy(text)
     query, views = text if copy is None else copy.query, dict(views or {})
+    try:
+        planned = plan_query(query, tables, dialect, views)
+        return planned if copy is None else copy_plan(copy, planned, planned.output_names)
+    except NotBound as error:
+        if os.environ.get("QCORE_SQL_FALLBACK") == "never":
+            raise PlanError(f"{error} is not supported yet") from None
     try:
         if dialect.name_case == "any" and has_capitals(query, tables, views):
             planned = _planned_in_any_case(query, tables, dialect, views)

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
+from qcore.expression.tree import Expr, col
 from qcore.functions.dialect import Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode
 from qcore.plan.planning_time import check_planning
 from qcore.plan.projections import project
-from qcore.plan.nodes import PlanNode
-from qcore.expression.tree import Expr, col
 from qcore.sql.parse import Source
 from qcore.sql.reading import NotBound, clause_name
 from qcore.sql.scope import Environment, Place, Relation, Rows

@@ -10,7 +10,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Literal
-from qcore.sql.standins import bind_call
+from qcore.functions.calls import bind_call
 from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder
 from qcore.sql.reading import NotBound, identifier, take

@@ -10,13 +10,15 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Call, Literal
+from qcore.functions.calls import bind_call
+from qcore.functions.casts import bind_case, bind_cast, bind_in
 from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.columns import bind_column
 from qcore.sql.literals import constant, number
 from qcore.sql.reading import NotBound, identifier, take
 from qcore.sql.scope import Place
-from qcore.sql.standins import bind_call, bind_case, bind_cast, bind_in, read_type
+from qcore.sql.standins import read_type
 
 _BINARY = {
     "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "IntDiv": "//", "Mod": "modulo",
@@ -30,7 +32,13 @@ _BINARY = {
 # Arguments that the parser sets by its own ideas of a dialect.
 _IGNORED = {"Div": ("typed", "safe"), "DPipe": ("safe",), "Cast": ("safe", "_type"), "IntDiv": ("typed", "safe")}
 _COMPARISONS = frozenset({"EQ", "NEQ", "LT", "LTE", "GT", "GTE"})
-_PATTERNS = {"Like": "like", "ILike": "ilike", "SimilarTo": "similar_to", "Glob": "glob", "RegexpLike": "regexp_full_match"}
+_PATTERNS = {
+    "Like": "like",
+    "ILike": "ilike",
+    "SimilarTo": "similar_to",
+    "Glob": "glob",
+    "RegexpLike": "regexp_full_match",
+}
 
 
 def bind_paren(binder: Binder, node: Any, place: Place) -> Bound:
@@ -253,7 +261,7 @@ def bind_row(binder: Binder, node: Any, place: Place) -> Bound:
 def bind_list(binder: Binder, node: Any, place: Place) -> Bound:
     """[a, b]."""
     values, _ = take(node, "expressions", "bracket_notation")
-    return bind_call("make_array", [binder.expression(value, place) for value in values or ()], binder.dialect)
+    return bind_call("list_value", [binder.expression(value, place) for value in values or ()], binder.dialect)
 
 
 def bind_struct(binder: Binder, node: Any, place: Place) -> Bound:
@@ -263,7 +271,9 @@ def bind_struct(binder: Binder, node: Any, place: Place) -> Bound:
     for part in fields or ():
         if type(part).__name__ not in ("PropertyEQ", "Slice", "Alias"):
             raise NotBound(node, "STRUCT")
-        name, value = take(part, "this", "expression") if type(part).__name__ != "Alias" else take(part, "alias", "this")
+        name, value = (
+            take(part, "this", "expression") if type(part).__name__ != "Alias" else take(part, "alias", "this")
+        )
         arguments += [constant(name.name, pa.string()), binder.expression(value, place)]
     return bind_call("struct_pack", arguments, binder.dialect)
 
@@ -277,7 +287,7 @@ def bind_map(binder: Binder, node: Any, place: Place) -> Bound:
         key, value = take(part, "this", "expression")
         keys.append(binder.expression(key, place))
         values.append(binder.expression(value, place))
-    lists = [bind_call("make_array", part, binder.dialect) for part in (keys, values)]
+    lists = [bind_call("list_value", part, binder.dialect) for part in (keys, values)]
     return bind_call("map", lists, binder.dialect)
 
 
@@ -291,7 +301,9 @@ def bind_subscript(binder: Binder, node: Any, place: Place) -> Bound:
         begin, end, step = take(position, "this", "expression", "step")
         if step is not None:
             raise NotBound(node, "a step of a slice")
-        return slice_of(held, *(None if part is None else binder.expression(part, place) for part in (begin, end)), binder)
+        return slice_of(
+            held, *(None if part is None else binder.expression(part, place) for part in (begin, end)), binder
+        )
     return element_of(held, binder.expression(position, place), binder)
 
 
@@ -337,7 +349,9 @@ def bind_collated(binder: Binder, node: Any, place: Place) -> Bound:
     """x COLLATE "C"."""
     value, order = take(node, "this", "expression")
     if order.name.upper() not in ("C", "POSIX", "BINARY"):
-        raise PlanError(f'COLLATE {order.name}: texts are compared by code points; "C", POSIX and BINARY name this order')
+        raise PlanError(
+            f'COLLATE {order.name}: texts are compared by code points; "C", POSIX and BINARY name this order'
+        )
     return binder.expression(value, place)
 
 

@@ -8,6 +8,9 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
+from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
+from qcore.functions.calls import bind_call, is_function, is_moment, is_volatile
+from qcore.functions.current_moment import current_moment
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.call_parts import CallParts, read_call
 from qcore.sql.grouping import Grouping, bind_grouping_function
@@ -16,10 +19,8 @@ from qcore.sql.ordering import read_ordered
 from qcore.sql.random_columns import bind_random
 from qcore.sql.reading import NotBound, take
 from qcore.sql.scope import Place
-from qcore.sql.standins import bind_aggregate, bind_call, is_aggregate_name, is_function, is_moment, is_volatile
 from qcore.sql.subqueries import bind_array, is_query, outer_columns_only
 from qcore.sql.windows import bind_window
-from qcore.substrait.current_moment import current_moment
 
 
 def bind_function(binder: Binder, node: Any, place: Place) -> Bound:

@@ -108,9 +108,7 @@ class Grouping:
             name = self._binder.names.new("rows")
             self.calls.append(AggregateCall(name, "count"))
             fields.append(pa.field(name, pa.int64()))
-        return Aggregate(
-            self._binder.ids.new(), pa.schema(fields), child, keys, tuple(self.calls), self.sets, self._id
-        )
+        return Aggregate(self._binder.ids.new(), pa.schema(fields), child, keys, tuple(self.calls), self.sets, self._id)
 
     def rewrite(self, expr: Expr, known: set[str]) -> Expr:
         """The expression over the groups. `known` are columns that are added above the aggregation."""
@@ -176,7 +174,9 @@ def _sets_of(element: Any, add: Any) -> list[tuple[int, ...]]:
             chosen = [keys[:n] for n in range(len(keys), -1, -1)]
         else:
             if len(keys) > 12:
-                raise PlanError(f"CUBE of {len(keys)} columns has {2 ** len(keys)} grouping sets; {_SETS_MAX} are the most")
+                raise PlanError(
+                    f"CUBE of {len(keys)} columns has {2 ** len(keys)} grouping sets; {_SETS_MAX} are the most"
+                )
             orders = itertools.product((True, False), repeat=len(keys))
             chosen = [[key for key, is_in in zip(keys, order, strict=True) if is_in] for order in orders]
         return [tuple(dict.fromkeys(itertools.chain.from_iterable(one))) for one in chosen]

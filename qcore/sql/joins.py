@@ -11,6 +11,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Expr, Literal, call, col, column_names
+from qcore.functions.calls import bind_call
 from qcore.plan.joins import conjunction, make_join
 from qcore.plan.nodes import (
     Filter,
@@ -30,7 +31,6 @@ from qcore.sql.expressions import chain
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.scope import Environment, Named, Place, Rows, Scope, TableNames
-from qcore.sql.standins import bind_call
 from qcore.sql.subqueries import Joined, dependent_join, join_subqueries
 from qcore.sql.tables import derived_rows, named_rows, with_alias
 
@@ -148,7 +148,9 @@ def _is_joined_tables(node: Any) -> bool:
     if type(node).__name__ != "Subquery":
         return False
     inner = node.this
-    return type(inner).__name__ in ("Table", "Lateral", "Unnest") or bool(get(node, "joins")) or _is_joined_tables(inner)
+    return (
+        type(inner).__name__ in ("Table", "Lateral", "Unnest") or bool(get(node, "joins")) or _is_joined_tables(inner)
+    )
 
 
 def _derived(binder: Binder, query: Any, alias: Any, place: Place) -> Rows:

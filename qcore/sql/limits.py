@@ -9,6 +9,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Literal
+from qcore.functions.casts import bind_cast
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Limit, PlanNode
 from qcore.plan.projections import project
@@ -17,7 +18,6 @@ from qcore.sql.joins import one_row
 from qcore.sql.literals import constant
 from qcore.sql.reading import NotBound, get, take
 from qcore.sql.scope import Environment, Place, Relation, Scope
-from qcore.sql.standins import bind_cast
 from qcore.sql.subqueries import join_subqueries
 from qcore.substrait.cut_limits import COUNT_PART, SHARE_PART, apply_computed_limit
 

@@ -12,10 +12,11 @@ from qcore.expression.bound import Bound
 from qcore.expression.interval_values import parse_span
 from qcore.expression.tree import Literal
 from qcore.expression.types import DECIMAL_DIGITS_MAX, INTERVAL
+from qcore.functions.calls import bind_call
+from qcore.functions.casts import bind_cast
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.reading import take
 from qcore.sql.scope import Place
-from qcore.sql.standins import bind_call, bind_cast
 
 _INT64_MAX = (1 << 63) - 1
 _UINT64_MAX = (1 << 64) - 1

@@ -24,7 +24,7 @@ from qcore.sql.ordering import read_ordered
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.scope import Environment, Named, Part, Place, Relation, Scope
-from qcore.sql.stars import Item, alias_name, is_star, star_items
+from qcore.sql.stars import Item, is_star, star_items
 from qcore.sql.subqueries import Rewrite, as_it_is, bind_conjunct, join_subqueries
 from qcore.sql.tables import common_tables
 from qcore.sql.windows import Windows

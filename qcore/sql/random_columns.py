@@ -10,9 +10,9 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Column
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import PlanNode, UserOperator
+from qcore.plan.random_column import RANDOM, UUID, RandomColumn
 from qcore.sql.binder import Binder
 from qcore.sql.scope import Place
-from qcore.substrait.random_column import RANDOM, UUID, RandomColumn
 
 _TYPES = {RANDOM: pa.float64(), UUID: pa.string()}
 
@@ -38,6 +38,3 @@ def bind_random(binder: Binder, name: str, place: Place) -> Bound:
     value = RandomValue(binder.names.new(f"${function}"), function)
     place.subqueries.append(value)
     return Bound(Column(value.name), _TYPES[function])
-
-
-

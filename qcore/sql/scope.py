@@ -146,7 +146,9 @@ class Scope:
         if not found:
             return None
         if len({named.own for named in found}) > 1:
-            tables = [f"{'.'.join(table.parts)}.{part[0]}" for table in self.rows.tables if set(found) & set(table.columns)]
+            tables = [
+                f"{'.'.join(table.parts)}.{part[0]}" for table in self.rows.tables if set(found) & set(table.columns)
+            ]
             raise PlanError(f"the column {part[0]!r} is ambiguous; write {' or '.join(tables) or 'an alias'}")
         return self.column(found[0].own)
 
@@ -167,12 +169,16 @@ class Scope:
         found = [
             named
             for table in self.tables(parts)
-            for named in choose(part, [n for n in table.columns if n.shown.lower() == part[0].lower()], self._dialect, _shown)
+            for named in choose(
+                part, [n for n in table.columns if n.shown.lower() == part[0].lower()], self._dialect, _shown
+            )
         ]
         if not found:
             return None
         if len({named.own for named in found}) > 1:
-            raise PlanError(f"two tables or columns have the name {'.'.join(p[0] for p in (*parts, part))!r}; rename one")
+            raise PlanError(
+                f"two tables or columns have the name {'.'.join(p[0] for p in (*parts, part))!r}; rename one"
+            )
         return self.column(found[0].own)
 
 
@@ -218,7 +224,14 @@ class Place:
         """The same place inside a lambda of these parameters, by lower-case name."""
         merged = {**self.parameters, **{name.lower(): value for name, value in parameters.items()}}
         return Place(
-            self.scope, self.clause, self.subqueries, self.grouping, self.windows, self.aliases, self.aliases_first, merged
+            self.scope,
+            self.clause,
+            self.subqueries,
+            self.grouping,
+            self.windows,
+            self.aliases,
+            self.aliases_first,
+            merged,
         )
 
     def within(self, clause: str) -> Place:

@@ -39,7 +39,9 @@ def bind_set_operation(binder: Binder, node: Any, environment: Environment) -> R
         )
         if node is not top and any(part is not None for part in outer):
             break
-        steps.append((_KINDS[type(node).__name__], is_distinct is not False and is_distinct is not None, by_name, right))
+        steps.append(
+            (_KINDS[type(node).__name__], is_distinct is not False and is_distinct is not None, by_name, right)
+        )
         node = left
     relation = binder.query(node, environment)
     first = relation
@@ -124,7 +126,12 @@ def order_rows(
     if computed:
         node = add_columns(binder.ids.new(), node, computed)
     by_column = {key.column: key for key in reversed(sort)}
-    return Relation(OrderBy(binder.ids.new(), node.schema, node, tuple(by_column[k] for k in dict.fromkeys(s.column for s in sort))), relation.columns)
+    return Relation(
+        OrderBy(
+            binder.ids.new(), node.schema, node, tuple(by_column[k] for k in dict.fromkeys(s.column for s in sort))
+        ),
+        relation.columns,
+    )
 
 
 def _order_value(binder: Binder, node: Any, relation: Relation, place: Place) -> Expr:

@@ -14,16 +14,15 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Call, Case, Column, Expr, Literal, OuterColumn, call, col, walk
+from qcore.expression.tree import Call, Column, Expr, Literal, OuterColumn, call, col, walk
 from qcore.functions.aggregates import aggregate_type
-from qcore.plan.joins import make_join
+from qcore.functions.calls import bind_call
+from qcore.functions.casts import bind_case
 from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
     DependentJoin,
-    EnforceSingleRow,
     Limit,
-    NestedLoopJoin,
     OrderBy,
     PlanNode,
     Project,
@@ -36,10 +35,13 @@ from qcore.sql.literals import constant
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, take
 from qcore.sql.scope import Environment, Level, Place, Relation
-from qcore.sql.standins import bind_call, bind_case
 
 _COMPARISONS = {
     "EQ": "equal", "NEQ": "not_equal", "LT": "less", "LTE": "less_equal", "GT": "greater", "GTE": "greater_equal",
+}  # fmt: skip
+_OPPOSITES = {
+    "equal": "not_equal", "not_equal": "equal", "less": "greater_equal", "less_equal": "greater",
+    "greater": "less_equal", "greater_equal": "less",
 }  # fmt: skip
 _SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 _QUERIES = frozenset({"Select", "Union", "Intersect", "Except", "Subquery", "Values", "SetOperation"})
@@ -89,11 +91,6 @@ def dependent_join(
     output: str = "",
 ) -> PlanNode:
     """A dependent join, or an ordinary one if the right side reads no column of the left."""
-    if not arguments:
-        if kind == "scalar":
-            schema = join_schema("inner", left.schema, right.schema)
-            return NestedLoopJoin(binder.ids.new(), schema, left, right, "inner")
-        return make_join(binder.ids, kind, left, right, list(conditions), *([output] if output else []))
     if kind in LEFT_ONLY:
         schema = left.schema
     elif kind in MARK_KINDS:
@@ -154,19 +151,8 @@ def join_value(binder: Binder, relation: Relation, level: Level, place: Place) -
     if len(relation.columns) != 1:
         raise PlanError(f"a scalar subquery must give one column, not {len(relation.columns)}")
     right = binder.exact(relation)
-    if not gives_one_row(right):
-        right = EnforceSingleRow(binder.ids.new(), right.schema, right)
     place.subqueries.append(Joined("scalar", right, level.captured))
     return Bound(Column(right.schema.names[0]), right.schema.types[0])
-
-
-def gives_one_row(node: PlanNode) -> bool:
-    """Whether the node certainly gives exactly one row."""
-    if isinstance(node, Aggregate):
-        return not node.keys and node.grouping_sets is None
-    if isinstance(node, DependentJoin):
-        return node.kind == "scalar" and gives_one_row(node.left)
-    return isinstance(node, Project) and gives_one_row(node.child)
 
 
 def bind_exists(binder: Binder, node: Any, place: Place) -> Bound:
@@ -177,9 +163,7 @@ def bind_exists(binder: Binder, node: Any, place: Place) -> Bound:
     if not level.captured:
         first = Limit(binder.ids.new(), right.schema, right, 1)
         name = binder.names.new("count")
-        count = Aggregate(
-            binder.ids.new(), pa.schema([(name, pa.int64())]), first, (), (AggregateCall(name, "count"),)
-        )
+        count = Aggregate(binder.ids.new(), pa.schema([(name, pa.int64())]), first, (), (AggregateCall(name, "count"),))
         place.subqueries.append(Joined("scalar", count, {}))
         return Bound(call("greater", col(name), 0), pa.bool_())
     mark = binder.names.new("exists")
@@ -243,43 +227,27 @@ def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:
 
 def quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bool, place: Place) -> Bound:
     """x < ANY (subquery), x < ALL (subquery): whether the comparison is true for a row or for all, unknown if that
-    depends on nulls.
+    depends on nulls. ALL is that the opposite comparison is true for none.
     """
     relation, level = bind_query_in(binder, query, place)
     while type(value).__name__ == "Paren":
         (value,) = take(value, "this")
-    if type(value).__name__ == "Tuple":
-        (parts,) = take(value, "expressions")
-        row = [_captured(binder, binder.expression(part, place), level) for part in parts]
-        outer = bind_call("row", row, binder.dialect)
-    else:
-        outer = _captured(binder, binder.expression(value, place), level)
     schema = relation.node.schema
     held = [Bound(Column(named.own), schema.field(named.own).type) for named in relation.columns]
-    if type(value).__name__ != "Tuple" and len(held) != 1:
-        raise PlanError(f"the subquery of {'ALL' if is_all else 'ANY'} must give one column, not {len(held)}")
-    inner = bind_call("row", held, binder.dialect) if type(value).__name__ == "Tuple" else held[0]
-    found = bind_call(function, [outer, inner], binder.dialect)
-    decided, unknown, result = (binder.names.new(name) for name in ("decided", "unknown", "found"))
-    calls = (
-        AggregateCall(decided, "bool_and" if is_all else "bool_or", (found.expr,)),
-        AggregateCall(unknown, "bool_or", (call("is_null", found.expr),)),
-    )
-    fields = pa.schema([(decided, pa.bool_()), (unknown, pa.bool_())])
-    grouped = Aggregate(binder.ids.new(), fields, relation.node, (), calls)
-    null = Literal(None, pa.bool_())
-    is_decided = call("is_false" if is_all else "is_true", col(decided))
-    truth = Case(
-        ((is_decided, Literal(not is_all, pa.bool_())), (call("is_true", col(unknown)), null)),
-        Literal(is_all, pa.bool_()),
-    )
-    right = project(binder.ids.new(), grouped, [result], [truth])
-    place.subqueries.append(Joined("scalar", right, level.captured))
-    return Bound(Column(result), pa.bool_())
-
-
-def _captured(binder: Binder, value: Bound, level: Level) -> Bound:
-    return value if isinstance(value.expr, Literal) else level.capture(value, binder.names)
+    if type(value).__name__ == "Tuple":
+        (parts,) = take(value, "expressions")
+        if len(parts) != len(held):
+            raise PlanError(f"{len(parts)} values cannot be compared with a subquery of {len(held)} columns")
+        outer = bind_call("row", [binder.expression(part, place) for part in parts], binder.dialect)
+        inner = bind_call("row", held, binder.dialect)
+    else:
+        if len(held) != 1:
+            raise PlanError(f"the subquery of {'ALL' if is_all else 'ANY'} must give one column, not {len(held)}")
+        outer, (inner,) = binder.expression(value, place), held
+    found = bind_call(_OPPOSITES[function] if is_all else function, [outer, inner], binder.dialect)
+    mark = binder.names.new("mark")
+    place.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, (found.expr,), mark))
+    return Bound(call("not", col(mark)) if is_all else Column(mark), pa.bool_())
 
 
 def bind_array(binder: Binder, query: Any, place: Place) -> Bound:

@@ -168,9 +168,7 @@ def with_alias(relation: Relation, name: str, alias: Any) -> Rows:
         names = [_alias_column(one) for one in given or ()]
         if len(names) > len(columns):
             raise PlanError(f"{parts[0]!r} has {len(columns)} columns, and {len(names)} names are given")
-        columns = [
-            Named(names[i], named.own) if i < len(names) else named for i, named in enumerate(columns)
-        ]
+        columns = [Named(names[i], named.own) if i < len(names) else named for i, named in enumerate(columns)]
     return Rows(relation.node, [TableNames(parts, tuple(columns))], columns)
 
 

@@ -16,6 +16,7 @@ from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Case, Cast, Column, Expr, Literal, call, same
 from qcore.expression.types import INTERVAL, is_text
+from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.plan.aggregate_calls import fraction, separator
 from qcore.plan.nodes import PlanNode, SortKey, Window, WindowCall, WindowFrame
@@ -27,7 +28,6 @@ from qcore.sql.call_parts import CallParts, read_call
 from qcore.sql.ordering import read_ordered
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.scope import Place
-from qcore.sql.standins import bind_aggregate, is_aggregate_name
 from qcore.sql.subqueries import Rewrite, join_subqueries
 
 _WHOLE = WindowFrame("rows", None, None)

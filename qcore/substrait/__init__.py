@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from qcore.substrait.plan import PlanResult, read_substrait
+from qcore.plan.result import PlanResult
+from qcore.substrait.plan import read_substrait
 
 __all__ = ["PlanResult", "read_substrait"]

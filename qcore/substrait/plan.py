@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ from qcore.errors import PlanError, Timeout
 from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.dependent_joins import replace_dependent_joins
 from qcore.plan.naming import ColumnNames, NodeIds
-from qcore.plan.nodes import PlanNode
+from qcore.plan.result import PlanResult
 from qcore.plan.set_operations import cast_columns
 from qcore.substrait.cut_subqueries import CutSubqueries
 from qcore.substrait.messages import messages_within
@@ -22,25 +21,6 @@ from qcore.substrait.types import OWN_TYPES, name_struct_fields, top_level_names
 from qcore_ext.ground.process import ProcessLock
 
 _depth_lock = ProcessLock()
-
-
-@dataclass(frozen=True)
-class PlanResult:
-    """A plan as read.
-
-    Attributes
-    ----------
-    plan : PlanNode
-        Its column names are unique.
-    output_names : list of str
-        The query's names of the result's columns. A name may occur more than once.
-    files : dict
-        Paths by table name, for tables that the plan gives as files.
-    """
-
-    plan: PlanNode
-    output_names: list[str]
-    files: dict[str, list[str]] = field(default_factory=dict)
 
 
 def read_substrait(plan_bytes: bytes, schemas: Mapping[str, pa.Schema] | None = None) -> PlanResult:

@@ -10,8 +10,8 @@ from qcore.expression.tree import col
 from qcore.frontends.text.tokens import SqlText
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Project, TableWrite
+from qcore.plan.result import PlanResult
 from qcore.plan.schema import check_unique, project_schema
-from qcore.substrait.plan import PlanResult
 from qcore.writing.file_sets import check_absent, local_path, resolve_target
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 
