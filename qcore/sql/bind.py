@@ -24,6 +24,13 @@ _EXPRESSIONS = {**literals.READERS, **expressions.READERS, **function_calls.READ
 _QUERIES = {**queries.READERS, **set_operations.READERS}
 _TABLES = {**joins.READERS, **set_operations.TABLES}
 
+# Statements that are no queries, by class: their name, or None for the first words of the text.
+_STATEMENTS = {
+    "Create": None, "Drop": None, "Alter": None, "Insert": "INSERT", "Update": "UPDATE", "Delete": "DELETE",
+    "Merge": "MERGE", "Command": None, "Set": "SET", "Transaction": "BEGIN", "Commit": "COMMIT",
+    "Rollback": "ROLLBACK", "Attach": "ATTACH", "Detach": "DETACH", "Pragma": "PRAGMA", "TruncateTable": "TRUNCATE",
+}  # fmt: skip
+
 
 def plan_query(
     text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCORE, views: Mapping[str, str] | None = None
@@ -52,7 +59,11 @@ def plan_query(
     with deep_recursion():
         statements, source = parse(text, dialect)
         if len(statements) != 1:
-            raise PlanError("the text has no query" if not statements else "the text has several statements")
+            what = "the text has more than one statement" if statements else "the text is empty"
+            raise PlanError(f"{what}; it cannot be planned as a query")
+        if type(statements[0]).__name__ in _STATEMENTS:
+            words = [token.text.upper() for token in source.tokens[:2]]
+            raise PlanError(f"{_STATEMENTS[type(statements[0]).__name__] or ' '.join(words)} is not supported here")
         binder = Binder(tables, views or {}, dialect, source, _EXPRESSIONS, _QUERIES, _TABLES)
         try:
             relation = binder.query(statements[0], Environment(Level(), {}))

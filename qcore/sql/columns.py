@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Literal
+from qcore.expression.tree import Column, Literal
 from qcore.functions.calls import bind_call
 from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder
@@ -56,7 +56,7 @@ def _in_place(binder: Binder, place: Place, parts: Sequence[Part]) -> Bound | No
     if len(parts) == 1:
         for is_alias in (place.aliases_first, not place.aliases_first):
             if is_alias:
-                found = None if place.aliases is None else place.aliases.find(first, place)
+                found = None if place.aliases is None or _is_key(place, first) else place.aliases.find(first, place)
             else:
                 found = place.scope.find(first)
             if found is not None:
@@ -74,6 +74,14 @@ def _in_place(binder: Binder, place: Place, parts: Sequence[Part]) -> Bound | No
     if found is None or not pa.types.is_struct(found.type):
         return None
     return _fields(found, parts[1:], binder)
+
+
+def _is_key(place: Place, part: Part) -> bool:
+    """Whether, where aliases come first, a name is that of a column by which the rows are grouped."""
+    if not place.aliases_first or place.grouping is None:
+        return False
+    names = {key.expr.name for _, key in place.grouping.keys if isinstance(key.expr, Column)}
+    return any(named.own in names for named in place.scope.rows.columns if named.shown.lower() == part[0].lower())
 
 
 def _whole_table(scope: Scope, parts: Sequence[Part]) -> Bound | None:

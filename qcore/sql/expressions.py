@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Call, Literal
+from qcore.expression.tree import Call
 from qcore.functions.calls import bind_call
 from qcore.functions.casts import bind_case, bind_cast, bind_in
 from qcore.plan.schema import unknown
@@ -18,7 +17,7 @@ from qcore.sql.columns import bind_column
 from qcore.sql.literals import constant, number
 from qcore.sql.reading import NotBound, identifier, take
 from qcore.sql.scope import Place
-from qcore.sql.standins import read_type
+from qcore.sql.types import read_type
 
 _BINARY = {
     "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "IntDiv": "//", "Mod": "modulo",
@@ -136,8 +135,7 @@ def bind_negated(binder: Binder, node: Any, place: Place) -> Bound:
 def bind_bits(binder: Binder, node: Any, place: Place) -> Bound:
     """~x."""
     (inner,) = take(node, "this")
-    value = bind_call("negate", [binder.expression(inner, place)], binder.dialect)
-    return bind_call("subtract", [value, constant(1, pa.int64())], binder.dialect)
+    return bind_call("~", [binder.expression(inner, place)], binder.dialect)
 
 
 def bind_between(binder: Binder, node: Any, place: Place) -> Bound:
@@ -301,28 +299,20 @@ def bind_subscript(binder: Binder, node: Any, place: Place) -> Bound:
         begin, end, step = take(position, "this", "expression", "step")
         if step is not None:
             raise NotBound(node, "a step of a slice")
-        return slice_of(
-            held, *(None if part is None else binder.expression(part, place) for part in (begin, end)), binder
-        )
+        ends = [None if part is None else binder.expression(part, place) for part in (begin, end)]
+        return slice_of(held, ends[0], ends[1], binder)
     return element_of(held, binder.expression(position, place), binder)
 
 
 def element_of(held: Bound, position: Bound, binder: Binder) -> Bound:
     """One element of a list, letter of a text, field of a struct, value of a map."""
-    if pa.types.is_string(held.type):
-        return bind_call("substring", [held, position, constant(1, pa.int64())], binder.dialect)
-    if pa.types.is_struct(held.type):
-        return bind_call("struct_extract", [held, position], binder.dialect)
-    if pa.types.is_map(held.type):
-        return bind_call("map_extract", [held, position], binder.dialect)
-    return bind_call("list_extract", [held, position], binder.dialect)
+    return bind_call("[]", [held, position], binder.dialect)
 
 
 def slice_of(held: Bound, begin: Bound | None, end: Bound | None, binder: Binder) -> Bound:
     """A part of a list or a text."""
-    first = begin or constant(1, pa.int64())
-    last = end or constant(-1, pa.int64())
-    return bind_call("list_slice", [held, first, last], binder.dialect)
+    ends = [begin or constant(1, pa.int64()), end or constant(-1, pa.int64())]
+    return bind_call("[:]", [held, *ends], binder.dialect)
 
 
 def bind_dot(binder: Binder, node: Any, place: Place) -> Bound:
@@ -387,4 +377,3 @@ READERS: dict[str, ExpressionReader] = {
     "AtTimeZone": bind_zoned,
     "Collate": bind_collated,
 }
-__all__ = ["READERS", "Callable", "Literal", "chain", "connect", "element_of"]

@@ -11,6 +11,7 @@ from qcore.expression.bound import Bound
 from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
 from qcore.functions.calls import bind_call, is_function, is_moment, is_volatile
 from qcore.functions.current_moment import current_moment
+from qcore.plan.window_calls import FRACTIONS, PLACES, VALUES
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.call_parts import CallParts, read_call
 from qcore.sql.grouping import Grouping, bind_grouping_function
@@ -40,9 +41,8 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
     if is_moment(name) and not parts.arguments:
         expr = current_moment(name, binder.ids.began_nanos)
         return Bound(expr, expr.to if hasattr(expr, "to") else expr.type)  # type: ignore[attr-defined]
-    if name in ("row_number", "rank", "dense_rank", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"):
-        if not is_function(name, binder.dialect):
-            raise PlanError(f"the window function {name} needs OVER (…)")
+    if name in PLACES | FRACTIONS | VALUES and not is_function(name, binder.dialect):
+        raise PlanError(f"the window function {name} needs OVER (…)")
     if name == "unnest":
         raise NotBound(node, "unnest in an expression")
     arguments = [_argument(binder, argument, place) for argument in parts.arguments]
@@ -59,7 +59,7 @@ def _aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
     grouping: Grouping | None = place.grouping
     level = place.scope.level
     if grouping is None and level.outer is None:
-        raise PlanError(f"the aggregate {parts.name} cannot be in {place.clause}")
+        raise _misplaced(parts, place)
     if grouping is None:
         # It may be the outer query's.
         return _outer_aggregate(binder, parts, place)
@@ -95,13 +95,18 @@ def _outer_aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
     level = place.scope.level
     outer = level.outer
     if outer is None or outer.grouping is None:
-        raise PlanError(f"the aggregate {parts.name} cannot be in {place.clause}")
+        raise _misplaced(parts, place)
     try:
         value = _aggregate(binder, parts, outer)
     except PlanError:
         binder.fault = None
-        raise PlanError(f"the aggregate {parts.name} cannot be in {place.clause}") from None
+        raise _misplaced(parts, place) from None
     return level.capture(value, binder.names)
+
+
+def _misplaced(parts: CallParts, place: Place) -> PlanError:
+    hint = "; HAVING filters groups" if place.clause == "WHERE" else ""
+    return PlanError(f"{parts.name}: an aggregate function stands in {place.clause}, where none may be{hint}")
 
 
 def _is_star(node: Any) -> bool:

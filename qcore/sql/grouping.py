@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Call, Column, Expr, OuterColumn, call, children, col, lit, rebuild, same
+from qcore.expression.tree import Column, Expr, call, children, col, lit, rebuild, same
 from qcore.functions.aggregates import aggregate_type
 from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode
 from qcore.sql.binder import Binder, name_of
-from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, take
 from qcore.sql.scope import Place
 
@@ -209,6 +208,3 @@ def bind_grouping_function(binder: Binder, node: Any, arguments: Sequence[Any], 
             raise PlanError("GROUPING takes expressions of GROUP BY")
         positions.append(found[0])
     return grouping.grouping_id(positions)
-
-
-__all__ = ["Call", "Grouping", "OuterColumn", "RandomValue"]

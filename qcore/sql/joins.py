@@ -303,11 +303,11 @@ def _join_using(binder: Binder, left: Rows, right: Rows, kind: str, names: Seque
                 raise unknown("column", name[0], [n.shown for n in scope.rows.columns], f"USING, on its {which} side")
             sides.append(found)
         conditions.append(bind_call("equal", sides, binder.dialect).expr)
-        pair = tuple(
+        one, other = (
             next(named for named in rows.columns if named.own == value.expr.name)  # type: ignore[attr-defined]
             for rows, value in zip((left, right), sides, strict=True)
         )
-        merged[pair[0].own] = pair
+        merged[one.own] = one, other
     joined = _combine(binder, left, right, kind, conditions)
     if kind in LEFT_ONLY:
         return joined

@@ -35,7 +35,7 @@ def limit_rows(binder: Binder, relation: Relation, limit: Any, offset: Any, envi
     one = one_row(binder)
     place = Place(Scope(one, environment, binder.dialect), "LIMIT")
     values = [_bound(binder, value, place, word) for value, word in ((count, "LIMIT"), (first, "OFFSET"))]
-    numbers = [value.expr.value if isinstance(value.expr, Literal) else _UNKNOWN for value in values]
+    numbers: list[Any] = [value.expr.value if isinstance(value.expr, Literal) else _UNKNOWN for value in values]
     node: PlanNode
     if not is_share and all(number is None or isinstance(number, int) for number in numbers):
         for number, word in zip(numbers, ("LIMIT", "OFFSET"), strict=True):
@@ -72,7 +72,7 @@ def _count(node: Any) -> tuple[Any, bool]:
     """The number of rows as an expression, and whether it is a percentage."""
     if type(node).__name__ == "Fetch":
         count, options, _ = take(node, "count", "limit_options", "direction")
-        count = count if count is not None else _One()
+        count = count if count is not None else _one()
     else:
         count, options, by, _ = take(node, "expression", "limit_options", "expressions", "offset")
         if by or get(node, "offset") is not None:
@@ -92,7 +92,8 @@ def _is_all(node: Any) -> bool:
     return type(node).__name__ == "Column" and node.name.lower() == "all" and not node.this.args.get("quoted")
 
 
-def _One() -> Any:
+def _one() -> Any:
+    """The node of the number 1."""
     from sqlglot import exp
 
     return exp.Literal.number(1)

@@ -39,12 +39,18 @@ def item_texts(select: Any, source: Source) -> list[str]:
         elif is_sign and depth == 0 and text == ",":
             items.append(_text(tokens[begin:place], source.text))
             begin = place + 1
-        elif is_sign and depth == 0 and (text == ";" or text.upper() in _END) and place > begin:
+        elif is_sign and depth == 0 and place > begin and _ends(tokens, place):
             break
         place += 1
     if place > begin:
         items.append(_text(tokens[begin:place], source.text))
     return items
+
+
+def _ends(tokens: list[Any], place: int) -> bool:
+    """Whether a token ends a select list. The FROM of IS DISTINCT FROM does not."""
+    word = tokens[place].text.upper()
+    return word == ";" or (word in _END and (word != "FROM" or tokens[place - 1].text.upper() != "DISTINCT"))
 
 
 def _after_distinct(tokens: list[Any], place: int) -> int:
@@ -63,6 +69,8 @@ def _after_distinct(tokens: list[Any], place: int) -> int:
 
 
 def _text(tokens: list[Any], text: str) -> str:
+    if len(tokens) == 1 and tokens[0].token_type.name == "NULL":
+        return "NULL"
     parts: list[str] = []
     at = tokens[0].start if tokens else 0
     for token in tokens:

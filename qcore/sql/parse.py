@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from qcore.errors import PlanError
@@ -94,55 +95,61 @@ def select_token(node: Any) -> int | None:
 @cache
 def _sqlglot_dialect(syntax: str, null_order: str) -> Any:
     """sqlglot's dialect with settings. Its import takes a seventh of a second."""
-    if syntax == "spark":
-        from sqlglot.dialects.spark import Spark as Base
-    else:
-        from sqlglot.dialects.duckdb import DuckDB as Base
+    base = "spark" if syntax == "spark" else "duckdb"
+    parent = getattr(import_module(f"sqlglot.dialects.{base}"), "Spark" if syntax == "spark" else "DuckDB")
     settings = {"INDEX_OFFSET": 0, "NULL_ORDERING": _NULL_ORDERINGS[null_order]}
-    return type(f"Qcore{syntax.title()}{null_order.title().replace('_', '')}", (Base,), settings)()
+    return type(f"Qcore{syntax.title()}{null_order.title().replace('_', '')}", (parent,), settings)()
 
 
 def _mended(tokens: list[Any], dialect: Dialect) -> list[Any]:
     """The tokens with numbers in base 16, bytes and texts in pieces as one token each; with the comments that the
     parser looks for and no others.
     """
-    from sqlglot.tokens import Token, TokenType
-
+    kinds, _ = _token_classes()
     result: list[Any] = []
     for token in tokens:
         token.comments = []
         kind, before = token.token_type, result[-1] if result else None
         touches = before is not None and before.end + 1 == token.start
-        if touches and kind == TokenType.VAR and before.token_type == TokenType.NUMBER and before.text == "0":
+        if (
+            touches
+            and before is not None
+            and kind == kinds.VAR
+            and before.token_type == kinds.NUMBER
+            and before.text == "0"
+        ):
             number = _hexadecimal(token.text)
             if number is not None:
-                result[-1] = _joined(TokenType.NUMBER, str(number), before, token)
+                result[-1] = _joined(kinds.NUMBER, str(number), before, token)
                 continue
-        if kind == TokenType.STRING and before is not None:
-            if touches and before.token_type == TokenType.VAR and before.text.lower() == "x":
-                result[-1] = _joined(TokenType.HEX_STRING, token.text, before, token)
+        if kind == kinds.STRING and before is not None:
+            if touches and before.token_type == kinds.VAR and before.text.lower() == "x":
+                result[-1] = _joined(kinds.HEX_STRING, token.text, before, token)
                 continue
-            if before.token_type == TokenType.STRING and not touches:
-                result[-1] = _joined(TokenType.STRING, before.text + token.text, before, token)
+            if before.token_type == kinds.STRING and not touches:
+                result[-1] = _joined(kinds.STRING, before.text + token.text, before, token)
                 continue
-        if kind == TokenType.HEREDOC_STRING:
-            token = _joined(TokenType.STRING, token.text, token, token)
+        if kind == kinds.HEREDOC_STRING:
+            token = _joined(kinds.STRING, token.text, token, token)
         result.append(token)
     if dialect.null_order == "nulls_first":
         result = _with_nulls_first(result)
     for number, token in enumerate(result):
-        if token.token_type == TokenType.R_PAREN:
+        if token.token_type == kinds.R_PAREN:
             token.comments = [_AS_WRITTEN]
-        elif token.token_type == TokenType.SELECT:
+        elif token.token_type == kinds.SELECT:
             token.comments = [f"{_SELECT} {number}"]
-    assert all(isinstance(token, Token) for token in result)
     return result
 
 
-def _joined(kind: Any, text: str, first: Any, last: Any) -> Any:
-    from sqlglot.tokens import Token
+def _token_classes() -> tuple[Any, Any]:
+    """The kinds of tokens, and the class of tokens."""
+    tokens: Any = import_module("sqlglot.tokens")
+    return tokens.TokenType, tokens.Token
 
-    return Token(kind, text, last.line, last.col, first.start, last.end)
+
+def _joined(kind: Any, text: str, first: Any, last: Any) -> Any:
+    return _token_classes()[1](kind, text, last.line, last.col, first.start, last.end)
 
 
 def _hexadecimal(text: str) -> int | None:
@@ -156,21 +163,20 @@ def _hexadecimal(text: str) -> int | None:
 
 def _with_nulls_first(tokens: list[Any]) -> list[Any]:
     """NULLS FIRST behind each DESC without an order of nulls: no setting of sqlglot's puts nulls first in both."""
-    from sqlglot.tokens import Token, TokenType
-
+    kinds, make = _token_classes()
     result = []
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         result.append(token)
-        if token.token_type == TokenType.DESC and (following is None or following.text.upper() != "NULLS"):
-            for word, kind in (("NULLS", TokenType.VAR), ("FIRST", TokenType.FIRST)):
-                result.append(Token(kind, word, token.line, token.col, token.start, token.end))
+        if token.token_type == kinds.DESC and (following is None or following.text.upper() != "NULLS"):
+            for word, kind in (("NULLS", kinds.VAR), ("FIRST", kinds.FIRST)):
+                result.append(make(kind, word, token.line, token.col, token.start, token.end))
     return result
 
 
 # --- errors ---
 
 
-def located(message: str, text: str, start: int, end: int) -> str:
+def located(message: str, text: str, start: int, end: int, after: str = "") -> str:
     """The message with the place in the text, and its line with a caret below."""
     line = text.count("\n", 0, start) + 1
     begin = text.rfind("\n", 0, start) + 1
@@ -181,7 +187,7 @@ def located(message: str, text: str, start: int, end: int) -> str:
     cut = max(0, column - 60)
     shown = shown[cut : cut + 120]
     pointer = " " * (column - 1 - cut) + "^" * max(1, min(end - start + 1, len(shown) - (column - 1 - cut)))
-    return f"{message}, line {line}, column {column}\n  {shown}\n  {pointer}"
+    return f"{message}, line {line}, column {column}{after}\n  {shown}\n  {pointer}"
 
 
 def _syntax_error(source: Source, error: Any) -> PlanError:
@@ -193,7 +199,7 @@ def _syntax_error(source: Source, error: Any) -> PlanError:
     if found is None or (found is source.tokens[-1] and "Expect" in what):
         return PlanError(f"syntax error at the end of the query: {what}")
     written = source.text[found.start : found.end + 1]
-    return PlanError(located(f"syntax error at {written[:40]!r}: {what}", source.text, found.start, found.end))
+    return PlanError(located(f"syntax error at {written[:40]!r}", source.text, found.start, found.end, f": {what}"))
 
 
 def _token_error(text: str, error: Exception) -> PlanError:

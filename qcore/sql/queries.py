@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Column, Expr, Literal, col, lit, same
+from qcore.expression.tree import Column, Expr, Literal, col, lit, same, walk
 from qcore.plan.joins import conjunction
-from qcore.plan.nodes import Filter, OrderBy, PlanNode, SortKey, Window, WindowCall, WindowFrame
+from qcore.plan.nodes import Filter, OrderBy, PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
 from qcore.plan.projections import project
 from qcore.plan.set_operations import distinct
 from qcore.sql.binder import Binder, QueryReader, name_of
@@ -30,6 +30,9 @@ from qcore.sql.tables import common_tables
 from qcore.sql.windows import Windows
 
 SortValue = tuple[Expr, bool, bool]
+# How often aliases stand for their expressions, and how many parts an expression has with its aliases written out.
+_WRITTEN_OUT_MAX = 10_000
+_PARTS_MAX = 100_000
 
 
 class SelectAliases:
@@ -43,6 +46,7 @@ class SelectAliases:
         self.shares: set[int] = set()
         self._by_name: dict[str, list[int]] = {}
         self._open: set[int] = set()
+        self._n_written_out = 0
         self._items = items
         for n, item in enumerate(items):
             if item.has_alias:
@@ -51,14 +55,19 @@ class SelectAliases:
     def find(self, part: Part, place: Place) -> Bound | None:
         """The value of an alias at a place; None if there is none, or if its own expression is being bound."""
         found = [n for n in self._by_name.get(part[0].lower(), ()) if n not in self._open]
-        if not found:
-            return None
         if id(place.subqueries) in self.shares:
             # Only items before this one are known: as in a list that is computed from left to right.
-            known = [n for n in found if n in self.bound]
-            if known:
-                return self.bound[known[0]]
+            found = [n for n in found if n in self.bound]
+        if not found:
+            return None
+        if len(found) > 1:
+            raise PlanError(f"two columns of the select list are called {part[0]!r}; give one another name")
         n = found[0]
+        if id(place.subqueries) in self.shares:
+            return self.bound[n]
+        self._n_written_out += 1
+        if self._n_written_out > _WRITTEN_OUT_MAX:
+            raise PlanError("the select list is too long when its aliases are written out; use a subquery in FROM")
         self._open.add(n)
         try:
             return self._binder.expression(self._items[n].node, place)
@@ -191,6 +200,8 @@ class _Select:
                 self.aliases.open(n)
                 value = self.binder.expression(item.node, self.place)
                 self.aliases.close(n)
+                if item.has_alias:
+                    _check_size(value.expr)
             if not item.shown:
                 item.shown = self._column_name(item.node, value)
             self.aliases.bound[n] = value
@@ -222,7 +233,8 @@ class _Select:
 
     def _filtered(self, node: PlanNode, condition: Any, place: Place, rewrite: Rewrite) -> PlanNode:
         """The rows for which a condition is true. Conditions without subqueries filter before these are joined."""
-        before, after = [], []
+        before: list[Bound] = []
+        after: list[Bound] = []
         for part in chain(condition) if type(condition).__name__ in ("And", "Paren") else [condition]:
             n_waiting = len(place.subqueries)
             value = bind_conjunct(self.binder, part, place)
@@ -336,7 +348,7 @@ class _Select:
             except PlanError:
                 binder.fault = binder.fault or (item.node, binder.source)
                 raise
-        sort = [(rewrite(expr), *direction) for expr, *direction in order]
+        sort = [(rewrite(expr), descending, nulls_first) for expr, descending, nulls_first in order]
         keys = [rewrite(expr) for expr in on]
         is_distinct = self.distinct is not None and not on
         hidden = [expr for expr, *_ in sort] + keys
@@ -349,7 +361,7 @@ class _Select:
         node, names = self._project(node, exprs, hidden, values)
         columns = [Named(item.shown, name) for item, name in zip(self.items, names, strict=False)]
         sort_names = names[len(exprs) : len(exprs) + len(sort)]
-        sort_keys = _unique([SortKey(name, *key[1:]) for name, key in zip(sort_names, sort, strict=True)])  # type: ignore[arg-type]
+        sort_keys = _unique([SortKey(name, *key[1:]) for name, key in zip(sort_names, sort, strict=True)])
         relation = Relation(node, columns)
         if is_distinct:
             of = dict.fromkeys(named.own for named in columns)
@@ -392,8 +404,6 @@ class _Select:
                 computed[known] = expr
             names.append(known)
         if len(fields) == len(computed):
-            from qcore.plan.nodes import Project
-
             return Project(self.binder.ids.new(), pa.schema(fields), node, tuple(computed.values())), names
         return project(self.binder.ids.new(), node, list(computed), list(computed.values())), names
 
@@ -408,14 +418,18 @@ class _Select:
         return Relation(first, relation.columns)
 
 
+def _check_size(expr: Expr) -> None:
+    for n, _ in enumerate(walk(expr)):
+        if n > _PARTS_MAX:
+            raise PlanError("the select list is too long when its aliases are written out; use a subquery in FROM")
+
+
 def is_order_by_all(node: Any) -> bool:
     """Whether an element of ORDER BY is ALL."""
     return type(node).__name__ == "Var" and node.name.upper() == "ALL"
 
 
 def _columns(expr: Expr) -> list[Column]:
-    from qcore.expression.tree import walk
-
     return [part for part in walk(expr) if isinstance(part, Column)]
 
 

@@ -146,15 +146,15 @@ class Scope:
         if not found:
             return None
         if len({named.own for named in found}) > 1:
-            tables = [
-                f"{'.'.join(table.parts)}.{part[0]}" for table in self.rows.tables if set(found) & set(table.columns)
-            ]
-            raise PlanError(f"the column {part[0]!r} is ambiguous; write {' or '.join(tables) or 'an alias'}")
+            tables = [f"{table.parts[-1]}.{part[0]}" for table in self.rows.tables if set(found) & set(table.columns)]
+            raise PlanError(
+                f"the column {part[0]!r} is in more than one table; write {' or '.join(tables) or 'an alias'}"
+            )
         return self.column(found[0].own)
 
     def tables(self, parts: Sequence[Part]) -> list[TableNames]:
         """The tables that a name of one or several parts may mean."""
-        wanted = [part for part in parts]
+        wanted = list(parts)
         result = []
         for table in self.rows.tables:
             if len(wanted) > len(table.parts):
@@ -180,6 +180,10 @@ class Scope:
                 f"two tables or columns have the name {'.'.join(p[0] for p in (*parts, part))!r}; rename one"
             )
         return self.column(found[0].own)
+
+
+def _called(name: str, columns: Sequence[Named]) -> list[Named]:
+    return [named for named in columns if named.shown.lower() == name.lower()]
 
 
 def _shown(named: Named) -> str:

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Call, Column, Expr, Literal, OuterColumn, call, col, walk
+from qcore.expression.tree import Column, Expr, Literal, OuterColumn, call, col, walk
 from qcore.functions.aggregates import aggregate_type
 from qcore.functions.calls import bind_call
-from qcore.functions.casts import bind_case
 from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -30,8 +29,7 @@ from qcore.plan.nodes import (
 from qcore.plan.projections import add_columns, project
 from qcore.plan.schema import LEFT_ONLY, MARK_KINDS, join_schema
 from qcore.sql.binder import Binder, ExpressionReader
-from qcore.sql.expressions import bind_binary, bind_in_list, bind_not, connect
-from qcore.sql.literals import constant
+from qcore.sql.expressions import bind_binary, bind_in_list
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, take
 from qcore.sql.scope import Environment, Level, Place, Relation
@@ -296,12 +294,14 @@ def bind_conjunct(binder: Binder, node: Any, place: Place) -> Bound | None:
             return None
         if kind == "In" and get(inner, "query") is not None:
             value, query = take(inner, "this", "query")
-            return _filter_by_in(binder, value, query, negated, place)
+            _filter_by_in(binder, value, query, negated, place)
+            return None
         if kind in ("EQ", "NEQ"):
             left, right = take(inner, "this", "expression")
             is_any = type(right).__name__ == ("Any" if kind == "EQ" else "All")
             if is_any and is_query(right.this) and type(left).__name__ != "Tuple":
-                return _filter_by_in(binder, left, take(right, "this")[0], negated ^ (kind == "NEQ"), place)
+                _filter_by_in(binder, left, take(right, "this")[0], negated ^ (kind == "NEQ"), place)
+                return None
     except PlanError:
         binder.fault = binder.fault or (inner, binder.source)
         raise
@@ -328,4 +328,3 @@ READERS: dict[str, ExpressionReader] = {
     "In": bind_in,
     **dict.fromkeys(_COMPARISONS, bind_comparison),
 }
-__all__ = ["READERS", "Call", "bind_case", "bind_not", "connect", "constant"]

@@ -5,7 +5,7 @@ Calls over the same partitions and order share a node. A Project below computes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -15,14 +15,14 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Case, Cast, Column, Expr, Literal, call, same
-from qcore.expression.types import INTERVAL, is_text
+from qcore.expression.types import is_text
 from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.plan.aggregate_calls import fraction, separator
 from qcore.plan.nodes import PlanNode, SortKey, Window, WindowCall, WindowFrame
 from qcore.plan.projections import add_columns
 from qcore.plan.schema import same_type
-from qcore.plan.window_calls import ENDS, EXCLUSIONS, FRACTIONS, NUMBERED, PLACES, VALUES, range_distance, window_type
+from qcore.plan.window_calls import ENDS, EXCLUSIONS, FRACTIONS, PLACES, VALUES, range_distance, window_type
 from qcore.sql.binder import Binder
 from qcore.sql.call_parts import CallParts, read_call
 from qcore.sql.ordering import read_ordered
@@ -147,7 +147,7 @@ class Windows:
             spec, "kind", "start", "start_side", "end", "end_side", "exclude"
         )
         mode = str(kind).lower()
-        bounds = []
+        bounds: list[Any] = []
         for value, side in ((start, start_side), (end or "CURRENT ROW", end_side)):
             is_end = bool(bounds)
             distance = self._distance(value, side, place)
@@ -155,9 +155,8 @@ class Windows:
                 if len(order) != 1:
                     raise PlanError("a RANGE frame with a distance needs exactly one column to order by")
                 distance = range_distance(distance, order[0][0].type, is_end)
-            elif mode != "range" and distance not in (None, 0):
-                if not isinstance(distance, int):
-                    raise PlanError(f"a frame of {mode.upper()} is counted in whole numbers, not {distance}")
+            elif mode != "range" and distance not in (None, 0) and not isinstance(distance, int):
+                raise PlanError(f"a frame of {mode.upper()} is counted in whole numbers, not {distance}")
             bounds.append(distance)
         _check_bounds(start, start_side, end, end_side, bounds)
         excluded = "no others" if exclude is None else str(getattr(exclude, "name", exclude)).lower().replace("_", " ")
@@ -255,12 +254,12 @@ class Windows:
     ) -> Bound:
         def add(
             function: str,
-            values: Sequence[Bound],
+            arguments: Sequence[Bound],
             distinct: bool,
             filter: Bound | None,
             order: Sequence[SortValue],
         ) -> Bound:
-            given, parameter = _aggregate_arguments(function, list(values))
+            given, parameter = _aggregate_arguments(function, list(arguments))
             if len(given) > (2 if function in PAIRS else 1):
                 raise PlanError(f"{function} of {len(given)} arguments over a window is not supported")
             one = WindowCall(
@@ -426,6 +425,3 @@ def _fraction(function: str, values: Sequence[Bound]) -> float:
 
 def _as(value: Bound, type_: pa.DataType) -> Bound:
     return value if value.type == type_ else Bound(Cast(value.expr, type_), type_)
-
-
-__all__ = ["INTERVAL", "NUMBERED", "Mapping", "Windows", "bind_window"]

@@ -88,7 +88,7 @@ def test_a_column_of_a_table_wins(query: str) -> None:
     [
         ("select x + 1 as y, i as x from t", "unknown column 'x'"),
         ("select a + 1 as a from t where a > 1", "unknown column 'a'"),
-        ("select b + 1 as a, a + 1 as b from t where b > 1", "unknown column 'a'"),
+        ("select b + 1 as a, a + 1 as b from t where b > 1", "unknown column 'b'"),
         ("select i as x, f as x, x + 1 as z from t", "two columns of the select list are called 'x'"),
         ("select sum(i) as s from t where s > 1", "an aggregate function stands in WHERE"),
         (
