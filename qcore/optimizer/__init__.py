@@ -13,11 +13,13 @@ from qcore.optimizer.cardinality import Estimator, StatisticsOf
 from qcore.optimizer.columns import prune_columns
 from qcore.optimizer.common_conditions import factor_conditions
 from qcore.optimizer.constant_columns import replace_constant_columns
+from qcore.optimizer.empty_relations import drop_empty_relations
 from qcore.optimizer.filters import push_filters
 from qcore.optimizer.grouping_sets import roll_up_grouping_sets
 from qcore.optimizer.join_order import order_joins
 from qcore.optimizer.kept_shares import keep_shares
 from qcore.optimizer.limits import push_limits
+from qcore.optimizer.marks import replace_marks
 from qcore.optimizer.nodes import renumbered
 from qcore.optimizer.outer_joins import lift_outer_joins
 from qcore.optimizer.projections import merge_projections
@@ -49,8 +51,10 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("constant_columns", lambda node, context: replace_constant_columns(node)),
     ("series", lambda node, context: scan_series(node)),
     ("filters", lambda node, context: push_filters(node, context.ids)),
+    ("marks", lambda node, context: replace_marks(node, context.ids)),
     ("anti_joins", lambda node, context: make_anti_joins(node, context.ids)),
     ("limits", lambda node, context: push_limits(node, context.ids)),
+    ("empty_relations", lambda node, context: drop_empty_relations(node, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
     ("similar_plans", lambda node, context: join_similar_plans(node, context.ids)),
     ("shared_plans", lambda node, context: share_subplans(node, context.estimator)),
@@ -65,7 +69,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),
 )
 # Rules that may drop a subplan which others read.
-_DROPPING = frozenset({"simplify", "constant_columns", "filters", "anti_joins", "limits"})
+_DROPPING = frozenset({"simplify", "constant_columns", "filters", "anti_joins", "limits", "empty_relations"})
 # Names of the rules, in the order in which they are first applied.
 RULES = tuple(dict.fromkeys(name for name, _ in _ORDERED_RULES))
 

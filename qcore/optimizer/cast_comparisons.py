@@ -48,7 +48,7 @@ def _membership(expr: In, schema: pa.Schema) -> In:
 def _narrowed(literal: Literal, cast: Cast, schema: pa.Schema) -> Literal | None:
     """The constant in the type that is cast from; None where that has it not, or where the cast loses something."""
     given = plain(expr_type(cast.argument, schema))
-    if literal.value is None or not _keeps_every_value(given, plain(cast.to)):
+    if literal.value is None or not keeps_every_value(given, plain(cast.to)):
         return None
     if pa.types.is_date32(given):
         return _as_date(literal)
@@ -63,7 +63,7 @@ def _narrowed(literal: Literal, cast: Cast, schema: pa.Schema) -> Literal | None
         return None
 
 
-def _keeps_every_value(given: pa.DataType, to: pa.DataType) -> bool:
+def keeps_every_value(given: pa.DataType, to: pa.DataType) -> bool:
     """Whether the cast changes no value and fails of none. Of dates it is to seconds and milliseconds: microseconds do
     not reach as far.
     """

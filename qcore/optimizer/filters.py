@@ -22,6 +22,7 @@ from qcore.expression.tree import (
 )
 from qcore.optimizer.cast_comparisons import COMPARISONS
 from qcore.optimizer.nodes import rebuilt, renames
+from qcore.optimizer.or_filters import implied
 from qcore.optimizer.simplify import simplify
 from qcore.plan.disjunctions import factored
 from qcore.plan.joins import conjunction, join_on_keys, split_conditions
@@ -37,6 +38,7 @@ from qcore.plan.nodes import (
     Project,
     UnionAll,
     Unnest,
+    Window,
 )
 from qcore.plan.schema import MARK_KINDS
 
@@ -73,6 +75,8 @@ class _Pusher:
             return self._through_join(node, predicates)
         if isinstance(node, Unnest):
             return self._through_unnest(node, predicates)
+        if isinstance(node, Window):
+            return self._through_window(node, predicates)
         if isinstance(node, (OrderBy, LocalPartition)):
             return rebuilt(node, [self.push(node.child, predicates)], self.ids)
         if isinstance(node, UnionAll):
@@ -107,13 +111,27 @@ class _Pusher:
             (below if names and not names & made else above).append(part)
         return self._filter(rebuilt(node, [self.push(node.child, below)], self.ids), above)
 
-    def _through_aggregate(self, node: Aggregate, predicates: Predicates) -> PlanNode:
-        keys = dict(node.keys)
+    def _through_window(self, node: Window, predicates: Predicates) -> PlanNode:
+        # A condition on what a window is partitioned by keeps or drops whole partitions.
+        keys = set(node.partition_by)
         above: Predicates = []
         below: Predicates = []
         for part in predicates:
             names = column_names(part)
-            if node.grouping_sets is None and names and names <= keys.keys():
+            (below if names and names <= keys else above).append(part)
+        return self._filter(rebuilt(node, [self.push(node.child, below)], self.ids), above)
+
+    def _through_aggregate(self, node: Aggregate, predicates: Predicates) -> PlanNode:
+        keys = dict(node.keys)
+        if node.grouping_sets is not None:
+            # Only a key of every set has the rows' own value in all groups.
+            common = set(range(len(node.keys))).intersection(*node.grouping_sets)
+            keys = {name: key for i, (name, key) in enumerate(node.keys) if i in common}
+        above: Predicates = []
+        below: Predicates = []
+        for part in predicates:
+            names = column_names(part)
+            if names and names <= keys.keys():
                 below.append(substitute(part, keys))
             else:
                 above.append(part)
@@ -146,6 +164,14 @@ class _Pusher:
                 on_right = _union(on_right, [part])
             else:
                 inside = _union(inside, [part])
+        for part, on_input, names, kinds in (
+            *((part, on_left, left_names, _CONDITION_ON_LEFT) for part in inside),
+            *((part, on_right, right_names, _CONDITION_ON_RIGHT) for part in inside),
+            *((part, on_left, left_names, _KEEPS_LEFT) for part in above),
+            *((part, on_right, right_names, _KEEPS_RIGHT) for part in above),
+        ):
+            if node.kind in kinds:
+                on_input[:] = _union(on_input, implied(part, names))
         self._across_keys(node, on_left, on_right)
         left, right = self.push(node.left, on_left), self.push(node.right, on_right)
         return self._filter(self._joined(node, left, right, inside), above)

@@ -1,4 +1,4 @@
-"""Rule: limits go down, and a limit over an order becomes a top-n."""
+"""Rule: limits go down, below projections, unions and left and mark joins; a limit over an order becomes a top-n."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from qcore.optimizer.nodes import transformed
 from qcore.plan.naming import NodeIds
-from qcore.plan.nodes import Limit, OrderBy, PlanNode, Project, TopN
+from qcore.plan.nodes import HashJoin, Limit, NestedLoopJoin, OrderBy, PlanNode, Project, TopN, UnionAll, Values
+from qcore.plan.schema import MARK_KINDS
+from qcore.plan.single_rows import gives_one_row_at_most
 
 # A top-n keeps its rows in memory sorted as they come; past this a full sort is the better plan.
 TOP_N_ROWS_MAX = 100_000
@@ -32,7 +34,38 @@ def _push(node: Limit, ids: NodeIds) -> PlanNode:
         return replace(child, count=count, offset=child.offset + node.offset)
     if isinstance(child, OrderBy) and node.count is not None and node.count + node.offset <= TOP_N_ROWS_MAX:
         return TopN(node.id, node.schema, child.child, child.keys, node.count, node.offset)
+    if isinstance(child, UnionAll) and node.count is not None:
+        inputs = tuple(_first_rows(below, node.count + node.offset, ids) for below in child.inputs)
+        return node if _same(inputs, child.inputs) else node.with_fields(child=child.with_children(*inputs))
+    if isinstance(child, (HashJoin, NestedLoopJoin)) and node.count is not None:
+        return _push_below_join(node, child, ids)
     return node
+
+
+def _push_below_join(node: Limit, join: HashJoin | NestedLoopJoin, ids: NodeIds) -> PlanNode:
+    """Joins that give at least a row for each left row need no more left rows than the limit has; mark joins give one
+    for each.
+    """
+    if join.kind in MARK_KINDS:
+        left = _push(node.with_fields(child=join.left, schema=join.left.schema), ids)
+        return join.with_fields(left=left)
+    if join.kind != "left" or node.count is None:
+        return node
+    left = _first_rows(join.left, node.count + node.offset, ids)
+    return node if left is join.left else node.with_fields(child=join.with_fields(left=left))
+
+
+def _first_rows(node: PlanNode, count: int, ids: NodeIds) -> PlanNode:
+    """At most so many rows of a node, of which a limit stands above; itself where it gives no more."""
+    if isinstance(node, (Limit, TopN)) and node.count is not None and node.count <= count:
+        return node
+    if isinstance(node, (Project, Values)) and gives_one_row_at_most(node):
+        return node
+    return _push(Limit(ids.new(), node.schema, node, count), ids)
+
+
+def _same(new: tuple[PlanNode, ...], old: tuple[PlanNode, ...]) -> bool:
+    return all(a is b for a, b in zip(new, old, strict=True))
 
 
 def _both(inner: int | None, outer: Limit) -> int | None:

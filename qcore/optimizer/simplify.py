@@ -30,7 +30,7 @@ from qcore.expression.tree import (
 from qcore.expression.types import is_numeric, is_temporal, plain
 from qcore.functions.catalogue import expr_type
 from qcore.lowering.compile import constant_value
-from qcore.optimizer.cast_comparisons import COMPARISONS, without_cast
+from qcore.optimizer.cast_comparisons import COMPARISONS, keeps_every_value, without_cast
 from qcore.optimizer.nodes import transformed
 from qcore.plan.joins import conjunction
 from qcore.plan.nodes import (
@@ -101,7 +101,7 @@ def _filter(node: Filter) -> PlanNode:
     predicate = simplify(node.predicate, node.child.schema)
     if _is(predicate, True):
         return node.child
-    if isinstance(predicate, Literal):
+    if any(isinstance(part, Literal) for part in conjuncts(predicate)):
         return Values(node.id, node.schema, pa.Table.from_batches([], node.schema))
     return node if predicate is node.predicate else replace(node, predicate=predicate)
 
@@ -146,7 +146,9 @@ def simplify(expr: Expr, schema: pa.Schema) -> Expr:
     elif isinstance(expr, In):
         expr = _simplify_in(expr, schema)
     elif isinstance(expr, Case):
-        expr = _simplify_case(expr)
+        expr = _if_of_same_type(_simplify_case(expr), expr, schema)
+    elif isinstance(expr, Cast):
+        expr = _simplify_cast(expr, schema)
     return _first(_folded(expr, schema), expr) if _is_of_constants(expr) else expr
 
 
@@ -159,9 +161,11 @@ def _is_of_constants(expr: Expr) -> bool:
 def _simplify_call(expr: Call, schema: pa.Schema) -> Expr:
     name, arguments = expr.function, expr.arguments
     if name in ("and", "or"):
-        return _simplify_junction(name, expr)
+        return simplify_junction(expr)
     if name == "not":
         return _first(_negated(arguments[0]), expr)
+    if name == "coalesce":
+        return _if_of_same_type(_simplify_coalesce(expr), expr, schema)
     if name in COMPARISONS and len(arguments) == 2:
         expr = _typed_comparison(expr, schema)
     return without_cast(expr, schema)
@@ -183,8 +187,9 @@ def _negated(argument: Expr) -> Expr | None:
     return None
 
 
-def _simplify_junction(name: str, expr: Call) -> Expr:
-    """and, or: flat, each part once, constants gone."""
+def simplify_junction(expr: Call) -> Expr:
+    """An and or an or: flat, each part once, constants gone, equalities of a column gathered."""
+    name = expr.function
     absorbing, neutral = (False, True) if name == "and" else (True, False)
     flat: list[Expr] = []
     # By how they are written, since a long list would be compared with itself.
@@ -268,10 +273,39 @@ def _simplify_in(expr: In, schema: pa.Schema) -> Expr:
 
 
 def _simplify_case(expr: Case) -> Expr:
-    branches = [branch for branch in expr.branches if not _is(branch[0], False)]
-    if len(branches) == len(expr.branches) or not branches:
+    """Without branches that are never taken, and those behind one that always is."""
+    branches: list[tuple[Expr, Expr]] = []
+    for condition, value in expr.branches:
+        if _is(condition, True):
+            return Case(tuple(branches), value) if branches else value
+        if not isinstance(condition, Literal):
+            branches.append((condition, value))
+    if not branches:
+        return _first(expr.otherwise, expr)
+    return expr if len(branches) == len(expr.branches) else Case(tuple(branches), expr.otherwise)
+
+
+def _simplify_cast(expr: Cast, schema: pa.Schema) -> Cast:
+    """The cast of x itself for that of an x cast to a type that has every value of it."""
+    inner = expr.argument
+    if not isinstance(inner, Cast) or not inner.safe:
         return expr
-    return Case(tuple(branches), expr.otherwise)
+    given, between = plain(expr_type(inner.argument, schema)), plain(inner.to)
+    if not keeps_every_value(given, between):
+        return expr
+    integers = pa.types.is_integer(given) and pa.types.is_integer(between) and is_numeric(plain(expr.to))
+    return Cast(inner.argument, expr.to, expr.safe) if integers or plain(expr.to) == given else expr
+
+
+def _simplify_coalesce(expr: Call) -> Expr:
+    """Without what stands behind a constant."""
+    first = expr.arguments[0]
+    return first if len(expr.arguments) == 1 or (isinstance(first, Literal) and first.value is not None) else expr
+
+
+def _if_of_same_type(made: Expr, expr: Expr, schema: pa.Schema) -> Expr:
+    """What an expression was made, unless that has another type: 1 of CASE WHEN true THEN 1 ELSE 2.5 END is no 1.0."""
+    return made if made is expr or expr_type(made, schema) == expr_type(expr, schema) else expr
 
 
 def _folded(expr: Expr, schema: pa.Schema) -> Literal | None:

@@ -18,6 +18,7 @@ from qcore.expression.tree import Case, Column, Expr, call, col, column_names, c
 from qcore.plan.copies import copied, is_steady
 from qcore.plan.domains import NO_RECURSIONS, Domain, DomainColumns, WorkingDomain, match_domain
 from qcore.plan.joins import conjunction, make_join
+from qcore.plan.marks import without_mark
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import (
     Aggregate,
@@ -87,7 +88,7 @@ class _Unnesting:
     def unnest(self, node: PlanNode) -> PlanNode:
         """The node, which reads no outer column, with dependent joins replaced. It keeps its schema."""
         if isinstance(node, Filter) and isinstance(node.child, DependentJoin):
-            node = _move_conditions_down(self.ids, node)
+            node = _simpler_filter(self.ids, node)
         if isinstance(node, DependentJoin):
             return self._replace_join(node.with_fields(left=self.unnest(node.left)))
         if isinstance(node, Shared):
@@ -203,9 +204,9 @@ class _Unnesting:
 
     def _filter(self, node: Filter, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         if isinstance(node.child, DependentJoin):
-            moved = _move_conditions_down(self.ids, node)
+            moved = _simpler_filter(self.ids, node)
             if not isinstance(moved, Filter):
-                return self._dependent(moved, domain)
+                return self._push(moved, domain)
             node = moved
         child, columns = self._push(node.child, domain)
         return replace(node, schema=child.schema, child=child, predicate=_with_domain(node.predicate, columns)), columns
@@ -508,6 +509,12 @@ def _check_outer_aggregate(one: AggregateCall, domain: Domain) -> None:
             f"{one.function} of the outer query's columns inside a subquery belongs to the outer query, by the "
             "standard; compute it there, or add a column of the subquery to its arguments"
         )
+
+
+def _simpler_filter(ids: NodeIds, node: Filter) -> PlanNode:
+    """A filter above a dependent join, or what is the same with less work for the join."""
+    moved = _move_conditions_down(ids, node)
+    return without_mark(moved, ids) if isinstance(moved, Filter) else moved
 
 
 def _move_conditions_down(ids: NodeIds, node: Filter) -> Filter | DependentJoin:

@@ -1,4 +1,4 @@
-"""What the branches of an OR have in common.
+"""The branches of an OR, and what they have in common.
 
 (k = l and x) or (k = l and y) becomes k = l and (x or y). In SQL's three-valued logic both are the same, of nulls too.
 """
@@ -19,7 +19,7 @@ def factored(expr: Expr) -> Expr:
     if expr.function == "and":
         parts = tuple(map(factored, expr.arguments))
         return expr if all(a is b for a, b in zip(parts, expr.arguments, strict=True)) else Call("and", parts)
-    written = _branches(expr)
+    written = disjuncts(expr)
     made = [factored(branch) for branch in written]
     branches = [conjuncts(branch) for branch in made]
     common = _common(branches)
@@ -30,10 +30,10 @@ def factored(expr: Expr) -> Expr:
     return _joined(common if not all(rests) else [*common, Call("or", tuple(map(_joined, rests)))])
 
 
-def _branches(expr: Expr) -> list[Expr]:
+def disjuncts(expr: Expr) -> list[Expr]:
     """The branches of a disjunction, in order."""
     if isinstance(expr, Call) and expr.function == "or":
-        return [branch for argument in expr.arguments for branch in _branches(argument)]
+        return [branch for argument in expr.arguments for branch in disjuncts(argument)]
     return [expr]
 
 

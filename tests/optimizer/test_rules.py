@@ -10,7 +10,7 @@ import pytest
 
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import ColumnStatistics, TableStatistics
-from qcore.expression.tree import Call, Expr, In, call, col, lit
+from qcore.expression.tree import Call, Case, Expr, In, call, col, lit
 from qcore.optimizer import Estimator, optimize
 from qcore.optimizer.simplify import simplify
 from qcore.plan import nodes as p
@@ -80,6 +80,16 @@ SIMPLER = [
     (call("substring", "abcd", 2, 2), "'bc'"),
     (call("coalesce", lit(None, I64), 3), "3"),
     (lit(5).isin([4, 5]), "True"),
+    (Case(((lit(False), lit(1)), (lit(True), col("a")), (col("p"), lit(2)))), "a"),
+    (Case(((col("p"), lit(1)), (lit(True), lit(2))), lit(3)), "case when p then 1 else 2 end"),
+    (Case(((lit(None, pa.bool_()), lit(1)),), lit(3)), "3"),
+    # 1 would be an integer.
+    (Case(((lit(True), lit(1)),), lit(2.5)) / col("a"), "(1.0 / a)"),
+    (call("coalesce", lit(3), col("a")), "3"),
+    (call("coalesce", lit(1), col("x")), "coalesce(1, x)"),
+    (col("a").cast(pa.decimal128(38, 0)).cast(I64), "cast(a as int64)"),
+    (col("a").cast(pa.int32()).cast(I64), "cast(cast(a as int32) as int64)"),
+    (col("d").cast(pa.timestamp("s")).cast(pa.string()), "cast(cast(d as timestamp[s]) as string)"),
     (lit(1.5) * 2 < col("x").cast(pa.float64()), "(3.0 < cast(x as double))"),
 ]
 
@@ -119,6 +129,15 @@ def test_filter_goes_below_the_aggregate_on_keys_only() -> None:
     plan = optimized(built)
     assert kinds(plan) == ["Filter", "Aggregate", "Filter", "Scan"]
     assert repr(plan.predicate) == "(s > 10)"  # type: ignore[attr-defined]
+    assert repr(scanned(plan, "fact").filter) == "(f_dim > 3)"
+
+
+def test_filter_goes_below_grouping_sets_on_keys_of_all_of_them() -> None:
+    built = scan("fact").aggregate(
+        ["f_dim", "f_big"], {"s": ("sum", "x")}, grouping_sets=[["f_dim"], ["f_dim", "f_big"]]
+    )
+    plan = optimized(built.filter((col("f_dim") > 3) & (col("f_big") > 4)))
+    assert repr(plan.predicate) == "(f_big > 4)"  # type: ignore[attr-defined]
     assert repr(scanned(plan, "fact").filter) == "(f_dim > 3)"
 
 

@@ -1,0 +1,29 @@
+"""Conditions on one input of a join that an OR over both of them implies.
+
+(a = 1 and b = 2) or (a = 3 and b = 4) implies a in (1, 3), which can be asked of the rows of a before they are joined,
+and b in (2, 4). The OR itself is still asked of the joined rows. TPC-H Q7 and TPC-DS Q13 and Q48 are the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from qcore.expression.tree import Call, Expr, column_names, conjuncts
+from qcore.optimizer.simplify import simplify_junction
+from qcore.plan.disjunctions import disjuncts
+from qcore.plan.joins import conjunction
+
+
+def implied(condition: Expr, names: Collection[str]) -> list[Expr]:
+    """Conditions over the columns `names` alone that are true wherever `condition`, an OR of ANDs, is."""
+    branches = disjuncts(condition)
+    if len(branches) < 2:
+        return []
+    made: list[Expr] = []
+    for branch in branches:
+        own = [part for part in conjuncts(branch) if column_names(part) and column_names(part) <= set(names)]
+        joined = conjunction(own)
+        if joined is None:
+            return []
+        made.append(joined)
+    return conjuncts(simplify_junction(Call("or", tuple(made))))

@@ -1,0 +1,69 @@
+"""Filters through windows and from OR, before and after the rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from optimized_plans import check_rule, scan
+from qcore.builder.plan_builder import PlanBuilder
+from qcore.expression.tree import col
+
+T, U, V = scan("t"), scan("u"), scan("v")
+Case = tuple[PlanBuilder, list[str], list[str]]
+CASES: dict[str, Case] = {
+    "window": (
+        T.window({"r": ("row_number",)}, partition_by=["b"], order_by=["a"]).filter(
+            (col("b") > 1) & (col("r") < 2) & (col("a") > 1)
+        ),
+        ["Filter and((b > 1), (r < 2), (a > 1))", "  Window", "    Scan t"],
+        ["Filter ((r < 2) and (a > 1))", "  Window", "    Filter (b > 1)", "      Scan t"],
+    ),
+    "or over both": (
+        T.nested_loop_join(U).filter(
+            ((col("a") == 1) & (col("n") > 5)) | ((col("a") == 2) & (col("n") < 25) & (col("b") > 0))
+        ),
+        [
+            "Filter (((a = 1) and (n > 5)) or and((a = 2), (n < 25), (b > 0)))",
+            "  NestedLoopJoin inner",
+            "    Scan t",
+            "    Scan u",
+        ],
+        [
+            "Project a, b, c, i, n",
+            "  NestedLoopJoin inner (((a = 1) and (n > 5)) or and((a = 2), (n < 25), (b > 0)))",
+            "    Filter ((n > 5) or (n < 25))",
+            "      Scan u",
+            "    Filter ((a = 1) or ((a = 2) and (b > 0)))",
+            "      Scan t",
+        ],
+    ),
+    "or in on": (
+        T.hash_join(
+            U, "a", "i", how="left", condition=((col("b") == 1) & (col("n") > 5)) | ((col("b") == 2) & (col("n") < 25))
+        ),
+        ["HashJoin left a = i (((b = 1) and (n > 5)) or ((b = 2) and (n < 25)))", "  Scan t", "  Scan u"],
+        [
+            "HashJoin left a = i (((b = 1) and (n > 5)) or ((b = 2) and (n < 25)))",
+            "  Scan t",
+            "  Filter ((n > 5) or (n < 25))",
+            "    Scan u",
+        ],
+    ),
+    "or of one side only": (
+        T.nested_loop_join(U).filter(((col("a") == 1) & (col("n") > 5)) | (col("a") == 2)),
+        ["Filter (((a = 1) and (n > 5)) or (a = 2))", "  NestedLoopJoin inner", "    Scan t", "    Scan u"],
+        [
+            "Project a, b, c, i, n",
+            "  NestedLoopJoin inner (((a = 1) and (n > 5)) or (a = 2))",
+            "    Scan u",
+            "    Filter a in (1, 2)",
+            "      Scan t",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_filters(name: str) -> None:
+    builder, before, after = CASES[name]
+    check_rule(builder.build(), "filters", before, after)
