@@ -61,6 +61,10 @@ class ArrowTable:
         """Return the number of rows, and statistics of a sample of each column (see column_samples)."""
         return TableStatistics(self._data.num_rows, self._statistics)
 
+    def version(self) -> int:
+        """Return 0: the table never changes."""
+        return 0
+
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
         """List sections of up to SPLIT_ROWS_MAX rows, cut at chunks of the first column if these are large."""
         select_fields(self.schema, columns, "the Arrow table")
@@ -217,6 +221,10 @@ class StreamTable:
         """Return unknown statistics."""
         return TableStatistics()
 
+    def version(self) -> int:
+        """Return 0: what is known of the stream never changes."""
+        return 0
+
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
         """List one share for each driver. PlanError if the source is an iterator that was read before."""
         select_fields(self.schema, columns, self._name())
@@ -265,6 +273,10 @@ class DatasetTable:
     def statistics(self) -> TableStatistics:
         """Return unknown statistics: they would need a call for each fragment."""
         return TableStatistics()
+
+    def version(self) -> int:
+        """Return 0: what is known of the dataset never changes."""
+        return 0
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
         """List one split for each fragment."""

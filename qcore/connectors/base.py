@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 
-from qcore.errors import PlanError
+from qcore.errors import PlanError, QcoreError
 from qcore.expression.tree import Expr
 
 
@@ -127,7 +127,11 @@ class BatchStream(Protocol):
 
 @runtime_checkable
 class Table(Protocol):
-    """A data source, as the `source` of a Scan node. Any thread may call its methods."""
+    """A data source, as the `source` of a Scan node. Any thread may call its methods.
+
+    A table may also have a method `version()`. It returns a hashable object that differs after the schema or the
+    statistics have changed. A session plans queries over tables without it each time.
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -158,6 +162,15 @@ class Table(Protocol):
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """Start reading a split, in batches of about `batch_rows` rows. Rows that fail `filter` may be included."""
+
+
+def table_version(table: Table) -> Hashable | None:
+    """Return a table's version, or None: it has none, or its files cannot be looked at now."""
+    version = getattr(table, "version", None)
+    try:
+        return None if version is None else cast(Hashable, version())
+    except (OSError, QcoreError):
+        return None
 
 
 ON_SCHEMA_CHANGE = ("error", "evolve")

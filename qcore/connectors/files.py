@@ -98,6 +98,7 @@ class FileTable:
         self._files: list[FoundFile] = source if given else find_files(source, filesystem, access)
         #: The source as text, as far as `access` applies to it; None: Python objects named the files.
         self._named = None if given or filesystem is not None else source
+        self._access = access
         self._format = format_of(self._files[0].location)
         for file in self._files[1:]:
             if format_of(file.location) is not self._format and format_of(file.location) != self._format:
@@ -165,6 +166,17 @@ class FileTable:
         locations = [file.location for file in self._files]
         files = list(zip(locations, self._constants, strict=True))
         return TableStatistics(rows, FooterStatistics(self.schema, files))
+
+    def version(self) -> tuple[tuple[int, int], ...]:
+        """Return the size and the time of change of each file. OSError: a file is gone."""
+        return tuple(file.location.stamp() for file in self._files)
+
+    def is_listed(self) -> bool:
+        """Whether a query that names the source would find the same files now."""
+        try:
+            return self._named is None or find_files(self._named, None, self._access) == self._files
+        except PlanError:
+            return False
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
         """List about one split for each row group; for other formats one for each file."""

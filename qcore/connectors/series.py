@@ -54,6 +54,10 @@ class SeriesTable:
         columns = {VALUE: ColumnStatistics(ends[0], ends[1], 0), NUMBER: ColumnStatistics(1, n, 0)}
         return TableStatistics(n, columns)
 
+    def version(self) -> int:
+        """Return 0: the series never changes."""
+        return 0
+
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
         """List sections of SPLIT_ROWS values or more, at most SPLITS_MAX of them."""
         rows = max(SPLIT_ROWS, -(-len(self.values) // SPLITS_MAX))

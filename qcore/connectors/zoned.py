@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from qcore.connectors.base import BatchStream, Split, Table, TableStatistics, under_policy
+from qcore.connectors.base import BatchStream, Split, Table, TableStatistics, table_version, under_policy
 from qcore.connectors.streams import ReaderStream
 from qcore.connectors.view import ViewTable
 from qcore.expression.tree import Expr
@@ -52,6 +52,10 @@ class ZonedTable:
     def statistics(self) -> TableStatistics:
         """Return the table's statistics: bounds of instants are the same in every zone."""
         return self.table.statistics()
+
+    def version(self) -> Hashable | None:
+        """Return the table's version."""
+        return table_version(self.table)
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
         """List the table's splits."""

@@ -8,18 +8,23 @@ from dataclasses import replace
 
 from qcore.errors import PlanError
 from qcore.plan.nodes import PlanNode, Scan
-from qcore.plan.planning_time import check_planning
+from qcore.plan.planning_time import check_planning, note_moment
 
 
 class NodeIds:
     """Gives new node ids "0", "1", … that are not taken. All parts of a plan share one object, and so the time at which
-    planning began: `began_nanos` since 1970.
+    planning began.
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self.began_nanos = time.time_ns()
+        self._began_nanos = time.time_ns()
         self._taken = set(taken)
         self._next = 0
+
+    @property
+    def began_nanos(self) -> int:
+        """The time at which planning began, in ns since 1970. A plan that holds it is not used again."""
+        return note_moment(self._began_nanos)
 
     @staticmethod
     def of_plan(plan: PlanNode) -> NodeIds:

@@ -1,4 +1,7 @@
-"""The timeout of a query while it is planned. Steps that a query can repeat without limit check it."""
+"""The timeout of a query while it is planned, and whether the plan holds the time of planning.
+
+Steps that a query can repeat without limit check the timeout.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from qcore.errors import Timeout
 
 # The end of the time for planning, on the monotonic clock, and the timeout.
 _limit: ContextVar[tuple[float, float] | None] = ContextVar("planning_limit", default=None)
+_moments: ContextVar[list[int] | None] = ContextVar("moments_of_plan", default=None)
 
 
 @contextmanager
@@ -32,3 +36,25 @@ def check_planning() -> None:
     limit = _limit.get()
     if limit is not None and time.monotonic() > limit[0]:
         raise Timeout(f"planning the query took longer than its timeout of {limit[1]:g} s")
+
+
+@contextmanager
+def watch_moments() -> Iterator[list[int]]:
+    """In this context collect the times, in ns since 1970, that plans hold as constants, such as now().
+
+    A plan with one belongs to one query.
+    """
+    found: list[int] = []
+    token = _moments.set(found)
+    try:
+        yield found
+    finally:
+        _moments.reset(token)
+
+
+def note_moment(nanos: int) -> int:
+    """Return `nanos`, a time that a plan will hold as a constant."""
+    found = _moments.get()
+    if found is not None:
+        found.append(nanos)
+    return nanos

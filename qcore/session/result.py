@@ -37,6 +37,8 @@ class Result:
         The optimized plan.
     schema : pyarrow.Schema
         Schema of the result, known before the query runs.
+    is_reused : bool
+        Whether the plan is that of an earlier query with the same text (Session.plan_cache).
 
     Examples
     --------
@@ -54,10 +56,12 @@ class Result:
         settings: Settings,
         output_names: list[str] | None = None,
         estimates: Callable[[PlanNode], float] | None = None,
+        is_reused: bool = False,
     ) -> None:
         self.plan = plan
         self._settings = settings
         self._estimates = estimates
+        self.is_reused = is_reused
         names = output_names if output_names is not None else plan.schema.names
         fields = pa.schema(Schema(plan.schema))
         self.schema: pa.Schema = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=True)])
@@ -204,15 +208,19 @@ class Result:
         QcoreError
             The plan cannot run, or with `analyze` the query failed.
         """
+        note = "\nthe plan of an earlier query with this text" if self.is_reused else ""
         if not analyze:
-            return explain_plan(self.plan, self._estimates, pipelines=pipelines_of(self.plan, self._settings))
+            return explain_plan(self.plan, self._estimates, pipelines=pipelines_of(self.plan, self._settings)) + note
         for _ in self:
             pass
-        return explain_plan(self.plan, self._estimates, self.stats())
+        return explain_plan(self.plan, self._estimates, self.stats()) + note
 
     def stats(self) -> dict[str, Any]:
-        """Return the counters of every operator so far: rows, batches, bytes, and times in ns. Callable at any time."""
-        return self.task.stats()
+        """Return the counters of every operator so far: rows, batches, bytes, and times in ns. Callable at any time.
+
+        `is_reused` says whether the plan is that of an earlier query with the same text.
+        """
+        return {**self.task.stats(), "is_reused": self.is_reused}
 
     def profile(self) -> str:
         """Return a text table of the time of each operator: one line an operator, most expensive first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,10 +38,11 @@ from qcore.frontends.text.tokens import SqlText
 from qcore.functions.dialect import Dialect
 from qcore.optimizer import Estimator, optimize
 from qcore.plan import nodes as p
-from qcore.plan.planning_time import limit_planning
+from qcore.plan.planning_time import limit_planning, watch_moments
 from qcore.plan.schema import unknown
 from qcore.plan.time_zones import check_zone, plan_in_zone
 from qcore.session import statements
+from qcore.session.plan_cache import PlanCache, PlannedQuery
 from qcore.session.result import Result
 from qcore.substrait import read_substrait
 from qcore_ext.ground.memory_pool import MemoryPool
@@ -93,6 +94,11 @@ class Session:
     >>> session.register("t", pa.table({"a": [1, 2, 3]}))
     >>> session.sql("select sum(a) as s from t").to_arrow().to_pylist()
     [{'s': 6}]
+
+    Attributes
+    ----------
+    plan_cache : PlanCache
+        Plans of texts that the session has seen. Its `hits` and `misses` count queries.
     """
 
     def __init__(
@@ -113,6 +119,8 @@ class Session:
         self._tables: dict[str, Table] = {}
         self._views: dict[str, str] = {}
         self._changing = ProcessLock()
+        #: Plans of texts that were planned before; its `hits` and `misses` count queries.
+        self.plan_cache = PlanCache()
 
     def change(self, **settings: Any) -> None:
         """Change settings for later queries, such as change(batch_rows=1000). Queries that have begun keep theirs.
@@ -177,8 +185,12 @@ class Session:
         >>> session.sql("select max(a) as m from t").to_arrow().to_pylist()
         [{'m': 2}]
         """
-        self._tables[name] = table_from(source, on_schema_change, trusted)
+        self._set_table(name, table_from(source, on_schema_change, trusted))
+
+    def _set_table(self, name: str, table: Table) -> None:
+        self._tables[name] = table
         self._views.pop(name, None)
+        self.plan_cache.forget(name)
 
     def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
         """Plan one statement over the session's tables and `tables`. A query runs when its result is read.
@@ -203,25 +215,36 @@ class Session:
             Planning took longer than the session's timeout.
         """
         check_not_leaving()
+        key = None if tables else (text, self.dialect, self.time_zone, self.settings.file_access)
+        kept = None if key is None else self.plan_cache.get(key)
+        if kept is not None:
+            return self._result(kept, is_reused=True)
         known = dict(self._tables)
         for name, source in (tables or {}).items():
             known[name] = table_from(source)
         if self.dialect.syntax == "spark":
             text = with_standard_texts(text)
         statement = read_statement(text)
-        return self._query(text, known) if statement is None else self._carry_out(statement, known)
+        return self._query(text, known, key) if statement is None else self._carry_out(statement, known)
 
-    def _query(self, text: str, known: Mapping[str, Table]) -> Result:
+    def _query(self, text: str, known: Mapping[str, Table], key: Hashable | None = None) -> Result:
+        """Plan a query. With a key its plan is kept in the plan cache, if that may be."""
+        state = self.plan_cache.state
         text, views, files = self._with_files(text, known)
         known, zone = self._in_zone({**known, **files})
         dialect = self.dialect
         if zone is not None and dialect.syntax == "spark":
             dialect = replace(dialect, timestamp="instant")
         import_datafusion()  # before the timeout begins: the first import takes longer than most timeouts
-        with limit_planning(self.settings.timeout):
+        with limit_planning(self.settings.timeout), watch_moments() as moments:
             planned = plan_sql(text, {name: table.schema for name, table in known.items()}, dialect, views)
             plan = planned.plan if zone is None else plan_in_zone(planned.plan, zone)
-            return self._run(plan, planned.output_names, known)
+            bound = self._bound(plan, known)
+            query = self._optimized(bound, planned.output_names)
+        if key is not None and not moments:
+            listed = [table for table in files.values() if isinstance(table, FileTable)]
+            self.plan_cache.keep(key, query, bound, [text, *views.values()], listed, state)
+        return self._result(query)
 
     def _in_zone(self, tables: Mapping[str, Table]) -> tuple[Mapping[str, Table], str | None]:
         """The tables with their timestamps in the session's time zone, and that zone; None: there is none."""
@@ -259,7 +282,10 @@ class Session:
             return statements.table_names({*known, *self._views}, self.settings)
         if isinstance(statement, Drop):
             held: dict[str, Any] = self._views if statement.is_view else self._tables
-            if held.pop(self._spelled(statement.name, held), None) is None and not statement.may_be_missing:
+            name = self._spelled(statement.name, held)
+            dropped = held.pop(name, None)
+            self.plan_cache.forget(name)
+            if dropped is None and not statement.may_be_missing:
                 kind = "view" if statement.is_view else "table"
                 raise unknown(kind, statement.name, held, f"DROP {kind.upper()}")
             return statements.nothing(self.settings)
@@ -276,8 +302,7 @@ class Session:
             return statements.nothing(self.settings)
         what = f"CREATE TABLE {statement.name}"
         rows = statements.number_equal_names(self._query(statement.query, known).collect_charged(what))
-        self._tables[statement.name] = self._in_memory(rows)
-        self._views.pop(statement.name, None)
+        self._set_table(statement.name, self._in_memory(rows))
         return statements.count_of(rows.num_rows, self.settings)
 
     def _create_view(self, statement: CreateView, known: Mapping[str, Table]) -> None:
@@ -285,6 +310,7 @@ class Session:
             raise PlanError(f"{statement.name!r} is a table; give the view another name, or drop the table first")
         before = self._views.get(statement.name)
         self._views[statement.name] = statement.query
+        self.plan_cache.forget(statement.name)
         try:
             # Raises at once if the query cannot be planned or if the view reads itself.
             self._query(f"SELECT * FROM {quoted(statement.name)}", known)
@@ -293,6 +319,7 @@ class Session:
                 del self._views[statement.name]
             else:
                 self._views[statement.name] = before
+            self.plan_cache.forget(statement.name)
             raise
 
     def _spelled(self, name: str, held: Collection[str]) -> str:
@@ -320,7 +347,7 @@ class Session:
             held = self._tables.get(statement.table)
             if not isinstance(held, ArrowTable) or held.schema != table.schema:
                 raise PlanError(f"INSERT INTO {statement.table}: the table was dropped or replaced meanwhile")
-            self._tables[statement.table] = self._in_memory(pa.concat_tables([held.rows(), rows]), held, rows)
+            self._set_table(statement.table, self._in_memory(pa.concat_tables([held.rows(), rows]), held, rows))
         return statements.count_of(rows.num_rows, self.settings)
 
     def _in_memory(self, rows: pa.Table, before: ArrowTable | None = None, added: pa.Table | None = None) -> ArrowTable:
@@ -373,9 +400,16 @@ class Session:
             return self._run(plan, None, self._tables)
 
     def _run(self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table]) -> Result:
+        return self._result(self._optimized(self._bound(plan, tables), output_names))
+
+    def _bound(self, plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
+        """The plan with the source of every scan, all of which the session may read or write."""
         bound = bind_sources(plan, tables, self.settings.file_access)
         if isinstance(bound, p.TableWrite):
             self.settings.file_access.check_path(bound.path)
+        return bound
+
+    def _optimized(self, bound: p.PlanNode, output_names: list[str] | None) -> PlannedQuery:
         statistics: dict[int, TableStatistics] = {}
 
         def of_scan(scan: p.Scan) -> TableStatistics:
@@ -384,7 +418,10 @@ class Session:
                 statistics[key] = scan.source.statistics()
             return statistics[key]
 
-        return Result(optimize(bound, of_scan), self.settings, output_names, Estimator(of_scan).rows)
+        return PlannedQuery(optimize(bound, of_scan), output_names, Estimator(of_scan).rows)
+
+    def _result(self, query: PlannedQuery, is_reused: bool = False) -> Result:
+        return Result(query.plan, self.settings, query.output_names, query.estimates, is_reused)
 
 
 def pool_with_limit(limit: int | str | None, pool: MemoryPool | None) -> MemoryPool | None:
