@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-
+from qcore.functions.calls import SHARED
 from qcore.functions.catalogue import LIST_LAMBDAS, scalar_functions
+from qcore.functions.entries import Table
 from qcore.functions.nested import ARROW_CALLS
-from qcore.functions.signatures import type_word
-from qcore.substrait.dialect_functions import ANY, DIALECT_FUNCTIONS, NUMBER, STAND_FOR_SYNTAX
-from qcore.substrait.functions import other_names
+from qcore.functions.operators import SIGNS
+from qcore.functions.tables.spark import SPARK
 
 PAGE = Path(__file__).with_name("FUNCTIONS.md")
 INTRODUCTION = """\
@@ -46,8 +45,17 @@ OTHER_NAMES = """
 | name | function |
 |---|---|
 """
-DIALECT = """
-These functions of DuckDB, PostgreSQL and Spark are also available:
+MORE = """
+SQL also has these functions, which are expressions over those above. Some have other arguments in SQL than the function
+of the same name above:
+
+| function | arguments | result |
+|---|---|---|
+"""
+OF_SPARK = """
+## Spark
+
+With `syntax="spark"` these names have the meaning of Spark. A name in place of arguments is that of the same function.
 
 | function | arguments | result |
 |---|---|---|
@@ -60,25 +68,33 @@ def page() -> str:
         f"| `{name}` | {function.takes} | {function.gives} | {computed(name)} |"
         for name, function in sorted(scalar_functions().items())
     ]
-    names = [f"| `{name}` | `{own}` |" for name, own in sorted(other_names().items())]
-    dialect = [
-        f"| `{name}` | {', '.join(map(word, known.arguments))} | {word(known.result)} |"
-        for (name, _), known in sorted(DIALECT_FUNCTIONS.items())
-        if name not in STAND_FOR_SYNTAX
+    parts = [
+        INTRODUCTION + "\n".join(lines),
+        OTHER_NAMES + "\n".join(other_names(SHARED)),
+        MORE + "\n".join(functions(SHARED)),
+        OF_SPARK + "\n".join(sorted([*functions(SPARK), *other_names(SPARK, 2)])),
     ]
-    return "\n".join(
-        [INTRODUCTION + "\n".join(lines), OTHER_NAMES + "\n".join(names), DIALECT + "\n".join(dialect), ""]
-    )
+    return "\n".join([*parts, ""])
+
+
+def other_names(table: Table, n_cells: int = 1) -> list[str]:
+    """Rows of the names of a table that stand for other names."""
+    names = {name: own for name, own in table.items() if isinstance(own, str) and name not in SIGNS}
+    return [f"| `{name}` |{f' `{own}` |' * n_cells}" for name, own in sorted(names.items())]
+
+
+def functions(table: Table) -> list[str]:
+    """Rows of the functions of a table."""
+    return [
+        f"| `{name}` | {found.takes or 'none'} | {found.gives} |"
+        for name, found in sorted(table.items())
+        if not isinstance(found, str) and name not in SIGNS
+    ]
 
 
 def computed(name: str) -> str:
     """How a function is computed: a word of the introduction's table."""
     return "pyarrow" if name in ARROW_CALLS else "lambda" if name in LIST_LAMBDAS else "native"
-
-
-def word(type_: pa.DataType) -> str:
-    """The name of a type in the tables."""
-    return "any" if type_ == ANY else "number" if type_ == NUMBER else type_word(type_)
 
 
 if __name__ == "__main__":

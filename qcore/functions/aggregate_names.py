@@ -220,15 +220,18 @@ def _collected(distinct: bool) -> _Build:
     return build
 
 
-# Names of the engine's aggregates.
+# The engine's names of aggregates that have other names too.
 _SAME = {
     "stddev": "stddev_samp", "std_dev": "stddev_samp", "var": "var_samp", "variance": "var_samp",
     "var_sample": "var_samp", "var_population": "var_pop", "covar": "covar_samp", "every": "bool_and",
-    "first_value": "first", "last_value": "last", "arbitrary": "first", "list": "array_agg",
+    "first_value": "first", "last_value": "last", "arbitrary": "first", "list": "array_agg", "mean": "avg",
+    "average": "avg", "approx_median": "median", "percentile_cont": "quantile_cont", "quantile": "quantile_disc",
+    "approx_percentile_cont": "quantile_cont", "approx_quantile": "quantile_cont", "percentile_disc": "quantile_disc",
+    "listagg": "string_agg", "group_concat": "string_agg",
 }  # fmt: skip
 _BUILDERS: dict[str, _Build] = {
     "sum": _sum,
-    **dict.fromkeys(("avg", "mean", "average"), _average),
+    "avg": _average,
     **dict.fromkeys(("count_if", "countif"), _count_if),
     **dict.fromkeys(("approx_count_distinct", "approx_distinct"), _count_distinct),
     "product": _of_list("list_product"),
@@ -246,12 +249,8 @@ _BUILDERS: dict[str, _Build] = {
     **dict.fromkeys(("arg_min", "argmin", "min_by"), _extreme_of(False)),
     "max": _extreme("max", True),
     "min": _extreme("min", False),
-    **dict.fromkeys(("median", "approx_median"), _quantile("median")),
-    **dict.fromkeys(
-        ("quantile_cont", "percentile_cont", "approx_percentile_cont", "approx_quantile"), _quantile("quantile_cont")
-    ),
-    **dict.fromkeys(("quantile_disc", "percentile_disc", "quantile"), _quantile("quantile_disc")),
-    **dict.fromkeys(("string_agg", "listagg", "group_concat"), _string_agg),
+    **{name: _quantile(name) for name in ("median", "quantile_cont", "quantile_disc")},
+    "string_agg": _string_agg,
 }  # fmt: skip
 _SPARK: dict[str, _Build] = {
     "collect_list": _collected(False),
@@ -262,7 +261,7 @@ _SPARK: dict[str, _Build] = {
 }
 _SHARED: dict[str, _Build] = {"collect_list": _plain("array_agg")}
 # Aggregates whose value stands in the ORDER BY of WITHIN GROUP.
-_OF_ORDER = frozenset({"mode", "quantile_cont", "quantile_disc", "percentile_cont", "percentile_disc", "quantile"})
+_OF_ORDER = frozenset({"mode", "quantile_cont", "quantile_disc"})
 
 
 def is_aggregate_name(name: str, dialect: Dialect = QCORE) -> bool:
@@ -279,12 +278,15 @@ def _own(dialect: Dialect) -> dict[str, _Build]:
     return _SPARK if dialect.syntax == "spark" else _SHARED
 
 
+def engine_aggregate(name: str) -> str:
+    """The engine's name of an aggregate with another name; other names are returned unchanged."""
+    return _SAME.get(name, name)
+
+
 def _find(name: str, dialect: Dialect) -> _Build | None:
-    found = _own(dialect).get(name) or _BUILDERS.get(name)
-    if found is None:
-        own = _SAME.get(name, name)
-        found = _plain(own) if is_aggregate(own) else None
-    return found
+    own = engine_aggregate(name)
+    found = _own(dialect).get(name) or _BUILDERS.get(own)
+    return _plain(own) if found is None and is_aggregate(own) else found
 
 
 def bind_aggregate(
@@ -310,11 +312,12 @@ def bind_aggregate(
         raise unknown_function(name, dialect, sorted(aggregate_names(dialect)))
     given = tuple(arguments)
     if within_group:
-        if name.lower() in _OF_ORDER:
+        own = engine_aggregate(name.lower())
+        if own in _OF_ORDER:
             if len(order) != 1:
                 raise PlanError(f"{name} WITHIN GROUP takes one expression to order by")
             given = (order[0][0], *given)
-        elif name.lower() not in ("string_agg", "listagg", "group_concat", "array_agg", "list"):
+        elif own not in ("string_agg", "array_agg"):
             raise PlanError(f"{name} takes no WITHIN GROUP; write its arguments in brackets")
     try:
         return build(_Aggregation(name.lower(), given, distinct, filter, tuple(order), add, dialect))

@@ -55,4 +55,3 @@ def _compute_columns(
     new = iter(computed)
     columns = [value.name if isinstance(value, Column) else next(new) for value in values]
     return add_columns(ids.new(), node, computed) if computed else node, columns
-

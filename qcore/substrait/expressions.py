@@ -14,8 +14,6 @@ from qcore.expression.types import is_text, is_zoned
 from qcore.functions.catalogue import expr_type
 from qcore.functions.current_moment import MOMENTS, current_moment, moment
 from qcore.functions.dialect import QCORE, Dialect
-from qcore.functions.type_names import type_name
-from qcore.functions.variants import round_to_even
 from qcore.plan.naming import NodeIds
 from qcore.plan.random_column import RANDOM, UUID, add_random_column
 from qcore.plan.schema import same_type
@@ -34,11 +32,7 @@ _UNITS = ("s", "ms", "us", "ns")
 _FINER = re.compile(r"\.\d{7}")
 _DAY_SECONDS = 86_400
 _DAY_NANOS = _DAY_SECONDS * 1_000_000_000
-# Functions that convert the results of these functions to timestamps.
-_EPOCHS = {
-    "epoch": "to_timestamp", "epoch_ms": "make_timestamp_ms", "epoch_us": "make_timestamp",
-    "epoch_ns": "make_timestamp_ns",
-}  # fmt: skip
+_LENGTHS = frozenset({"length", "char_length", "character_length"})
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
 _QUOTIENTS = frozenset({"divide", "modulo"})
 _INTEGER_ARITHMETIC = _ARITHMETIC | _QUOTIENTS
@@ -214,25 +208,13 @@ class ExpressionReader:
             return current_moment(name, self.ids.began_nanos)
         if name.startswith(FRONTEND_PREFIX) and self._read_frontend_call is not None:
             return self._read_frontend_call(name, arguments, scope)
-        result = None
-        if self.is_standard:
-            result = standard_call(name, arguments, _choices(name, message))
+        if name == "make_array":
+            arguments = tuple(_as_float(argument, scope.schema) for argument in arguments)
+        if name in _LENGTHS:
+            arguments = tuple(_list_of_text(argument, scope.schema) for argument in arguments)
+        result = standard_call(name, arguments, _choices(name, message)) if self.is_standard else None
         if result is None:
-            result = scalar_call(name, arguments, self.dialect)
-        if isinstance(result, Call) and result.function == "length":
-            result = _length_of_list(result, scope.schema)
-        if isinstance(result, Call) and result.function == "round" and self.dialect.round_half == "even":
-            is_float = pa.types.is_floating(expr_type(result.arguments[0], scope.schema))
-            result = round_to_even(result) if is_float and len(result.arguments) == 1 else result
-        if isinstance(result, Call) and result.function == "typeof":
-            return Literal(type_name(expr_type(result.arguments[0], scope.schema)), pa.string())
-        if name in _EPOCHS and pa.types.is_integer(expr_type(children(result)[-1], scope.schema)):
-            raise PlanError(f"{name} takes a date or a timestamp; {_EPOCHS[name]}(x) makes a timestamp of an integer")
-        if isinstance(result, Call) and result.function == "date_bin" and name.startswith("time_bucket"):
-            is_date = pa.types.is_date(expr_type(result.arguments[1], scope.schema))
-            result = Cast(result, pa.date32()) if is_date else result
-        if isinstance(result, Call) and result.function == "list_value":
-            result = Call("list_value", tuple(_as_float(argument, scope.schema) for argument in result.arguments))
+            result = scalar_call(name, arguments, self.dialect, lambda expr: expr_type(expr, scope.schema))
         if isinstance(result, Call) and result.function in ("add", "subtract"):
             result = _dates_as_timestamps(result, scope.schema)
         if isinstance(result, Call) and result.function in _INTEGER_ARITHMETIC and self.asked is not None:
@@ -333,12 +315,11 @@ def _choices(name: str, message: Any) -> dict[str, str]:
     return choose_behaviours(name, [(option.name, option.preference) for option in message.options])
 
 
-def _length_of_list(length: Call, schema: pa.Schema) -> Call:
-    """length(list) without the planner's cast of the list to text."""
-    (argument,) = length.arguments
+def _list_of_text(argument: Expr, schema: pa.Schema) -> Expr:
+    """A list without the planner's cast to text."""
     if isinstance(argument, Cast) and pa.types.is_nested(expr_type(argument.argument, schema)):
-        return Call("length", (argument.argument,))
-    return length
+        return argument.argument
+    return argument
 
 
 def _as_float(argument: Expr, schema: pa.Schema) -> Expr:

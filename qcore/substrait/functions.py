@@ -1,158 +1,82 @@
-"""Substrait function names → expressions over qcore's functions.
-
-Names are those of Substrait's standard extensions and of DataFusion's producer. A signature after ':' is dropped:
-qcore.functions.catalogue infers types.
-"""
+"""Calls in Substrait → expressions: by the names of qcore.functions, and those that DataFusion's producer writes."""
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, walk
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Call, Case, Cast, Expr, Literal, children, walk
+from qcore.functions.aggregate_names import engine_aggregate
 from qcore.functions.aggregates import is_aggregate
-from qcore.functions.catalogue import is_known, part_name
-from qcore.functions.current_moment import MOMENTS
-from qcore.functions.dialect import QCORE, Dialect
-from qcore.functions.time_patterns import strftime_pattern
-from qcore.functions.variants import apply_dialect
-from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS, SIMILAR_ESCAPE, SIMILAR_PREFIX, dialect_call
+from qcore.functions.calls import bind_call, is_function
+from qcore.functions.dialect import Dialect
+from qcore.functions.tables.lists import equals_any, has_nulls
+from qcore.functions.tables.text import text_slice
+from qcore.functions.typed import constant, derived, engine_call, is_literal, literal_value
+from qcore.functions.variants import dialect_call
+from qcore.substrait.dialect_functions import (
+    AS_TEXT,
+    AT_TIME_ZONE,
+    DIALECT_FUNCTIONS,
+    REDUCES,
+    SIMILAR_ESCAPE,
+    SIMILAR_PREFIX,
+    TEXT_SLICE,
+    TIMES_INTERVAL,
+    drop_conversion,
+    parse_constant,
+)
 
-_SAME_MEANING = {
-    "lt": "less",
-    "lte": "less_equal",
-    "gt": "greater",
-    "gte": "greater_equal",
-    "modulus": "modulo",
-    "mod": "modulo",
-    "substr": "substring",
-    "char_length": "length",
-    "character_length": "length",
-    "btrim": "trim",
-    "strpos": "position",
-    "str_concat": "concat",
-    "signum": "sign",
-    "pow": "power",
-    "log_e": "ln",
-    "ceiling": "ceil",
-    "nvl": "coalesce",
-    "is_unknown": "is_null",
-    "is_not_unknown": "is_not_null",
-    "to_char": "strftime",
-    "date_format": "strftime",
-    "xor": "bitwise_xor",
-    "ifnull": "coalesce",
-    "make_array": "list_value",
-    "named_struct": "struct_pack",
-    "struct": "row",
-    "get_field": "struct_extract",
-    "string_to_array": "string_split",
-    "gen_series": "generate_series",
-    "cardinality": "list_length",
-    "array_has": "list_contains",
-    "array_has_any": "list_has_any",
-    "array_has_all": "list_has_all",
-    "array_remove_all": "list_remove",
-    "array_transform": "list_transform",
-    "array_filter": "list_filter",
-    "arrays_zip": "list_zip",
-    "array_intersect": "list_intersect",
-    "array_any_value": "list_any_value",
-    "array_resize": "list_resize",
-    **{
-        f"array_{name}": f"list_{name}"
-        for name in (
-            "length", "slice", "position", "append", "prepend", "concat", "distinct", "reverse", "sort", "sum", "min",
-            "max",
-        )
-    },
-}  # fmt: skip
-_SAME_AGGREGATE = {
-    "stddev": "stddev_samp",
-    "std_dev": "stddev_samp",
-    "var": "var_samp",
-    "variance": "var_samp",
-    "var_sample": "var_samp",
-    "var_population": "var_pop",
-    "mean": "avg",
-    "average": "avg",
-    "first_value": "first",
-    "last_value": "last",
-    "every": "bool_and",
-    "covar": "covar_samp",
-    "percentile_cont": "quantile_cont",
-    "percentile_disc": "quantile_disc",
-    "approx_percentile_cont": "quantile_cont",
-    "approx_median": "median",
-    "listagg": "string_agg",
-}
 # text.functions writes some aggregates as first_value, whose order begins with a text constant. This is the constant's
 # first word; the aggregate's name and fraction follow.
 STAND_IN = "$aggregate"
 # The column, added to aggregates, whose bits GROUPING() reads.
 GROUPING_ID = "$grouping_id"
+#: The type of an expression over the input.
+TypeOf = Callable[[Expr], pa.DataType]
 
 
-def other_names() -> dict[str, str]:
-    """qcore's names of functions that have another name in Substrait or DataFusion's SQL."""
-    return dict(_SAME_MEANING)
-
-
-# Functions whose second argument is a pattern of dates and times.
-_WITH_PATTERN = frozenset({"to_char", "date_format", "to_date", "to_timestamp"})
-
-
-def scalar_call(name: str, arguments: tuple[Expr, ...], dialect: Dialect = QCORE) -> Expr:
+def scalar_call(name: str, arguments: Sequence[Expr], dialect: Dialect, type_of: TypeOf) -> Expr:
     """The expression of a call of a Substrait scalar function. PlanError for an unknown function."""
-    return apply_dialect(_plain_call(name, _convert_pattern(name, arguments, dialect)), name, dialect)
-
-
-def _convert_pattern(name: str, arguments: tuple[Expr, ...], dialect: Dialect) -> tuple[Expr, ...]:
-    """The arguments with a constant pattern of dates and times converted to that of strftime."""
-    if name not in _WITH_PATTERN or len(arguments) < 2:
-        return arguments
-    when, pattern, *more = arguments
-    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        return arguments
-    written = strftime_pattern(pattern.value, dialect.time_pattern == "java")
-    return (when, Literal(written, pattern.type), *more)
-
-
-def _plain_call(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    special = _SPECIAL.get(name)
-    if special is not None:
-        try:
-            return special(name, arguments)
-        except (ValueError, IndexError):  # The wrong number of arguments to unpack.
-            raise PlanError(f"there is no function {name} of {len(arguments)} arguments") from None
-    call_in_dialect = dialect_call(name, arguments)
-    if call_in_dialect is not None:
-        return call_in_dialect
-    own = _SAME_MEANING.get(name, name)
-    if not is_known(own):
-        raise PlanError(f"the function {name} is not supported yet")
-    return Call(own, arguments)
+    name = name.partition("/")[0]
+    known = DIALECT_FUNCTIONS.get((name, len(arguments)))
+    if known is not None:
+        arguments = list(map(drop_conversion, arguments, known.arguments))
+        if name in _OF_CONSTANTS:
+            arguments = list(map(parse_constant, arguments))
+    if name == "array_sum":
+        arguments = list(map(_without_cast_to_floats, arguments))
+    # The text that the planner read has no names or operators of Spark's own.
+    dialect = dataclasses.replace(dialect, syntax="standard")
+    bound = [Bound(argument, pa.int64() if _is_mark(argument) else type_of(argument)) for argument in arguments]
+    name = _NAMES.get(name, name)
+    build = _OF_PLANNER.get(name)
+    try:
+        return (bind_call(name, bound, dialect) if build is None else build(dialect, *bound)).expr
+    except TypeError:  # The wrong number of arguments of a function of _OF_PLANNER.
+        if build is None:
+            raise
+        raise PlanError(f"there is no function {name} of {len(arguments)} arguments") from None
 
 
 def is_known_scalar(name: str) -> bool:
     """Whether the engine has a function for this name of a scalar function in Substrait or DataFusion's SQL."""
-    own = _SAME_MEANING.get(name, name)
-    if own in _SPECIAL or name in MOMENTS or is_known(own):
-        return True
-    return any(known == name.partition("/")[0] for known, _ in DIALECT_FUNCTIONS)
+    name = name.partition("/")[0]
+    return name in _OF_PLANNER or is_function(_NAMES.get(name, name))
 
 
 def is_known_aggregate(name: str) -> bool:
     """Whether the engine has a function for this name of an aggregate function."""
-    return is_aggregate(_SAME_AGGREGATE.get(name, name))
+    return is_aggregate(engine_aggregate(name))
 
 
 def aggregate_name(name: str) -> str:
     """qcore's name of a Substrait aggregate function."""
-    own = _SAME_AGGREGATE.get(name, name)
+    own = engine_aggregate(name)
     if not is_aggregate(own):
         raise PlanError(f"the aggregate function {name} is not supported yet")
     return own
@@ -166,201 +90,94 @@ def stands_for(order: Sequence[Expr]) -> list[str]:
     return []
 
 
-def _flat(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """and, or: nested binary calls become one call."""
-    parts: list[Expr] = []
-    for argument in arguments:
-        if isinstance(argument, Call) and argument.function == name:
-            parts += argument.arguments
-        else:
-            parts.append(argument)
-    return parts[0] if len(parts) == 1 else Call(name, tuple(parts))
+# --- what the planner writes otherwise than SQL ---
 
 
-def _like(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    text, pattern, *escape = arguments
-    character = escape[0].value if escape and isinstance(escape[0], Literal) else None
-    if character == SIMILAR_ESCAPE and isinstance(pattern, Literal):
-        written = Literal(pattern.value.removeprefix(SIMILAR_PREFIX), pattern.type)
-        return Call("similar_to", (text, written))
-    if character in (None, ""):
-        return Call(name, (text, pattern))
-    return Call(name, (text, pattern, *escape))
+def _of_engine(function: str) -> Callable[..., Bound]:
+    return lambda dialect, *arguments: dialect_call(dialect, function, *arguments)
 
 
-def _part(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    part, when = arguments
-    if not isinstance(part, Literal):
-        raise PlanError("the part of a date must be a text literal")
-    return Call(part_name(str(part.value)), (when,))
+def _like(function: str) -> Callable[..., Bound]:
+    def build(dialect: Dialect, text: Bound, pattern: Bound, *escape: Bound) -> Bound:
+        if escape and literal_value(escape[0]) == SIMILAR_ESCAPE and is_literal(pattern):
+            return bind_call(
+                "similar_to", [text, constant(literal_value(pattern).removeprefix(SIMILAR_PREFIX))], dialect
+            )
+        return bind_call(function, [text, pattern, *(part for part in escape if is_literal(part))], dialect)
+
+    return build
 
 
-def _lower_unit(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    unit, when = arguments
-    if not isinstance(unit, Literal):
-        raise PlanError("the unit of date_trunc must be a text literal")
-    return Call(name, (Literal(str(unit.value).lower(), pa.string()), when))
+def _is_mark(expr: Expr) -> bool:
+    """Whether text.lambdas wrote it to say what a lambda within a lambda means (qcore.substrait.lambdas)."""
+    return isinstance(expr, Call) and expr.function == REDUCES
 
 
-def _log(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """The logarithm, by default to base 10. The base is the second argument in Substrait and the first one in SQL."""
-    return Call("log10" if len(arguments) == 1 else "log", arguments[::-1])
+def _element(dialect: Dialect, elements: Bound, index: Bound) -> Bound:
+    """A list's element. What text.lambdas reduces a list to is the element of a list of one."""
+    made = elements.expr
+    is_list = isinstance(made, Call) and made.function == "list_value"
+    if literal_value(index) == 1 and is_list and len(children(made)) == 1:
+        return Bound(children(made)[0], elements.type.value_type)
+    return engine_call("list_extract", elements, index)
 
 
-def _matches_any_case(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    return Call("regexp_like", (*arguments, Literal("i", pa.string())))
-
-
-def _matches(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    return Call("regexp_like", arguments)
-
-
-def _negate(build: Callable[[str, tuple[Expr, ...]], Expr]) -> Callable[[str, tuple[Expr, ...]], Expr]:
-    return lambda name, arguments: Call("not", (build(name, arguments),))
-
-
-def _element(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    elements, index = arguments
-    if isinstance(elements, Call) and elements.function == "regexp_match":
-        if not isinstance(index, Literal) or index.value != 1:
-            raise PlanError("only [1] of regexp_match() is supported; regexp_extract() gives other groups")
-        return Call("regexp_match_first", elements.arguments)
-    is_first = isinstance(index, Literal) and index.value == 1
-    if is_first and isinstance(elements, Call) and elements.function == "list_value" and len(elements.arguments) == 1:
-        return elements.arguments[0]
-    return Call("list_extract", arguments)
-
-
-def _list_sum(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """array_sum without the planner's cast of the elements to floats."""
-    (elements,) = arguments
+def _without_cast_to_floats(elements: Expr) -> Expr:
+    """The argument of array_sum without the planner's cast of the elements to floats."""
     if isinstance(elements, Cast) and pa.types.is_list(elements.to) and elements.to.value_type == pa.float64():
-        elements = elements.argument
-    return Call("list_sum", (elements,))
+        return elements.argument
+    return elements
 
 
-def _is_empty(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    return call("equal", Call("list_length", arguments), 0)
-
-
-def _equals_any(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """x = ANY(list), for which alone the planner uses this name: unknown if only a null in the list may be equal."""
-    contained = Call("list_contains", arguments)
-    return Case(((contained, contained), (_has_nulls(arguments[0]), Literal(None, pa.bool_()))), contained)
-
-
-def _has_nulls(held: Expr) -> Expr:
-    return call("greater", Call("list_length", (held,)), Call("list_count", (held,)))
-
-
-def _list_position(name: str, arguments: tuple[Expr, ...]) -> Expr:
+def _list_position(dialect: Dialect, held: Bound, searched: Bound, *start: Bound) -> Bound:
     """list_position. The planner searches a null from the first element on to test whether the list has nulls."""
-    if len(arguments) == 3 and isinstance(arguments[2], Literal) and arguments[2].value == 1:
-        held, searched, _ = arguments
-        if isinstance(searched, Literal) and searched.value is None:
-            return Case(((_has_nulls(held), Literal(1, pa.int64())),), Literal(None, pa.int64()))
-        arguments = (held, searched)
-    return Call("list_position", arguments)
+    if start and literal_value(start[0]) == 1 and isinstance(searched.expr, Literal) and searched.expr.value is None:
+        found, none = Literal(1, pa.int64()), Literal(None, pa.int64())
+        return derived(lambda of: Case(((has_nulls(of), found),), none), held)
+    return engine_call("list_position", held, searched, *(() if start and literal_value(start[0]) == 1 else start))
 
 
-def _pending_list(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    return Call(name, arguments)
+def _times_interval(dialect: Dialect, span: Bound, times: Bound, *by: Bound) -> Bound:
+    return bind_call("/", [span, *by], dialect) if by else bind_call("*", [span, times], dialect)
 
 
-def _not_number(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """nanvl(x, y): y where x is NaN."""
-    value, instead = arguments
-    return Case(((Call("is_nan", (value,)), instead),), value)
+def _text_slice(dialect: Dialect, text: Bound, first: Bound, last: Bound) -> Bound:
+    """A slice of a text, around which text.subscripts writes a call that only takes texts."""
+    made = text.expr
+    if isinstance(made, Call) and made.function == "substring":
+        text = Bound(made.arguments[0], pa.string())
+    return derived(text_slice, text, first, last)
 
 
-def _pi(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    () = arguments
-    return Literal(math.pi, pa.float64())
-
-
-def _if_present(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """nvl2(x, y, z): y where x is not null, otherwise z."""
-    value, present, absent = arguments
-    return Case(((Call("is_not_null", (value,)), present),), absent)
-
-
-def _overlay(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    text, new, start, *length = arguments
-    replaced = length[0] if length else Call("length", (new,))
-    before = call("left", text, call("greatest", call("subtract", start, 1), 0))
-    return call("concat", before, new, call("substring", text, call("add", start, replaced)))
-
-
-def _to_date(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    when, *form = arguments
-    return Cast(Call("strptime", (when, *form)) if form else when, pa.date32())
-
-
-def _to_timestamp(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """to_timestamp and its kin: text is parsed, with a format if there is one; numbers count units since 1970."""
-    when, *form = arguments
-    if form:
-        return Call("strptime", (when, *form))
-    return Call(name, (when,))
-
-
-def _to_unixtime(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    return Cast(call("floor", Call("epoch", arguments[:1])), pa.int64())
-
-
-def _is_zero(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    return call("equal", arguments[0], 0)
-
-
-def _concat(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    """concat(), which skips nulls. The operator || gives null."""
-    empty = Literal("", pa.string())
-    present = [isinstance(argument, Literal) and argument.value is not None for argument in arguments]
-    kept = tuple(a if known else Call("coalesce", (a, empty)) for a, known in zip(arguments, present, strict=True))
-    return Call("concat", kept)
-
-
-def _make_list(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    return Call("list_value", arguments) if arguments else Literal([], pa.list_(pa.null()))
-
-
-def _between(name: str, arguments: tuple[Expr, ...]) -> Expr:
-    value, low, high = arguments
-    return Call("and", (Call("greater_equal", (value, low)), Call("less_equal", (value, high))))
-
-
-_SPECIAL: dict[str, Callable[[str, tuple[Expr, ...]], Expr]] = {
-    "and": _flat,
-    "array_has": _equals_any,
+# Names of operators.
+_NAMES = {
+    "lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "regex_match": "~", "regex_imatch": "~*", "regex_not_match": "!~",
+    "regex_not_imatch": "!~*",
+}  # fmt: skip
+# Functions of any types whose constants the planner writes as texts.
+_OF_CONSTANTS = frozenset({"date_add", "date_sub", "bit_count", "time_bucket", TIMES_INTERVAL})
+_OF_PLANNER: dict[str, Callable[..., Bound]] = {
+    "array_has": lambda dialect, held, value: equals_any(value, held),
     "array_position": _list_position,
-    "or": _flat,
-    "like": _like,
-    "ilike": _like,
-    "date_part": _part,
-    "extract": _part,
-    "date_trunc": _lower_unit,
-    "concat": _concat,
-    "between": _between,
-    "make_array": _make_list,
-    "logb": _log,
-    "regex_match": _matches,
-    "regex_imatch": _matches_any_case,
-    "regex_not_match": _negate(_matches),
-    "regex_not_imatch": _negate(_matches_any_case),
     "array_element": _element,
-    "array_sum": _list_sum,
-    "empty": _is_empty,
-    "regexp_match": _pending_list,
-    "nanvl": _not_number,
-    "nvl2": _if_present,
-    "overlay": _overlay,
-    "pi": _pi,
-    "to_date": _to_date,
-    "to_timestamp": _to_timestamp,
-    "to_timestamp_nanos": _to_timestamp,
-    "to_timestamp_micros": _to_timestamp,
-    "to_timestamp_millis": _to_timestamp,
-    "to_timestamp_seconds": _to_timestamp,
-    "to_unixtime": _to_unixtime,
-    "iszero": _is_zero,
+    "array_sum": _of_engine("list_sum"),
+    "list_contains": _of_engine("list_contains"),
+    "like": _like("like"),
+    "ilike": _like("ilike"),
+    # The base is the second argument in Substrait, the first one in SQL.
+    "logb": lambda dialect, *arguments: bind_call("log", arguments[::-1], dialect),
+    "divide": _of_engine("divide"),
+    "multiply": _of_engine("multiply"),
+    "modulo": _of_engine("modulo"),
+    "modulus": _of_engine("modulo"),
+    "mod": _of_engine("modulo"),
+    "add": _of_engine("add"),
+    "subtract": _of_engine("subtract"),
+    "negate": _of_engine("negate"),
+    "coalesce": _of_engine("coalesce"),
+    TIMES_INTERVAL: _times_interval,
+    TEXT_SLICE: _text_slice,
+    AT_TIME_ZONE: lambda dialect, when, zone: bind_call("at_time_zone", [when, zone], dialect),
+    AS_TEXT: _of_engine("concat"),
+    REDUCES: lambda dialect, kind: Bound(Call(REDUCES, (kind.expr,)), pa.int64()),
 }

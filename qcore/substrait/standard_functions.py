@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, lit
-from qcore.substrait.functions import scalar_call
+from qcore.functions.tables.text import overlay
 
 # The engine's behaviours by option, and where they differ by function and option.
 _BEHAVIOURS: dict[str, tuple[str, ...]] = {
@@ -127,7 +127,9 @@ def _index_in(wanted: Expr, elements: Expr) -> Expr:
 
 
 def _concat(*texts: Expr, null_handling: str = "IGNORE_NULLS") -> Expr:
-    return Call("concat", texts) if null_handling == "ACCEPT_NULLS" else scalar_call("concat", texts)
+    if null_handling == "ACCEPT_NULLS":
+        return Call("concat", texts)
+    return Call("concat", tuple(call("coalesce", text, "") for text in texts))
 
 
 def _like(text: Expr, pattern: Expr, case_sensitivity: str = "CASE_SENSITIVE") -> Expr:
@@ -233,7 +235,7 @@ _CALLS: dict[str, Callable[..., Expr]] = {
     "index_in": _index_in,
     "concat": _concat,
     "like": _like,
-    "replace_slice": lambda text, start, length, new: scalar_call("overlay", (text, new, start, length)),
+    "replace_slice": lambda text, start, length, new: overlay(text, new, start, length),
     "regexp_match_substring": _match,
     "regexp_strpos": _position,
     "regexp_count_substring": lambda *arguments: Call("regexp_count", arguments),

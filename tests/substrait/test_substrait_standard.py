@@ -187,7 +187,7 @@ def test_parts_of_nested_values(name: str, duck: duckdb.DuckDBPyConnection) -> N
         ("equal:any", called("$i", "$j", colour="RED"), "no such option"),
         ("extract:req_ts", called(":US_WEEK", "$ts"), "US_WEEK is not supported; there are YEAR"),
         ("extract:req", called(":YEAR"), "extract with 1 arguments"),
-        ("between:any", called("$i", "$j"), "there is no function between of 2 arguments"),
+        ("between:any", called("$i", "$j"), "between takes 3 arguments, not 2"),
         ("index_in:any", called("$f"), "index_in with 1 arguments"),
         ("regexp_match_substring:str_str", called("$s", "b", 2, 1), "only position 1"),
     ],

@@ -129,7 +129,8 @@ def _slice(dialect: Dialect, value: Bound, first: Bound, last: Bound, *step: Bou
 # --- searching -------------------------------------------------------------------------------------------------------
 
 
-def _has_nulls(held: Expr) -> Expr:
+def has_nulls(held: Expr) -> Expr:
+    """Whether an element of a list is null."""
     return call("greater", Call("list_length", (held,)), Call("list_count", (held,)))
 
 
@@ -138,7 +139,7 @@ def equals_any(value: Bound, held: Bound) -> Bound:
     contained = engine_call("list_contains", held, value)
 
     def build(found: Expr, of: Expr) -> Expr:
-        return Case(((found, found), (_has_nulls(of), Literal(None, BOOL))), found)
+        return Case(((found, found), (has_nulls(of), Literal(None, BOOL))), found)
 
     return derived(build, contained, held)
 
@@ -156,7 +157,7 @@ def any_of(operator: str, value: Bound, held: Bound) -> Bound:
         found = engine_call(operator, value, low if operator.startswith("greater") else high)
 
     def build(test: Expr, of: Expr, sought: Expr) -> Expr:
-        unknown = Call("or", (Call("is_null", (of,)), Call("is_true", (_has_nulls(of),))))
+        unknown = Call("or", (Call("is_null", (of,)), Call("is_true", (has_nulls(of),))))
         is_open = Call("and", (Call("is_null", (sought,)), call("greater", Call("list_length", (of,)), 0)))
         yes, null, no = (Literal(truth, BOOL) for truth in (True, None, False))
         return Case(((Call("is_true", (test,)), yes), (unknown, null), (is_open, null)), no)

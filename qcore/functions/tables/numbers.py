@@ -82,7 +82,6 @@ NUMBERS: Table = {
     "divide": "/",
     "negate": entry("number or interval", "as the argument", lambda dialect, value: engine_call("negate", value)),
     "log": entry("number, [number]", "number", _log),
-    "logb": entry("number, number", "number", lambda dialect, value, base: _log(dialect, base, value)),
     "log_e": "ln",
     "pow": "power",
     "signum": "sign",

@@ -277,6 +277,6 @@ SPARK: Table = {
     **{name: entry("any", name, _cast_to(type_)) for name, type_ in _CASTS.items()},
     "transform": "list_transform",
     "filter": "list_filter",
-    "percentile_approx": entry("any, …", "", _refused(_exactly("percentile_approx"))),
-    "approx_percentile": entry("any, …", "", _refused(_exactly("approx_percentile"))),
+    "percentile_approx": entry("any, …", "an error", _refused(_exactly("percentile_approx"))),
+    "approx_percentile": entry("any, …", "an error", _refused(_exactly("approx_percentile"))),
 }  # fmt: skip

@@ -29,7 +29,8 @@ def _concat(dialect: Dialect, *arguments: Bound) -> Bound:
     return engine_call("concat", *kept) if kept else empty
 
 
-def _overlay(text: Expr, new: Expr, start: Expr, *length: Expr) -> Expr:
+def overlay(text: Expr, new: Expr, start: Expr, *length: Expr) -> Expr:
+    """The text with `length` letters from `start` replaced, as many as are new by default."""
     replaced = length[0] if length else Call("length", (new,))
     before = call("left", text, call("greatest", call("subtract", start, 1), 0))
     return call("concat", before, new, call("substring", text, call("add", start, replaced)))
@@ -72,15 +73,15 @@ def _decode(dialect: Dialect, value: Bound, *form: Bound) -> Bound:
     return engine_call("decode", value, *form) if form else cast(value, STRING)
 
 
-def _regexp_match(dialect: Dialect, text: Bound, pattern: Bound) -> Bound:
+def _regexp_match(dialect: Dialect, text: Bound, pattern: Bound, *flags: Bound) -> Bound:
     """A list of the groups of the first match, or of the match itself; null without a match."""
     written_pattern = literal_value(pattern)
     if not isinstance(written_pattern, str):
         raise PlanError("regexp_match takes a text literal as its pattern; use regexp_extract(text, pattern, group)")
     n_groups = n_groups_of(written_pattern)
     wanted = range(1, n_groups + 1) if n_groups else [0]
-    groups = [engine_call("regexp_extract", text, pattern, constant(group)) for group in wanted]
-    found = engine_call("regexp_like", text, pattern)
+    groups = [engine_call("regexp_extract", text, pattern, constant(group), *flags) for group in wanted]
+    found = engine_call("regexp_like", text, pattern, *flags)
     return derived(lambda test, value: Case(((test, value),)), found, engine_call("list_value", *groups))
 
 
@@ -107,11 +108,11 @@ def _in_dialect(function: str) -> Build:
 
 TEXT: Table = {
     "concat": entry("any, …", "text", _concat),
-    "str_concat": "concat",
+    "str_concat": "||",
     "substr": "substring",
     "substring": entry("text, integer, [integer]", "text", _in_dialect("substring")),
     "mid": "substring",
-    "overlay": written("text, text, integer, [integer]", "text", _overlay),
+    "overlay": written("text, text, integer, [integer]", "text", overlay),
     "char_length": "length",
     "character_length": "length",
     "len": "length",
@@ -141,8 +142,7 @@ TEXT: Table = {
     "to_binary": "bin",
     "from_binary": "unbin",
     "regexp_matches": "regexp_like",
-    "regex_match": "regexp_like",
-    "regexp_match": entry("text, text", "list of text", _regexp_match),
+    "regexp_match": entry("text, text, [text]", "list of text", _regexp_match),
     "regexp_replace": entry("text, text, text, [text]", "text", _in_dialect("regexp_replace")),
     "regexp_split_to_array": "string_split_regex",
     "str_split_regex": "string_split_regex",
