@@ -12,6 +12,7 @@ from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
 from qcore.functions.calls import bind_call, is_function, is_moment, is_volatile
 from qcore.functions.current_moment import current_moment
 from qcore.plan.window_calls import FRACTIONS, PLACES, VALUES
+from qcore.sql import calls
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.call_parts import CallParts, read_call
 from qcore.sql.grouping import Grouping, bind_grouping_function
@@ -45,6 +46,9 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
         raise PlanError(f"the window function {name} needs OVER (…)")
     if name == "unnest":
         raise NotBound(node, "unnest in an expression")
+    special = calls.bind_special(binder, parts.name, parts.arguments, place)
+    if special is not None:
+        return special
     arguments = [_argument(binder, argument, place) for argument in parts.arguments]
     return bind_call(parts.name, arguments, binder.dialect)
 
@@ -133,6 +137,7 @@ _CALLS = (
     "CurrentTimestamp", "CurrentTime", "Localtimestamp", "ArgMax", "ArgMin",
 )  # fmt: skip
 READERS: dict[str, ExpressionReader] = {
+    **calls.READERS,
     **dict.fromkeys(_CALLS, bind_function),
     "Window": bind_window,
     "Extract": bind_extract,
