@@ -25,7 +25,7 @@ from qcore.optimizer.nodes import rebuilt, renames
 from qcore.optimizer.or_filters import implied
 from qcore.optimizer.simplify import simplify
 from qcore.plan.disjunctions import factored
-from qcore.plan.joins import conjunction, join_on_keys, split_conditions
+from qcore.plan.joins import KeyPair, conjunction, join_on_keys, split_conditions
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
     Aggregate,
@@ -40,7 +40,7 @@ from qcore.plan.nodes import (
     Unnest,
     Window,
 )
-from qcore.plan.schema import MARK_KINDS
+from qcore.plan.schema import MARK_KINDS, same_type
 
 Join = HashJoin | NestedLoopJoin
 Predicates = list[Expr]
@@ -172,19 +172,21 @@ class _Pusher:
         ):
             if node.kind in kinds:
                 on_input[:] = _union(on_input, implied(part, names))
-        self._across_keys(node, on_left, on_right)
+        pairs, rest = split_conditions(inside, node.left.schema, node.right.schema)
+        self._across_keys(node, _key_columns(node, pairs), on_left, on_right)
         left, right = self.push(node.left, on_left), self.push(node.right, on_right)
-        return self._filter(self._joined(node, left, right, inside), above)
+        joined = self._joined(node, left, right, pairs, rest if pairs else inside)
+        return self._filter(joined, above)
 
-    def _across_keys(self, node: Join, on_left: Predicates, on_right: Predicates) -> None:
+    def _across_keys(
+        self, node: Join, keys: Sequence[tuple[str, str]], on_left: Predicates, on_right: Predicates
+    ) -> None:
         """A condition on one side's key holds for the other's too where only equal keys come through."""
-        if not isinstance(node, HashJoin):
-            return
         to_right = node.kind in ("inner", "left", "left_semi", "left_anti", "right_semi", "mark")
         to_left = node.kind in ("inner", "right", "left_semi", "right_semi", "right_anti")
         moved_left: Predicates = []
         moved_right: Predicates = []
-        for left_key, right_key in zip(node.left_keys, node.right_keys, strict=True):
+        for left_key, right_key in keys:
             if to_right:
                 moved_right += [substitute(p, {left_key: col(right_key)}) for p in on_left if _is_about(p, left_key)]
             if to_left:
@@ -192,20 +194,35 @@ class _Pusher:
         on_left[:] = _union(on_left, moved_left)
         on_right[:] = _union(on_right, moved_right)
 
-    def _joined(self, node: Join, left: PlanNode, right: PlanNode, inside: Predicates) -> PlanNode:
-        keys: list[tuple[Expr, Expr]] = []
+    def _joined(
+        self, node: Join, left: PlanNode, right: PlanNode, new: Sequence[KeyPair], rest: Predicates
+    ) -> PlanNode:
+        """The join over its new inputs, with further keys, and `rest` as its condition."""
+        if not new:
+            condition = conjunction(rest)
+            node = node if _same_condition(node.condition, condition) else node.with_fields(condition=condition)
+            return rebuilt(node, [left, right], self.ids)
+        keys: list[KeyPair] = []
         if isinstance(node, HashJoin):
             pairs = zip(node.left_keys, node.right_keys, strict=True)
             keys = [(col(left_key), col(right_key)) for left_key, right_key in pairs]
-        new, rest = split_conditions(inside, left.schema, right.schema)
-        if not new:
-            condition = conjunction(inside)
-            node = node if _same_condition(node.condition, condition) else replace(node, condition=condition)
-            return rebuilt(node, [left, right], self.ids)
         mark = node.schema.names[-1] if node.kind in MARK_KINDS else ""
         joined = join_on_keys(self.ids, node.kind, left, right, [*keys, *new], rest, mark, node.id)
         assert isinstance(joined, HashJoin)
-        return replace(joined, build=node.build)
+        return joined.with_fields(build=node.build)
+
+
+def _key_columns(node: Join, pairs: Sequence[KeyPair]) -> list[tuple[str, str]]:
+    """The pairs of key columns, with those of new keys that are columns of one type. Of others a condition may be true
+    of one and false of the other: 2**53 + 1 is equal to the double 2**53.
+    """
+    columns = list(zip(node.left_keys, node.right_keys, strict=True)) if isinstance(node, HashJoin) else []
+    for a, b in pairs:
+        if isinstance(a, Column) and isinstance(b, Column):
+            types = node.left.schema.field(a.name).type, node.right.schema.field(b.name).type
+            if same_type(*types):
+                columns.append((a.name, b.name))
+    return columns
 
 
 def _below(predicate: Expr, by_name: dict[str, Expr], schema: pa.Schema) -> Predicates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from optimized_plans import check_rule, scan
@@ -17,6 +18,34 @@ CASES: dict[str, Case] = {
         ),
         ["Filter and((b > 1), (r < 2), (a > 1))", "  Window", "    Scan t"],
         ["Filter ((r < 2) and (a > 1))", "  Window", "    Filter (b > 1)", "      Scan t"],
+    ),
+    "key of a condition": (
+        T.nested_loop_join(U, col("a") == col("i"), "left").filter(col("a") == 2),
+        ["Filter (a = 2)", "  NestedLoopJoin left (a = i)", "    Scan t", "    Scan u"],
+        ["HashJoin left a = i", "  Filter (a = 2)", "    Scan t", "  Filter (i = 2)", "    Scan u"],
+    ),
+    "key of another type": (
+        T.nested_loop_join(
+            U.project({"i": col("i").cast(pa.float64()), "n": "n"}), col("a") == col("i"), "inner"
+        ).filter(col("a") == 2),
+        [
+            "Project a, b, c, i, n",
+            "  Filter (a = 2)",
+            "    HashJoin inner a_key = i",
+            "      Project a, b, c, cast(a as double)",
+            "        Scan t",
+            "      Project cast(i as double), n",
+            "        Scan u",
+        ],
+        [
+            "Project a, b, c, i, n",
+            "  HashJoin inner i = a_key",
+            "    Project cast(i as double), n",
+            "      Scan u",
+            "    Project a, b, c, cast(a as double)",
+            "      Filter (a = 2)",
+            "        Scan t",
+        ],
     ),
     "or over both": (
         T.nested_loop_join(U).filter(
