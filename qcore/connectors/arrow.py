@@ -39,7 +39,7 @@ class ArrowSplit(Split):
 class ArrowTable:
     """A pyarrow Table, which is never copied. Any thread may use it.
 
-    Its rows are checked when they are first read, unless it is `trusted`.
+    Its rows are checked when they are first read (see soundness), unless it is `trusted`.
     """
 
     def __init__(self, data: pa.Table, trusted: bool = False) -> None:
@@ -92,12 +92,15 @@ class ArrowTable:
                 f"split of rows {split.start} to {split.start + split.length}, but the Arrow table has "
                 f"{self._data.num_rows} rows"
             )
-        if self._sound is not None:
-            self._sound.require(self._data, columns, split.start, split.length)
         alignment = self._alignment(columns)
         rows = self._data.select(columns).slice(split.start, split.length)
         if alignment is None:
-            return TableStream(rows, batch_rows, TRUST_EVERYTHING, is_held_outside=True)
+            checks = None
+            if self._sound is not None:
+                checks = self._sound.to_check(self._data, columns, split.start, split.length)
+            return TableStream(rows, batch_rows, TRUST_EVERYTHING, is_held_outside=True, row_checks=checks)
+        if self._sound is not None:
+            self._sound.require(self._data, columns, split.start, split.length)
         return TableStream(alignment.table(rows), batch_rows, TRUST_EVERYTHING)
 
     def _alignment(self, columns: tuple[str, ...]) -> Alignment | None:

@@ -6,17 +6,28 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore_ext.data.row_check import RowChecks
+
 
 class TableStream:
     """A pyarrow Table as a BatchStream. C++ code returns its batches without the GIL.
 
-    `is_held_outside`: something else keeps the table's memory, so the query is not charged for it.
+    `is_held_outside`: something else keeps the table's memory, so the query is not charged for it. `row_checks`: for
+    each column the checks of the arrays of strings whose rows are checked when they are loaded.
     """
 
-    __slots__ = ("_table", "_batch_rows", "trust", "is_held_outside")
+    __slots__ = ("_table", "_batch_rows", "trust", "is_held_outside", "row_checks")
 
-    def __init__(self, table: pa.Table, batch_rows: int, trust: str = "nothing", is_held_outside: bool = False) -> None:
+    def __init__(
+        self,
+        table: pa.Table,
+        batch_rows: int,
+        trust: str = "nothing",
+        is_held_outside: bool = False,
+        row_checks: list[list[RowChecks]] | None = None,
+    ) -> None:
         self.trust = trust
+        self.row_checks = row_checks
         self._table: pa.Table | None = table
         # A multiple of 8, as TableScan cuts batches: otherwise it would cut each of these again.
         self._batch_rows = max(8, batch_rows) & ~7

@@ -23,6 +23,18 @@ cdef enum IndexState:
 cdef const char* batch_fault(
     const ArrowArray* batch, const ArrowSchema* layout, bint text_only, const char** name,
 ) noexcept nogil
+# What is wrong with the counts and buffers of an array, whose values are not read; or NULL.
+cdef const char* array_fault(const ArrowArray* array, const ArrowSchema* layout) noexcept nogil
+# What is wrong with n >= 1 rows of an array of strings, past array_fault, from position `first` of its buffers on (the
+# array's offset counts in); or NULL. data_bytes: the size of the buffer with the strings' bytes, unless they are views.
+cdef const char* run_fault(
+    const ArrowArray* array, const ArrowSchema* layout, int64_t data_bytes, int64_t first, int64_t n,
+) noexcept nogil
+# The same of the rows first + picked[i].
+cdef const char* picked_fault(
+    const ArrowArray* array, const ArrowSchema* layout, int64_t data_bytes, int64_t first, const uint32_t* picked,
+    int64_t n,
+) noexcept nogil
 # What an error says of it.
 cdef str explain_fault(const char* fault, const char* name)
 # Checks the n indices from `first` of a dictionary-encoded array, and writes them to `out` as uint32, 0 for null rows.

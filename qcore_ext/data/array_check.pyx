@@ -9,6 +9,8 @@ from qcore_ext.data.layout_check cimport LEVELS_MAX
 from qcore_ext.data.text_check cimport are_utf8, is_ascii, is_utf8
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.dispatch cimport simd_kernels
+from qcore_ext.ground.simd cimport SIMD_VIEW_LONG
 from qcore_ext.ground.words cimport Integer
 
 # Of rows, and of elements: sums of such numbers, and their bytes, stay within 64 bits. All ones, so that numbers or-ed
@@ -19,15 +21,16 @@ cdef int64_t BUFFERED_ROWS_MAX = 0xFFFFFFFFFF
 
 cdef enum:
     STRING_BYTES_MAX = 2147483647
+    DATA_UNKNOWN = -1
     TYPE_CODES = 128
     # Buffers before those that views point into, and behind them the one with their lengths.
     VIEW_BUFFERS = 2
     # Of 16 bytes, so that a block stays in the first-level cache.
     VIEW_BLOCK_ROWS = 512
     VIEW_GAP_BYTES = 64
+    PICKED_ROWS = 128
 
 cdef const char* NO_NAME = b""
-cdef uint64_t LENGTH_BITS = 0xFFFFFFFF     # of a view's first word
 
 ctypedef fused RunEnd:
     int16_t
@@ -43,6 +46,7 @@ cdef struct Rows:
     int64_t n
     int level
     bint text_only
+    int64_t data_bytes          # that there are for strings; DATA_UNKNOWN: the C interface does not tell
 
 
 cdef struct ViewRows:
@@ -62,12 +66,7 @@ cdef inline const uint8_t* validity_of(const Rows* rows) noexcept nogil:
 
 cdef const char* offsets_fault(const int32_t* offsets, int64_t n, int64_t limit) noexcept nogil:
     """Offsets ascend from 0 or more to `limit` at most."""
-    cdef int32_t seen = offsets[n]
-    cdef int64_t i
-    # Both are above zero where nothing is wrong, so one look at the sign of all of them is enough.
-    for i in range(n):
-        seen |= offsets[i] | <int32_t> (<uint32_t> offsets[i + 1] - <uint32_t> offsets[i])
-    if seen < 0:
+    if simd_kernels().or_steps(offsets, n) < 0:
         return b"its offsets descend or are negative"
     if offsets[n] > limit:
         return b"its offsets leave the array they point into"
@@ -97,11 +96,14 @@ cdef const char* strings_fault(const Rows* rows, bint large, bint text) noexcept
     cdef const int64_t* large_offsets = <const int64_t*> rows.array.buffers[1] + rows.first
     cdef const uint8_t* data = <const uint8_t*> rows.array.buffers[2]
     cdef const char* fault = NULL
+    cdef int64_t limit = rows.data_bytes
     if not rows.text_only:
         if large:
-            fault = large_offsets_fault(large_offsets, rows.n, LENGTH_MAX, STRING_BYTES_MAX)
+            fault = large_offsets_fault(
+                large_offsets, rows.n, LENGTH_MAX if limit == DATA_UNKNOWN else limit, STRING_BYTES_MAX
+            )
         else:
-            fault = offsets_fault(offsets, rows.n, STRING_BYTES_MAX)
+            fault = offsets_fault(offsets, rows.n, STRING_BYTES_MAX if limit == DATA_UNKNOWN else limit)
         if fault != NULL:
             return fault
         if data == NULL and (large_offsets[rows.n] > 0 if large else offsets[rows.n] > 0):
@@ -116,55 +118,13 @@ cdef const char* strings_fault(const Rows* rows, bint large, bint text) noexcept
     return b"it holds text that is not UTF-8"
 
 
-cdef void view_masks(uint64_t* masks, bint text) noexcept nogil:
-    """What must be zero in a short view of each length, and after them of a longer one: nothing. Two words each."""
-    cdef uint64_t mask
-    cdef int64_t length, i
-    for length in range(VIEW_INLINE_BYTES + 2):
-        masks[2 * length] = masks[2 * length + 1] = 0
-        if length > VIEW_INLINE_BYTES:
-            return
-        for i in range(VIEW_INLINE_BYTES):
-            mask = 0xFF if i >= length else 0x80 if text else 0
-            if i < 4:
-                masks[2 * length] |= mask << (32 + 8 * i)
-            else:
-                masks[2 * length + 1] |= mask << (8 * (i - 4))
-
-
-cdef bint alike_views_good(const uint64_t* views, int64_t n, const uint64_t* masks) noexcept nogil:
-    """All views are short and as long as the first, filled up with zeros, and ASCII where they are text."""
-    cdef uint64_t length = <uint32_t> views[0]
-    cdef uint64_t first_mask, second_mask
-    cdef uint64_t first = 0
-    cdef uint64_t second = 0
-    cdef int64_t i
-    if length > VIEW_INLINE_BYTES or <uint32_t> views[2 * (n - 1)] != length:
-        return False
-    first_mask = masks[2 * length] | LENGTH_BITS
-    second_mask = masks[2 * length + 1]
-    # Masks that do not change: the compiler makes it a loop over vectors.
-    for i in range(n):
-        first |= (views[2 * i] ^ length) & first_mask
-        second |= views[2 * i + 1] & second_mask
-    return (first | second) == 0
-
-
-cdef bint short_views_good(
-    const uint64_t* views, int64_t n, const uint64_t* masks, uint16_t* longs, int64_t* n_longs,
-) noexcept nogil:
-    """The same of the short ones among views of any length; `longs`: which are longer."""
-    cdef uint64_t seen = 0
-    cdef uint64_t length
+cdef int64_t long_views(const StringView* views, int64_t n, uint16_t* longs) noexcept nogil:
+    """Which of them are longer than what a view holds; how many."""
     cdef int64_t i, n_found = 0
     for i in range(n):
-        length = <uint32_t> views[2 * i]
         longs[n_found] = <uint16_t> i
-        n_found += length > VIEW_INLINE_BYTES
-        length = length if length <= VIEW_INLINE_BYTES else VIEW_INLINE_BYTES + 1
-        seen |= (views[2 * i] & masks[2 * length]) | (views[2 * i + 1] & masks[2 * length + 1])
-    n_longs[0] = n_found
-    return seen == 0
+        n_found += views[i].length > VIEW_INLINE_BYTES
+    return n_found
 
 
 cdef bint long_views_good(
@@ -228,29 +188,36 @@ cdef const char* view_fault(const ViewRows* rows, const StringView* view) noexce
     return NULL
 
 
+cdef const char* set_view_rows(ViewRows* rows, const ArrowArray* array, bint text) noexcept nogil:
+    rows.text = text
+    rows.validity = <const uint8_t*> array.buffers[0] if array.null_count != 0 else NULL
+    rows.n_buffers = array.n_buffers - VIEW_BUFFERS - 1
+    rows.buffers = array.buffers + VIEW_BUFFERS
+    rows.sizes = <const int64_t*> array.buffers[array.n_buffers - 1]
+    if rows.n_buffers > 0 and rows.sizes == NULL:
+        return b"it has no lengths of the buffers that its views point into"
+    return NULL
+
+
 cdef const char* views_fault(const Rows* given, bint text) noexcept nogil:
     """Block by block: what is short and ASCII, or lies in order, is seen to be so without a look at each view."""
     cdef const StringView* views = <const StringView*> given.array.buffers[1] + given.first
-    cdef uint64_t[2 * VIEW_INLINE_BYTES + 4] masks
     cdef uint16_t[VIEW_BLOCK_ROWS] longs
-    cdef const char* fault
     cdef ViewRows rows
-    cdef int64_t start, i, n, n_longs
-    rows.text = text
-    rows.validity = validity_of(given)
-    rows.n_buffers = given.array.n_buffers - VIEW_BUFFERS - 1
-    rows.buffers = given.array.buffers + VIEW_BUFFERS
-    rows.sizes = <const int64_t*> given.array.buffers[given.array.n_buffers - 1]
-    if rows.n_buffers > 0 and rows.sizes == NULL:
-        return b"it has no lengths of the buffers that its views point into"
-    view_masks(masks, text)
-    start = 0
+    cdef const char* fault = set_view_rows(&rows, given.array, text)
+    cdef int64_t start = 0
+    cdef int64_t i, n
+    cdef unsigned seen
+    if fault != NULL:
+        return fault
     while start < given.n:
         n = VIEW_BLOCK_ROWS if given.n - start > VIEW_BLOCK_ROWS else given.n - start
-        if not alike_views_good(<const uint64_t*> (views + start), n, masks) and not (
-            short_views_good(<const uint64_t*> (views + start), n, masks, longs, &n_longs)
-            and long_views_good(&rows, views + start, given.first + start, longs, n_longs)
+        seen = simd_kernels().views_seen(views + start, n, text)
+        if seen == SIMD_VIEW_LONG and long_views_good(
+            &rows, views + start, given.first + start, longs, long_views(views + start, n, longs)
         ):
+            seen = 0
+        if seen != 0:
             for i in range(start, start + n):
                 if is_valid(rows.validity, given.first + i):
                     fault = view_fault(&rows, &views[i])
@@ -495,6 +462,7 @@ cdef const char* part_fault(const Rows* rows, const ArrowArray* part, const Arro
     inner.n = part.length
     inner.level = rows.level + 1
     inner.text_only = rows.text_only
+    inner.data_bytes = DATA_UNKNOWN
     return rows_fault(&inner)
 
 
@@ -512,6 +480,7 @@ cdef const char* children_fault(const Rows* rows) noexcept nogil:
             inner.n = rows.n
             inner.level = rows.level + 1
             inner.text_only = rows.text_only
+            inner.data_bytes = DATA_UNKNOWN
             fault = rows_fault(&inner)
         else:
             fault = part_fault(rows, rows.array.children[i], rows.layout.children[i])
@@ -530,6 +499,18 @@ cdef const char* children_fault(const Rows* rows) noexcept nogil:
     return list_fault(rows, format)
 
 
+cdef const char* text_fault(const Rows* rows) noexcept nogil:
+    """Of strings in any layout; other types are not looked at."""
+    cdef const char* format = rows.layout.format
+    if format[0] == c"v":
+        return views_fault(rows, format[1] == c"u")
+    if format[0] == c"u" or format[0] == c"z":
+        return strings_fault(rows, False, format[0] == c"u")
+    if format[0] == c"U" or format[0] == c"Z":
+        return strings_fault(rows, True, format[0] == c"U")
+    return NULL
+
+
 cdef const char* rows_fault(const Rows* rows) noexcept nogil:
     cdef const char* format = rows.layout.format
     cdef const char* fault = NULL
@@ -546,15 +527,7 @@ cdef const char* rows_fault(const Rows* rows) noexcept nogil:
         return fault
     if format[0] == c"+":
         return children_fault(rows)
-    if rows.n == 0:
-        return NULL
-    if format[0] == c"v":
-        return views_fault(rows, format[1] == c"u")
-    if format[0] == c"u" or format[0] == c"z":
-        return strings_fault(rows, False, format[0] == c"u")
-    if format[0] == c"U" or format[0] == c"Z":
-        return strings_fault(rows, True, format[0] == c"U")
-    return NULL
+    return text_fault(rows) if rows.n > 0 else NULL
 
 
 cdef const char* batch_fault(
@@ -570,6 +543,7 @@ cdef const char* batch_fault(
     rows.n = batch.length
     rows.level = 0
     rows.text_only = text_only
+    rows.data_bytes = DATA_UNKNOWN
     if not text_only:
         fault = counts_fault(&rows)
         if fault != NULL:
@@ -586,6 +560,69 @@ cdef const char* batch_fault(
             name[0] = rows.layout.name
             if name[0] == NULL:
                 name[0] = NO_NAME
+            return fault
+    return NULL
+
+
+cdef const char* array_fault(const ArrowArray* array, const ArrowSchema* layout) noexcept nogil:
+    cdef Rows rows
+    rows.array = array
+    rows.layout = layout
+    rows.first = array.offset
+    rows.n = array.length
+    rows.level = 0
+    return counts_fault(&rows)
+
+
+cdef const char* run_fault(
+    const ArrowArray* array, const ArrowSchema* layout, int64_t data_bytes, int64_t first, int64_t n,
+) noexcept nogil:
+    cdef Rows rows
+    rows.array = array
+    rows.layout = layout
+    rows.first = first
+    rows.n = n
+    rows.text_only = False
+    rows.data_bytes = data_bytes
+    return text_fault(&rows)
+
+
+cdef const char* picked_views_fault(
+    const ArrowArray* array, bint text, int64_t first, const uint32_t* picked, int64_t n,
+) noexcept nogil:
+    cdef const StringView* views = <const StringView*> array.buffers[1] + first
+    cdef StringView[PICKED_ROWS] block
+    cdef ViewRows rows
+    cdef const char* fault = set_view_rows(&rows, array, text)
+    cdef int64_t start = 0
+    cdef int64_t i, n_block
+    if fault != NULL:
+        return fault
+    while start < n:
+        n_block = PICKED_ROWS if n - start > PICKED_ROWS else n - start
+        for i in range(n_block):
+            block[i] = views[picked[start + i]]
+        if simd_kernels().views_seen(block, n_block, text) != 0:
+            for i in range(n_block):
+                if is_valid(rows.validity, first + picked[start + i]):
+                    fault = view_fault(&rows, &block[i])
+                    if fault != NULL:
+                        return fault
+        start += n_block
+    return NULL
+
+
+cdef const char* picked_fault(
+    const ArrowArray* array, const ArrowSchema* layout, int64_t data_bytes, int64_t first, const uint32_t* picked,
+    int64_t n,
+) noexcept nogil:
+    cdef const char* fault
+    cdef int64_t i
+    if layout.format[0] == c"v":
+        return picked_views_fault(array, layout.format[1] == c"u", first, picked, n)
+    for i in range(n):
+        fault = run_fault(array, layout, data_bytes, first + picked[i], 1)
+        if fault != NULL:
             return fault
     return NULL
 

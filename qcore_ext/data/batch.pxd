@@ -44,3 +44,5 @@ cdef Batch* batch_slice(Batch* batch, int64_t start, int64_t n) except NULL nogi
 cdef Batch* batch_with_schema(Batch* batch, CSchema* schema) except NULL nogil
 # Bytes of the values of the selected rows (column_bytes).
 cdef int64_t batch_bytes(const Batch* batch) noexcept nogil
+# The same for figures that nothing depends on, without a look at each row (column_bytes_about).
+cdef int64_t batch_bytes_about(const Batch* batch) noexcept nogil

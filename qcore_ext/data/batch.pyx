@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from qcore_ext.data.column cimport Column, column_bytes, column_slice, column_unref, columns_take
+from qcore_ext.data.column cimport Column, column_bytes, column_bytes_about, column_slice, column_unref, columns_take
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
 
@@ -81,6 +81,13 @@ cdef Batch* batch_slice(Batch* batch, int64_t start, int64_t n) except NULL nogi
     return out
 
 
+cdef inline int64_t selected_bytes(const Batch* batch, int64_t total) noexcept nogil:
+    """Of a total over all rows, the share of the rows that count."""
+    if batch.selection == NULL:
+        return total
+    return <int64_t> (<double> total * batch.n_selected / batch.n_rows)
+
+
 cdef int64_t batch_bytes(const Batch* batch) noexcept nogil:
     cdef int64_t total = 0
     cdef int32_t i
@@ -88,6 +95,14 @@ cdef int64_t batch_bytes(const Batch* batch) noexcept nogil:
         return 0
     for i in range(batch.n_columns):
         total += column_bytes(batch.columns[i])
-    if batch.selection != NULL:
-        total = <int64_t> (<double> total * batch.n_selected / batch.n_rows)
-    return total
+    return selected_bytes(batch, total)
+
+
+cdef int64_t batch_bytes_about(const Batch* batch) noexcept nogil:
+    cdef int64_t total = 0
+    cdef int32_t i
+    if batch.n_rows == 0:
+        return 0
+    for i in range(batch.n_columns):
+        total += column_bytes_about(batch.columns[i])
+    return selected_bytes(batch, total)

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 from qcore_ext.data.array_charge cimport ChargeTrail
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column
+from qcore_ext.data.row_check cimport RowCheck
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from qcore_ext.ground.memory cimport MemoryAccount, Owner
@@ -27,6 +28,13 @@ cdef Column* column_import(
 ) except NULL nogil
 
 
+cdef struct CheckList:
+    # The row checks of the arrays that a column's batches are cut from.
+    RowCheck** items            # owned, and each of them
+    int64_t n_items
+    int64_t at                  # the one that was found last
+
+
 cdef class Stream:
     """An open ArrowArrayStream, read without the GIL by one thread at a time."""
     cdef ArrowArrayStream stream
@@ -36,6 +44,10 @@ cdef class Stream:
     cdef int trust
     cdef ChargeTrail trail
     cdef bint is_charged                    # what comes is memory for the query alone, charged to who reads
+    cdef CheckList* checks                  # one for each column, owned; NULL: no column has row checks
+    cdef int hold_checks(self, row_checks) except -1
+    cdef bint find_checks(self, const ArrowArray* array) noexcept nogil
+    cdef void drop_checks(self) noexcept nogil
     # 1: *out is a batch, 0: the end. ExecutionError with the producer's message when it failed.
     cdef str last_error(self)
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil

@@ -17,6 +17,7 @@ from qcore_ext.data.column cimport (
     column_unref,
 )
 from qcore_ext.data.layout cimport array_from_batch
+from qcore_ext.data.row_check cimport RowCheck, RowChecks, row_check_covers
 from qcore_ext.data.schema cimport (
     PHYS_I128, TYPE_DECIMAL, TYPE_NESTED, TYPE_NULL, CSchema, DataType, Schema, schema_from_arrow,
 )
@@ -335,6 +336,8 @@ cdef class Stream:
     source : object with __arrow_c_stream__
         Anything that gives batches; its batches are taken one at a time. Its attribute `trust` says what is known of
         them: "nothing" (and so without it), "layout" or "everything"; what is not known is checked.
+        Its attribute `row_checks`, if it has one, is a list for each column of the RowChecks of the arrays that its
+        batches are slices of: their rows are checked when they are loaded, whatever `trust` is.
     is_charged : bool
         The batches' buffers are made for the query that reads them, and charged to it while they live.
     """
@@ -352,10 +355,47 @@ cdef class Stream:
             raise ExecutionError(f"the Arrow stream gives no schema: {self.last_error()}")
         self.schema = schema_from_arrow(&self.layout)
         self.schema_object = Schema.wrap(self.schema)
+        row_checks = getattr(source, "row_checks", None)
+        if row_checks is not None:
+            self.hold_checks(row_checks)
 
     def __dealloc__(self):
         self.close()
         owner_unref(<Owner*> self.schema)
+
+    cdef int hold_checks(self, row_checks) except -1:
+        cdef int64_t i, k
+        cdef RowChecks held
+        if len(row_checks) != self.schema.n_fields:
+            raise ExecutionError(f"a stream of {self.schema.n_fields} columns has row checks for {len(row_checks)}")
+        self.checks = <CheckList*> struct_new((self.schema.n_fields + 1) * sizeof(CheckList))
+        for i in range(self.schema.n_fields):
+            if not row_checks[i]:
+                continue
+            self.checks[i].items = <RowCheck**> struct_new(len(row_checks[i]) * sizeof(RowCheck*))
+            for k in range(len(row_checks[i])):
+                held = row_checks[i][k]
+                self.checks[i].items[k] = <RowCheck*> owner_ref(<Owner*> held.check)
+                self.checks[i].n_items = k + 1
+        return 0
+
+    cdef bint find_checks(self, const ArrowArray* array) noexcept nogil:
+        """Look up those of a batch; False if a column that has some is not over one of their arrays."""
+        cdef CheckList* list_
+        cdef const ArrowArray* child
+        cdef int64_t i, tried
+        for i in range(min(<int64_t> self.schema.n_fields, array.n_children)):
+            list_ = &self.checks[i]
+            child = array.children[i]
+            # Batches come in the order of the arrays.
+            for tried in range(list_.n_items):
+                if row_check_covers(list_.items[list_.at], child, child.offset + array.offset, array.length):
+                    break
+                list_.at = list_.at + 1 if list_.at + 1 < list_.n_items else 0
+            else:
+                if list_.n_items > 0:
+                    return False
+        return True
 
     cdef str last_error(self):
         cdef const char* message = self.stream.get_last_error(&self.stream)
@@ -366,6 +406,8 @@ cdef class Stream:
 
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil:
         cdef ArrowArray array
+        cdef bint found
+        cdef int64_t i
         cdef int failed
         memset(&array, 0, sizeof(ArrowArray))
         if self.stream.release == NULL:
@@ -377,14 +419,32 @@ cdef class Stream:
                 raise kind(f"an Arrow stream failed while being read: {self.last_error()}")
         if array.release == NULL:
             return 0
-        check_foreign(&array, &self.layout, self.trust)
+        found = self.checks != NULL and self.find_checks(&array)
+        check_foreign(&array, &self.layout, self.trust if self.checks == NULL or found else TRUST_NOTHING)
         out[0] = batch_import(
             &array, &self.layout, self.schema, account, account if self.is_charged else NULL, &self.trail
         )
+        if found:
+            for i in range(self.schema.n_fields):
+                if self.checks[i].n_items > 0:
+                    out[0].columns[i].check = owner_ref(<Owner*> self.checks[i].items[self.checks[i].at])
         return 1
+
+    cdef void drop_checks(self) noexcept nogil:
+        cdef int64_t i, k
+        if self.checks == NULL:
+            return
+        for i in range(self.schema.n_fields):
+            for k in range(self.checks[i].n_items):
+                owner_unref(<Owner*> self.checks[i].items[k])
+            if self.checks[i].items != NULL:
+                struct_free(self.checks[i].items)
+        struct_free(self.checks)
+        self.checks = NULL
 
     cdef void close(self) noexcept nogil:
         charge_trail_clear(&self.trail)
+        self.drop_checks()
         if self.stream.release != NULL:
             self.stream.release(&self.stream)
             self.stream.release = NULL

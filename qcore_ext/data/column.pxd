@@ -69,10 +69,11 @@ ctypedef struct Column:
     const void** view_buffers   # STORE_ARROW_VIEW: data buffers
     Column* base                # DICTIONARY; owned
     const uint32_t* indices     # DICTIONARY: n_rows positions in base; a null row is a null of base or of validity
-    Owner* values_owner         # each owned, or NULL
+    Owner* values_owner         # each owned, or NULL; `check` too
     Owner* validity_owner
     Owner* indices_owner
     Owner* heap_owner           # string bytes that views point at
+    Owner* check                # a RowCheck for strings that are checked when they are loaded, or NULL
     int64_t n_bytes             # atomic; of the values, where column_bytes had to look at each; 0: it has not yet
 
 
@@ -123,5 +124,7 @@ cdef Column* column_constant_null(const DataType* type, int64_t n_rows) except N
 # What the column's rows take of memory: values, validity, and the bytes of strings and nested values. Of a DICTIONARY
 # without the indices: the share that its rows have of the base on average, at most all of it.
 cdef int64_t column_bytes(const Column* column) noexcept nogil
+# The same for figures that nothing depends on: of long columns of views some hundred rows are read, not all.
+cdef int64_t column_bytes_about(const Column* column) noexcept nogil
 # What keeps the bytes of this column's string views alive (its heap owner, or its Arrow array's); may be NULL.
 cdef Owner* column_heap(const Column* column) noexcept nogil

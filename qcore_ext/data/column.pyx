@@ -13,6 +13,7 @@ from qcore_ext.ground.memory cimport (
 
 cdef enum:
     COUNTED_ROWS_MAX = 1048576  # views of so many rows at least are counted one by one: a millisecond
+    SAMPLED_ROWS = 512          # of a batch whose size is only shown: one cache line each
 
 
 cdef void column_free(Owner* self) noexcept nogil:
@@ -22,6 +23,7 @@ cdef void column_free(Owner* self) noexcept nogil:
     owner_unref(column.validity_owner)
     owner_unref(column.indices_owner)
     owner_unref(column.heap_owner)
+    owner_unref(column.check)
     struct_free(column)
 
 
@@ -232,17 +234,18 @@ cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL 
     out.validity_owner = owner_ref(column.validity_owner)
     out.indices_owner = owner_ref(column.indices_owner)
     out.heap_owner = owner_ref(column.heap_owner)
+    out.check = owner_ref(column.check)
     if column.storage == STORE_NESTED and column.n_rows > 0:
         out.n_bytes = <int64_t> (<double> column.n_bytes * n / column.n_rows)
     return out
 
 
-cdef int64_t viewed_bytes(const Column* column) noexcept nogil:
-    """Bytes of the strings that do not stand in the column's views; of very many rows every so many are looked at."""
+cdef int64_t viewed_bytes(const Column* column, int64_t rows_max) noexcept nogil:
+    """Bytes of the strings that do not stand in the column's views; of more than rows_max rows every so many count."""
     cdef const uint32_t* lengths        # the first word of a view, Arrow's or ours
     cdef int64_t total = 0
     cdef int64_t n_seen = 0
-    cdef int64_t step = column.n_rows // COUNTED_ROWS_MAX + 1
+    cdef int64_t step = column.n_rows // rows_max + 1
     cdef int64_t i = 0
     lengths = <const uint32_t*> column.values + 4 * column.offset
     while i < column.n_rows:
@@ -253,8 +256,8 @@ cdef int64_t viewed_bytes(const Column* column) noexcept nogil:
     return total if step == 1 else <int64_t> (<double> total * column.n_rows / n_seen)
 
 
-cdef int64_t flat_bytes(const Column* column) noexcept nogil:
-    """Values and validity of a FLAT column."""
+cdef int64_t flat_bytes(const Column* column, int64_t rows_max) noexcept nogil:
+    """Values and validity of a FLAT column. Views of at most rows_max rows are read."""
     cdef int64_t n = column.n_rows
     cdef int64_t total = bitmap_bytes(n) if column.validity != NULL else 0
     cdef int64_t held
@@ -276,9 +279,10 @@ cdef int64_t flat_bytes(const Column* column) noexcept nogil:
     if column.type.phys == PHYS_VIEW:
         held = qc_load(&column.n_bytes)
         if held == 0:
-            held = 16 * n + viewed_bytes(column)
-            # Two threads may both have counted: to the same end.
-            qc_store(<int64_t*> &column.n_bytes, held)
+            held = 16 * n + viewed_bytes(column, rows_max)
+            if rows_max == COUNTED_ROWS_MAX:
+                # Two threads may both have counted: to the same end.
+                qc_store(<int64_t*> &column.n_bytes, held)
         return total + held
     if storage == STORE_BITS:
         return total + bitmap_bytes(n)
@@ -293,16 +297,24 @@ cdef int64_t flat_bytes(const Column* column) noexcept nogil:
     return total + n * phys_width(column.type.phys)
 
 
-cdef int64_t column_bytes(const Column* column) noexcept nogil:
+cdef int64_t counted_bytes(const Column* column, int64_t rows_max) noexcept nogil:
     cdef int64_t held
     if column.encoding == FLAT:
-        return flat_bytes(column)
+        return flat_bytes(column, rows_max)
     if column.encoding == CONSTANT:
         return phys_width(column.type.phys) if column.n_rows > 0 else 0
-    held = flat_bytes(column.base) if column.base.encoding == FLAT else phys_width(column.type.phys)
+    held = flat_bytes(column.base, rows_max) if column.base.encoding == FLAT else phys_width(column.type.phys)
     if column.base.n_rows > column.n_rows:
         held = <int64_t> (<double> held * column.n_rows / column.base.n_rows)
     return held + (bitmap_bytes(column.n_rows) if column.validity != NULL else 0)
+
+
+cdef int64_t column_bytes(const Column* column) noexcept nogil:
+    return counted_bytes(column, COUNTED_ROWS_MAX)
+
+
+cdef int64_t column_bytes_about(const Column* column) noexcept nogil:
+    return counted_bytes(column, SAMPLED_ROWS)
 
 
 cdef Owner* column_heap(const Column* column) noexcept nogil:

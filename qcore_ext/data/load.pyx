@@ -9,6 +9,7 @@ from qcore_ext.data.column cimport (
     CONSTANT, FLAT,
     Column, StringView, Vector, VectorScratch,
 )
+from qcore_ext.data.row_check cimport RowCheck, row_check
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, TYPE_DECIMAL, phys_width
 from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
@@ -163,21 +164,23 @@ cdef int load_converted(
     const Column* column, int64_t first, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil:
     """Layouts that are neither canonical nor decimal; `first` is where row 0 of the request (or of `rows`) lies."""
-    cdef int64_t i, at, milliseconds
+    cdef int64_t i, at, last, milliseconds
     cdef const int32_t* offsets
     cdef const int64_t* long_offsets
     cdef StringView* views = <StringView*> scratch.values
+    cdef RowCheck* check = <RowCheck*> column.check
     out.values = scratch.values
+    if check != NULL:
+        row_check(check, first, rows, n)
     if column.storage == STORE_UTF8:
         offsets = <const int32_t*> column.values
-        simd_kernels().views(
-            offsets + first, column.bytes, offsets[column.offset + column.n_rows], rows, n, views
-        )
+        # The offset behind the last row may not have been checked.
+        last = check.data_bytes if check != NULL else offsets[column.offset + column.n_rows]
+        simd_kernels().views(offsets + first, column.bytes, last, rows, n, views)
     elif column.storage == STORE_LARGE_UTF8:
         long_offsets = <const int64_t*> column.values
-        simd_kernels().views_large(
-            long_offsets + first, column.bytes, long_offsets[column.offset + column.n_rows], rows, n, views
-        )
+        last = check.data_bytes if check != NULL else long_offsets[column.offset + column.n_rows]
+        simd_kernels().views_large(long_offsets + first, column.bytes, last, rows, n, views)
     elif column.storage == STORE_ARROW_VIEW:
         views_from_arrow((<const StringView*> column.values) + first, column.view_buffers, rows, n, out.validity, views)
     elif column.storage == STORE_FIXED_BINARY:

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.dispatch cimport simd_kernels
 
 cdef enum:
     # Bytes looked at before it is asked whether all were ASCII.
@@ -13,15 +14,11 @@ cdef uint64_t HIGH_BITS = 0x8080808080808080
 
 
 cdef bint is_ascii(const uint8_t* data, int64_t n) noexcept nogil:
-    cdef int64_t i, start, end
-    cdef uint8_t seen
-    start = 0
+    cdef int64_t start = 0
+    cdef int64_t end
     while start < n:
         end = min(start + BLOCK_BYTES, n)
-        seen = 0
-        for i in range(start, end):
-            seen |= data[i]
-        if seen & 0x80:
+        if simd_kernels().or_bytes(data + start, end - start) & 0x80:
             return False
         start = end
     return True

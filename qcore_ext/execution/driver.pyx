@@ -6,7 +6,7 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
-from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
+from qcore_ext.data.batch cimport Batch, batch_bytes_about, batch_unref
 from qcore_ext.data.schema cimport CSchema, schema_equal
 from qcore_ext.execution.clock cimport clock_charge, clock_start
 from qcore_ext.execution.contract_check cimport ContractCheck, contract_checks
@@ -219,7 +219,7 @@ cdef class Driver:
             return raise_sink_output(self)
         next_slot = &self.slots[at + 1]
         next_slot.pending = batch
-        next_slot.pending_bytes = batch_bytes(batch)
+        next_slot.pending_bytes = batch_bytes_about(batch)
         counter_add(&stats.output_rows, batch.n_selected)
         counter_add(&stats.output_bytes, next_slot.pending_bytes)
         counter_add(&stats.output_batches, 1)

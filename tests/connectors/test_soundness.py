@@ -14,7 +14,7 @@ import pytest
 from c_arrays import Producer, part_of
 
 import qcore
-from qcore.connectors.soundness import SECTION_ROWS, SoundColumns
+from qcore.connectors.soundness import SoundColumns
 
 WORDS = pa.table({"s": [f"text number {i}" for i in range(1000)], "i": list(range(1000))})
 
@@ -74,42 +74,55 @@ def test_a_column_name_that_is_not_utf8(tmp_path: Path) -> None:
 
 def test_a_table_is_checked_once() -> None:
     """Its chunks are known to be sound as long as it lives, in any session."""
-    rows = pa.table({"s": pa.chunked_array([["a", "b"], ["c"]]), "n": [1, 2, 3]})
+    rows = pa.table({"s": pa.chunked_array([["a", "b"], ["c"]]), "n": [1, 2, 3], "l": [[1], [2], [3]]})
     for _ in range(2):
-        qcore.sql("select s, n from t", {"t": rows}).to_arrow()
-    assert SoundColumns.of(rows)._good == {("s", 0), ("s", 1)}
+        qcore.sql("select s, n, l from t", {"t": rows}).to_arrow()
+    sound = SoundColumns.of(rows)
+    assert sound.to_check(rows, ["s", "n", "l"], 0, 3) is None
+    assert sound._good == {("s", 0), ("s", 1), ("l", 0)}
     known = len(SoundColumns._known)
     del rows
     assert len(SoundColumns._known) == known - 1
 
 
 @pytest.mark.parametrize("type", [pa.string(), pa.string_view(), pa.binary()], ids=str)
-def test_a_driver_checks_what_it_reads(type: pa.DataType) -> None:
-    """Of a chunk of many rows, so that each is looked at by one driver, just before it is read."""
-    n = 3 * SECTION_ROWS + 5
-    rows = pa.table({"s": pa.array(["a"] * n, type)})
+def test_only_what_a_query_loads_is_checked(type: pa.DataType) -> None:
+    n = 20_000
+    rows = pa.table({"s": pa.array(["a"] * n, type), "u": pa.array(["b"] * n, type), "i": range(n)})
+    session = qcore.Session(threads=1, batch_rows=2048)
+    session.register("t", rows)
     sound = SoundColumns.of(rows)
-    sound.require(rows, ["s"], SECTION_ROWS + 7, SECTION_ROWS - 7)
-    assert sound._sections[("s", 0)] == bytearray([0, 1, 0, 0])
-    sound.require(rows, ["s"], SECTION_ROWS - 1, SECTION_ROWS + 2)
-    assert sound._sections[("s", 0)] == bytearray([1, 1, 1, 0])
-    assert not sound._good
-    sound.require(rows, ["s"], 0, n)
-    assert sound._good == {("s", 0)}
+    assert session.sql("select min(s) m from t where i < 4096").to_arrow()["m"].to_pylist() in (["a"], [b"a"])
+    assert sound._checks["s", 0].n_left == 8
+    # Those that a filter reads in few rows are checked, but not remembered.
+    session.sql("select min(u) m from t where i % 100 = 0").to_arrow()
+    assert sound._checks["u", 0].n_left == 10
+    session.sql("select min(s) m, min(u) n from t").to_arrow()
+    assert sound.to_check(rows, ["s", "u"], 0, n) is None
 
 
-@pytest.mark.parametrize("row", [0, SECTION_ROWS - 1, SECTION_ROWS, 2 * SECTION_ROWS + 2])
-def test_a_fault_in_any_section_is_found(row: int) -> None:
-    raw = bytearray(b"a" * (2 * SECTION_ROWS + 3))
-    raw[row] = 0xFF
-    offsets = pa.py_buffer(np.arange(len(raw) + 1, dtype=np.int32))
-    rows = pa.table({"s": pa.Array.from_buffers(pa.string(), len(raw), [None, offsets, pa.py_buffer(bytes(raw))])})
-    for start in range(0, len(raw), 1000):
-        sound = SoundColumns(rows)
-        if start <= row < start + 1000:
+@pytest.mark.parametrize("type", [pa.string(), pa.string_view(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("step", [1, 500])
+@pytest.mark.parametrize("start", [0, 5])
+def test_a_fault_is_found_wherever_a_query_reads_it(type: pa.DataType, step: int, start: int) -> None:
+    """The faulty row is found by who loads it, alone or among others; a query that does not is right."""
+    for row in (0, 2047, 2048, 4999):
+        raw = bytearray(b"a" * 5000)
+        raw[row] = 0xFF
+        offsets = pa.py_buffer(np.arange(len(raw) + 1, dtype=np.int32))
+        bad = pa.Array.from_buffers(pa.binary(), len(raw), [None, offsets, pa.py_buffer(bytes(raw))])
+        bad = {pa.string(): bad, pa.large_string(): bad.cast(pa.large_binary())}.get(type, bad.cast(pa.binary_view()))
+        numbers = pa.array(range(5000))
+        rows = pa.table({"s": bad.view(type), "i": numbers}).slice(start)
+        session = qcore.Session(threads=1)
+        session.register("t", rows)
+        reads = f"select count(*) n from t where i % {step} = {row % step} and s >= 'a'"
+        if row >= start:
             with pytest.raises(qcore.ExecutionError, match=r"column 's' .*UTF-8"):
-                sound.require(rows, ["s"], start, 1000)
-        sound.require(rows, ["s"], (row // SECTION_ROWS + 1) * SECTION_ROWS, 1000)
+                session.sql(reads).to_arrow()
+        others = session.sql(f"select count(*) n from t where i <> {row} and i % 500 = {(row + 1) % 500} and s >= 'a'")
+        read = [i for i in range(start, 5000) if i % 500 == (row + 1) % 500]
+        assert others.to_arrow()["n"].to_pylist() == [len(read)]
 
 
 def test_dates_that_python_cannot_hold() -> None:

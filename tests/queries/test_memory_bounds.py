@@ -245,3 +245,13 @@ def test_v14_figures_count_text(tmp_path: Path) -> None:
     operators = {operator["name"]: operator for operator in task.stats()["pipelines"][0]["operators"]}
     assert 408_000 <= operators["TableScan"]["output_bytes"] <= 415_000
     assert 204_000 <= operators["Filter"]["output_bytes"] <= 208_000
+
+
+def test_v14_figures_of_views_are_near() -> None:
+    """Of many views some hundred a batch are read; of few all."""
+    texts = [("x" * (i * 7919 % 61)) for i in range(200_000)]
+    exact = 16 * len(texts) + sum(len(text) for text in texts if len(text) > 12)
+    task = qcore.Task(PlanBuilder().values(pa.table({"s": pa.array(texts, pa.string_view())})).build(), drivers=1)
+    assert sum(batch.num_rows for batch in task.batches()) == len(texts)
+    scan = task.stats()["pipelines"][0]["operators"][0]
+    assert abs(scan["output_bytes"] - exact) < exact // 20

@@ -13,6 +13,8 @@ enum { SIMD_EQUAL, SIMD_NOT_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SIMD_GREATER, SIM
 /* Which operand is one value for all rows: none, the second, the first. */
 enum { SIMD_VV, SIMD_VS, SIMD_SV, SIMD_N_SHAPES };
 
+enum { SIMD_VIEW_FAULTY = 1, SIMD_VIEW_LONG = 2 };
+
 /* Returns non-zero when some row overflowed (floats never do); `out` may be `a` or `b`. */
 typedef int (*SimdArithmetic)(const void *a, const void *b, void *out, int64_t n);
 /* out: one byte a row, 0 or 1. Floats: NaN equals NaN and is greater than everything else. */
@@ -49,5 +51,12 @@ typedef struct {
     uint64_t (*narrow_rows)(const int64_t *wide, const uint32_t *rows, int64_t n, int64_t *out);
     /* Position of the first occurrence of needle (m >= 1 bytes) in text (n bytes), or -1. */
     int64_t (*find)(const char *text, int64_t n, const char *needle, int64_t m);
+    /* Flags of what stands among n string views, Arrow's or the engine's: SIMD_VIEW_FAULTY, one of up to 12 bytes that
+       zeros do not fill up, or one not in ASCII where they are text; SIMD_VIEW_LONG, a longer one, not looked into. */
+    unsigned (*views_seen)(const void *views, int64_t n, int text);
+    /* All bytes or-ed together. */
+    uint8_t (*or_bytes)(const uint8_t *data, int64_t n);
+    /* All n + 1 offsets and the n differences between neighbours or-ed together: negative when any of them is. */
+    int32_t (*or_steps)(const int32_t *offsets, int64_t n);
 } SimdKernels;
 #endif

@@ -442,6 +442,83 @@ static int64_t find_masked(const char *text, int64_t n, const char *needle, int6
 #define FIND find_blocks
 #endif
 
+/* --- checks of what comes from outside --- */
+
+#if defined(__AVX512BW__)
+static unsigned views_seen(const void *views, int64_t n, int text) {
+    /* Of each byte the number of text bytes up to it, so that it must be zero where that is above the length; the four
+       bytes of the length itself never are. */
+    const int each = text ? (int) 0x80808080 : 0;
+    const __m512i place = _mm512_broadcast_i32x4(
+        _mm_set_epi8(12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, -128, -128, -128, -128));
+    const __m512i high = _mm512_broadcast_i32x4(_mm_set_epi32(each, each, each, 0));
+    const __m512i shortest = _mm512_set1_epi32(VIEW_INLINE + 1);
+    __m512i bad = _mm512_setzero_si512();
+    uint32_t longer = 0;
+    for (int64_t i = 0; i < n; i += 4) {
+        const char *at = (const char *) views + 16 * i;
+        __m512i x = i + 4 <= n ? _mm512_loadu_si512(at) : _mm512_maskz_loadu_epi64((__mmask8) ((1u << 2 * (n - i)) - 1), at);
+        __mmask16 is_long = _mm512_cmpge_epu32_mask(_mm512_shuffle_epi32(x, 0), shortest);
+        __mmask64 behind = _mm512_cmpgt_epi8_mask(place, _mm512_shuffle_epi8(x, _mm512_setzero_si512()));
+        __m512i wanted_zero = _mm512_mask_set1_epi8(high, behind, -1);
+        bad = _mm512_or_si512(bad, _mm512_maskz_and_epi32((__mmask16) ~is_long, x, wanted_zero));
+        longer |= is_long;
+    }
+    return (_mm512_test_epi32_mask(bad, bad) ? SIMD_VIEW_FAULTY : 0) | (longer ? SIMD_VIEW_LONG : 0);
+}
+#elif defined(__AVX2__)
+static unsigned views_seen(const void *views, int64_t n, int text) {
+    /* As above, two at a time. */
+    const int each = text ? (int) 0x80808080 : 0;
+    const __m256i place = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, -128, -128, -128, -128));
+    const __m256i high = _mm256_broadcastsi128_si256(_mm_set_epi32(each, each, each, 0));
+    const __m256i shortest = _mm256_set1_epi32(VIEW_INLINE + 1);
+    __m256i bad = _mm256_setzero_si256(), longer = _mm256_setzero_si256();
+    for (int64_t i = 0; i < n; i += 2) {
+        const __m128i *at = (const __m128i *) views + i;
+        __m256i x = i + 2 <= n ? _mm256_loadu_si256((const __m256i *) at) : _mm256_zextsi128_si256(_mm_loadu_si128(at));
+        __m256i length = _mm256_shuffle_epi32(x, 0);
+        __m256i is_long = _mm256_cmpeq_epi32(_mm256_max_epu32(length, shortest), length);
+        __m256i behind = _mm256_cmpgt_epi8(place, _mm256_shuffle_epi8(x, _mm256_setzero_si256()));
+        __m256i wanted_zero = _mm256_or_si256(behind, high);
+        bad = _mm256_or_si256(bad, _mm256_andnot_si256(is_long, _mm256_and_si256(x, wanted_zero)));
+        longer = _mm256_or_si256(longer, is_long);
+    }
+    return (_mm256_testz_si256(bad, bad) ? 0 : SIMD_VIEW_FAULTY) | (_mm256_testz_si256(longer, longer) ? 0 : SIMD_VIEW_LONG);
+}
+#else
+static unsigned views_seen(const void *views, int64_t n, int text) {
+    const uint64_t *words = views;
+    uint64_t masks[VIEW_INLINE + 2][2], bad = 0;
+    unsigned longer = 0;
+    for (int length = 0; length < VIEW_INLINE + 2; length++)
+        for (int byte = -4; byte < VIEW_INLINE; byte++) {
+            uint8_t *mask = (uint8_t *) masks[length];
+            mask[byte + 4] = byte < 0 || length > VIEW_INLINE ? 0 : byte >= length ? 0xFF : text ? 0x80 : 0;
+        }
+    LOOP {
+        uint32_t length = (uint32_t) words[2 * i];
+        longer |= length > VIEW_INLINE;
+        length = length > VIEW_INLINE ? VIEW_INLINE + 1 : length;
+        bad |= (words[2 * i] & masks[length][0]) | (words[2 * i + 1] & masks[length][1]);
+    }
+    return (bad ? SIMD_VIEW_FAULTY : 0) | (longer ? SIMD_VIEW_LONG : 0);
+}
+#endif
+
+static uint8_t or_bytes(const uint8_t *data, int64_t n) {
+    uint8_t seen = 0;
+    LOOP seen |= data[i];
+    return seen;
+}
+
+static int32_t or_steps(const int32_t *offsets, int64_t n) {
+    uint32_t seen = (uint32_t) offsets[n];
+    LOOP seen |= (uint32_t) offsets[i] | ((uint32_t) offsets[i + 1] - (uint32_t) offsets[i]);
+    return (int32_t) seen;
+}
+
 /* --- the table --- */
 
 #define SHAPES(f) {f##_vv, f##_vs, f##_sv}
@@ -474,5 +551,8 @@ static const SimdKernels simd_kernels = {
     .views = views,
     .views_large = views_large,
     .find = FIND,
+    .views_seen = views_seen,
+    .or_bytes = or_bytes,
+    .or_steps = or_steps,
     .select = {select_1, select_2, select_4, select_8, select_16},
 };

@@ -1,0 +1,35 @@
+"""Rows of an array of strings from outside, checked when they are first loaded.
+
+The check reads what the load reads next, so that it costs little more than its arithmetic; and what no query loads is
+not read for it. Sections of VECTOR_ROWS rows are remembered: what was checked is not checked again. Any thread may load.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
+from qcore_ext.ground.memory cimport Owner
+
+
+cdef struct RowCheck:
+    Owner owner
+    ArrowArray array            # owned
+    ArrowSchema layout          # owned; without the name, which stands in `name`
+    char* name                  # owned; the column's
+    int64_t data_bytes          # of the buffer that offsets point into
+    int64_t n_left              # atomic; sections that are not done
+    int64_t n_sections
+    int64_t* done               # owned, atomic; 1 for each section that is, by position in the array's buffers
+
+
+# Called before the rows first + rows[i], or first + i if `rows` is NULL, of the array's buffers are loaded.
+# ExecutionError, naming the column, if one of them is malformed.
+cdef int row_check(RowCheck* self, int64_t first, const uint32_t* rows, int64_t n) except -1 nogil
+
+
+# Whether n rows of an array, from position `first` of its buffers on, are among those that are checked.
+cdef bint row_check_covers(const RowCheck* self, const ArrowArray* array, int64_t first, int64_t n) noexcept nogil
+
+
+cdef class RowChecks:
+    """The check of one array; a Stream gives it to the columns over the same buffers."""
+    cdef RowCheck* check        # owned

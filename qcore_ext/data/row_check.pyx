@@ -1,0 +1,157 @@
+"""Rows of an array of strings from outside, checked when they are first loaded."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from qcore_ext.data.array_check cimport array_fault, explain_fault, picked_fault, run_fault
+from qcore_ext.data.column cimport VECTOR_ROWS
+from qcore_ext.data.layout_check cimport layout_fault
+from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
+from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load
+from qcore_ext.ground.memory cimport Owner, owner_unref
+
+from qcore_ext.ground.status import ExecutionError
+
+cdef enum:
+    SECTION_ROWS = VECTOR_ROWS
+    # So few rows of a section are checked alone and not remembered. More, and the rest of it costs less than another look.
+    PICKED_ROWS_MAX = 512
+
+
+cdef void row_check_free(Owner* owner) noexcept nogil:
+    cdef RowCheck* self = <RowCheck*> owner
+    if self.array.release != NULL:
+        self.array.release(&self.array)
+    if self.layout.release != NULL:
+        self.layout.release(&self.layout)
+    free(self.name)
+    free(self.done)
+    free(self)
+
+
+cdef int raise_fault(const RowCheck* self, const char* fault) except -1 nogil:
+    with gil:
+        raise ExecutionError(explain_fault(fault, self.name))
+
+
+cdef int check_section(RowCheck* self, int64_t section) except -1 nogil:
+    cdef int64_t low = max(section * SECTION_ROWS, self.array.offset)
+    cdef int64_t high = min((section + 1) * SECTION_ROWS, self.array.offset + self.array.length)
+    cdef const char* fault
+    if high > low:
+        fault = run_fault(&self.array, &self.layout, self.data_bytes, low, high - low)
+        if fault != NULL:
+            return raise_fault(self, fault)
+    # Two threads may both have checked it: to the same end.
+    if qc_cas(&self.done[section], 0, 1):
+        qc_add(&self.n_left, -1)
+    return 0
+
+
+cdef int row_check(RowCheck* self, int64_t first, const uint32_t* rows, int64_t n) except -1 nogil:
+    cdef int64_t low = first
+    cdef int64_t high = first + n - 1
+    cdef int64_t i, section
+    cdef uint32_t least, most
+    cdef const char* fault
+    if n == 0 or qc_load(&self.n_left) == 0:
+        return 0
+    if rows != NULL:
+        least = most = rows[0]
+        for i in range(n):
+            least = rows[i] if rows[i] < least else least
+            most = rows[i] if rows[i] > most else most
+        low = first + least
+        high = first + most
+    for section in range(low // SECTION_ROWS, high // SECTION_ROWS + 1):
+        if not qc_load(&self.done[section]):
+            if rows != NULL and (n < PICKED_ROWS_MAX or high - low >= 2 * SECTION_ROWS):
+                fault = picked_fault(&self.array, &self.layout, self.data_bytes, first, rows, n)
+                if fault != NULL:
+                    return raise_fault(self, fault)
+                return 0
+            check_section(self, section)
+    return 0
+
+
+cdef bint row_check_covers(const RowCheck* self, const ArrowArray* array, int64_t first, int64_t n) noexcept nogil:
+    # The last buffer of views is the list of the others' sizes, which each export makes anew.
+    cdef int64_t n_same = self.array.n_buffers - (1 if self.layout.format[0] == c"v" else 0)
+    cdef int64_t i
+    if array.n_buffers != self.array.n_buffers:
+        return False
+    if first < self.array.offset or first + n > self.array.offset + self.array.length:
+        return False
+    for i in range(n_same):
+        if array.buffers[i] != self.array.buffers[i]:
+            return False
+    return True
+
+
+cdef class RowChecks:
+    """Checks the rows of one array of strings when they are loaded.
+
+    Parameters
+    ----------
+    name : str
+        The column's, for errors.
+    array : object with __arrow_c_array__
+        Strings or binary values in any layout, past pyarrow's `validate()`.
+    data_bytes : int
+        The size of the buffer that offsets point into; of views 0.
+
+    Raises
+    ------
+    ExecutionError
+        Counts or buffers of the array do not fit its type.
+    """
+
+    def __init__(self, str name, array, int64_t data_bytes):
+        cdef bytes held = name.encode()
+        cdef ArrowSchema* layout
+        cdef ArrowArray* given
+        cdef const char* fault
+        capsules = array.__arrow_c_array__()
+        layout = <ArrowSchema*> PyCapsule_GetPointer(capsules[0], "arrow_schema")
+        given = <ArrowArray*> PyCapsule_GetPointer(capsules[1], "arrow_array")
+        fault = layout_fault(layout)
+        if fault == NULL:
+            fault = array_fault(given, layout)
+        if fault != NULL:
+            raise ExecutionError(explain_fault(fault, held))
+        self.check = <RowCheck*> calloc(1, sizeof(RowCheck))
+        if self.check == NULL:
+            raise MemoryError()
+        self.check.owner.references = 1
+        self.check.owner.release = row_check_free
+        self.check.array = given[0]
+        given.release = NULL
+        self.check.layout = layout[0]
+        layout.release = NULL
+        self.check.data_bytes = data_bytes
+        self.check.n_sections = (self.check.array.offset + self.check.array.length + SECTION_ROWS - 1) // SECTION_ROWS
+        self.check.name = <char*> calloc(len(held) + 1, 1)
+        self.check.done = <int64_t*> calloc(self.check.n_sections + 1, sizeof(int64_t))
+        if self.check.name == NULL or self.check.done == NULL:
+            raise MemoryError()
+        memcpy(self.check.name, <const char*> held, len(held))
+        # Sections before the array's own rows count as the others do: they are done when they are met.
+        self.check.n_left = self.check.n_sections - self.check.array.offset // SECTION_ROWS
+
+    def __dealloc__(self):
+        owner_unref(<Owner*> self.check)
+
+    def require(self, int64_t start, int64_t length):
+        """Check rows of the array now. ExecutionError, naming the column, if one is malformed."""
+        cdef int64_t first = self.check.array.offset + max(<int64_t> 0, start)
+        cdef int64_t end = self.check.array.offset + min(self.check.array.length, start + length)
+        if end > first:
+            with nogil:
+                row_check(self.check, first, NULL, end - first)
+
+    @property
+    def n_left(self):
+        """How many sections of 2,048 rows are not known to be sound."""
+        return qc_load(&self.check.n_left)

@@ -1,0 +1,179 @@
+"""Strings of tables in memory are checked when they are loaded (SPEC H2)."""
+
+from __future__ import annotations
+
+import random
+import struct
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import qcore
+from qcore_ext.data.row_check import RowChecks
+from qcore_ext.ground.dispatch import use_level
+
+TYPES = [pa.string(), pa.large_string(), pa.string_view()]
+
+
+@pytest.fixture(params=[2, 3, 4])
+def level(request: pytest.FixtureRequest) -> Iterator[int]:
+    if not use_level(request.param):
+        pytest.skip("the processor has not got it")
+    yield request.param
+    assert any(use_level(best) for best in (4, 3, 2))
+
+
+def changed(array: pa.Array, buffer: int, at: int, raw: bytes) -> pa.Array:
+    """The array with other bytes in one of its buffers, written when pyarrow has seen that it is sound."""
+    buffers = array.buffers()
+    held = bytearray(buffers[buffer])
+    buffers[buffer] = pa.py_buffer(held)
+    made = pa.Array.from_buffers(array.type, len(array), buffers, offset=array.offset)
+    held[at : at + len(raw)] = raw
+    return made
+
+
+def checks(array: pa.Array) -> RowChecks:
+    data = array.buffers()[2] if len(array.buffers()) > 2 and array.type != pa.string_view() else None
+    return RowChecks("s", array, data.size if data is not None else 0)
+
+
+@pytest.mark.parametrize("type", TYPES, ids=str)
+def test_sections_are_remembered(type: pa.DataType) -> None:
+    array = pa.array(["a", "a text of more than twelve bytes", None, "é"] * 2500, type)
+    check = checks(array)
+    assert check.n_left == 5
+    check.require(5, 10)
+    assert check.n_left == 4
+    check.require(2047, 2)
+    assert check.n_left == 3
+    check.require(-50, 100_000)
+    assert check.n_left == 0
+    sliced = checks(array.slice(5000, 100))
+    assert sliced.n_left == 1
+    sliced.require(0, 100)
+    assert sliced.n_left == 0
+    assert checks(array.slice(3, 0)).n_left <= 1
+
+
+def test_short_views_of_every_length(level: int) -> None:
+    """At each place of a block: what fills a view up, and text that is not ASCII, whatever stands beside it."""
+    for length in range(13):
+        texts = ["b" * length] * 5
+        for place in range(5):
+            sound = pa.array(texts, pa.string_view())
+            checks(sound).require(0, 5)
+            for byte in range(12):
+                for value in (1, 0xC3):
+                    bad = checks(changed(sound, 1, 16 * place + 4 + byte, bytes([value])))
+                    if byte >= length:
+                        with pytest.raises(qcore.ExecutionError, match="column 's' .*zeros"):
+                            bad.require(0, 5)
+                    elif value == 0xC3:
+                        with pytest.raises(qcore.ExecutionError, match="column 's' .*UTF-8"):
+                            bad.require(0, 5)
+                    else:
+                        bad.require(0, 5)
+
+
+def test_binary_views_may_hold_any_byte(level: int) -> None:
+    for n in range(20):
+        checks(pa.array([bytes([0xFF]) * (i % 30) for i in range(n)], pa.binary_view())).require(0, n)
+
+
+def test_long_views_stand_among_short_ones(level: int) -> None:
+    numbers = random.Random(level)
+    for n in (1, 3, 4, 513, 2049):
+        texts = ["x" * numbers.choice((0, 5, 12, 13, 40)) for _ in range(n)]
+        array = pa.array(texts, pa.string_view())
+        checks(array).require(0, n)
+        longs = [i for i, text in enumerate(texts) if len(text) > 12]
+        for row in numbers.sample(longs, min(3, len(longs))):
+            for at, raw, says in (
+                (12, struct.pack("<i", 1 << 28), "behind the end"),
+                (0, b"\xff\xff\xff\xff", "negative"),
+            ):
+                bad = checks(changed(array, 1, 16 * row + at, raw))
+                with pytest.raises(qcore.ExecutionError, match=f"column 's' .*{says}"):
+                    bad.require(0, n)
+                assert bad.n_left > 0
+
+
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize("n", [1, 7, 64, 3000])
+def test_offsets(level: int, width: int, n: int) -> None:
+    """Any offset that descends, is negative or leaves the bytes that there are."""
+    array = pa.array(["ab"] * n, pa.string() if width == 4 else pa.large_string())
+    code = "<i" if width == 4 else "<q"
+    for row in {0, n // 2, n - 1}:
+        for value, says in ((-3, "descend"), (2 * row - 1, "descend"), (2 * n + 1, "descend|leave")):
+            bad = checks(changed(array, 1, (row + 1) * width, struct.pack(code, value)))
+            with pytest.raises(qcore.ExecutionError, match=f"column 's' .*({says})"):
+                bad.require(0, n)
+    short = RowChecks("s", array, 2 * n - 1)
+    with pytest.raises(qcore.ExecutionError, match="leave"):
+        short.require(0, n)
+
+
+@pytest.mark.parametrize("type", TYPES, ids=str)
+@pytest.mark.parametrize("every", [1, 3, 700])
+def test_what_a_null_row_holds_is_not_looked_at(type: pa.DataType, every: int) -> None:
+    texts = ["good"] * 3000
+    array = pa.array(texts, type)
+    bits = bytearray(b"\xff" * 375)
+    bits[77 // 8] &= ~(1 << (77 % 8))
+    raw = array.buffers()
+    bad = changed(array, *((2, 4 * 77) if type != pa.string_view() else (1, 16 * 77 + 4)), b"\xff\xfe")
+    holds = pa.Array.from_buffers(type, 3000, [pa.py_buffer(bytes(bits)), *bad.buffers()[1 : len(raw)]])
+    rows = pa.table({"s": holds, "i": range(3000)})
+    session = qcore.Session(threads=1)
+    session.register("t", rows)
+    # i = 77 is among the loaded rows in each case.
+    found = session.sql(
+        f"select count(*) n, count(s) m from t where i % {every} = {77 % every} and (s = 'good' or s is null)"
+    )
+    n = len([i for i in range(3000) if i % every == 77 % every])
+    assert found.to_arrow().to_pylist() == [{"n": n, "m": n - 1}]
+
+
+def test_many_threads_check_one_array() -> None:
+    array = pa.array(["text"] * 400_000)
+    for _ in range(5):
+        check = checks(array)
+        threads = [threading.Thread(target=check.require, args=(0, 400_000)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert check.n_left == 0
+
+
+def test_a_join_reads_rows_in_any_order() -> None:
+    """Few rows of many sections are checked one by one."""
+    numbers = random.Random(5)
+    order = list(range(40_000))
+    numbers.shuffle(order)
+    texts = [f"text number {i} of many" for i in range(40_000)]
+    tables = {"t": pa.table({"k": range(40_000), "s": texts}), "o": pa.table({"j": order[:300]})}
+    for type in TYPES:
+        tables["t"] = tables["t"].set_column(1, "s", tables["t"]["s"].cast(type))
+        found = qcore.sql("select j, s from o join t on j = k", tables, threads=1).to_arrow().to_pylist()
+        assert sorted((row["j"], row["s"]) for row in found) == sorted((j, texts[j]) for j in order[:300])
+        bad = changed(tables["t"]["s"].chunk(0), 1 if type == pa.string_view() else 2, 20, b"\xff\xff")
+        broken = {**tables, "t": tables["t"].set_column(1, "s", pa.chunked_array([bad]))}
+        wanted = {**broken, "o": pa.table({"j": [30_000, 1, 0]})}
+        with pytest.raises(qcore.ExecutionError, match="column 's' .*malformed"):
+            qcore.sql("select j, s from o join t on j = k", wanted, threads=1).to_arrow()
+
+
+def test_arrays_that_share_buffers_in_parts() -> None:
+    """Slices of one array as chunks, and a chunk that comes twice."""
+    array = pa.array([f"text {i}" for i in range(10_000)], pa.string_view())
+    chunks = pa.chunked_array([array.slice(3, 5000), array.slice(0, 10), array.slice(3, 5000), array.slice(9_000)])
+    rows = pa.table({"s": chunks})
+    for threads in (1, 2):
+        assert qcore.sql("select s from t order by s", {"t": rows}, threads=threads).to_arrow()[
+            "s"
+        ].to_pylist() == sorted(chunks.to_pylist())
