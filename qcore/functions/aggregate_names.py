@@ -12,7 +12,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Call, Case, call
-from qcore.expression.types import FLOAT64, INT64, STRING, is_list_of_any_layout, plain
+from qcore.expression.types import FLOAT64, INT64, STRING, is_list_of_any_layout, is_temporal, plain
 from qcore.functions.aggregates import aggregate_functions, aggregate_type, is_aggregate
 from qcore.functions.calls import bind_call, unknown_function
 from qcore.functions.casts import bind_cast
@@ -55,8 +55,18 @@ class _Aggregation:
         try:
             aggregate_type(function, [argument.type for argument in arguments])
         except PlanError as error:
+            if arguments and is_temporal(plain(arguments[0].type)) and "takes numbers" in str(error):
+                raise self._of_times() from None
             raise PlanError(str(error).replace(function, self.name, 1)) from None
         return self.add(function, arguments, self.distinct, self.filter, self.order if order is None else order)
+
+    def _of_times(self) -> PlanError:
+        """An error that says what to write for dates and times."""
+        more = "; quantile_disc(x, 0.5) takes dates and times" if self.name in ("median", "quantile_cont") else ""
+        return PlanError(
+            f"{self.name}() takes numbers: make_timestamp(cast({self.name}(epoch_us(x)) as bigint)) is that of "
+            f"timestamps{more}"
+        )
 
     def where(self, *conditions: Bound) -> _Aggregation:
         """The same over the rows for which these conditions are true too."""

@@ -6,6 +6,7 @@ arrays works on offsets; the rest goes value by value through Python.
 
 from __future__ import annotations
 
+import decimal
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -297,7 +298,8 @@ def _sort(elements: list[Any], order: str = "ASC", nulls: str = "NULLS LAST") ->
 
 def _total(elements: list[Any]) -> Any:
     present = [element for element in elements if element is not None]
-    return sum(present) if present else None
+    with decimal.localcontext(prec=2 * DECIMAL_DIGITS_MAX):
+        return sum(present) if present else None
 
 
 def _extreme(choose: Callable[..., Any]) -> Kernel:
@@ -430,7 +432,36 @@ def _field_of(types: Types, literals: Sequence[Any]) -> Signature:
 
 
 def _map_of(types: Types) -> Signature:
-    return Signature(pa.map_(element_type(types[0]), element_type(types[1])), tuple(types))
+    keys, values = types
+    if pa.types.is_null(element_type(keys)) or pa.types.is_null(keys):
+        # Arrow has no maps of keys without a type. They are empty, or their keys are nulls, which is an error.
+        keys = pa.list_(STRING)
+    return Signature(pa.map_(element_type(keys), element_type(values)), (keys, values))
+
+
+def _maps(types: Types) -> Signature:
+    given = [type_ for type_ in types if not pa.types.is_null(type_)]
+    if not given or not all(map(pa.types.is_map, given)):
+        raise TypeMismatch("it takes maps")
+    key, item = (merged_type([plain(part(type_)) for type_ in given]) for part in (_key_type, _item_type))
+    if any((type_.key_type, type_.item_type) != (key, item) for type_ in given):
+        raise TypeMismatch("the keys of the maps, and their values, are of one type")
+    return Signature(given[0], (given[0],) * len(types))
+
+
+def _key_type(type_: pa.MapType) -> pa.DataType:
+    return type_.key_type
+
+
+def _item_type(type_: pa.MapType) -> pa.DataType:
+    return type_.item_type
+
+
+def _merged_maps(*maps: list[tuple[Any, Any]] | None) -> list[tuple[Any, Any]] | None:
+    """The entries of all maps; of those with one key the last."""
+    given = [entries for entries in maps if entries is not None]
+    merged = {_key(key): (key, value) for entries in given for key, value in looked(entries)}
+    return list(merged.values()) if given else None
 
 
 def _of_map(result: Callable[[pa.MapType], pa.DataType], n: int = 1) -> Function:
@@ -540,6 +571,9 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     ),
     "struct_extract": ArrowFunction(
         literal_function(2, 2, _field_of, "struct, name; map, key", "the field"), _struct_extract
+    ),
+    "map_concat": ArrowFunction(
+        Function(2, MANY, _maps, "map, map, …", "map"), _by_row(_merged_maps, keeps_null=False), takes_null=True
     ),
     "map_keys": ArrowFunction(_of_map(lambda map_: pa.list_(map_.key_type)), _map_items(0)),
     "map_values": ArrowFunction(_of_map(lambda map_: pa.list_(map_.item_type)), _map_items(1)),

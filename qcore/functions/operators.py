@@ -282,6 +282,8 @@ OFFSET = re.compile(r":\d\d(?:\.\d+)?\s*(?:Z|[-+]\d\d(?::?\d\d)?)\s*$")
 
 
 def _at_time_zone(dialect: Dialect, when: Bound, zone: Bound) -> Bound:
+    if not isinstance(literal_value(zone), str):
+        raise PlanError("AT TIME ZONE takes the zone's name as a text literal")
     text = literal_value(when)
     if isinstance(text, str):
         when = cast(when, pa.timestamp("us", "UTC" if OFFSET.search(text) else None))

@@ -227,7 +227,8 @@ class ProgramBuilder:
             if is_zoned(given):
                 return self._convert_zoned(step, wanted, safe)
             if is_zoned(wanted):
-                local = self.convert(step, pa.timestamp(wanted.unit), safe)
+                # A text's offset from UTC counts for instants alone.
+                local = self.convert(step, pa.timestamp(wanted.unit, "UTC" if given == STRING else None), safe)
                 if given == STRING:
                     return self.arrow_call(name, [step, local], wanted, instants_of_text(wanted.tz))
                 return self.arrow_call("assume_zone", [local], wanted, assume_zone(wanted.tz))

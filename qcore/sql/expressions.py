@@ -338,9 +338,11 @@ def bind_zoned(binder: Binder, node: Any, place: Place) -> Bound:
 def bind_collated(binder: Binder, node: Any, place: Place) -> Bound:
     """x COLLATE "C"."""
     value, order = take(node, "this", "expression")
-    if order.name.upper() not in ("C", "POSIX", "BINARY"):
+    name = order.name.upper()
+    if name not in ("C", "POSIX", "BINARY"):
         raise PlanError(
-            f'COLLATE {order.name}: texts are compared by code points; "C", POSIX and BINARY name this order'
+            f"COLLATE {name} is not supported: text compares by code points; lower(x) = lower(y) and ORDER BY lower(x) "
+            "are for any case, and x ILIKE 'pattern'"
         )
     return binder.expression(value, place)
 

@@ -17,6 +17,7 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Expr, Literal, OuterColumn, call, col, walk
 from qcore.functions.aggregates import aggregate_type
 from qcore.functions.calls import bind_call
+from qcore.functions.tables.lists import all_of, any_of
 from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -209,18 +210,27 @@ def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:
     """A comparison, also with ANY or ALL of a subquery or a list."""
     left, right = take(node, "this", "expression")
     function = _COMPARISONS[type(node).__name__]
-    if type(left).__name__ in ("Any", "All"):
+    if _quantifier(left) is not None:
         left, right, function = right, left, _SWAPPED.get(function, function)
-    if type(right).__name__ not in ("Any", "All"):
+    found = _quantifier(right)
+    if found is None:
         return bind_binary(binder, node, place)
-    (held,) = take(right, "this")
-    is_all = type(right).__name__ == "All"
+    is_all, held = found
     if is_query(held):
         return quantified(binder, left, function, held, is_all, place)
-    if is_all or function != "equal":
-        raise NotBound(node, f"{'ALL' if is_all else 'ANY'} of a list")
-    values = [binder.expression(held, place), binder.expression(left, place)]
-    return bind_call("array_has", values, binder.dialect)
+    compare = all_of if is_all else any_of
+    return compare(function, binder.expression(left, place), binder.expression(held, place))
+
+
+def _quantifier(node: Any) -> tuple[bool, Any] | None:
+    """Whether a node is ALL, and what it is of; None if it is neither ANY nor ALL."""
+    kind = type(node).__name__
+    if kind in ("Any", "All"):
+        return kind == "All", take(node, "this")[0]
+    if kind == "Anonymous" and str(node.this).lower() == "all" and len(node.expressions) == 1:
+        # The parser takes ALL of a list for a function.
+        return True, node.expressions[0]
+    return None
 
 
 def quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bool, place: Place) -> Bound:

@@ -21,6 +21,12 @@ cdef inline int64_t floor_divide(int64_t a, int64_t b) noexcept nogil:
     return (a if a >= 0 else a - (b - 1)) / b
 
 
+cdef inline int64_t rounded_ticks(int64_t ticks, int64_t unit) noexcept nogil:
+    """How many units of so many ticks, rounded; halves away from zero."""
+    cdef int64_t rest = ticks % unit
+    return ticks / unit + (1 if 2 * rest >= unit else -1 if -2 * rest >= unit else 0)
+
+
 cdef inline Civil civil_of(int64_t days) noexcept nogil:
     """Of days within half a billion of 1970; others give some date."""
     # Years are taken to begin in March, so that the leap day is the last of its year. All numbers are made positive by

@@ -7,7 +7,7 @@ int64) have loops of their own; the rest goes row by row through 128 bits.
 from libc.math cimport rint, round
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from qcore_ext.compute.calendar cimport Interval, floor_divide, units_per_second
+from qcore_ext.compute.calendar cimport Interval, floor_divide, rounded_ticks, units_per_second
 from qcore_ext.compute.cast_text cimport from_text_kernel, to_text_kernel
 from qcore_ext.compute.kernel cimport (
     STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_refuse, integer_at, measure, result, store_integer,
@@ -239,6 +239,16 @@ cdef int scale_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     return 0
 
 
+cdef int round_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
+    """Ticks of a timestamp to longer ones, of -p0 each, rounded; halves away from zero."""
+    cdef Register* a = arg(step, frame, 0)
+    cdef int64_t* out = <int64_t*> result(step, frame).own_values
+    cdef int64_t i
+    for i in range(frame.n):
+        out[i] = rounded_ticks(<int64_t> integer_at(a, i), -step.p0)
+    return 0
+
+
 cdef int time_of_day(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     """The part of a timestamp behind the last midnight; p0 its ticks a day, units as in the result."""
     cdef Register* a = arg(step, frame, 0)
@@ -337,7 +347,7 @@ cdef bint bind_time(Step* step, const DataType* given, const DataType* wanted) n
             step.kernel = same_kernel
             return True
         step.p0 = wanted_ticks / given_ticks if wanted_ticks >= given_ticks else -(given_ticks / wanted_ticks)
-        step.kernel = scale_time
+        step.kernel = round_time if given.id == TYPE_TIMESTAMP and step.p0 < 0 else scale_time
         return True
     if given.id == TYPE_DURATION and wanted.id == TYPE_INTERVAL:
         step.kernel = duration_to_interval

@@ -12,7 +12,7 @@ from libc.stdlib cimport strtod, strtof, strtol
 from libc.string cimport memcmp, memcpy, memmove, memset, strchr, strlen
 
 from qcore_ext.compute.calendar cimport (
-    Civil, civil_of, days_in_month, days_of, floor_divide, units_per_second,
+    Civil, civil_of, days_in_month, days_of, floor_divide, rounded_ticks, units_per_second,
 )
 from qcore_ext.compute.kernel cimport (
     EvaluatorFrame, Kernel, Register, Step, arg, frame_arena, frame_refuse, integer_at, result, store_integer,
@@ -27,6 +27,10 @@ from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport arena_take
 from qcore_ext.ground.wide cimport int128, wide_apply, wide_from_double, wide_power_of_ten, wide_to_double, wide_to_text
 
+
+# The TimeUnit of a microsecond.
+cdef enum:
+    MICROSECONDS = 2
 
 cdef (const char*)[6] TRUTHS
 TRUTHS[:] = [b"true", b"false", b"t", b"f", b"1", b"0"]
@@ -182,7 +186,8 @@ cdef bint read_zone(Reader* reader, int64_t* seconds) noexcept nogil:
     return reader.at == reader.end
 
 
-cdef bint read_timestamp(Reader reader, int unit, int64_t* out) noexcept nogil:
+cdef bint read_timestamp(Reader reader, int unit, bint is_instant, int64_t* out) noexcept nogil:
+    """A date, perhaps a time and an offset from UTC, which only counts for an instant."""
     cdef int64_t days, zone
     cdef int64_t nanoseconds = 0
     cdef int64_t ticks = units_per_second(unit)
@@ -194,10 +199,21 @@ cdef bint read_timestamp(Reader reader, int unit, int64_t* out) noexcept nogil:
             return False
         if not read_zone(&reader, &zone):
             return False
-        nanoseconds -= zone * 1000000000
+        if is_instant:
+            nanoseconds -= zone * 1000000000
     total = <int128> days * 86400 * ticks + floor_divide(nanoseconds, 1000000000 / ticks)
     out[0] = <int64_t> total
     return total == <int128> out[0]
+
+
+cdef bint read_ticks(Reader reader, const DataType* type, int64_t* out) noexcept nogil:
+    """A timestamp in the unit of its type. Digits behind the sixth are cut, then seconds and milliseconds rounded."""
+    cdef bint is_instant = type.timezone[0] != 0
+    cdef int64_t ticks = units_per_second(type.unit)
+    if ticks < 1000000 and read_timestamp(reader, MICROSECONDS, is_instant, out):
+        out[0] = rounded_ticks(out[0], 1000000 / ticks)
+        return True
+    return read_timestamp(reader, type.unit, is_instant, out)
 
 
 cdef bint read_bool(Reader reader, uint8_t* out) noexcept nogil:
@@ -271,10 +287,10 @@ cdef int text_to_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
                 value = truth
             elif step.type.id == TYPE_DATE32:
                 # A midnight behind the date is read over: '1995-01-01 00:00:00' is that day.
-                good = read_timestamp(reader, 0, &value)
+                good = read_timestamp(reader, 0, False, &value)
                 value = floor_divide(value, 86400)
             elif step.type.id == TYPE_TIMESTAMP:
-                good = read_timestamp(reader, step.type.unit, &value)
+                good = read_ticks(reader, &step.type, &value)
             else:
                 good = read_time(&reader, &value) and reader.at == reader.end
                 value /= 1000000000 / units_per_second(step.type.unit)

@@ -269,11 +269,12 @@ cdef int difference_kernel(const Step* step, EvaluatorFrame* frame) except -1 no
     """How many starts of a unit lie between two dates or timestamps; of weeks, how many times seven of days."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
-    cdef int64_t* out = <int64_t*> result(step, frame).own_values
+    cdef Register* out = result(step, frame)
     cdef bint is_date = step.arg_types[0].id == TYPE_DATE32
     cdef int64_t per_second = 1 if is_date else step.p1
     cdef int64_t per_day = DAY_SECONDS * per_second
     cdef int64_t i, from_days, to_days, from_ticks, to_ticks
+    cdef int128 units
     for i in range(frame.n):
         from_ticks = ticks_at(a, i)
         to_ticks = ticks_at(b, i)
@@ -285,10 +286,12 @@ cdef int difference_kernel(const Step* step, EvaluatorFrame* frame) except -1 no
         else:
             from_days = floor_divide(from_ticks, per_day)
             to_days = floor_divide(to_ticks, per_day)
-        out[i] = units_before(step.p0, to_days, to_ticks, per_second)
-        out[i] -= units_before(step.p0, from_days, from_ticks, per_second)
+        units = units_before(step.p0, to_days, to_ticks, per_second)
+        units -= units_before(step.p0, from_days, from_ticks, per_second)
         if step.p0 == WEEK:
-            out[i] /= 7
+            units /= 7
+        if not store_integer(step.type.phys, out.own_values, i, units):
+            frame_fail(frame, step, i, ERROR_OVERFLOW)
     return 0
 
 

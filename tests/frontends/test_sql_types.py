@@ -184,7 +184,7 @@ def test_aliases_in_having(text: str) -> None:
             pa.decimal128(38, 2),
             "2.25",
         ),
-        ("nullif(i, cast(5 as double))", pa.float64(), "1.0"),
+        ("nullif(i, cast(5 as double))", pa.int64(), "1"),
     ],
 )
 def test_the_type_of_values_that_meet(value: str, type_: pa.DataType, shown: str) -> None:
@@ -207,10 +207,7 @@ def test_text_beside_dates_in_unions() -> None:
         ("select g from t order by g collate nocase", r"COLLATE NOCASE is not supported.*lower\(x\)"),
         ("select epoch_ms(i) from t", r"epoch_ms takes a date or a timestamp; make_timestamp_ms\(x\)"),
         ("select median(day) from t", r"median\(\) takes numbers: make_timestamp"),
-        (
-            "select avg(ts) over () from t",
-            r"avg\(\) takes numbers: make_timestamp\(cast\(avg\(epoch_us\(x\)\) as bigint\)\)",
-        ),
+        ("select stddev(ts) from t", r"stddev\(\) takes numbers: make_timestamp\(cast\(stddev\(epoch_us\(x\)\)"),
         ("select quantile_cont(ts, 0.5) from t", r"quantile_cont\(\) takes numbers: .*quantile_disc\(x, 0.5\)"),
         ("select g::interval from t", "'a' is no interval"),
         ("select g, max(i) as i from t group by g having t.i > 1", "t.i stands in HAVING"),

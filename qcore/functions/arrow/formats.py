@@ -113,7 +113,13 @@ def _placed(types: Types) -> Signature:
     return Signature(STRING, (STRING, *map(_place, types[1:])))
 
 
+# Digits that a float has for certain.
+_FLOAT_DIGITS = 15
+
+
 def _place(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal(type_) and type_.precision > _FLOAT_DIGITS:
+        return type_
     if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
         return FLOAT64
     return type_ if pa.types.is_integer(type_) or pa.types.is_boolean(type_) else STRING

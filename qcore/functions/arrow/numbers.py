@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -76,6 +77,10 @@ def _integer_quotient(number: Decimal | int, by: Decimal | int) -> Decimal:
     return Decimal(quotient if (number < 0) == (by < 0) else -quotient)
 
 
+def _hash_of(value: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "little")
+
+
 def _whole_numbers(types: Types) -> Signature:
     whole = [as_decimal(type_) for type_ in numbers(types)]
     if not all(pa.types.is_decimal(type_) and type_.scale == 0 for type_ in whole):
@@ -93,6 +98,7 @@ NUMBER_FUNCTIONS: dict[str, ArrowFunction] = {
         Function(2, 2, _whole_numbers, "integer or decimal, integer or decimal", "as the first, a decimal"),
         _by_digits(_integer_quotient),
     ),
+    "hash_bytes": ArrowFunction(fixed(pa.uint64(), pa.binary()), by_value(_hash_of, pa.uint64())),
     "gamma": ArrowFunction(_ONE, by_value(_gamma, FLOAT64)),
     "lgamma": ArrowFunction(_ONE, by_value(_log_gamma, FLOAT64)),
     "nextafter": ArrowFunction(_TWO, _of_arrays(np.nextafter)),

@@ -511,6 +511,7 @@ def instants_of_text(zone: str) -> Kernel:
     of_clocks = assume_zone(zone)
 
     def kernel(text: pa.Array, when: pa.Array) -> pa.Array:
+        when = when.cast(pa.timestamp(when.type.unit))
         says = pc.match_substring_regex(text.cast(STRING), r"\d[T ]\S*[-+Z]")
         local = of_clocks(pc.if_else(says, pa.scalar(None, when.type), when))
         return pc.if_else(says, pc.assume_timezone(when, "UTC").cast(local.type), local)

@@ -28,7 +28,7 @@ def _map(dialect: Dialect, *lists: Bound) -> Bound:
     if len(lists) == 1:
         raise PlanError("map takes a list of keys and a list of values; map_from_entries takes a list of pairs")
     if not lists:
-        return constant([], pa.map_(pa.null(), pa.null()))
+        lists = (constant([], _EMPTY), constant([], _EMPTY))
     for values in lists:
         _check_list("map", values)
     return engine_call("map", *lists)

@@ -63,7 +63,13 @@ def _is_zero(value: Expr) -> Expr:
     return call("equal", value, 0)
 
 
+def _hash(*values: Expr) -> Expr:
+    """A number of 64 bits, equal for equal values of one type. It is not that of another engine."""
+    return Call("hash_bytes", (Call("nested_bytes", (Call("row", values),)),))
+
+
 VALUES: Table = {
+    "hash": written("any, …", "integer", _hash),
     "coalesce": entry("any, …", "as the arguments", _fallback),
     "ifnull": entry("any, any", "as the arguments", _fallback),
     "nvl": "ifnull",
