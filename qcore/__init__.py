@@ -12,39 +12,46 @@ Every error is a `QcoreError`.
 [{'s': 6}]
 """
 
-from qcore.builder.aggregate_steps import agg
-from qcore.builder.plan_builder import PlanBuilder
-from qcore.builder.window_steps import window
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from qcore.config import VERSION as __version__
-from qcore.connectors.base import FileSplit, Split
-from qcore.errors import (
-    Cancelled,
-    ExecutionError,
-    MemoryLimitError,
-    PlanError,
-    QcoreError,
-    SchemaChangeError,
-    Timeout,
-)
-from qcore.expression.tree import Expr, col, lit
-from qcore.functions.dialect import Dialect
-from qcore.protocols import (
-    BatchIterator,
-    Blocked,
-    IterOutcome,
-    Operator,
-    PollPull,
-    PollPush,
-    SinkOperator,
-    SourceOperator,
-    StatelessOperator,
-)
-from qcore.session.output_buffers import OutputBufferManager, OutputBuffers, Pages
-from qcore.session.polled_query import NativeOperator, PolledQuery, polled
-from qcore.session.result import Result
-from qcore.session.session import Session, sql
-from qcore.session.task import Task
-from qcore.writing.partition_files import PartitionManifest
+
+if TYPE_CHECKING:
+    from qcore.builder.aggregate_steps import agg
+    from qcore.builder.plan_builder import PlanBuilder
+    from qcore.builder.window_steps import window
+    from qcore.connectors.base import FileSplit, Split
+    from qcore.errors import (
+        Cancelled,
+        ExecutionError,
+        MemoryLimitError,
+        PlanError,
+        QcoreError,
+        SchemaChangeError,
+        Timeout,
+    )
+    from qcore.expression.tree import Expr, col, lit
+    from qcore.functions.dialect import Dialect
+    from qcore.protocols import (
+        BatchIterator,
+        Blocked,
+        IterOutcome,
+        Operator,
+        PollPull,
+        PollPush,
+        SinkOperator,
+        SourceOperator,
+        StatelessOperator,
+    )
+    from qcore.session.output_buffers import OutputBufferManager, OutputBuffers, Pages
+    from qcore.session.polled_query import NativeOperator, PolledQuery, polled
+    from qcore.session.result import Result
+    from qcore.session.session import Session, sql
+    from qcore.session.task import Task
+    from qcore.writing.partition_files import PartitionManifest
 
 __all__ = [
     "BatchIterator",
@@ -85,3 +92,60 @@ __all__ = [
     "sql",
     "window",
 ]
+
+# The module of each public name. Modules are imported at the first use of a name: `qcore --help` needs none of them.
+_MODULES = {
+    "BatchIterator": "qcore.protocols",
+    "Blocked": "qcore.protocols",
+    "Cancelled": "qcore.errors",
+    "Dialect": "qcore.functions.dialect",
+    "ExecutionError": "qcore.errors",
+    "Expr": "qcore.expression.tree",
+    "FileSplit": "qcore.connectors.base",
+    "IterOutcome": "qcore.protocols",
+    "MemoryLimitError": "qcore.errors",
+    "NativeOperator": "qcore.session.polled_query",
+    "Operator": "qcore.protocols",
+    "OutputBufferManager": "qcore.session.output_buffers",
+    "OutputBuffers": "qcore.session.output_buffers",
+    "Pages": "qcore.session.output_buffers",
+    "PartitionManifest": "qcore.writing.partition_files",
+    "PlanBuilder": "qcore.builder.plan_builder",
+    "PlanError": "qcore.errors",
+    "PollPull": "qcore.protocols",
+    "PollPush": "qcore.protocols",
+    "PolledQuery": "qcore.session.polled_query",
+    "QcoreError": "qcore.errors",
+    "Result": "qcore.session.result",
+    "SchemaChangeError": "qcore.errors",
+    "Session": "qcore.session.session",
+    "SinkOperator": "qcore.protocols",
+    "SourceOperator": "qcore.protocols",
+    "Split": "qcore.connectors.base",
+    "StatelessOperator": "qcore.protocols",
+    "Task": "qcore.session.task",
+    "Timeout": "qcore.errors",
+    "agg": "qcore.builder.aggregate_steps",
+    "col": "qcore.expression.tree",
+    "lit": "qcore.expression.tree",
+    "polled": "qcore.session.polled_query",
+    "sql": "qcore.session.session",
+    "window": "qcore.builder.window_steps",
+}
+
+# The function `sql` and the package of the same name: the package is imported now, because a later import of it would
+# put it in the function's place.
+import_module("qcore.sql")
+del globals()["sql"]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'qcore' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,15 +10,15 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
-
-import pyarrow as pa
+from typing import IO, TYPE_CHECKING, Any
 
 from qcore.config import VERSION, bytes_of
 from qcore.errors import QcoreError, SettingError
-from qcore.output import BINARY_FORMATS, FORMAT_OF_SUFFIX, FORMATS, WRITERS
-from qcore.text_table import render
-from qcore.writing.file_sets import StagingFolder, replace_file, resolve_target, status_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Modules that import pyarrow are imported where a query is run, so that --help and usage errors answer at once.
 
 EXIT_OK = 0
 EXIT_ERROR = 1
@@ -27,6 +27,21 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 # Rows of a result shown on a terminal.
 TERMINAL_ROWS = 40
+
+#: What --format takes: a table for people, and the keys of output.WRITERS.
+FORMATS = ("table", "csv", "json", "arrow", "parquet")
+BINARY_FORMATS = ("arrow", "parquet")
+FORMAT_OF_SUFFIX = {
+    ".txt": "table",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".parquet": "parquet",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,8 +169,8 @@ def fail(message: str, status: int = EXIT_ERROR) -> int:
 
 def run_sql(options: argparse.Namespace, tables: dict[str, str]) -> None:
     """Run the query, or plan it, and write the result or the plan."""
-    # Imported late, so that --help and usage errors answer at once.
     import qcore
+    from qcore.output import WRITERS
 
     text = sys.stdin.read() if options.text == "-" else options.text
     result = qcore.sql(text, tables=tables, threads=options.threads, memory_limit=options.memory_limit)
@@ -171,6 +186,8 @@ def run_sql(options: argparse.Namespace, tables: dict[str, str]) -> None:
 
 def write_to(path: str | None, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a file, or standard output if `path` is None. The file appears complete or not at all."""
+    from qcore.writing.file_sets import StagingFolder, replace_file, resolve_target
+
     if path is None:
         sys.stdout.flush()
         write(sys.stdout.buffer)
@@ -201,6 +218,8 @@ def open_named(path: str, name: str) -> IO[bytes]:
 
 def is_special(path: str) -> bool:
     """Whether the path, links resolved, is a device, a pipe or a socket such as /dev/stdout: written in place."""
+    from qcore.writing.file_sets import status_of
+
     status = status_of(path)
     return status is not None and not stat.S_ISREG(status.st_mode)
 
@@ -212,6 +231,10 @@ def write_text(text: str, sink: IO[bytes]) -> None:
 
 def write_table(result: Any, sink: IO[bytes], on_terminal: bool) -> None:
     """Write the result as an aligned table; on a terminal only its first rows, cut to the terminal's width."""
+    import pyarrow as pa
+
+    from qcore.text_table import render
+
     rows_max = TERMINAL_ROWS if on_terminal else None
     kept, n_rows = first_rows(result, rows_max)
     table = pa.Table.from_batches(kept, schema=result.schema)

@@ -16,20 +16,6 @@ import pyarrow.csv
 from qcore.text_table import cell, python_values
 from qcore.writing.table_write import ParquetRows
 
-FORMATS = ("table", "csv", "json", "arrow", "parquet")
-BINARY_FORMATS = ("arrow", "parquet")
-FORMAT_OF_SUFFIX = {
-    ".txt": "table",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".parquet": "parquet",
-}
-
 Batches = Iterable[pa.RecordBatch]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from qcore.connectors.alignment import Alignment, logical_schema, require_same, unify_schemas
 from qcore.connectors.arrow import ArrowTable, DatasetTable, StreamTable
@@ -61,7 +61,7 @@ def table_from(source: Any, on_schema_change: str | None = None, trusted: bool =
         return ArrowTable(source, trusted)
     if isinstance(source, pa.RecordBatch):
         return ArrowTable(pa.Table.from_batches([source]), trusted)
-    if isinstance(source, pads.Dataset):
+    if "pyarrow.dataset" in sys.modules and isinstance(source, pa.dataset.Dataset):
         return _dataset_table(source)
     if isinstance(source, (list, tuple)):
         return _sequence_table(source, on_schema_change or "evolve", trusted)
@@ -120,8 +120,10 @@ def _one_table(parts: list[Any] | tuple[Any, ...], on_schema_change: str, truste
     return pa.concat_tables(tables)
 
 
-def _dataset_table(dataset: pads.Dataset) -> Table:
+def _dataset_table(dataset: pa.dataset.Dataset) -> Table:
     """Parquet files without a filter are read by qcore's reader, everything else by the dataset's own scanner."""
+    import pyarrow.dataset as pads  # imports pandas, so only programs that use it already do
+
     filtered = bool(getattr(dataset, "_scan_options", None))
     if filtered or not isinstance(dataset, pads.FileSystemDataset):
         return DatasetTable(dataset)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError
+from qcore.expression.scalars import type_of
 
 
 class Expr:
@@ -267,7 +268,7 @@ def _literal_type(value: Any) -> pa.DataType:
         return pa.decimal128(max(len(digits) + max(0, exponent), scale, 1), scale)
     if isinstance(value, datetime.datetime):
         return pa.timestamp("us", tz="UTC" if value.tzinfo else None)
-    return pa.scalar(value).type
+    return type_of(value)
 
 
 def call(function: str, *arguments: Any) -> Expr:

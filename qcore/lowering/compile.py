@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError, SchemaChangeError
+from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, bounded_depth, conjuncts
 from qcore.expression.types import BOOL, common_type, plain
 from qcore.functions import catalogue as functions
@@ -87,7 +88,7 @@ def constant_value(expr: Expr, type_: pa.DataType) -> Literal | None:
             return None
         scalar = program.value(step)
         literal = Literal(scalar.as_py(), type_)
-        again = pa.scalar(literal.value, plain(type_))
+        again = scalar_of(literal.value, plain(type_))
     except (PlanError, ExecutionError, pa.ArrowException, ValueError, OverflowError):
         return None
     return literal if again.equals(scalar) else None
@@ -121,7 +122,7 @@ def _literal(program: ProgramBuilder, expr: Literal) -> int:
     if expr.value is None:
         return program.null(type_)
     try:
-        return program.constant(pa.scalar(expr.value, type_))
+        return program.constant(scalar_of(expr.value, type_))
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
         raise PlanError(f"the literal {expr.value!r} is no {type_}: {error}") from None
 
@@ -214,8 +215,8 @@ def _convert_exactly(value: pa.Scalar, type_: pa.DataType) -> pa.Scalar | None:
     number = decimal.Decimal(value.as_py())
     try:
         if pa.types.is_decimal(type_):
-            return pa.scalar(number, type_)
-        return pa.scalar(int(number), type_) if number == int(number) else None
+            return scalar_of(number, type_)
+        return scalar_of(int(number), type_) if number == int(number) else None
     except (pa.ArrowInvalid, OverflowError):
         return None
 
@@ -252,7 +253,7 @@ def _equals_any(program: ProgramBuilder, expr: In) -> int:
 
 def _any_of(program: ProgramBuilder, tests: list[int]) -> int:
     if not tests:
-        return program.constant(pa.scalar(False))
+        return program.constant(scalar_of(False))
     return tests[0] if len(tests) == 1 else program.add("or", tests, BOOL)
 
 

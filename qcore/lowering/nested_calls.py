@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from qcore.errors import PlanError
+from qcore.expression.scalars import scalar_of
 from qcore.expression.types import BOOL, compares_by_bytes
 from qcore.functions.nested import NESTED_KERNELS
 from qcore.lowering.program_builder import COMPARISONS, ProgramBuilder
@@ -53,7 +54,7 @@ def nested_case(program: ProgramBuilder, arguments: Sequence[int], type_: pa.Dat
 def _is_null(program: ProgramBuilder, step: int, negated: bool) -> int:
     """IS NULL or IS NOT NULL. A column's validity answers it without reading values."""
     if program.is_constant(step):
-        return program.constant(pa.scalar(program.is_null(step) != negated))
+        return program.constant(scalar_of(program.is_null(step) != negated))
     if program.steps[step][0] == "load":
         return program.add("is_not_null" if negated else "is_null", [step], BOOL)
     found = program.arrow_call("is_null", [step], BOOL, NESTED_KERNELS["is_null"])

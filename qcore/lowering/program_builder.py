@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.interval_values import parse_span, parse_span_or_null, span_as_text
+from qcore.expression.scalars import scalar_of
 from qcore.expression.types import STRING, is_text, is_zoned, plain
 from qcore.functions.arrow.scalar import (
     BoundCall,
@@ -40,8 +41,8 @@ _COSTS = {
 # driver computes what takes longer, since only a driver can be stopped.
 _PLANNING_WORK_MAX = 1_000_000
 
-# One row, for evaluating constants.
-_ONE_ROW = pa.record_batch([pa.array([True])], names=["row"])
+# One row, for evaluating constants. pa.array() would import pandas.
+_ONE_ROW = pa.record_batch([pa.nulls(1, pa.bool_())], names=["row"])
 
 
 class ConstantCall:
@@ -160,9 +161,9 @@ class ProgramBuilder:
     def null(self, type_: pa.DataType) -> int:
         if pa.types.is_nested(type_):
             # Registers hold no nested values, so an arrow call makes the column.
-            nothing = self.constant(pa.scalar(None, pa.bool_()))
+            nothing = self.constant(scalar_of(None, pa.bool_()))
             return self.append_arrow_call("null", lambda rows: pa.nulls(len(rows), type_), [nothing], [None], type_)
-        return self.constant(pa.scalar(None, type_))
+        return self.constant(scalar_of(None, type_))
 
     def is_constant(self, step: int) -> bool:
         return self.steps[step][0] == "constant"
@@ -187,7 +188,7 @@ class ProgramBuilder:
             return step
         key = ("column", step)
         if key not in self._known:
-            row = self.constant(pa.scalar(True))
+            row = self.constant(scalar_of(True))
             arguments = self.build(pa.schema([("0", self.types[row])]), [row])
             value = self.value(step)
             options = {"arguments": arguments, "function": ConstantCall(value), "label": "literal"}
@@ -206,7 +207,7 @@ class ProgramBuilder:
         if pa.types.is_decimal(given) and pa.types.is_floating(wanted) and self.is_constant(step):
             # The nearest float. The engine divides digits by a power of ten, which rounds twice if there are many.
             number = self.value(step).as_py()
-            return self.constant(pa.scalar(None if number is None else float(number), wanted))
+            return self.constant(scalar_of(None if number is None else float(number), wanted))
         # Equal names make equal steps, so a safe and an unsafe cast need different ones.
         name = "cast" if safe else "try_cast"
         if given == pa.binary() and wanted == STRING:
@@ -294,7 +295,7 @@ class ProgramBuilder:
         fields = pa.schema([(str(i), self.types[step]) for i, step in enumerate(columns)])
         if len(columns) < len(steps):
             # A call without rows finds a wrong constant before the query runs.
-            bound(pa.record_batch([pa.array([], field.type) for field in fields], schema=fields))
+            bound(pa.record_batch([pa.nulls(0, field.type) for field in fields], schema=fields))
         options = {"arguments": self.build(fields, columns), "function": bound, "label": name}
         return self._append("arrow", (), type_, options)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Column, Expr, Literal, call, col
 from qcore.plan import nodes as p
 from qcore.plan.joins import conjunction
@@ -92,7 +93,7 @@ def _find_scan(node: p.PlanNode, name: str) -> tuple[p.Scan, str] | None:
 def _between(column: str, type_: pa.DataType, low: int, high: int) -> list[Expr]:
     """The conditions low <= column <= high, for bounds in the physical type of the values."""
     try:
-        ends = [Literal(pa.scalar(end, type_).as_py(), type_) for end in (low, high)]
+        ends = [Literal(scalar_of(end, type_).as_py(), type_) for end in (low, high)]
     except (pa.ArrowException, OverflowError, ValueError):
         # The build side has rows of a wider type, whose bounds the column's type cannot hold.
         return []

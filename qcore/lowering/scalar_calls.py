@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from qcore.errors import PlanError
+from qcore.expression.scalars import scalar_of
 from qcore.expression.types import BOOL, INT64
 from qcore.lowering.nested_calls import compare
 from qcore.lowering.program_builder import ProgramBuilder
@@ -29,7 +30,7 @@ def _connect(name: str, program: ProgramBuilder, arguments: list[int], type_: pa
             if value is None:
                 kept[part] = None
     if not kept:
-        return program.constant(pa.scalar(not deciding))
+        return program.constant(scalar_of(not deciding))
     return next(iter(kept)) if len(kept) == 1 else program.add(name, list(kept), BOOL)
 
 
@@ -82,7 +83,7 @@ def _divide(program: ProgramBuilder, arguments: list[int], type_: pa.DataType) -
     wide = [program.convert(step, type_) for step in arguments]
     magnitudes = [program.convert(program.add("abs", [step], type_), pa.uint64()) for step in wide]
     quotient = program.convert(program.add("divide", magnitudes, pa.uint64()), type_)
-    zero = program.constant(pa.scalar(0, type_))
+    zero = program.constant(scalar_of(0, type_))
     signs = [program.add("less", [step, zero], BOOL) for step in wide]
     differ = program.add("not_equal", signs, BOOL)
     return program.add("case", [differ, program.add("negate", [quotient], type_), quotient], type_)
@@ -90,7 +91,7 @@ def _divide(program: ProgramBuilder, arguments: list[int], type_: pa.DataType) -
 
 def _bit_length(program: ProgramBuilder, arguments: list[int], type_: pa.DataType) -> int:
     n_bytes = program.add("octet_length", arguments, INT64)
-    return program.add("multiply", [n_bytes, program.constant(pa.scalar(8))], INT64)
+    return program.add("multiply", [n_bytes, program.constant(scalar_of(8))], INT64)
 
 
 def _concat(program: ProgramBuilder, arguments: list[int], type_: pa.DataType) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 import pyarrow as pa
 
 from qcore.errors import PlanError
+from qcore.expression.scalars import scalar_of
 from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, is_temporal, is_zoned
 from qcore.functions import catalogue as functions
 from qcore.lowering.program_builder import ProgramBuilder
@@ -32,7 +33,7 @@ def _to_timestamp(unit: str, program: ProgramBuilder, arguments: list[int], type
     if pa.types.is_integer(given):
         return program.convert(program.convert(program.convert(step, INT64), pa.timestamp(unit)), type_)
     if pa.types.is_floating(given) or pa.types.is_decimal(given):
-        per_unit = program.constant(pa.scalar(_NANOS[unit] / _NANOS[type_.unit]))
+        per_unit = program.constant(scalar_of(_NANOS[unit] / _NANOS[type_.unit]))
         scaled = program.add("multiply", [program.convert(step, FLOAT64), per_unit], FLOAT64)
         return program.convert(program.convert(scaled, INT64), type_)
     return program.convert(step, type_)
@@ -43,7 +44,7 @@ def _finiteness(name: str, program: ProgramBuilder, arguments: list[int], type_:
     if pa.types.is_floating(program.types[arguments[0]]):
         return program.add(name, arguments, BOOL)
     known = program.add("is_not_null", arguments, BOOL)
-    result = program.constant(pa.scalar(name == "is_finite"))
+    result = program.constant(scalar_of(name == "is_finite"))
     return program.add("case", [known, result, program.null(BOOL)], BOOL)
 
 
@@ -104,7 +105,7 @@ def _epoch(program: ProgramBuilder, step: int) -> int:
     if not pa.types.is_interval(program.types[step]):
         return seconds
     years = program.convert(program.add("part", [step], INT64, part="year", label="year"), FLOAT64)
-    more = program.add("multiply", [years, program.constant(pa.scalar(_SECONDS_BESIDE_MONTHS))], FLOAT64)
+    more = program.add("multiply", [years, program.constant(scalar_of(_SECONDS_BESIDE_MONTHS))], FLOAT64)
     return program.add("add", [seconds, more], FLOAT64)
 
 
@@ -158,7 +159,7 @@ def _shift_part(name: str, program: ProgramBuilder, step: int, part: tuple[int, 
     type_ = program.types[step]
 
     def shift(shifted: int) -> int:
-        interval = program.constant(pa.scalar(pa.MonthDayNano(part), INTERVAL))
+        interval = program.constant(scalar_of(pa.MonthDayNano(part), INTERVAL))
         return program.add("shift_interval", [shifted, interval], program.types[shifted], sign=sign, label=name)
 
     months, _, nanos = part
@@ -176,7 +177,7 @@ def _shift_part(name: str, program: ProgramBuilder, step: int, part: tuple[int, 
 def _negate(program: ProgramBuilder, arguments: list[int], type_: pa.DataType) -> int:
     if not pa.types.is_interval(type_):
         return program.add("negate", arguments, type_)
-    minus_one = program.constant(pa.scalar(-1))
+    minus_one = program.constant(scalar_of(-1))
     return program.add("interval_multiply", [*arguments, minus_one], type_, label="negate")
 
 

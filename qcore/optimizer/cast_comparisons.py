@@ -11,6 +11,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Call, Cast, Expr, In, Literal
 from qcore.expression.types import integer_as_decimal, plain
 from qcore.functions.catalogue import expr_type
@@ -57,8 +58,8 @@ def _narrowed(literal: Literal, cast: Cast, schema: pa.Schema) -> Literal | None
     number = Decimal(literal.value)
     try:
         if pa.types.is_decimal(given):
-            return Literal(pa.scalar(number, given).as_py(), given)
-        return Literal(pa.scalar(int(number), given).as_py(), given) if number == int(number) else None
+            return Literal(scalar_of(number, given).as_py(), given)
+        return Literal(scalar_of(int(number), given).as_py(), given) if number == int(number) else None
     except (pa.ArrowInvalid, OverflowError):
         return None
 

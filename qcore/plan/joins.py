@@ -8,6 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from qcore.errors import PlanError
+from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, call, column_names
 from qcore.expression.types import common_type, compares_by_bytes, is_temporal, plain
 from qcore.functions.catalogue import expr_type
@@ -126,7 +127,7 @@ def _any_value(type_: pa.DataType) -> Literal:
     if pa.types.is_decimal(type_):
         return Literal(Decimal(0), type_)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or is_temporal(type_) or pa.types.is_duration(type_):
-        return Literal(pa.scalar(0, type_).as_py(), type_)
+        return Literal(scalar_of(0, type_).as_py(), type_)
     raise PlanError(f"values of type {type_} cannot be compared as null-safe join keys")
 
 

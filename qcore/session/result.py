@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +183,8 @@ class Result:
         >>> asyncio.run(count(qcore.sql("select a from t", {"t": pa.table({"a": [1, 2]})})))
         2
         """
+        import asyncio  # takes 30 ms, and few programs need it
+
         task = self._fresh_task()
         batches = self._batches(task)
         end = object()

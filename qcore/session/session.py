@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,12 +18,9 @@ from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
 from qcore.connectors.zoned import table_in_zone, zone_of
 from qcore.errors import PlanError
-from qcore.frontends.planner.contexts import import_datafusion
-from qcore.frontends.sql import plan_sql
 from qcore.frontends.text.clauses import quoted
+from qcore.frontends.text.copying import copy_plan, read_copy
 from qcore.frontends.text.files import with_named_files
-from qcore.frontends.text.spark import with_standard_texts
-from qcore.frontends.text.spelling import spelled_among
 from qcore.frontends.text.statements import (
     CreateView,
     Describe,
@@ -39,12 +36,13 @@ from qcore.functions.dialect import Dialect
 from qcore.optimizer import Estimator, optimize
 from qcore.plan import nodes as p
 from qcore.plan.planning_time import limit_planning, watch_moments
+from qcore.plan.result import PlanResult
 from qcore.plan.schema import unknown
 from qcore.plan.time_zones import check_zone, plan_in_zone
 from qcore.session import statements
 from qcore.session.plan_cache import PlanCache, PlannedQuery
 from qcore.session.result import Result
-from qcore.substrait import read_substrait
+from qcore.sql.reading import NotBound
 from qcore_ext.ground.memory_pool import MemoryPool
 from qcore_ext.ground.process import ProcessLock, check_not_leaving
 
@@ -223,6 +221,8 @@ class Session:
         for name, source in (tables or {}).items():
             known[name] = table_from(source)
         if self.dialect.syntax == "spark":
+            from qcore.frontends.text.spark import with_standard_texts
+
             text = with_standard_texts(text)
         statement = read_statement(text)
         return self._query(text, known, key) if statement is None else self._carry_out(statement, known)
@@ -235,16 +235,39 @@ class Session:
         dialect = self.dialect
         if zone is not None and dialect.syntax == "spark":
             dialect = replace(dialect, timestamp="instant")
-        import_datafusion()  # before the timeout begins: the first import takes longer than most timeouts
-        with limit_planning(self.settings.timeout), watch_moments() as moments:
-            planned = plan_sql(text, {name: table.schema for name, table in known.items()}, dialect, views)
-            plan = planned.plan if zone is None else plan_in_zone(planned.plan, zone)
-            bound = self._bound(plan, known)
-            query = self._optimized(bound, planned.output_names)
+        from qcore.sql.parse import import_parser
+
+        schemas = {name: table.schema for name, table in known.items()}
+        import_parser(dialect)  # before the timeout begins: the first import takes longer than many timeouts
+        try:
+            bound, query, moments = self._planned(bind_text, text, schemas, dialect, views, known, zone)
+        except NotBound:
+            from qcore.frontends.planner.contexts import import_datafusion
+            from qcore.frontends.sql import plan_sql
+
+            import_datafusion()
+            bound, query, moments = self._planned(plan_sql, text, schemas, dialect, views, known, zone)
         if key is not None and not moments:
             listed = [table for table in files.values() if isinstance(table, FileTable)]
             self.plan_cache.keep(key, query, bound, [text, *views.values()], listed, state)
         return self._result(query)
+
+    def _planned(
+        self,
+        plan_text: Callable[[str, Mapping[str, pa.Schema], Dialect, Mapping[str, str]], PlanResult],
+        text: str,
+        schemas: Mapping[str, pa.Schema],
+        dialect: Dialect,
+        views: Mapping[str, str],
+        tables: Mapping[str, Table],
+        zone: str | None,
+    ) -> tuple[p.PlanNode, PlannedQuery, list[int]]:
+        """The plan with its tables, the optimized plan, and the times that it holds."""
+        with limit_planning(self.settings.timeout), watch_moments() as moments:
+            planned = plan_text(text, schemas, dialect, views)
+            plan = planned.plan if zone is None else plan_in_zone(planned.plan, zone)
+            bound = self._bound(plan, tables)
+            return bound, self._optimized(bound, planned.output_names), moments
 
     def _in_zone(self, tables: Mapping[str, Table]) -> tuple[Mapping[str, Table], str | None]:
         """The tables with their timestamps in the session's time zone, and that zone; None: there is none."""
@@ -324,7 +347,11 @@ class Session:
 
     def _spelled(self, name: str, held: Collection[str]) -> str:
         """The spelling of `name` among the tables or views `held`, if the dialect ignores case."""
-        return spelled_among(name, held) if self.dialect.name_case == "any" else name
+        if self.dialect.name_case != "any":
+            return name
+        from qcore.frontends.text.spelling import spelled_among
+
+        return spelled_among(name, held)
 
     def _insert(self, statement: Insert, known: Mapping[str, Table]) -> Result:
         statement = replace(statement, table=self._spelled(statement.table, self._tables))
@@ -374,6 +401,8 @@ class Session:
         check_not_leaving()
         tables, zone = self._in_zone(self._tables)
         with limit_planning(self.settings.timeout):
+            from qcore.substrait.plan import read_substrait
+
             planned = read_substrait(plan_bytes, {name: table.schema for name, table in tables.items()})
             files = {name: self._named_files(paths) for name, paths in planned.files.items()}
             if zone is None:
@@ -422,6 +451,15 @@ class Session:
 
     def _result(self, query: PlannedQuery, is_reused: bool = False) -> Result:
         return Result(query.plan, self.settings, query.output_names, query.estimates, is_reused)
+
+
+def bind_text(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: Mapping[str, str]) -> PlanResult:
+    """Plan a query, or COPY of one to a file. NotBound: the binder does not read it."""
+    from qcore.sql.bind import plan_query
+
+    copy = read_copy(text)
+    planned = plan_query(text if copy is None else copy.query, tables, dialect, views)
+    return planned if copy is None else copy_plan(copy, planned, planned.output_names or [])
 
 
 def pool_with_limit(limit: int | str | None, pool: MemoryPool | None) -> MemoryPool | None:

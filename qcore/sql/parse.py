@@ -84,6 +84,14 @@ def parse(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
     return [statement for statement in statements if statement is not None], source
 
 
+def import_parser(dialect: Dialect) -> None:
+    """Import the parser of the dialect. PlanError if it is not installed."""
+    try:
+        _sqlglot_dialect(dialect.syntax, dialect.null_order)
+    except ModuleNotFoundError as error:
+        raise PlanError(f"SQL needs the package sqlglot ({error}): pip install 'qcore[sql]'") from error
+
+
 def select_token(node: Any) -> int | None:
     """The number of the SELECT token of a Select node. None for FROM without SELECT."""
     for comment in node.comments or ():

@@ -175,7 +175,10 @@ def test_files_of_a_text_are_looked_for_again(session: qcore.Session, tmp_path: 
     assert value(session, text) == (3, False)
 
 
-MOMENTS = ["now()", "current_date", "current_timestamp", "today()", "age(current_date, timestamp '2020-01-01')", "current_time"]
+MOMENTS = [
+    "now()", "current_date", "current_timestamp", "today()", "current_time",
+    "age(current_date, timestamp '2020-01-01')",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -13,8 +13,8 @@ from substrait.plan_pb2 import Plan
 
 from qcore.errors import PlanError
 from qcore.plan import nodes as p
-from qcore.substrait import read_substrait
 from qcore.substrait.literals import read_literal
+from qcore.substrait.plan import read_substrait
 
 T = pa.schema([("a", pa.int64()), ("b", pa.int32()), ("s", pa.string())])
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal
 from qcore.expression.types import is_instant
 
@@ -211,7 +212,7 @@ def _value_bounds(value: Any, type: pa.DataType) -> Bounds | None:
     if value is None:
         return Bounds(type, empty=True, has_values=False)
     try:
-        plain = pa.scalar(value, type).as_py()
+        plain = scalar_of(value, type).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
     if plain != plain or not is_bounded(type):  # NaN has no place in an order
@@ -232,7 +233,7 @@ def _cast_bounds(expr: Cast, bounds_of: BoundsOf) -> Bounds | None:
                 return None
             # pyarrow's cast of a decimal with many digits does not round to the nearest float.
             near = float(inner.low) if pa.types.is_decimal(inner.type) and pa.types.is_floating(expr.to) else None
-            value = pa.scalar(inner.low, inner.type).cast(expr.to).as_py() if near is None else near
+            value = scalar_of(inner.low, inner.type).cast(expr.to).as_py() if near is None else near
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             return None
         return _value_bounds(value, expr.to)
@@ -322,4 +323,4 @@ def _fits_float32(value: Any) -> bool:
         return True
     if isinstance(value, (int, decimal.Decimal)):
         return value == int(value) and -FLOAT32_EXACT_MAX <= value <= FLOAT32_EXACT_MAX
-    return bool(pa.scalar(value, pa.float32()).as_py() == value)
+    return bool(scalar_of(value, pa.float32()).as_py() == value)

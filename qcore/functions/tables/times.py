@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ _NANOS = 1_000_000_000
 # The Julian day of the first of January 1970.
 _JULIAN_1970 = 2_440_588.0
 # Bins of time_bucket start on a Monday.
-_BUCKET_ORIGIN = Literal(pa.scalar(946_857_600_000_000, _STAMP).as_py(), _STAMP)
+_BUCKET_ORIGIN = Literal(datetime.datetime(2000, 1, 3), _STAMP)
 #: Functions of times to numbers, and those that make a timestamp of the number.
 EPOCHS = {
     "epoch": "to_timestamp", "epoch_ms": "make_timestamp_ms", "epoch_us": "make_timestamp",

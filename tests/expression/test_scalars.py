@@ -1,0 +1,71 @@
+"""Constants made without pandas are those that pyarrow makes."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from qcore.expression.scalars import scalar_of, type_of
+
+UTC = datetime.UTC
+VALUES: list[Any] = [
+    None, True, False, 0, 1, -1, 127, 128, -(1 << 63), (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64,
+    0.0, -0.0, 1.5, float("inf"), float("nan"), 1e300, "", "a", "grüße", "\U0001f600", "\ud800", b"", b"\x00\xff",
+    Decimal("0"), Decimal("-0.00"), Decimal("1.50"), Decimal("-123.456"), Decimal("1E+3"), Decimal("1E-7"),
+    Decimal("NaN"),
+    Decimal("99999999999999999999999999999999999999"), datetime.date(1, 1, 1), datetime.date(9999, 12, 31),
+    datetime.date(1969, 12, 31), datetime.datetime(1970, 1, 1), datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999),
+    datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999),
+    datetime.datetime(2024, 2, 29, 12, tzinfo=UTC),
+    datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=5, minutes=45))),
+    datetime.time(1, 2, 3), datetime.timedelta(days=-1), [1, None], {"a": 1},
+]  # fmt: skip
+TYPES = [
+    None, pa.null(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32(), pa.uint64(),
+    pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.string_view(), pa.binary(),
+    pa.date32(), pa.date64(),
+    *(pa.timestamp(u, z) for u in ("s", "ms", "us", "ns") for z in (None, "UTC", "Asia/Tokyo")),
+    pa.decimal128(38, 0), pa.decimal128(5, 2), pa.decimal128(38, 10), pa.decimal256(50, 2), pa.time64("us"),
+    pa.duration("us"), pa.list_(pa.int64()), pa.struct([("a", pa.int64())]),
+]  # fmt: skip
+
+
+def outcome(make: Any, *arguments: Any) -> Any:
+    """What a call returns, or the error that it raises."""
+    try:
+        made = make(*arguments)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        return type(error), str(error)
+    if pa.types.is_floating(made.type) and made.is_valid:
+        number = made.as_py()
+        return made.type, "nan" if math.isnan(number) else (number, math.copysign(1, number))
+    return made.type, made if made.is_valid else None
+
+
+@pytest.mark.parametrize("type", TYPES, ids=str)
+def test_every_value_of_every_type(type: pa.DataType | None) -> None:
+    for value in VALUES:
+        assert outcome(scalar_of, value, type) == outcome(pa.scalar, value, type), (value, type)
+
+
+def test_types() -> None:
+    for value in VALUES:
+        expected = outcome(pa.scalar, value)
+        if isinstance(expected[0], pa.DataType):
+            assert type_of(value) == expected[0]
+
+
+def test_classes_below_the_plain_ones() -> None:
+    """pandas' timestamps have nanoseconds, NumPy's numbers are no Python numbers."""
+    import numpy as np
+    import pandas as pd
+
+    stamp = pd.Timestamp("2024-02-29 12:00:00.000001")
+    for value in (stamp, np.float64(1.5), np.int64(3), np.str_("a")):
+        for type in (None, pa.timestamp("us"), pa.timestamp("ns"), pa.float64(), pa.int64(), pa.string()):
+            assert outcome(scalar_of, value, type) == outcome(pa.scalar, value, type)

@@ -1,0 +1,86 @@
+"""What a process imports: large packages only when something needs them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import qcore
+
+LARGE = (
+    "pandas",
+    "polars",
+    "duckdb",
+    "datafusion",
+    "sqlglot",
+    "google.protobuf",
+    "pyspark",
+    "asyncio",
+    "pyarrow.dataset",
+)
+FIRST_QUERY = """
+import qcore
+session = qcore.Session(threads=1)
+session.register("t", PATH)
+text = "select k, sum(x * 1.5) as s from t where d >= date '2024-01-01' and x in (1, 2) and k like 'a%' group by k"
+rows = sum(batch.num_rows for batch in session.sql(text))
+assert rows == 1, rows
+"""
+
+
+def imported(program: str, *packages: str) -> list[str]:
+    """Those of the packages that a process has imported after a program."""
+    report = f"\nimport sys\nprint([name for name in {packages!r} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", program + report], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    found: list[str] = eval(run.stdout.splitlines()[-1])
+    return found
+
+
+def test_importing_qcore() -> None:
+    assert imported("import qcore", *LARGE, "pyarrow", "numpy") == []
+
+
+def test_the_public_names() -> None:
+    """All of them need pyarrow, and none a package that a query may never need."""
+    names = "; ".join(f"qcore.{name}" for name in qcore.__all__)
+    assert imported(f"import qcore; {names}", *LARGE, "pyarrow") == ["pyarrow"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["sql", "--help"], ["--version"], []])
+def test_the_help(arguments: list[str]) -> None:
+    program = f"from qcore.cli import main; main({arguments!r})"
+    assert imported(program, *LARGE, "pyarrow", "numpy") == []
+
+
+def test_the_first_query(tmp_path: Path) -> None:
+    """It needs its parser, but pandas only if the program uses it: pa.scalar() and pa.array() would import it."""
+    path = tmp_path / "t.parquet"
+    day = pa.array(["2024-02-29"] * 3).cast(pa.date32())
+    pq.write_table(pa.table({"k": ["a", "a", "b"], "x": [1, 2, 3], "d": day}), path)
+    program = FIRST_QUERY.replace("PATH", repr(str(path)))
+    assert imported(program, *LARGE, "qcore.frontends.sql", "qcore.substrait.plan") == ["sqlglot"]
+
+
+@pytest.mark.parametrize(
+    "first", ["", "import qcore.sql.bind", "from qcore.session import session", "qcore.Session", "import qcore.sql"]
+)
+def test_sql_is_the_function(first: str) -> None:
+    """The package qcore.sql does not take its place, whatever is imported first."""
+    program = f"import qcore\n{first}\nassert qcore.sql('select 1 as x').to_arrow().num_rows == 1\n"
+    program += (
+        "from qcore.sql.bind import plan_query\nassert callable(qcore.sql)\nfrom qcore import sql\nsql('select 2')"
+    )
+    assert imported(program, "pandas") == []
+
+
+def test_names() -> None:
+    assert set(qcore.__all__) <= set(dir(qcore))
+    assert all(getattr(qcore, name) is not None for name in qcore.__all__)
+    with pytest.raises(AttributeError, match="module 'qcore' has no attribute 'Sesion'"):
+        _ = qcore.Sesion  # type: ignore[attr-defined]
