@@ -14,13 +14,20 @@ from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.dependent_joins import replace_dependent_joins
 from qcore.plan.nodes import Limit, OrderBy, PlanNode, Project, TopN
 from qcore.plan.result import PlanResult
-from qcore.sql import expressions, function_calls, joins, literals, queries, set_operations, subqueries
+from qcore.sql import expressions, function_calls, joins, lambdas, literals, queries, set_operations, stars, subqueries
 from qcore.sql.binder import Binder
 from qcore.sql.parse import Source, deep_recursion, located, parse
 from qcore.sql.reading import NotBound
 from qcore.sql.scope import Environment, Level
 
-_EXPRESSIONS = {**literals.READERS, **expressions.READERS, **function_calls.READERS, **subqueries.READERS}
+_EXPRESSIONS = {
+    **literals.READERS,
+    **expressions.READERS,
+    **function_calls.READERS,
+    **lambdas.READERS,
+    **stars.READERS,
+    **subqueries.READERS,
+}
 _QUERIES = {**queries.READERS, **set_operations.READERS}
 _TABLES = {**joins.READERS, **set_operations.TABLES}
 
@@ -57,7 +64,12 @@ def plan_query(
         A construct that the binder does not read.
     """
     with deep_recursion():
-        statements, source = parse(text, dialect)
+        try:
+            statements, source = parse(text, dialect)
+        except PlanError:
+            if dialect.syntax == "spark":
+                raise NotBound(None, "Spark's syntax") from None
+            raise
         if len(statements) != 1:
             what = "the text has more than one statement" if statements else "the text is empty"
             raise PlanError(f"{what}; it cannot be planned as a query")

@@ -48,6 +48,15 @@ class Binder:
     #: Shared state of readers, by their own keys.
     memory: dict[Any, Any] = field(default_factory=dict)
 
+    @property
+    def has_columns_calls(self) -> bool:
+        """Whether the text may have COLUMNS(…)."""
+        found = self.memory.get(("columns", id(self.source)))
+        if found is None:
+            found = any(token.text.lower() == "columns" for token in self.source.tokens)
+            self.memory["columns", id(self.source)] = found
+        return bool(found)
+
     def expression(self, node: Any, place: Place) -> Bound:
         """The value of an expression. PlanError for one that is wrong, NotBound for one that is not read."""
         reader = self.expressions.get(type(node).__name__)

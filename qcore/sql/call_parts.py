@@ -71,8 +71,8 @@ def _name_and_arguments(node: Any) -> tuple[str, list[Any]]:
 # Calls for which the parser has a class of its own although they are to stay as written: the name, and the arguments
 # that become the call's, in order.
 _TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "Max": ("max", ("this", "expressions")),
-    "Min": ("min", ("this", "expressions")),
+    "Max": ("max", ("this", "expressions", "count")),
+    "Min": ("min", ("this", "expressions", "count")),
     "Count": ("count", ("this", "expressions")),
     "GroupConcat": ("string_agg", ("this", "separator")),
     "PercentileCont": ("quantile_cont", ("this", "expression")),
@@ -85,6 +85,8 @@ _TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
     "CurrentTimestamp": ("current_timestamp", ()),
     "CurrentTime": ("current_time", ()),
     "Localtimestamp": ("now", ()),
+    "Map": ("map", ("keys", "values")),
+    "VarMap": ("map", ("keys", "values")),
     "ArgMax": ("arg_max", ("this", "expression", "count")),
     "ArgMin": ("arg_min", ("this", "expression", "count")),
 }

@@ -11,6 +11,7 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Call
 from qcore.functions.calls import bind_call
 from qcore.functions.casts import bind_case, bind_cast, bind_in
+from qcore.functions.tables.lists import any_of
 from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.columns import bind_column
@@ -81,11 +82,11 @@ def chain(node: Any) -> list[Any]:
 
 def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
     """A chain of operators, which group from the left."""
-    steps = []
+    steps: list[tuple[Any, Any]] = []
     while type(node).__name__ in _BINARY:
         ignored = _IGNORED.get(type(node).__name__, ())
         left, right, *_ = take(node, "this", "expression", *ignored)
-        if type(node).__name__ in _COMPARISONS and (_is_quantified(right) or _is_quantified(left)):
+        if steps and type(node).__name__ in _COMPARISONS:
             break
         steps.append((node, right))
         node = left
@@ -98,10 +99,6 @@ def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
             binder.fault = binder.fault or (step, binder.source)
             raise
     return value
-
-
-def _is_quantified(node: Any) -> bool:
-    return type(node).__name__ in ("Any", "All")
 
 
 def bind_not(binder: Binder, node: Any, place: Place) -> Bound:
@@ -246,7 +243,7 @@ def bind_in_list(binder: Binder, node: Any, place: Place) -> Bound:
     value, values, field = take(node, "this", "expressions", "field")
     bound = binder.expression(value, place)
     if field is not None:
-        return bind_call("list_contains", [binder.expression(field, place), bound], binder.dialect)
+        return any_of("equal", bound, binder.expression(field, place))
     return bind_in(bound, [binder.expression(part, place) for part in values])
 
 
@@ -259,6 +256,8 @@ def bind_row(binder: Binder, node: Any, place: Place) -> Bound:
 def bind_list(binder: Binder, node: Any, place: Place) -> Bound:
     """[a, b]."""
     values, _ = take(node, "expressions", "bracket_notation")
+    if values and type(values[0]).__name__ == "Comprehension":
+        return binder.expression(values[0], place)
     return bind_call("list_value", [binder.expression(value, place) for value in values or ()], binder.dialect)
 
 
@@ -279,6 +278,17 @@ def bind_struct(binder: Binder, node: Any, place: Place) -> Bound:
 def bind_map(binder: Binder, node: Any, place: Place) -> Bound:
     """MAP {k: v}."""
     (inner,) = take(node, "this")
+    if type(inner).__name__ == "Bracket":
+        # The parser takes the subscript of MAP {…}['k'] for one of the braces.
+        held, positions, *_ = take(inner, "this", "expressions", "offset", "safe", "returns_list_for_maps")
+        value = _map_of(binder, held, place)
+        for position in positions:
+            value = element_of(value, binder.expression(position, place), binder)
+        return value
+    return _map_of(binder, inner, place)
+
+
+def _map_of(binder: Binder, inner: Any, place: Place) -> Bound:
     (fields,) = take(inner, "expressions")
     keys, values = [], []
     for part in fields or ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +17,10 @@ from qcore.sql import calls
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.call_parts import CallParts, read_call
 from qcore.sql.grouping import Grouping, bind_grouping_function
+from qcore.sql.lambdas import bind_lambda_call, is_lambda_call
 from qcore.sql.literals import constant
 from qcore.sql.ordering import read_ordered
+from qcore.sql.parse import ARRAY_CALL
 from qcore.sql.random_columns import bind_random
 from qcore.sql.reading import NotBound, take
 from qcore.sql.scope import Place
@@ -35,7 +38,10 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
         raise PlanError(f"{parts.name} is no aggregate function, so it takes no DISTINCT, ORDER BY or FILTER")
     if name in ("grouping", "grouping_id"):
         return bind_grouping_function(binder, parts.node, parts.arguments, place)
-    if name == "array" and len(parts.arguments) == 1 and is_query(parts.arguments[0]):
+    if name == ARRAY_CALL:
+        if len(parts.arguments) != 1 or not is_query(parts.arguments[0]):
+            values = [binder.expression(argument, place) for argument in parts.arguments]
+            return bind_call("array", values, binder.dialect)
         return bind_array(binder, parts.arguments[0], place)
     if is_volatile(name) and not parts.arguments:
         return bind_random(binder, name, place)
@@ -44,13 +50,25 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
         return Bound(expr, expr.to if hasattr(expr, "to") else expr.type)  # type: ignore[attr-defined]
     if name in PLACES | FRACTIONS | VALUES and not is_function(name, binder.dialect):
         raise PlanError(f"the window function {name} needs OVER (…)")
+    if is_lambda_call(name, parts.arguments):
+        return bind_lambda_call(binder, parts.name, parts.arguments, place)
+    if name == "columns":
+        raise PlanError("COLUMNS(…) stands in a select list or in WHERE; elsewhere name the columns")
     if name == "unnest":
-        raise NotBound(node, "unnest in an expression")
+        return _unnest(binder, parts, place)
     special = calls.bind_special(binder, parts.name, parts.arguments, place)
     if special is not None:
         return special
     arguments = [_argument(binder, argument, place) for argument in parts.arguments]
     return bind_call(parts.name, arguments, binder.dialect)
+
+
+def _unnest(binder: Binder, parts: CallParts, place: Place) -> Bound:
+    if place.unnested is None:
+        raise PlanError(f"unnest stands in {place.clause}; it can stand in a select list or among the tables")
+    if len(parts.arguments) != 1:
+        raise NotBound(parts.node, "unnest with options")
+    return place.unnested.add(binder.expression(parts.arguments[0], replace(place, unnested=None)))
 
 
 def _argument(binder: Binder, node: Any, place: Place) -> Bound:
@@ -134,7 +152,7 @@ def bind_trim(binder: Binder, node: Any, place: Place) -> Bound:
 _CALLS = (
     "Anonymous", "Filter", "WithinGroup", "IgnoreNulls", "RespectNulls", "Max", "Min", "Count", "GroupConcat",
     "PercentileCont", "PercentileDisc", "Coalesce", "Substring", "StrPosition", "Overlay", "CurrentDate",
-    "CurrentTimestamp", "CurrentTime", "Localtimestamp", "ArgMax", "ArgMin",
+    "CurrentTimestamp", "CurrentTime", "Map", "VarMap", "Localtimestamp", "ArgMax", "ArgMin",
 )  # fmt: skip
 READERS: dict[str, ExpressionReader] = {
     **calls.READERS,

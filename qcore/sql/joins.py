@@ -31,11 +31,10 @@ from qcore.sql.expressions import chain
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.scope import Environment, Named, Place, Rows, Scope, TableNames
+from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import Joined, dependent_join, join_subqueries
 from qcore.sql.tables import derived_rows, named_rows, with_alias
-
-# The only column of rows without columns (`select 1`), because a batch has no rows without columns.
-_ROW = "$row"
+from qcore.sql.unnest import UnnestedRows, bind_lists, bind_table_function, bind_unnest, place_elements
 
 
 @dataclass(slots=True)
@@ -45,18 +44,12 @@ class LateralRows(Rows):
     captured: dict[str, Any] = field(default_factory=dict)
 
 
-def one_row(binder: Binder) -> Rows:
-    """The rows of a SELECT without FROM."""
-    data = pa.table({binder.names.new(_ROW): pa.nulls(1, pa.bool_())})
-    return Rows(Values(binder.ids.new(), data.schema, data), [], [])
-
-
 def from_rows(binder: Binder, clause: Any, joins: Sequence[Any], environment: Environment) -> Rows:
     """The rows of FROM and the joins behind it."""
     if clause is None:
         if joins:
             raise NotBound(joins[0], "JOIN without FROM")
-        return one_row(binder)
+        return Rows(one_row(binder), [], [])
     (first,) = take(clause, "this")
     return joined_rows(binder, first, joins, Place(Scope(_nothing(binder), environment, binder.dialect), "FROM"))
 
@@ -104,12 +97,9 @@ def _beside(binder: Binder, place: Place, rows: Rows) -> Place:
 
 def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
     """A table, view or common table by name, or a table function."""
-    name, schema, catalogue, alias, joins = take(node, "this", "db", "catalog", "alias", "joins")
+    name, schema, catalogue, alias, joins, _ = take(node, "this", "db", "catalog", "alias", "joins", "ordinality")
     if type(name).__name__ != "Identifier":
-        reader = binder.memory.get("table_function")
-        if reader is None:
-            raise NotBound(node, "a table function")
-        rows = reader(binder, node, name, alias, place)
+        rows = bind_table_function(binder, node, name, alias, place)
     else:
         parts = [identifier(part) for part in (catalogue, schema, name) if part is not None]
         relation, known = named_rows(binder, parts, place)
@@ -168,7 +158,12 @@ def bind_lateral(binder: Binder, node: Any, place: Place) -> Rows:
     inner, alias, *_ = take(node, "this", "alias", "view", "outer", "cross_apply")
     if get(node, "view") or get(node, "cross_apply") is not None:
         raise NotBound(node, "LATERAL VIEW or APPLY")
-    if type(inner).__name__ not in ("Subquery",):
+    if type(inner).__name__ == "Unnest" and alias is not None and get(inner, "alias") is None:
+        lists, offset = take(inner, "expressions", "offset")
+        return bind_lists(binder, lists, ["unnest"] * len(lists), "unnest", alias, offset, place)
+    if type(inner).__name__ == "Unnest":
+        return bind_unnest(binder, inner, place)
+    if type(inner).__name__ != "Subquery":
         raise NotBound(node, "LATERAL of a function")
     return _derived(binder, inner, alias, place)
 
@@ -216,6 +211,8 @@ def _kind(side: str, kind: str, node: Any) -> str:
 
 
 def _join_on(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, place: Place) -> Rows:
+    if isinstance(right, UnnestedRows):
+        return _join_elements_on(binder, left, right, kind, on, place)
     schema = join_schema("inner", left.node.schema, right.node.schema)
     pairs = NestedLoopJoin(binder.ids.new(), schema, left.node, right.node, "inner")
     both = Rows(pairs, [*left.tables, *right.tables], [*left.columns, *right.columns])
@@ -228,6 +225,19 @@ def _join_on(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, place:
     if at.subqueries:
         return _join_over_subqueries(binder, left, right, kind, conditions, at.subqueries, pairs)
     return _combine(binder, left, right, kind, conditions)
+
+
+def _join_elements_on(binder: Binder, left: Rows, right: UnnestedRows, kind: str, on: Any, place: Place) -> Rows:
+    if kind == "left" and type(on).__name__ == "Boolean" and get(on, "this"):
+        return _combine(binder, left, right, "left", [])
+    if kind != "inner":
+        raise NotBound(on, f"{kind.upper()} JOIN of unnest with a condition")
+    rows = _combine(binder, left, right, "inner", [])
+    at = Place(Scope(rows, place.scope.environment, binder.dialect), "ON")
+    condition = as_condition(binder.expression(on, at), binder)
+    node = join_subqueries(binder, rows.node, at.subqueries)
+    rows.node = Filter(binder.ids.new(), node.schema, node, condition.expr)
+    return rows
 
 
 def as_condition(value: Bound, binder: Binder) -> Bound:
@@ -244,6 +254,8 @@ def _combine(binder: Binder, left: Rows, right: Rows, kind: str, conditions: Seq
     tables, columns = [*left.tables, *right.tables], [*left.columns, *right.columns]
     if kind in LEFT_ONLY:
         tables, columns = left.tables, left.columns
+    if isinstance(right, UnnestedRows):
+        return _unnested(binder, left, right, kind, conditions, tables, columns)
     if isinstance(right, LateralRows):
         return _lateral(binder, left, right, kind, conditions, tables, columns)
     node = make_join(binder.ids, kind, left.node, right.node, conditions)
@@ -288,6 +300,25 @@ def _lateral(
     if computed:
         node = add_columns(binder.ids.new(), node, computed)
     node = dependent_join(binder, kind, node, right.node, tuple(arguments), conditions)
+    return _like(left, node, tables, columns)
+
+
+def _unnested(
+    binder: Binder,
+    left: Rows,
+    right: UnnestedRows,
+    kind: str,
+    conditions: Sequence[Expr],
+    tables: list[TableNames],
+    columns: list[Named],
+) -> Rows:
+    """The left rows with the elements of their lists, each with those for which the conditions are true."""
+    if kind not in ("inner", "left") or (kind == "left" and conditions):
+        raise NotBound(None, f"{kind.upper()} JOIN of unnest with a condition")
+    node = place_elements(binder, left.node, right, kind == "left")
+    predicate = conjunction(conditions)
+    if predicate is not None:
+        node = Filter(binder.ids.new(), node.schema, node, predicate)
     return _like(left, node, tables, columns)
 
 
@@ -424,4 +455,5 @@ READERS: dict[str, TableReader] = {
     "Table": bind_table,
     "Subquery": bind_derived,
     "Lateral": bind_lateral,
+    "Unnest": bind_unnest,
 }

@@ -8,16 +8,16 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Literal
+from qcore.expression.tree import Expr, Literal
 from qcore.functions.casts import bind_cast
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Limit, PlanNode
 from qcore.plan.projections import project
 from qcore.sql.binder import Binder
-from qcore.sql.joins import one_row
 from qcore.sql.literals import constant
 from qcore.sql.reading import NotBound, get, take
-from qcore.sql.scope import Environment, Place, Relation, Scope
+from qcore.sql.scope import Environment, Place, Relation, Rows, Scope
+from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import join_subqueries
 from qcore.substrait.cut_limits import COUNT_PART, SHARE_PART, apply_computed_limit
 
@@ -33,8 +33,10 @@ def limit_rows(binder: Binder, relation: Relation, limit: Any, offset: Any, envi
         if unread:
             raise NotBound(offset, "LIMIT BY")
     one = one_row(binder)
-    place = Place(Scope(one, environment, binder.dialect), "LIMIT")
+    place = Place(Scope(Rows(one, [], []), environment, binder.dialect), "LIMIT")
     values = [_bound(binder, value, place, word) for value, word in ((count, "LIMIT"), (first, "OFFSET"))]
+    if is_share:
+        _check_share(values[0])
     numbers: list[Any] = [value.expr.value if isinstance(value.expr, Literal) else _UNKNOWN for value in values]
     node: PlanNode
     if not is_share and all(number is None or isinstance(number, int) for number in numbers):
@@ -45,9 +47,8 @@ def limit_rows(binder: Binder, relation: Relation, limit: Any, offset: Any, envi
         return Relation(node, relation.columns)
 
     def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
-        below = join_subqueries(binder, one.node, place.subqueries)
-        types = (pa.float64() if is_share else pa.int64(), pa.int64())
-        exprs = [bind_cast(value, type_, binder.dialect).expr for value, type_ in zip(values, types, strict=True)]
+        below = join_subqueries(binder, one, place.subqueries)
+        exprs = [_number(binder, value, is_share and n == 0) for n, value in enumerate(values)]
         return project(ids.new(), below, [names.new("count"), names.new("offset")], exprs)
 
     part = f"{SHARE_PART if is_share else COUNT_PART}0"
@@ -59,10 +60,27 @@ def limit_rows(binder: Binder, relation: Relation, limit: Any, offset: Any, envi
 _UNKNOWN = object()
 
 
+def _check_share(value: Bound) -> None:
+    share = value.expr.value if isinstance(value.expr, Literal) else None
+    if share is None:
+        raise PlanError("LIMIT n %: a share is a number as it stands")
+    if not 0 <= share <= 100:
+        raise PlanError(f"LIMIT {share} %: a share is from 0 % to 100 %")
+
+
+def _number(binder: Binder, value: Bound, is_share: bool) -> Expr:
+    if is_share:
+        return bind_cast(value, pa.float64(), binder.dialect).expr
+    # A negative number is an error.
+    return bind_cast(bind_cast(value, pa.uint64(), binder.dialect), pa.int64(), binder.dialect).expr
+
+
 def _bound(binder: Binder, node: Any, place: Place, word: str) -> Bound:
     if node is None or type(node).__name__ == "Null":
         return constant(None, pa.int64())
     value = binder.expression(node, place)
+    if isinstance(value.expr, Literal) and pa.types.is_string(value.type) and str(value.expr.value).strip().isdigit():
+        return constant(int(value.expr.value), pa.int64())
     if pa.types.is_string(value.type) or pa.types.is_boolean(value.type) or pa.types.is_nested(value.type):
         raise PlanError(f"{word} takes a number of rows, not {value.type}")
     return value

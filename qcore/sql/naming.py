@@ -8,7 +8,7 @@ from qcore.sql.parse import Source, select_token
 
 # Words that end a select list.
 _END = frozenset({
-    "FROM", "WHERE", "GROUP", "GROUP BY", "HAVING", "WINDOW", "QUALIFY", "ORDER", "ORDER BY", "LIMIT", "OFFSET",
+    "FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "QUALIFY", "ORDER BY", "LIMIT", "OFFSET",
     "FETCH", "UNION", "EXCEPT", "INTERSECT", "USING", "INTO",
 })  # fmt: skip
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")

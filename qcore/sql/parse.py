@@ -20,6 +20,8 @@ from qcore.functions.dialect import Dialect
 
 #: sqlglot leaves calls with this comment as they are written.
 _AS_WRITTEN = "sqlglot.anonymous"
+#: The name of the function ARRAY in the tree.
+ARRAY_CALL = "$array"
 #: The first word of the comment on SELECT; the number of its token follows.
 _SELECT = "qcore.select"
 _NULL_ORDERINGS = {
@@ -103,8 +105,7 @@ def select_token(node: Any) -> int | None:
 @cache
 def _sqlglot_dialect(syntax: str, null_order: str) -> Any:
     """sqlglot's dialect with settings. Its import takes a seventh of a second."""
-    base = "spark" if syntax == "spark" else "duckdb"
-    parent = getattr(import_module(f"sqlglot.dialects.{base}"), "Spark" if syntax == "spark" else "DuckDB")
+    parent = import_module("sqlglot.dialects.duckdb").DuckDB
     settings = {"INDEX_OFFSET": 0, "NULL_ORDERING": _NULL_ORDERINGS[null_order]}
     return type(f"Qcore{syntax.title()}{null_order.title().replace('_', '')}", (parent,), settings)()
 
@@ -137,9 +138,15 @@ def _mended(tokens: list[Any], dialect: Dialect) -> list[Any]:
             if before.token_type == kinds.STRING and not touches:
                 result[-1] = _joined(kinds.STRING, before.text + token.text, before, token)
                 continue
+        if token.text == "(" and before is not None and before.text.lower() == "array":
+            # The parser drops the subquery of ARRAY(SELECT …)[1].
+            result[-1] = _joined(kinds.VAR, ARRAY_CALL, before, before)
+        if token.text == "(" and before is not None and before.text.lower() == "apply" and not _is_join(result):
+            result[-1] = _joined(kinds.VAR, before.text, before, before)
         if kind == kinds.HEREDOC_STRING:
             token = _joined(kinds.STRING, token.text, token, token)
         result.append(token)
+    _refuse_misread(result)
     if dialect.null_order == "nulls_first":
         result = _with_nulls_first(result)
     for number, token in enumerate(result):
@@ -150,10 +157,23 @@ def _mended(tokens: list[Any], dialect: Dialect) -> list[Any]:
     return result
 
 
+def _refuse_misread(tokens: list[Any]) -> None:
+    """PlanError for what sqlglot reads as something else: it drops the star of *COLUMNS(…)."""
+    for before, token, following in zip(["", *tokens], tokens, tokens[1:], strict=False):
+        is_first = before == "" or before.text in ("(", ",") or before.text.upper() in ("SELECT", "DISTINCT")
+        if token.text == "*" and following.text.upper() == "COLUMNS" and is_first:
+            raise PlanError("*COLUMNS(…) as arguments is not supported; name the columns")
+
+
 def _token_classes() -> tuple[Any, Any]:
     """The kinds of tokens, and the class of tokens."""
     tokens: Any = import_module("sqlglot.tokens")
     return tokens.TokenType, tokens.Token
+
+
+def _is_join(tokens: list[Any]) -> bool:
+    """Whether the last token, APPLY, is a kind of join and not the function."""
+    return len(tokens) > 1 and tokens[-2].text.upper() in ("CROSS", "OUTER")
 
 
 def _joined(kind: Any, text: str, first: Any, last: Any) -> Any:

@@ -24,9 +24,10 @@ from qcore.sql.ordering import read_ordered
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.scope import Environment, Named, Part, Place, Relation, Scope
-from qcore.sql.stars import Item, is_star, star_items
+from qcore.sql.stars import Item, columns_calls, each_column, is_star, star_items
 from qcore.sql.subqueries import Rewrite, as_it_is, bind_conjunct, join_subqueries
 from qcore.sql.tables import common_tables
+from qcore.sql.unnest import Unnested
 from qcore.sql.windows import Windows
 
 SortValue = tuple[Expr, bool, bool]
@@ -112,7 +113,10 @@ class _Select:
             (condition,) = take(self.where, "this")
             place = Place(scope, "WHERE", aliases=self.aliases)
             scope.node = self._filtered(scope.node, condition, place, as_it_is)
-        self.place = Place(scope, "the select list", [], self.grouping, self.windows, self.aliases)
+        self.unnested = Unnested(binder)
+        self.place = Place(
+            scope, "the select list", [], self.grouping, self.windows, self.aliases, unnested=self.unnested
+        )
         self.aliases.shares.add(id(self.place.subqueries))
         self.aliases.shares.add(id(self.windows.subqueries))
         self._bind_keys()
@@ -148,6 +152,8 @@ class _Select:
                 self.place.subqueries.clear()
             node = self._apply(node, qualified, qualify.subqueries, rewrite)
         node = join_subqueries(binder, node, self.place.subqueries, rewrite)
+        node = self.unnested.node(node, rewrite)
+        self.known.update(self.unnested.outputs)
         return self._finished(node, values, on, order, rewrite)
 
     def _rewrite(self, expr: Expr) -> Expr:
@@ -170,7 +176,11 @@ class _Select:
         items: list[Item] = []
         for n, node in enumerate(self.select_list or ()):
             if is_star(node):
-                items += star_items(node, self.scope)
+                items += star_items(node, self.scope, self.binder.dialect)
+                continue
+            calls = columns_calls(node) if self.binder.has_columns_calls else []
+            if calls:
+                items += self._columns_items(node, calls)
                 continue
             if type(node).__name__ == "Alias":
                 value, _ = take(node, "this", "alias")
@@ -187,6 +197,29 @@ class _Select:
         if not items:
             raise PlanError("the select list is empty")
         return items
+
+    def _columns_items(self, node: Any, calls: Sequence[Any]) -> list[Item]:
+        """The items for which an item with COLUMNS stands."""
+        alias = None
+        if type(node).__name__ == "Alias":
+            alias = self._alias(get(node, "alias"))
+            (node, _) = take(node, "this", "alias")
+        each = each_column(node, calls, self.scope, self.binder.dialect)
+        return [Item(name if alias is None else alias, one, has_alias=alias is not None) for name, one in each]
+
+    def _parts(self, condition: Any) -> list[Any]:
+        """The conjuncts of a condition. One with COLUMNS stands for one for each column."""
+        parts = chain(condition) if type(condition).__name__ in ("And", "Paren") else [condition]
+        if not self.binder.has_columns_calls:
+            return parts
+        result = []
+        for part in parts:
+            calls = columns_calls(part)
+            if calls:
+                result += [one for _, one in each_column(part, calls, self.scope, self.binder.dialect)]
+            else:
+                result.append(part)
+        return result
 
     def _alias(self, node: Any) -> str:
         text, quoted = identifier(node)
@@ -235,7 +268,7 @@ class _Select:
         """The rows for which a condition is true. Conditions without subqueries filter before these are joined."""
         before: list[Bound] = []
         after: list[Bound] = []
-        for part in chain(condition) if type(condition).__name__ in ("And", "Paren") else [condition]:
+        for part in self._parts(condition):
             n_waiting = len(place.subqueries)
             value = bind_conjunct(self.binder, part, place)
             if value is not None:

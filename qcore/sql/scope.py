@@ -192,17 +192,16 @@ def _shown(named: Named) -> str:
 
 def choose(part: Part, found: Sequence[Any], dialect: Dialect, name_of: Callable[[Any], str]) -> list[Any]:
     """The objects, whose names are equal but for their case, that a name means: those with exactly its spelling, else
-    those in lower case, else all. With name_case 'lower' a name in quotes has only its exact spelling.
+    those in lower case, else all. With name_case 'lower' a name in quotes has its exact spelling, and another one is in
+    lower case, else spelled as it is written.
     """
     if not found:
         return []
     text, quoted = part
-    if dialect.name_case == "lower":
-        text = text if quoted else text.lower()
-    elif len(found) == 1:
-        return list(found)
     exact = [one for one in found if name_of(one) == text]
-    if exact or (dialect.name_case == "lower" and quoted):
+    if dialect.name_case == "lower":
+        return exact if quoted else [one for one in found if name_of(one) == text.lower()] or exact
+    if exact:
         return exact
     return [one for one in found if name_of(one) == text.lower()] or list(found)
 
@@ -212,7 +211,8 @@ class Place:
     """Where an expression stands.
 
     `subqueries` collects what must be joined to the rows below the expression. `grouping` and `windows` collect its
-    aggregates and window functions; None: there may be none. `parameters` are those of lambdas around it.
+    aggregates and window functions, `unnested` its unnest() calls; None: there may be none. `parameters` are those of
+    lambdas around it.
     """
 
     scope: Scope
@@ -223,6 +223,7 @@ class Place:
     aliases: Any = None
     aliases_first: bool = False
     parameters: Mapping[str, Bound] = field(default_factory=dict)
+    unnested: Any = None
 
     def with_parameters(self, parameters: Mapping[str, Bound]) -> Place:
         """The same place inside a lambda of these parameters, by lower-case name."""

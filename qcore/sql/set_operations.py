@@ -14,12 +14,12 @@ from qcore.plan.nodes import OrderBy, PlanNode, SortKey, Values
 from qcore.plan.projections import add_columns, project
 from qcore.plan.set_operations import cast_to_common_types, distinct, make_set_operation, union_all
 from qcore.sql.binder import Binder, QueryReader, TableReader
-from qcore.sql.joins import one_row
 from qcore.sql.limits import limit_rows
 from qcore.sql.ordering import read_ordered
 from qcore.sql.queries import is_order_by_all
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.scope import Environment, Named, Place, Relation, Rows, Scope
+from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import join_subqueries
 from qcore.sql.tables import common_tables, distinct_names, with_alias
 from qcore.substrait.computed_values import computed_values
@@ -166,7 +166,7 @@ def bind_values(binder: Binder, node: Any, environment: Environment) -> Relation
     """The rows of VALUES, with columns col0, col1, …"""
     rows, order, limit, offset, with_, _ = take(node, "expressions", "order", "limit", "offset", "with", "alias")
     environment = common_tables(binder, with_, environment)
-    place = Place(Scope(one_row(binder), environment, binder.dialect), "VALUES")
+    place = Place(Scope(Rows(one_row(binder), [], []), environment, binder.dialect), "VALUES")
     bound = []
     for row in rows:
         values = take(row, "expressions")[0] or () if type(row).__name__ == "Tuple" else [row]

@@ -177,15 +177,14 @@ def bind_in(binder: Binder, node: Any, place: Place) -> Bound:
         return bind_in_list(binder, node, place)
     value, query, _ = take(node, "this", "query", "expressions")
     relation, level = bind_query_in(binder, query, place)
-    conditions, is_null_aware = _equalities(binder, value, relation, place)
+    conditions = _equalities(binder, value, relation, place)
     mark = binder.names.new("mark")
-    kind = "null_aware_mark" if is_null_aware else "mark"
-    place.subqueries.append(Joined(kind, relation.node, level.captured, conditions, mark))
+    place.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, conditions, mark))
     return Bound(Column(mark), pa.bool_())
 
 
-def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) -> tuple[tuple[Expr, ...], bool]:
-    """The conditions of x IN (subquery), and whether they may be unknown: rows are compared as values of one."""
+def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) -> tuple[Expr, ...]:
+    """The conditions of x IN (subquery)."""
     while type(value).__name__ == "Paren":
         (value,) = take(value, "this")
     schema, columns = relation.node.schema, relation.columns
@@ -195,15 +194,14 @@ def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) ->
         if len(parts) != len(columns):
             raise PlanError(f"{len(parts)} values cannot be IN a subquery of {len(columns)} columns")
         values = [binder.expression(part, place) for part in parts]
-        function = "is_not_distinct_from"
     else:
         if len(columns) != 1:
             raise PlanError(f"the subquery of IN must give one column, not {len(columns)}")
-        values, function = [binder.expression(value, place)], "equal"
+        values = [binder.expression(value, place)]
     return tuple(
-        bind_call(function, [one, Bound(Column(named.own), type_)], binder.dialect).expr
+        bind_call("equal", [one, Bound(Column(named.own), type_)], binder.dialect).expr
         for one, named, type_ in zip(values, columns, types, strict=True)
-    ), function == "equal"
+    )
 
 
 def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:
@@ -212,24 +210,24 @@ def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:
     function = _COMPARISONS[type(node).__name__]
     if _quantifier(left) is not None:
         left, right, function = right, left, _SWAPPED.get(function, function)
-    found = _quantifier(right)
-    if found is None:
+    quantifier = _quantifier(right)
+    if quantifier is None:
         return bind_binary(binder, node, place)
-    is_all, held = found
+    held, is_all = quantifier
     if is_query(held):
         return quantified(binder, left, function, held, is_all, place)
     compare = all_of if is_all else any_of
     return compare(function, binder.expression(left, place), binder.expression(held, place))
 
 
-def _quantifier(node: Any) -> tuple[bool, Any] | None:
-    """Whether a node is ALL, and what it is of; None if it is neither ANY nor ALL."""
+def _quantifier(node: Any) -> tuple[Any, bool] | None:
+    """What ANY or ALL holds, and whether it is ALL; None for another node."""
     kind = type(node).__name__
     if kind in ("Any", "All"):
-        return kind == "All", take(node, "this")[0]
-    if kind == "Anonymous" and str(node.this).lower() == "all" and len(node.expressions) == 1:
-        # The parser takes ALL of a list for a function.
-        return True, node.expressions[0]
+        return take(node, "this")[0], kind == "All"
+    if kind == "Anonymous" and isinstance(node.this, str) and node.this.lower() in ("any", "all", "some"):
+        (arguments,) = take(node, "this", "expressions")[1:]
+        return (arguments[0], node.this.lower() == "all") if len(arguments) == 1 else None
     return None
 
 
@@ -320,8 +318,8 @@ def bind_conjunct(binder: Binder, node: Any, place: Place) -> Bound | None:
 
 def _filter_by_in(binder: Binder, value: Any, query: Any, negated: bool, place: Place) -> None:
     relation, level = bind_query_in(binder, query, place)
-    conditions, is_null_aware = _equalities(binder, value, relation, place)
-    kind = "left_semi" if not negated else "null_aware_anti" if is_null_aware else "left_anti"
+    conditions = _equalities(binder, value, relation, place)
+    kind = "null_aware_anti" if negated else "left_semi"
     place.subqueries.append(Joined(kind, relation.node, level.captured, conditions))
 
 

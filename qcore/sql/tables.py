@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder
 from qcore.sql.parse import Source, parse
 from qcore.sql.reading import NotBound, identifier, take
+from qcore.sql.recursion import RecursiveTable, recursive_table
 from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Rows, TableNames, choose
 
 # A common table has up to this many copies in a plan, each with its own conditions and columns. Further reads share
@@ -35,25 +36,6 @@ class CommonTable:
     n_copies: int = 0
     shared: tuple[Shared, list[Named]] | None = None
     is_being_read: bool = False
-
-
-@dataclass
-class FixedTable:
-    """A name that stands for rows of a known shape: the rows of the previous round of a recursive table."""
-
-    name: str
-    columns: list[str]
-    types: list[pa.DataType]
-    make: Any
-    n_reads: int = 0
-
-
-@dataclass
-class Derived:
-    """The rows of a derived table, and the values of the tables before it that it reads."""
-
-    rows: Rows
-    captured: Mapping[str, Any] = field(default_factory=dict)
 
 
 def named_rows(binder: Binder, parts: Sequence[Part], place: Place) -> tuple[Relation, str]:
@@ -100,13 +82,12 @@ def _scan(binder: Binder, name: str) -> Relation:
     return Relation(node, [Named(shown, new) for shown, new in zip(schema.names, own, strict=True)])
 
 
-def read_common(binder: Binder, table: CommonTable | FixedTable, place: Place) -> Relation:
+def read_common(binder: Binder, table: CommonTable | RecursiveTable, place: Place) -> Relation:
     """The rows of a common table at a place. It sees the names of the query that defines it, not of the one that reads
     it.
     """
-    if isinstance(table, FixedTable):
-        table.n_reads += 1
-        return table.make(binder, table)
+    if not isinstance(table, CommonTable):
+        return table.read(binder, place)
     if table.is_being_read:
         raise PlanError(f"{table.name!r} reads itself; WITH RECURSIVE allows that")
     if table.shared is not None:
@@ -210,7 +191,6 @@ def common_tables(binder: Binder, clause: Any, environment: Environment) -> Envi
         own.add(name.lower())
         names = [_alias_column(one) for one in columns or ()]
         around = Environment(environment.level, dict(common))
-        maker = binder.memory.get("recursion")
-        made = maker(binder, name, query, names, around) if recursive and maker is not None else None
+        made = recursive_table(binder, name, query, names, around) if recursive else None
         common[name.lower()] = made or CommonTable(name, query, names, around, binder.source)
     return Environment(environment.level, common)

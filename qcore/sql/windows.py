@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Case, Cast, Column, Expr, Literal, call, same
+from qcore.expression.tree import Case, Cast, Column, Expr, Literal, call, column_names, same
 from qcore.expression.types import is_text
 from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
@@ -115,15 +115,35 @@ class Windows:
         if name.lower() in within:
             raise PlanError(f"the window {name!r} is defined by itself")
         window = self._named.get(name.lower())
-        if window is None:
+        order = list(self._named)
+        if window is None or (within and order.index(name.lower()) > order.index(within[-1])):
             raise PlanError(f"there is no window {name!r}; WINDOW {name} AS (…) defines one")
         take(window, "this", "partition_by", "order", "spec", "alias", "over", "first")
         known = self._definition(window, place, (*within, name.lower()))
-        if own.partition_by is not None:
-            raise PlanError(f"the window {name!r} has its partitions already; PARTITION BY cannot be given again")
-        if own.order is not None and known.order is not None:
-            raise PlanError(f"the window {name!r} has an order already; ORDER BY cannot be given again")
-        return _Definition(known.partition_by, own.order or known.order, own.spec or known.spec)
+        clauses = (("PARTITION BY", own.partition_by, known.partition_by), ("ORDER BY", own.order, known.order))
+        for word, given, there in clauses:
+            if given is not None and there is not None:
+                raise PlanError(f"the window {name!r} has {word} already; it cannot be given again")
+        if known.spec is not None and (node.this is not None or own.spec is not None) and not _is_bare(node):
+            raise PlanError(f"the window {name!r} has a frame; it can only be used as it is: OVER {name}")
+        return _Definition(
+            known.partition_by if own.partition_by is None else own.partition_by,
+            known.order if own.order is None else own.order,
+            known.spec if own.spec is None else own.spec,
+        )
+
+    def reads(self, names: set[str]) -> bool:
+        """Whether an argument, a partition or an order reads one of these columns."""
+        values = [
+            value
+            for group in self._groups
+            for value in (
+                *group.partition_by,
+                *(key[0] for key in group.order_by),
+                *(part for one in group.calls for part in (one.argument, one.second, one.filter) if part is not None),
+            )
+        ]
+        return any(names & column_names(value.expr) for value in values)
 
     def _order(self, order: Any, place: Place) -> list[SortValue]:
         (keys,) = take(order, "expressions")
@@ -356,6 +376,11 @@ def bind_window(binder: Binder, node: Any, place: Place) -> Bound:
         raise PlanError(f"a window function cannot be in {place.clause}")
     windows: Windows = place.windows
     return windows.bind(node, place)
+
+
+def _is_bare(node: Any) -> bool:
+    """Whether OVER only names a window, without brackets: the text decides, which the tree does not keep."""
+    return not any(get(node, name) for name in ("partition_by", "order", "spec"))
 
 
 def _is_star(node: Any) -> bool:

@@ -1,0 +1,97 @@
+"""Lambdas and list comprehensions: their parameters are names of their own around the body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Column, column_names
+from qcore.functions.lambdas import LAMBDA_CALLS, BindBody, bind_comprehension, bind_lambda
+from qcore.plan.schema import unknown
+from qcore.sql.binder import Binder, ExpressionReader
+from qcore.sql.random_columns import RandomValue
+from qcore.sql.reading import identifier, take
+from qcore.sql.scope import Place
+
+
+def is_lambda_call(name: str, arguments: Sequence[Any]) -> bool:
+    """Whether a call has a lambda."""
+    return name.lower() in LAMBDA_CALLS and len(arguments) > 1 and type(arguments[1]).__name__ == "Lambda"
+
+
+def bind_lambda_call(binder: Binder, name: str, arguments: Sequence[Any], place: Place) -> Bound:
+    """list_transform(l, lambda x: x + 1) and the like."""
+    lists, function, *rest = arguments
+    body, parameters = take(function, "this", "expressions")
+    names = [_name(parameter) for parameter in parameters]
+    first = [binder.expression(one, place) for one in rest]
+    if len(first) > 1:
+        raise PlanError(f"{name} takes a list, a lambda and perhaps a value to begin with")
+    return bind_lambda(
+        name,
+        binder.expression(lists, place),
+        len(names),
+        _body(binder, body, names, place),
+        lambda: binder.names.new("$element"),
+        first[0] if first else None,
+    )
+
+
+def bind_list_comprehension(binder: Binder, node: Any, place: Place) -> Bound:
+    """[value for element in l if condition]."""
+    value, element, position, iterator, condition = take(
+        node, "this", "expression", "position", "iterator", "condition"
+    )
+    names = [_name(one) for one in (element, position) if one is not None]
+    return bind_comprehension(
+        binder.expression(iterator, place),
+        len(names),
+        None if condition is None else _body(binder, condition, names, place),
+        _body(binder, value, names, place),
+        lambda: binder.names.new("$element"),
+    )
+
+
+def _name(node: Any) -> str:
+    if type(node).__name__ == "Column":
+        (node,) = take(node, "this")
+    return identifier(node)[0]
+
+
+def _body(binder: Binder, body: Any, names: Sequence[str], place: Place) -> BindBody:
+    def bind(values: Sequence[Bound]) -> Bound:
+        inner = place.with_parameters(dict(zip(names, values, strict=True)))
+        waiting = len(inner.subqueries)
+        calls = 0 if inner.grouping is None else len(inner.grouping.calls)
+        inner = replace(inner, clause="a lambda")
+        bound = binder.expression(body, inner)
+        own = {value.expr.name for value in values if isinstance(value.expr, Column)}
+        for one in inner.subqueries[waiting:]:
+            if isinstance(one, RandomValue):
+                raise PlanError("random() cannot be in a lambda; its value would be the same for all elements")
+            exprs = [*(value.expr for value in one.captured.values()), *one.conditions]
+            if any(own & column_names(expr) for expr in exprs):
+                raise PlanError("a subquery in a lambda cannot read the lambda's parameters; unnest the list instead")
+        for one in [] if inner.grouping is None else inner.grouping.calls[calls:]:
+            if any(own & column_names(expr) for expr in one.arguments):
+                raise PlanError(f"{one.function} in a lambda cannot read its parameters; use list_{one.function}")
+        if inner.windows is not None and inner.windows.reads(own):
+            raise PlanError("a window function in a lambda cannot read the lambda's parameters")
+        return bound
+
+    return bind
+
+
+def bind_parameter(binder: Binder, node: Any, place: Place) -> Bound:
+    """A name in a lambda's body that the parser takes for a parameter."""
+    name, _ = identifier(node)
+    found = place.parameters.get(name.lower())
+    if found is None:
+        raise unknown("column", name, list(place.parameters), "the lambda")
+    return found
+
+
+READERS: dict[str, ExpressionReader] = {"Comprehension": bind_list_comprehension, "Identifier": bind_parameter}
