@@ -95,8 +95,8 @@ def _moved(function: str, a: Bound, b: Bound) -> Bound:
     if spans and not all(_is_of_whole_days(span.expr) for span in spans):
         # The interval may have hours or smaller parts.
         a, b = (cast(side, _STAMP) if pa.types.is_date(side.type) else side for side in (a, b))
-    if len(spans) == 1 and (is_null(a) or is_null(b)):
-        a, b = (cast(side, INTERVAL) if is_null(side) else side for side in (a, b))
+    if len(spans) == 1 and (pa.types.is_null(a.type) or pa.types.is_null(b.type)):
+        a, b = (cast(side, INTERVAL) if pa.types.is_null(side.type) else side for side in (a, b))
     return engine_call(function, a, b)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,21 +15,33 @@ from qcore.plan.dependent_joins import replace_dependent_joins
 from qcore.plan.nodes import Limit, OrderBy, PlanNode, Project, TopN
 from qcore.plan.result import PlanResult
 from qcore.sql import expressions, function_calls, joins, lambdas, literals, queries, set_operations, stars, subqueries
-from qcore.sql.binder import Binder
+from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader
 from qcore.sql.parse import Source, deep_recursion, located, parse
 from qcore.sql.reading import NotBound
 from qcore.sql.scope import Environment, Level
 
-_EXPRESSIONS = {
-    **literals.READERS,
-    **expressions.READERS,
-    **function_calls.READERS,
-    **lambdas.READERS,
-    **stars.READERS,
-    **subqueries.READERS,
-}
-_QUERIES = {**queries.READERS, **set_operations.READERS}
-_TABLES = {**joins.READERS, **set_operations.TABLES}
+
+@dataclass(frozen=True)
+class Readers:
+    """Readers by class name of parse-tree nodes."""
+
+    expressions: Mapping[str, ExpressionReader]
+    queries: Mapping[str, QueryReader]
+    tables: Mapping[str, TableReader]
+
+
+READERS = Readers(
+    {
+        **literals.READERS,
+        **expressions.READERS,
+        **function_calls.READERS,
+        **lambdas.READERS,
+        **stars.READERS,
+        **subqueries.READERS,
+    },
+    {**queries.READERS, **set_operations.READERS},
+    {**joins.READERS, **set_operations.TABLES},
+)
 
 # Statements that are no queries, by class: their name, or None for the first words of the text.
 _STATEMENTS = {
@@ -37,6 +49,8 @@ _STATEMENTS = {
     "Merge": "MERGE", "Command": None, "Set": "SET", "Transaction": "BEGIN", "Commit": "COMMIT",
     "Rollback": "ROLLBACK", "Attach": "ATTACH", "Detach": "DETACH", "Pragma": "PRAGMA", "TruncateTable": "TRUNCATE",
 }  # fmt: skip
+# Operators that the parser reads otherwise than Spark.
+_SPARK_WORDS = frozenset({"RLIKE", "REGEXP", "^", "DIV", "!", "LATERAL", "[", "CHAR"})
 
 
 def plan_query(
@@ -66,6 +80,8 @@ def plan_query(
     with deep_recursion():
         try:
             statements, source = parse(text, dialect)
+            if dialect.syntax == "spark" and any(token.text.upper() in _SPARK_WORDS for token in source.tokens):
+                raise NotBound(None, "Spark's operators")
         except PlanError:
             if dialect.syntax == "spark":
                 raise NotBound(None, "Spark's syntax") from None
@@ -76,7 +92,7 @@ def plan_query(
         if type(statements[0]).__name__ in _STATEMENTS:
             words = [token.text.upper() for token in source.tokens[:2]]
             raise PlanError(f"{_STATEMENTS[type(statements[0]).__name__] or ' '.join(words)} is not supported here")
-        binder = Binder(tables, views or {}, dialect, source, _EXPRESSIONS, _QUERIES, _TABLES)
+        binder = Binder(tables, views or {}, dialect, source, READERS.expressions, READERS.queries, READERS.tables)
         try:
             relation = binder.query(statements[0], Environment(Level(), {}))
             plan = binder.exact(relation)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qcore.sql.binder import Binder
+from qcore.sql.parse import PREFIX
 from qcore.sql.reading import NotBound, clause_name, is_set, take
 
 
@@ -58,7 +59,7 @@ def _name_and_arguments(node: Any) -> tuple[str, list[Any]]:
         name, arguments = take(node, "this", "expressions")
         if not isinstance(name, str):
             name = name.name
-        return name, arguments or []
+        return name.removeprefix(PREFIX), arguments or []
     if kind not in _TYPED:
         raise NotBound(node, clause_name(node))
     name, keys = _TYPED[kind]
@@ -71,12 +72,7 @@ def _name_and_arguments(node: Any) -> tuple[str, list[Any]]:
 # Calls for which the parser has a class of its own although they are to stay as written: the name, and the arguments
 # that become the call's, in order.
 _TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "Max": ("max", ("this", "expressions", "count")),
-    "Min": ("min", ("this", "expressions", "count")),
     "Count": ("count", ("this", "expressions")),
-    "GroupConcat": ("string_agg", ("this", "separator")),
-    "PercentileCont": ("quantile_cont", ("this", "expression")),
-    "PercentileDisc": ("quantile_disc", ("this", "expression")),
     "Coalesce": ("coalesce", ("this", "expressions")),
     "Substring": ("substring", ("this", "start", "length")),
     "StrPosition": ("strpos", ("this", "substr")),
@@ -85,10 +81,6 @@ _TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
     "CurrentTimestamp": ("current_timestamp", ()),
     "CurrentTime": ("current_time", ()),
     "Localtimestamp": ("now", ()),
-    "Map": ("map", ("keys", "values")),
-    "VarMap": ("map", ("keys", "values")),
-    "ArgMax": ("arg_max", ("this", "expression", "count")),
-    "ArgMin": ("arg_min", ("this", "expression", "count")),
 }
 
 

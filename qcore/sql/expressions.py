@@ -27,7 +27,7 @@ _BINARY = {
     "NullSafeNEQ": "is_distinct_from", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
     "BitwiseXor": "bitwise_xor", "BitwiseLeftShift": "bitwise_shift_left",
     "BitwiseRightShift": "bitwise_shift_right", "ArrayContainsAll": "list_has_all",
-    "ArrayContainedBy": "<@", "ArrayOverlaps": "list_has_any", "StartsWith": "starts_with",
+"ArrayOverlaps": "list_has_any", "StartsWith": "starts_with",
 }  # fmt: skip
 # Arguments that the parser sets by its own ideas of a dialect.
 _IGNORED = {"Div": ("typed", "safe"), "DPipe": ("safe",), "Cast": ("safe", "_type"), "IntDiv": ("typed", "safe")}

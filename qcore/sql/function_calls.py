@@ -20,11 +20,10 @@ from qcore.sql.grouping import Grouping, bind_grouping_function
 from qcore.sql.lambdas import bind_lambda_call, is_lambda_call
 from qcore.sql.literals import constant
 from qcore.sql.ordering import read_ordered
-from qcore.sql.parse import ARRAY_CALL
 from qcore.sql.random_columns import bind_random
 from qcore.sql.reading import NotBound, take
 from qcore.sql.scope import Place
-from qcore.sql.subqueries import bind_array, is_query, outer_columns_only
+from qcore.sql.subqueries import bind_array, bind_exists, exists_query, is_query, outer_columns_only
 from qcore.sql.windows import bind_window
 
 
@@ -38,10 +37,9 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
         raise PlanError(f"{parts.name} is no aggregate function, so it takes no DISTINCT, ORDER BY or FILTER")
     if name in ("grouping", "grouping_id"):
         return bind_grouping_function(binder, parts.node, parts.arguments, place)
-    if name == ARRAY_CALL:
-        if len(parts.arguments) != 1 or not is_query(parts.arguments[0]):
-            values = [binder.expression(argument, place) for argument in parts.arguments]
-            return bind_call("array", values, binder.dialect)
+    if exists_query(parts.node) is not None:
+        return bind_exists(binder, parts.node, place)
+    if name == "array" and len(parts.arguments) == 1 and is_query(parts.arguments[0]):
         return bind_array(binder, parts.arguments[0], place)
     if is_volatile(name) and not parts.arguments:
         return bind_random(binder, name, place)
@@ -150,9 +148,8 @@ def bind_trim(binder: Binder, node: Any, place: Place) -> Bound:
 
 
 _CALLS = (
-    "Anonymous", "Filter", "WithinGroup", "IgnoreNulls", "RespectNulls", "Max", "Min", "Count", "GroupConcat",
-    "PercentileCont", "PercentileDisc", "Coalesce", "Substring", "StrPosition", "Overlay", "CurrentDate",
-    "CurrentTimestamp", "CurrentTime", "Map", "VarMap", "Localtimestamp", "ArgMax", "ArgMin",
+    "Anonymous", "Filter", "WithinGroup", "IgnoreNulls", "RespectNulls", "Count", "Coalesce", "Substring",
+    "StrPosition", "Overlay", "CurrentDate", "CurrentTimestamp", "CurrentTime", "Localtimestamp",
 )  # fmt: skip
 READERS: dict[str, ExpressionReader] = {
     **calls.READERS,

@@ -20,8 +20,15 @@ from qcore.functions.dialect import Dialect
 
 #: sqlglot leaves calls with this comment as they are written.
 _AS_WRITTEN = "sqlglot.anonymous"
-#: The name of the function ARRAY in the tree.
-ARRAY_CALL = "$array"
+#: The prefix of names of functions in the tree that the parser would read otherwise than they are written.
+PREFIX = "$"
+# Functions for which sqlglot has classes of its own even so, some of which drop arguments.
+_RENAMED = frozenset({
+    "approx_quantile", "argmax", "argmin", "arg_max", "arg_min", "array", "ceil", "char", "chr", "floor",
+    "gap_fill", "group_concat", "initcap", "json_object", "json_objectagg", "listagg", "map", "max", "max_by", "min",
+    "min_by", "normalize", "openjson", "quantile", "quantile_cont", "quantile_disc", "stringagg", "string_agg",
+    "weight_string", "xmlelement", "overlaps",
+})  # fmt: skip
 #: The first word of the comment on SELECT; the number of its token follows.
 _SELECT = "qcore.select"
 _NULL_ORDERINGS = {
@@ -138,9 +145,8 @@ def _mended(tokens: list[Any], dialect: Dialect) -> list[Any]:
             if before.token_type == kinds.STRING and not touches:
                 result[-1] = _joined(kinds.STRING, before.text + token.text, before, token)
                 continue
-        if token.text == "(" and before is not None and before.text.lower() == "array":
-            # The parser drops the subquery of ARRAY(SELECT …)[1].
-            result[-1] = _joined(kinds.VAR, ARRAY_CALL, before, before)
+        if token.text == "(" and before is not None and before.text.lower() in _RENAMED and _is_word(before):
+            result[-1] = _joined(kinds.VAR, f"{PREFIX}{before.text}", before, before)
         if token.text == "(" and before is not None and before.text.lower() == "apply" and not _is_join(result):
             result[-1] = _joined(kinds.VAR, before.text, before, before)
         if kind == kinds.HEREDOC_STRING:
@@ -169,6 +175,10 @@ def _token_classes() -> tuple[Any, Any]:
     """The kinds of tokens, and the class of tokens."""
     tokens: Any = import_module("sqlglot.tokens")
     return tokens.TokenType, tokens.Token
+
+
+def _is_word(token: Any) -> bool:
+    return token.token_type.name not in ("STRING", "IDENTIFIER", "HEREDOC_STRING")
 
 
 def _is_join(tokens: list[Any]) -> bool:

@@ -164,10 +164,10 @@ class _Select:
         for one in waiting:
             if isinstance(one, RandomValue):
                 self.known.add(one.name)
-            elif one.output:
-                self.known.add(one.output)
             else:
+                # Conditions read the subquery's columns too.
                 self.known.update(one.right.schema.names)
+                self.known.add(one.output)
 
     # --- items ---
 
@@ -298,6 +298,8 @@ class _Select:
         def add(node: Any) -> int:
             return self.grouping.add_key(self._key(node, place))
 
+        if not elements and not is_all:
+            raise PlanError("syntax error: GROUP BY without expressions")
         if is_all:
             self._group_by_all()
         if has_sets(elements):

@@ -166,28 +166,33 @@ def bind_values(binder: Binder, node: Any, environment: Environment) -> Relation
     """The rows of VALUES, with columns col0, col1, …"""
     rows, order, limit, offset, with_, _ = take(node, "expressions", "order", "limit", "offset", "with", "alias")
     environment = common_tables(binder, with_, environment)
-    place = Place(Scope(Rows(one_row(binder), [], []), environment, binder.dialect), "VALUES")
     bound = []
+    places = []
     for row in rows:
+        scope = Scope(Rows(one_row(binder), [], []), environment, binder.dialect)
+        place = Place(scope, "VALUES")
+        places.append(place)
         values = take(row, "expressions")[0] or () if type(row).__name__ == "Tuple" else [row]
         bound.append([binder.expression(value, place) for value in values])
     widths = {len(row) for row in bound}
     if len(widths) != 1:
         raise PlanError(f"the rows of VALUES have {' and '.join(map(str, sorted(widths)))} values; give all the same")
     shown = [f"col{n}" for n in range(widths.pop())]
-    relation = _values(binder, bound, shown, place)
+    relation = _values(binder, bound, shown, places)
     relation = order_rows(binder, relation, order, environment)
     return limit_rows(binder, relation, limit, offset, environment)
 
 
-def _values(binder: Binder, bound: list[list[Bound]], shown: list[str], place: Place) -> Relation:
-    if place.subqueries:
-        if len(bound) > 1:
-            raise NotBound(None, "subqueries in VALUES of several rows")
-        node = join_subqueries(binder, place.scope.node, place.subqueries)
-        own = [binder.names.new(name) for name in shown]
-        projected = project(binder.ids.new(), node, own, [value.expr for value in bound[0]])
-        return Relation(projected, [Named(a, b) for a, b in zip(shown, own, strict=True)])
+def _values(binder: Binder, bound: list[list[Bound]], shown: list[str], places: list[Place]) -> Relation:
+    if any(place.subqueries for place in places):
+        inputs = []
+        for row, place in zip(bound, places, strict=True):
+            node = join_subqueries(binder, place.scope.node, place.subqueries)
+            inputs.append(
+                project(binder.ids.new(), node, [binder.names.new(name) for name in shown], [one.expr for one in row])
+            )
+        union = union_all(binder.ids, cast_to_common_types(binder.ids, "VALUES", inputs))
+        return Relation(union, [Named(a, b) for a, b in zip(shown, union.schema.names, strict=True)])
     types = _common_types(bound)
     own = [binder.names.new(name) for name in shown]
     columns = [Named(a, b) for a, b in zip(shown, own, strict=True)]

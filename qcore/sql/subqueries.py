@@ -154,10 +154,19 @@ def join_value(binder: Binder, relation: Relation, level: Level, place: Place) -
     return Bound(Column(right.schema.names[0]), right.schema.types[0])
 
 
+def exists_query(node: Any) -> Any:
+    """The query of EXISTS; None for another node. The parser takes EXISTS of a query in brackets for a function."""
+    if type(node).__name__ == "Exists":
+        return take(node, "this")[0]
+    if type(node).__name__ == "Anonymous" and isinstance(node.this, str) and node.this.lower() == "exists":
+        (arguments,) = take(node, "this", "expressions")[1:]
+        return arguments[0] if len(arguments) == 1 and is_query(arguments[0]) else None
+    return None
+
+
 def bind_exists(binder: Binder, node: Any, place: Place) -> Bound:
     """EXISTS as a value."""
-    (query,) = take(node, "this")
-    relation, level = bind_query_in(binder, query, place)
+    relation, level = bind_query_in(binder, exists_query(node), place)
     right = relation.node
     if not level.captured:
         first = Limit(binder.ids.new(), right.schema, right, 1)
@@ -238,6 +247,11 @@ def quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bo
     relation, level = bind_query_in(binder, query, place)
     while type(value).__name__ == "Paren":
         (value,) = take(value, "this")
+    mark = binder.names.new("mark")
+    if function == ("not_equal" if is_all else "equal"):
+        conditions = _equalities(binder, value, relation, place)
+        place.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, conditions, mark))
+        return Bound(call("not", col(mark)) if is_all else Column(mark), pa.bool_())
     schema = relation.node.schema
     held = [Bound(Column(named.own), schema.field(named.own).type) for named in relation.columns]
     if type(value).__name__ == "Tuple":
@@ -251,7 +265,6 @@ def quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bo
             raise PlanError(f"the subquery of {'ALL' if is_all else 'ANY'} must give one column, not {len(held)}")
         outer, (inner,) = binder.expression(value, place), held
     found = bind_call(_OPPOSITES[function] if is_all else function, [outer, inner], binder.dialect)
-    mark = binder.names.new("mark")
     place.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, (found.expr,), mark))
     return Bound(call("not", col(mark)) if is_all else Column(mark), pa.bool_())
 
@@ -264,12 +277,13 @@ def bind_array(binder: Binder, query: Any, place: Place) -> Bound:
     node, own = relation.node, relation.columns[0].own
     keys: tuple[Expr, ...] = ()
     order: tuple[tuple[bool, bool], ...] = ()
+    ordered = node.child if isinstance(node, Limit) else node
     below = node.child if isinstance(node, Project) else node
-    if isinstance(node, OrderBy):
-        keys = tuple(col(key.column) for key in node.keys)
-        order = tuple((key.descending, key.nulls_first) for key in node.keys)
-    elif isinstance(below, (OrderBy, Limit)):
-        raise NotBound(query, "ARRAY of a query with LIMIT")
+    if isinstance(ordered, OrderBy):
+        keys = tuple(col(key.column) for key in ordered.keys)
+        order = tuple((key.descending, key.nulls_first) for key in ordered.keys)
+    elif isinstance(below, OrderBy):
+        raise NotBound(query, "ARRAY of a query with a computed LIMIT")
     of = node.schema.field(own).type
     type_ = aggregate_type("array_agg", [of])
     name, value = binder.names.new("values"), binder.names.new("list")
@@ -294,8 +308,8 @@ def bind_conjunct(binder: Binder, node: Any, place: Place) -> Bound | None:
         (inner,) = take(inner, "this")
     kind = type(inner).__name__
     try:
-        if kind == "Exists":
-            (query,) = take(inner, "this")
+        query = exists_query(inner)
+        if query is not None:
             relation, level = bind_query_in(binder, query, place)
             joined = Joined("left_anti" if negated else "left_semi", relation.node, level.captured)
             place.subqueries.append(joined)

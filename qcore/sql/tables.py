@@ -100,6 +100,7 @@ def read_common(binder: Binder, table: CommonTable | RecursiveTable, place: Plac
     finally:
         table.is_being_read = False
         binder.source = source
+    relation = with_own_columns(binder, relation)
     shown = [named.shown for named in relation.columns]
     if len(table.columns) > len(shown):
         raise PlanError(f"{table.name!r} has {len(shown)} columns, and {len(table.columns)} names are given")
@@ -135,12 +136,23 @@ def derived_rows(binder: Binder, query: Any, place: Place) -> tuple[Relation, di
         # It reads tables before it and outer ones: all of them pass through the join.
         level = Level(place, place.scope.level.depth + 1)
         relation = binder.query(query, Environment(level, common))
-    return relation, level.captured
+    return with_own_columns(binder, relation), level.captured
+
+
+def with_own_columns(binder: Binder, relation: Relation) -> Relation:
+    """The relation with a column of its own for each name: `a as x, a as y` are two keys of a group above."""
+    if len({named.own for named in relation.columns}) == len(relation.columns):
+        return relation
+    node = binder.exact(relation)
+    return Relation(
+        node, [Named(named.shown, own) for named, own in zip(relation.columns, node.schema.names, strict=True)]
+    )
 
 
 def with_alias(relation: Relation, name: str, alias: Any) -> Rows:
     """The rows of a relation under an alias, which may name its columns too."""
-    columns = distinct_names(relation.columns)
+    is_table = isinstance(relation.node, Scan)
+    columns = list(relation.columns) if is_table else distinct_names(relation.columns)
     parts = (name,)
     if alias is not None:
         own_name, given = take(alias, "this", "columns")

@@ -124,7 +124,7 @@ class Windows:
         for word, given, there in clauses:
             if given is not None and there is not None:
                 raise PlanError(f"the window {name!r} has {word} already; it cannot be given again")
-        if known.spec is not None and (node.this is not None or own.spec is not None) and not _is_bare(node):
+        if known.spec is not None and not _is_bare(node):
             raise PlanError(f"the window {name!r} has a frame; it can only be used as it is: OVER {name}")
         return _Definition(
             known.partition_by if own.partition_by is None else own.partition_by,
@@ -379,7 +379,7 @@ def bind_window(binder: Binder, node: Any, place: Place) -> Bound:
 
 
 def _is_bare(node: Any) -> bool:
-    """Whether OVER only names a window, without brackets: the text decides, which the tree does not keep."""
+    """Whether OVER only names a window."""
     return not any(get(node, name) for name in ("partition_by", "order", "spec"))
 
 

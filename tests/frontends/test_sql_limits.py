@@ -88,8 +88,8 @@ def test_negative_numbers_are_no_limit(both: tuple[qcore.Session, duckdb.DuckDBP
         ("select i from t limit 101%", "a share is from 0 % to 100 %"),
         ("select i from t limit -1 percent", "a share is from 0 % to 100 %"),
         ("select i from t limit (5 + 5)%", "a share is a number as it stands"),
-        ("select i from t offset 10%", "OFFSET 10 %: it is a number of rows"),
-        ("select i from t limit i", "column 'i' cannot be used at that place"),
+        ("select i from t offset 10%", "syntax error"),
+        ("select i from t limit i", "unknown column 'i'"),
     ],
 )
 def test_what_is_no_limit_is_said(both: tuple[qcore.Session, duckdb.DuckDBPyConnection], query: str, said: str) -> None:

@@ -52,7 +52,7 @@ def test_windows_that_build_on_others(query: str) -> None:
         ("max(f) over v from t window v as (w order by i), w as (partition by g)", "there is no window 'w'"),
         ("max(f) over (w order by b) from t window w as (order by g)", "the window 'w' has ORDER BY already"),
         ("max(f) over (w partition by b) from t window w as (partition by g)", "the window 'w' has PARTITION BY"),
-        ("max(f) over (w) from t window w as (order by g rows 1 preceding)", "the window 'w' has a frame"),
+        ("max(f) over (w rows 2 preceding) from t window w as (order by g rows 1 preceding)", "'w' has a frame"),
     ],
 )
 def test_what_does_not_fit_is_said(query: str, said: str) -> None:

@@ -81,7 +81,7 @@ def test_postgresql_has_lower_case() -> None:
     assert session.sql("select id as Foo from OTHER").to_arrow().column_names == ["foo"]
     with pytest.raises(qcore.PlanError, match="unknown column 'total'"):
         session.sql("select total from other").to_arrow()
-    with pytest.raises(qcore.PlanError, match='"Big" is written in quotes, with its capitals'):
+    with pytest.raises(qcore.PlanError, match="unknown column 'big' in the query; did you mean 'Big'"):
         session.sql('select big from (select id as "Big" from other)')
     assert session.sql('select "Total" from other').to_arrow().column_names == ["Total"]
 

@@ -75,7 +75,7 @@ def test_stars_and_columns(query: str) -> None:
         ("select columns('i') from t join u on t.i = u.i", "COLUMNS chooses 'i' of several tables"),
         ("select i from t order by columns('i')", "stands in a select list or in WHERE"),
         ("select * rename (zz as k) from t", "unknown column 'zz'"),
-        ("select * rename (n as k) from t join u on t.i = u.i", "'i' of several tables"),
+        ("select * rename (i as k) from t join u on t.i = u.i", "'i' of several tables"),
         ("select * replace (1 as zz) from t full join u using (i)", "unknown column 'zz'"),
     ],
 )

@@ -1,0 +1,43 @@
+"""Queries that the binder alone answers, beside DuckDB's answers."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+import qcore
+from oracle import assert_same_rows
+from qcore.sql.bind import plan_query
+
+T = pa.table(
+    {
+        "a": pa.array([1, 2, 2, None, 5], pa.int64()),
+        "b": ["x", "y", "y", "z", None],
+        "c": [1.5, 2.5, None, 4.0, -1.0],
+        "l": pa.array([[1, 2], [3], [], None, [None, 7]], pa.list_(pa.int64())),
+    }
+)
+U = pa.table(
+    {"a": pa.array([1, 2, 3, None], pa.int64()), "d": pa.array([10, 20, 30, 40], pa.int64()), "b": ["x", "q", "y", "y"]}
+)
+TABLES = {"t": T, "u": U}
+SCHEMAS = {name: table.schema for name, table in TABLES.items()}
+
+
+def check(query: str, ordered: bool = False) -> None:
+    """The binder reads the query, and its rows are DuckDB's."""
+    plan_query(query, SCHEMAS)
+    with duckdb.connect() as database:
+        for name, table in TABLES.items():
+            database.register(name, table)
+        wanted = database.sql(query).to_arrow_table()
+    got = qcore.sql(query, TABLES).to_arrow()
+    names = [f"c{n}" for n in range(len(got.column_names))]
+    assert_same_rows(got.rename_columns(names), wanted.rename_columns(names), ordered=ordered)
+
+
+def rows(query: str) -> list[tuple[object, ...]]:
+    """The rows of a query that the binder reads."""
+    plan_query(query, SCHEMAS)
+    got = qcore.sql(query, TABLES).to_arrow()
+    return list(zip(*(column.to_pylist() for column in got.columns), strict=True))

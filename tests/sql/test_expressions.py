@@ -1,0 +1,59 @@
+"""Operators, CASE, casts, patterns and nested values, beside DuckDB's answers. SPEC Q1."""
+
+from __future__ import annotations
+
+import pytest
+from bound_queries import SCHEMAS, check, rows
+
+from qcore.errors import PlanError
+from qcore.sql.bind import plan_query
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select -2 ^ 2, 2 ** 3, 7 // 2, 7 % 3, 1 << 3, ~5, 5 & 3, 5 | 3, xor(5, 3)",
+        "select a between 1 and 2, a is null, a is not distinct from 2, a is distinct from 2 from t",
+        "select b like 'x%', b not like 'x%', b ilike 'X', b glob 'x*', b like 'x!%' escape '!' from t",
+        "select case a when 1 then 'one' when 2 then 'two' else 'x' end, case when a is null then 1 end from t",
+        "select l[1], l[-1], l[1:2], {'a': 1, 'b': 'x'}, {'a': 1}.a, [1, 2], map {'k': 1}['k'] from t",
+        "select cast(a as varchar), a::double, try_cast(b as int) from t",
+        "select extract(year from date '2020-02-03'), trim(both 'x' from 'xax'), substring('abc' from 2 "
+        "for 1), position('b' in 'abc')",
+        "select (a, b) = (1, 'x'), (a, b) in ((1, 'x'), (2, 'z')) from t where a is not null",
+        "select a in (1, 2), a not in (1, null) from t where l is not null",
+        "select nullif(a, 2), coalesce(a, 0), greatest(a, 3), if(a > 1, 'p', 'q'), ifnull(a, 9) from t",
+        "select not a = 1 and (b = 'y' or c > 1) from t",
+        "select ceil(c), floor(c), round(c), abs(-a), a || b from t",
+    ],
+)
+def test_answers_are_duckdbs(query: str) -> None:
+    check(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("select b + c from t where b > date '2020-01-01' and zz", "unknown column 'zz'"),
+        ("select nosuch(a) from t", "unknown function 'nosuch'"),
+        ("select a collate nocase from t", "COLLATE"),
+        ("select cast(a as nosuchtype) from t", "(?i)nosuchtype"),
+    ],
+)
+def test_refused_by_name(query: str, said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        plan_query(query, SCHEMAS)
+
+
+def test_long_chains_and_deep_nesting() -> None:
+    """Issue 14: an answer or a PlanError."""
+    assert rows(f"select count(*) from t where {' or '.join(f'a = {n}' for n in range(500))}") == [(4,)]
+    assert rows(f"select {'(' * 500}1{')' * 500}") == [(1,)]
+    for query in (
+        f"select {' + '.join(['a'] * 3000)} from t",
+        f"select {'case when a = 1 then ' * 500}1{' end' * 500} from t",
+        f"select {'abs(' * 500}a{')' * 500} from t",
+        f"select {'(select ' * 300}1{')' * 300}",
+    ):
+        with pytest.raises(PlanError, match="nested too deeply"):
+            rows(query)

@@ -1,0 +1,42 @@
+"""Constants, beside DuckDB's answers. SPEC Q1."""
+
+from __future__ import annotations
+
+import pytest
+from bound_queries import SCHEMAS, check, rows
+
+from qcore.errors import PlanError
+from qcore.sql.bind import plan_query
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select 1, 1.5, 0.05, 1e3, -3, 'x', '', null, true, false",
+        "select x'41', 1_000, $$q$$, e'a\\tb'",
+        "select -9223372036854775808, 9223372036854775807",
+        "select typeof(1.5), typeof(0.05), typeof(-1.25), typeof(1e3)",
+    ],
+)
+def test_answers_are_duckdbs(query: str) -> None:
+    check(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("select interval 3 bananas", "(?i)bananas"),
+        ("select x'4'", "not an even number of digits"),
+    ],
+)
+def test_refused_by_name(query: str, said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        plan_query(query, SCHEMAS)
+
+
+def test_numbers_in_base_16() -> None:
+    assert rows("select 0x1F, 0xff") == [(31, 255)]
+
+
+def test_texts_in_pieces_are_one() -> None:
+    assert rows("select 'a' 'b'") == [("ab",)]

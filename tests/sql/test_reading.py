@@ -1,0 +1,82 @@
+"""Every node class of the parse tree is read, or refused by name; so is every argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bound_queries import SCHEMAS
+from sqlglot import exp
+
+from qcore.errors import PlanError
+from qcore.functions.dialect import QCORE
+from qcore.sql.bind import READERS, plan_query
+from qcore.sql.binder import Binder
+from qcore.sql.parse import parse
+from qcore.sql.reading import NotBound, clause_name, take
+from qcore.sql.scope import Environment, Level, Place, Rows, Scope
+from qcore.sql.single_row import one_row
+
+
+def _classes(base: type) -> set[type]:
+    return {base}.union(*(_classes(one) for one in base.__subclasses__()))
+
+
+CLASSES = sorted(_classes(exp.Expression), key=lambda one: one.__name__)
+
+
+def _binder() -> Binder:
+    _, source = parse("select 1", QCORE)
+    return Binder(SCHEMAS, {}, QCORE, source, READERS.expressions, READERS.queries, READERS.tables)
+
+
+@pytest.mark.parametrize("base", CLASSES, ids=lambda base: base.__name__)
+def test_a_class_is_read_or_refused_by_name(base: type) -> None:
+    """Issue 14: as an expression, a query and a table."""
+    binder = _binder()
+    place = Place(Scope(Rows(one_row(binder), [], []), Environment(Level(), {}), QCORE), "the select list")
+    node: Any = base()
+    name = base.__name__
+    if name not in READERS.expressions:
+        with pytest.raises(NotBound, match=clause_name(node)):
+            binder.expression(node, place)
+    if name not in READERS.queries:
+        with pytest.raises(NotBound, match=clause_name(node)):
+            binder.query(node, place.scope.environment)
+    if name not in READERS.tables:
+        with pytest.raises(NotBound, match=clause_name(node)):
+            binder.table(node, place)
+
+
+def test_readers_are_of_classes_that_there_are() -> None:
+    """A class of another name in another version of sqlglot would be refused, not read."""
+    names = {base.__name__ for base in CLASSES}
+    known = {*READERS.expressions, *READERS.queries, *READERS.tables}
+    assert known - names <= {"VarMap", "JSONBExtract", "JSONBExtractScalar", "RawString", "ByteString"}
+
+
+def test_an_argument_that_is_not_read_is_refused() -> None:
+    node = exp.Like(this=exp.column("a"), expression=exp.Literal.string("x"), negate=True)
+    with pytest.raises(NotBound, match="LIKE with negate"):
+        take(node, "this", "expression")
+    assert take(node, "this", "expression", "negate")[2] is True
+    assert take(exp.Select(from_=exp.From(this=exp.to_table("t"))), "from")[0].name == "t"
+    assert take(exp.Select(expressions=[], distinct=None, kind=False)) == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("select a from t limit 1 by a", "LIMIT"),
+        ("select a from t cluster by a", "cluster"),
+        ("select a from t for update", "locks"),
+        ("select a from t order by a fetch first 1 rows with ties", "WITH TIES"),
+        ("select a from t match_recognize (pattern (a) define a as true)", "MATCH RECOGNIZE|match"),
+        ("select a from t positional join u", "POSITIONAL JOIN"),
+        ("select a from t tablesample (10%)", "sample"),
+    ],
+)
+def test_clauses_that_are_not_read(query: str, said: str) -> None:
+    """Never a wrong answer by omission."""
+    with pytest.raises((NotBound, PlanError), match=f"(?i){said}|syntax error"):
+        plan_query(query, SCHEMAS)

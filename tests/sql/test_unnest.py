@@ -1,0 +1,45 @@
+"""unnest, range and generate_series, beside DuckDB's answers. SPEC Q1."""
+
+from __future__ import annotations
+
+import pytest
+from bound_queries import SCHEMAS, check
+
+from qcore.errors import PlanError
+from qcore.sql.bind import plan_query
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select a, unnest(l) as e from t",
+        "select a, unnest(l), unnest([1, 2]) from t where a = 1",
+        "select t.a, x from t, unnest(t.l) as u(x)",
+        "select t.a, x from t left join unnest(t.l) as u(x) on true",
+        "select t.a, x, o from t, unnest(t.l) with ordinality as u(x, o)",
+        "select * from range(3) r(i), generate_series(1, 2)",
+        "select a from t where exists (select 1 from unnest(t.l) as v(e) where e > 2)",
+        "select (select sum(e) from unnest(t.l) as v(e)) from t",
+        "select unnest(l) + 1 from t",
+    ],
+)
+def test_answers_are_duckdbs(query: str) -> None:
+    check(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("select unnest(a) from t", "unnest takes a list or a map, not int64"),
+        ("select a from t where unnest(l) = 1", "unnest stands in WHERE"),
+    ],
+)
+def test_refused_by_name(query: str, said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        plan_query(query, SCHEMAS)
+
+
+def test_a_long_series_is_planned_without_its_values() -> None:
+    """Issue 14: a list of a million constants takes seconds."""
+    plan = plan_query("select sum(i) from range(1000000000) r(i)", SCHEMAS).plan
+    assert len(list(plan.walk())) < 10
