@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Alias, Column, Expr, bounded_depth, children, column_names, lit, rebuild
+from qcore.expression.recursion import bounded_depth
+from qcore.expression.tree import Alias, Column, Expr, children, column_names, lit, rebuild
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import SortKey
 from qcore.plan.schema import check_column, check_columns

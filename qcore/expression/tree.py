@@ -5,13 +5,11 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from qcore.errors import PlanError
 from qcore.expression.scalars import type_of
 
 
@@ -312,15 +310,6 @@ def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in children(expr):
         yield from walk(child)
-
-
-@contextmanager
-def bounded_depth() -> Iterator[None]:
-    """Turn a RecursionError inside this context into a PlanError."""
-    try:
-        yield
-    except RecursionError:
-        raise PlanError("the plan or one of its expressions is nested too deeply; compute parts of it first") from None
 
 
 def depth(expr: Expr) -> int:

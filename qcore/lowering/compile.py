@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError, SchemaChangeError
+from qcore.expression.recursion import bounded_depth
 from qcore.expression.scalars import scalar_of
-from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, bounded_depth, conjuncts
+from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, conjuncts
 from qcore.expression.types import BOOL, common_type, plain
 from qcore.functions import catalogue as functions
 from qcore.functions.nested import ARROW_CALLS

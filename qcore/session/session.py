@@ -18,6 +18,7 @@ from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
 from qcore.connectors.zoned import table_in_zone, zone_of
 from qcore.errors import PlanError
+from qcore.expression.recursion import bounded_depth
 from qcore.frontends.text.clauses import quoted
 from qcore.frontends.text.copying import copy_plan, read_copy
 from qcore.frontends.text.files import with_named_files
@@ -433,7 +434,8 @@ class Session:
 
     def _bound(self, plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
         """The plan with the source of every scan, all of which the session may read or write."""
-        bound = bind_sources(plan, tables, self.settings.file_access)
+        with bounded_depth():
+            bound = bind_sources(plan, tables, self.settings.file_access)
         if isinstance(bound, p.TableWrite):
             self.settings.file_access.check_path(bound.path)
         return bound

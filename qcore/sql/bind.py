@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError
+from qcore.expression.recursion import deep_recursion
 from qcore.expression.tree import col
 from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.dependent_joins import replace_dependent_joins
@@ -16,7 +17,7 @@ from qcore.plan.nodes import Limit, OrderBy, PlanNode, Project, TopN
 from qcore.plan.result import PlanResult
 from qcore.sql import expressions, function_calls, joins, lambdas, literals, queries, set_operations, stars, subqueries
 from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader
-from qcore.sql.parse import Source, deep_recursion, located, parse
+from qcore.sql.parse import Source, located, parse
 from qcore.sql.reading import NotBound
 from qcore.sql.scope import Environment, Level
 

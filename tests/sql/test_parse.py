@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from qcore.errors import PlanError
 from qcore.functions.dialect import QCORE, Dialect
-from qcore.sql.parse import deep_recursion, located, parse
+from qcore.sql.parse import located, parse
 
 ERRORS = {
     "select a frm t where": "syntax error at 't', line 1, column 14",
@@ -46,10 +44,3 @@ def test_nulls_come_first_where_the_dialect_says_so() -> None:
     (select,), _ = parse("select a from t order by a, b desc, c desc nulls last", Dialect(null_order="nulls_first"))
     keys = select.args["order"].expressions
     assert [bool(key.args.get("nulls_first")) for key in keys] == [True, True, False]
-
-
-def test_the_recursion_limit_is_as_it_was() -> None:
-    limit = sys.getrecursionlimit()
-    with deep_recursion(), deep_recursion():
-        assert sys.getrecursionlimit() > limit
-    assert sys.getrecursionlimit() == limit
