@@ -140,9 +140,16 @@ def bind_query_in(binder: Binder, node: Any, place: Place) -> tuple[Relation, Le
 
 
 def bind_value(binder: Binder, node: Any, place: Place) -> Bound:
-    """A scalar subquery."""
+    """A scalar subquery. One that stands in GROUP BY too is the key's."""
+    if place.grouping is not None:
+        for known, value in binder.memory.get(("values of keys", id(place.grouping.subqueries)), ()):
+            if known == node:
+                return value
     relation, level = bind_query_in(binder, node, place)
-    return join_value(binder, relation, level, place)
+    value = join_value(binder, relation, level, place)
+    if place.clause == "GROUP BY":
+        binder.memory.setdefault(("values of keys", id(place.subqueries)), []).append((node, value))
+    return value
 
 
 def join_value(binder: Binder, relation: Relation, level: Level, place: Place) -> Bound:

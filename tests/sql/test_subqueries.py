@@ -36,6 +36,8 @@ from qcore.sql.bind import plan_query
         "select (select (select t.a + max(d)) from u) from t",
         "select b, (select sum(u.d) from u where u.a = max(t.a)) from t group by b",
         "select b, (select sum(t.a)) from t group by b",
+        "select (select max(d) from u where u.a <= t.a) c, count(*) from t "
+        "group by (select max(d) from u where u.a <= t.a)",
         "select b, count(*) from t group by b having count(*) > (select count(*) from u where u.b = t.b)",
         "select b from t group by b having exists (select 1 from u where u.b = t.b)",
         "select sum(a) filter (where a > (select min(a) from u)) from t",
