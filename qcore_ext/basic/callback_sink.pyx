@@ -9,7 +9,7 @@ from qcore_ext.flow.future_wait cimport FutureWait
 
 
 def to_record_batch(batch):
-    """A pyarrow.RecordBatch of anything with __arrow_c_array__."""
+    """Return a pyarrow.RecordBatch of an object with __arrow_c_array__."""
     import pyarrow
 
     return pyarrow.record_batch(batch)
@@ -23,10 +23,10 @@ cdef class CallbackSink(Operator):
     node_id : str
     query_memory : Account
     callback : callable
-        Called with each batch, on the thread of the driver. It may return None, or an object with `reason` (as
-        structures.future_wait.reason_number understands it) and `future`: the next batch comes when that is done.
+        Called with each batch, on the thread of the driver. It may return None, or an object with `reason` (see
+        flow.future_wait.reason_number) and `future`; then the next batch is given when the future is done.
     convert : callable, optional
-        Makes what the callback gets from an object with __arrow_c_array__; left out: a pyarrow.RecordBatch.
+        Makes the argument of the callback from an object with __arrow_c_array__. By default a pyarrow.RecordBatch.
     """
     cdef object callback
     cdef object convert

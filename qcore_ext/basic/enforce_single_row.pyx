@@ -1,4 +1,4 @@
-"""EnforceSingleRow: a subquery used as a value gives one row, of nulls if need be. SPEC Q2."""
+"""EnforceSingleRow: a subquery used as a value has one row. SPEC Q2."""
 
 from libc.stdint cimport int32_t
 
@@ -13,14 +13,14 @@ from qcore_ext.rows.widened_rows cimport batch_widened
 
 
 cdef class EnforceSingleRow(Operator):
-    """The one row of its input; a row of nulls when there is none. For one driver.
+    """Passes the one row of its input on. If the input has no row, returns a row of nulls. Runs with one driver.
 
     Parameters
     ----------
     node_id : str
     query_memory : Account
     schema : Schema
-        Of the row of nulls.
+        Schema of the row of nulls.
 
     Raises
     ------

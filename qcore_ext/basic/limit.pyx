@@ -5,22 +5,23 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_select, batch_slice, batch_unref
 from qcore_ext.data.column cimport column_ref
 from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Account, Buffer, MemoryAccount, Owner, buffer_new, buffer_unref
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 
 
 cdef class LimitState:
-    """Shared by the drivers of one Limit: how many rows came so far.
+    """The number of rows that came so far. The drivers of one Limit share it.
 
     Parameters
     ----------
     count : int or None
-        Rows to let through; None is all.
+        Rows to let through; None: all.
     offset : int
         Rows to skip first.
     """
-    cdef readonly int64_t first         # rows first..last pass, counted in the order drivers claim them
+    cdef readonly int64_t first         # rows first..last pass, numbered in the order in which drivers claim them
     cdef readonly int64_t last
     cdef int64_t n_seen                 # atomic
 
@@ -32,12 +33,13 @@ cdef class LimitState:
 
 
 cdef Batch* select_range(Batch* batch, int64_t start, int64_t n, MemoryAccount* account) except NULL nogil:
-    """Rows start..start+n of those that count, without copying values."""
+    """Rows start..start+n of the selected rows, without copying values."""
     cdef Batch* out = NULL
     cdef Buffer* rows = NULL
     cdef uint32_t* row
     cdef int32_t column
     cdef int64_t i
+    qc_check(start >= 0 and n >= 0 and start + n <= batch.n_selected, b"a limit passes rows of its batch")
     if start == 0 and n == batch.n_selected:
         return batch_ref(batch)
     if batch.selection == NULL and start % 8 == 0:
@@ -71,7 +73,7 @@ cdef class Limit(Operator):
         Shared with the other drivers' Limits.
     """
     cdef LimitState state
-    cdef Batch* held            # owned; to be given
+    cdef Batch* held            # owned; the next output
     cdef bint finish_called
 
     def __init__(self, str node_id, Account query_memory, LimitState state):
@@ -85,7 +87,7 @@ cdef class Limit(Operator):
         return qc_load(&self.state.n_seen) >= self.state.last
 
     cdef bint needs_input(self) noexcept nogil:
-        # Not whether all have enough: another driver may fill the count after get_output answered NEEDS_INPUT.
+        # This asks for this driver only: another driver may fill the count after get_output answered NEEDS_INPUT.
         return self.held == NULL and not self.finish_called
 
     cdef int add_input(self, Batch* batch) except -1 nogil:

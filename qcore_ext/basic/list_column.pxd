@@ -1,7 +1,7 @@
-"""Where the elements of each row of a list column lie.
+"""The elements of each row of a list column.
 
-Lists are not loaded like other columns: kernels see them through the Arrow array that holds them, whatever its layout:
-lists of either offset width, list views, lists of fixed size, maps (lists of their entries).
+Lists are not loaded like other columns. Kernels read the Arrow array that holds them, in any of its layouts: lists with
+32-bit or 64-bit offsets, list views, lists of fixed size, and maps, which are lists of their entries.
 """
 
 from libc.stdint cimport int64_t
@@ -22,13 +22,13 @@ cdef enum ListLayout:
 
 
 ctypedef struct ListColumn:
-    # Of one batch. `column` is borrowed, `elements` is owned.
+    # The lists of one batch. `column` is borrowed, `elements` is owned.
     const Column* column
-    const Column* flat          # the column, or its base
+    const Column* flat          # the column, or its base if it is a dictionary
     const void* offsets
     const void* sizes
-    int64_t first               # of the array: where its row 0 lies in offsets
-    int64_t width               # LIST_FIXED: elements a list
+    int64_t first               # position of the array's row 0 in offsets
+    int64_t width               # LIST_FIXED: number of elements of each list
     int layout                  # ListLayout
     Column* elements
 
@@ -39,6 +39,6 @@ cdef int list_open(
     ListColumn* lists, Column* column, const ArrowSchema* layout, const DataType* element_type, MemoryAccount* account,
 ) except -1 nogil
 cdef void list_close(ListColumn* lists) noexcept nogil
-# Elements start[0] to start[0] + length of row i, counted in `elements`; a null list has none. -1: the array
-# names elements that it has not.
+# Returns the length of row i and sets start[0] to the position of its first element in `elements`. A null list has
+# length 0. Returns -1 if the array names elements that do not exist.
 cdef int64_t list_at(const ListColumn* lists, int64_t i, int64_t* start) noexcept nogil

@@ -1,4 +1,4 @@
-"""Where the elements of each row of a list column lie."""
+"""The elements of each row of a list column."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport atoi
@@ -8,6 +8,7 @@ from qcore_ext.data.capsule cimport column_import
 from qcore_ext.data.column cimport CONSTANT, DICTIONARY, Column, column_unref
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.ground.status cimport raise_execution
@@ -36,7 +37,7 @@ cdef int list_open(
     lists.column = column
     lists.flat = column.base if column.encoding == DICTIONARY else column
     if lists.flat.values_owner == NULL:
-        return 0                # nothing but nulls
+        return 0                # all rows are null
     array = <const ArrowArray*> lists.flat.values
     lists.layout = list_layout(layout.format)
     if lists.layout == LIST_FIXED:
@@ -68,10 +69,12 @@ cdef int64_t list_at(const ListColumn* lists, int64_t i, int64_t* start) noexcep
     cdef int64_t length
     if lists.elements == NULL:
         return 0
+    qc_check(i >= 0 and i < column.n_rows, b"a list is a row of its column")
     if column.encoding == DICTIONARY:
         if not is_valid(column.validity, i):
             return 0
         at = column.indices[i]
+        qc_check(at < column.base.n_rows, b"a dictionary's indices are rows of its base")
     if lists.flat.encoding == CONSTANT:
         at = 0
     if not is_valid(lists.flat.validity, at):

@@ -1,15 +1,13 @@
-"""One column an expression."""
+"""Computes one column for each expression."""
 
-from qcore_ext.compute.evaluator cimport Evaluator
-from qcore_ext.compute.program cimport Program
+from qcore_ext.basic.program_operator cimport ProgramOperator
 from qcore_ext.data.batch cimport Batch, batch_unref
-from qcore_ext.data.schema cimport CSchema, Schema
+from qcore_ext.data.schema cimport CSchema
+from qcore_ext.flow.operator cimport ACCEPTED
 from qcore_ext.ground.memory cimport Account
-from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 
 
-cdef class Project(Operator):
+cdef class Project(ProgramOperator):
     """Computes one column for each expression of a program.
 
     Parameters
@@ -17,56 +15,18 @@ cdef class Project(Operator):
     node_id : str
     query_memory : Account
     compile : callable
-        From a data.schema.Schema to the expressions' Program over it; called at the first batch and at every new
-        schema.
+        Takes a data.schema.Schema and returns the expressions' Program for it.
     """
 
     def __init__(self, str node_id, Account query_memory, compile):
-        Operator.__init__(self, "Project", node_id, query_memory)
-        self.compile = compile
-
-    def __dealloc__(self):
-        batch_unref(self.pending)
-
-    cdef int make_evaluator(self) except -1:
-        cdef Program program = self.compile(Schema.wrap(self.input_schema))
-        self.evaluator = Evaluator(program, self.memory)
-        self.evaluator.count_in(&self.stats)
-        self.set_output_schema(program.output_schema)
-        return 0
+        ProgramOperator.__init__(self, "Project", node_id, query_memory, compile)
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
-        self.set_input_schema(schema)
-        with gil:
-            self.make_evaluator()
+        ProgramOperator.bind(self, schema)
+        self.set_output_schema(self.evaluator.program.output_schema)
         return 0
-
-    cdef bint needs_input(self) noexcept nogil:
-        return self.pending == NULL and not self.finishing
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         self.evaluator.project(batch, &self.pending)
         batch_unref(batch)
         return ACCEPTED
-
-    cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
-        if self.pending != NULL:
-            out[0] = self.pending
-            self.pending = NULL
-            return OUTPUT
-        return FINISHED if self.finishing else NEEDS_INPUT
-
-    cdef int finish(self) except -1 nogil:
-        self.finishing = True
-        return 0
-
-    cdef void abandon(self) noexcept nogil:
-        self.finishing = True
-        batch_unref(self.pending)
-        self.pending = NULL
-
-    cdef void close(self) noexcept nogil:
-        batch_unref(self.pending)
-        self.pending = NULL
-        if self.evaluator is not None:
-            self.evaluator.close()

@@ -1,7 +1,7 @@
-"""An operator written in Python, in a chain of native ones. SPEC V5, H3.
+"""An operator written in Python, in a chain of native operators. SPEC V5, H3.
 
-The Python object speaks the push protocol of SPEC V5; qcore.protocol_bridges makes the other protocols speak it. The
-GIL is taken once a call; batches cross by the C Data Interface, those that come back without a copy.
+The Python object follows the push protocol of SPEC V5; qcore.protocol_bridges adapts the other protocols to it. The GIL
+is taken once for each call. Batches cross by the C Data Interface; those that come back are not copied.
 """
 
 from qcore_ext.compute.widener cimport Widener
@@ -20,35 +20,35 @@ from qcore_ext.ground.error_text import class_name, shown
 from qcore_ext.ground.status import ExecutionError, SchemaChangeError
 
 cdef enum:
-    # Answers in a row that help nobody. A few are honest: another thread made the operator ready between two calls.
+    # Answers in a row without progress. A few may occur: another thread may make the operator ready between two calls.
     IDLE_MAX = 100
 
 ROLES = ("source", "operator", "sink")
 
 
 def record_batch_class():
-    """pyarrow.RecordBatch; pyarrow is loaded when the first operator of this kind is made."""
+    """Return pyarrow.RecordBatch. pyarrow is loaded when the first operator of this kind is made."""
     import pyarrow
 
     return pyarrow.RecordBatch
 
 
 def arrow_batch(batch):
-    """A pyarrow.RecordBatch of anything with __arrow_c_array__."""
+    """Return a pyarrow.RecordBatch of an object with __arrow_c_array__."""
     import pyarrow
 
     return pyarrow.record_batch(batch)
 
 
 def arrow_schema(schema):
-    """A pyarrow.Schema of anything with __arrow_c_schema__."""
+    """Return a pyarrow.Schema of an object with __arrow_c_schema__."""
     import pyarrow
 
     return pyarrow.schema(schema)
 
 
 def raise_difference(declared, given):
-    """SchemaChangeError saying how a source's batch differs from what it declares."""
+    """Raise a SchemaChangeError that says how the schema of a source's batch differs from the declared one."""
     remedy = "; a source whose schema changes needs on_schema_change='evolve'"
     known = dict(zip(declared.names, declared.types, strict=True))
     for name, given_type in zip(given.names, given.types, strict=True):
@@ -68,18 +68,18 @@ cdef class PythonOperator(Operator):
     Parameters
     ----------
     name : str
-        Class of the object, or whatever makes it; for messages until there is an object.
+        Class of the object, or name of what makes it; for messages until the object exists.
     node_id : str
     query_memory : Account
     make : callable
-        Gives the object, with the methods of qcore.Operator. Called when the driver starts.
+        Returns the object, with the methods of qcore.Operator. Called when the driver starts.
     role : str
         'source', 'operator' or 'sink'.
     schema : Schema
-        Of the output, until `bind` says otherwise.
+        Of the output, until `bind` returns another one.
     evolve : bool
-        Of a source: its batches may be of other schemas than declared, which widen into one (SPEC D6). Otherwise any
-        other is a SchemaChangeError.
+        Of a source: the schemas of its batches may differ from the declared one and widen into one schema (SPEC
+        D6). Otherwise any other schema raises SchemaChangeError.
     """
     cdef object make
     cdef object user                # the object, or None before open and after close
@@ -88,9 +88,9 @@ cdef class PythonOperator(Operator):
     cdef Schema declared
     cdef bint evolve
     cdef Widener widener            # None until a batch is of another schema
-    cdef list earlier               # Schemas promised before the last: batches held since then may come yet
+    cdef list earlier               # Schemas declared before the last one; batches made under them may still come
     cdef FutureWait waiting
-    cdef object waited_for          # the future last waited for
+    cdef object waited_for          # the future that was waited for last
     cdef bint is_waiting
     cdef bint wants_input
     cdef int n_idle
@@ -164,7 +164,7 @@ cdef class PythonOperator(Operator):
         cdef bint finishing
         if self.wait(token):
             return self.blocked()
-        # Before get_output: what is given after that answer and nothing to give is a batch too many, not a late one.
+        # Before get_output: a batch given after get_output found the operator finishing without output would be lost.
         finishing = self.yes_or_no("is_finishing")
         given = self.user.get_output()
         if self.given is not None:
@@ -197,7 +197,7 @@ cdef class PythonOperator(Operator):
 
     cdef int blocked(self) except -1:
         if self.given is not None:
-            self.given.check_all()      # and let go: it may wait for its memory to come back
+            self.given.check_all()      # the operator may wait for the memory of these batches to come back
         return BLOCKED
 
     cdef int watch(self, object given, Batch** out) except -1:
@@ -216,13 +216,13 @@ cdef class PythonOperator(Operator):
         answer = getattr(self.user, method)()
         if answer is True or answer is False:
             return answer is True
-        # NumPy's truth values are as good, and named alike.
+        # The truth values of NumPy are accepted.
         if class_name(type(answer)) not in ("bool", "bool_"):
             raise ExecutionError(f"{method}() gave {shown(answer)} instead of True or False")
         return bool(answer)
 
     cdef bint wait(self, WaitToken* token) except -1:
-        """Whether it has to wait; then the token is registered."""
+        """Whether the operator has to wait. If so, the token is registered."""
         if not self.is_waiting:
             blocked = self.user.is_blocked()
             if blocked is None:
@@ -239,12 +239,12 @@ cdef class PythonOperator(Operator):
         return self.is_waiting
 
     cdef Batch* taken(self, object given) except NULL:
-        """A batch of what get_output gave."""
+        """Import what get_output returned."""
         cdef PyBatch batch
         if not isinstance(given, self.batch_class):
             raise ExecutionError(f"get_output() gave a {class_name(type(given))}, not a pyarrow.RecordBatch or None")
         if self.role == "sink":
-            raise ExecutionError("gave a batch, but it is the sink: nobody is there to take it")
+            raise ExecutionError("gave a batch, but it is the sink: no operator follows that could take it")
         self.check_sizes(given)
         batch = PyBatch.from_arrow(given, self.memory)
         if self.role == "source" and not schema_equal(batch.batch.schema, self.output_schema):
@@ -257,11 +257,11 @@ cdef class PythonOperator(Operator):
                 "gave a batch of another schema than output_schema() declares\n"
                 f"declared:\n{declared}\ngiven:\n{given.schema}"
             )
-        # One schema object for all batches, so that nobody downstream has to compare values.
+        # One schema object for all batches, so that operators downstream compare addresses only.
         return batch_with_schema(batch.batch, self.output_schema)
 
     cdef int check_sizes(self, object given) except -1:
-        """pyarrow knows how large buffers are; what else there is to check is checked at import."""
+        """Check the sizes of buffers, which only pyarrow knows. Everything else is checked at import."""
         try:
             given.validate()
         except ValueError as error:         # pyarrow.ArrowInvalid
@@ -269,7 +269,7 @@ cdef class PythonOperator(Operator):
         return 0
 
     cdef Batch* meet_schema(self, Batch* batch) except NULL:
-        """A source's batch of another schema than the last: the schema widens, or the batch does, or both."""
+        """A source's batch has another schema than the last one: widen the output schema, the batch, or both."""
         cdef CSchema* wide
         if not self.evolve:
             raise_difference(Schema.wrap(self.output_schema), Schema.wrap(batch.schema))
@@ -282,7 +282,7 @@ cdef class PythonOperator(Operator):
         return self.widened(batch)
 
     cdef bint was_promised(self, CSchema* schema) except -1:
-        """Whether the schema was declared for an earlier input, and goes into that declared now."""
+        """Whether the schema was declared for an earlier input and widens into the one declared now."""
         cdef CSchema* wide
         cdef Schema promised
         for promised in self.earlier:
@@ -293,7 +293,7 @@ cdef class PythonOperator(Operator):
         return False
 
     cdef Batch* widened(self, Batch* batch) except NULL:
-        """The batch under the output's schema."""
+        """Widen the batch to the output schema."""
         if self.widener is None:
             self.widener = Widener(self.memory)
         self.widener.aim(batch.schema, self.output_schema)
@@ -302,7 +302,7 @@ cdef class PythonOperator(Operator):
     cdef int finish(self) except -1 nogil:
         with gil:
             self.n_idle = 0
-            # Set here and not in qcore.Operator.finish, which may be overridden without being called.
+            # Set here and not in qcore.Operator.finish, because a subclass may override that without calling it.
             self.user.finish_called = True
             self.user.finish()
         return 0

@@ -1,4 +1,4 @@
-"""Sink that hands the result to whoever reads it, with back-pressure."""
+"""Sink that hands the result to its reader. It blocks while the reader has enough."""
 
 from libc.stdint cimport int64_t
 
@@ -12,8 +12,9 @@ from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_WAIT, BatchQueue, Qu
 
 
 cdef class ResultSink(Operator):
-    """Puts batches into a queue that a QueueReader reads, in parts of half of what the queue holds at most: the reader
-    lays a part out as Arrow at once.
+    """Puts batches into a queue that a QueueReader reads.
+
+    A batch is cut into parts of at most half of the queue's bound, because the reader lays out a part as Arrow at once.
 
     Parameters
     ----------
@@ -24,7 +25,7 @@ cdef class ResultSink(Operator):
     """
     cdef BatchQueue queue
     cdef Batch* held            # owned; rows from n_pushed on are not yet in the queue
-    cdef Batch* part            # owned; of `held`, on its way into the queue
+    cdef Batch* part            # owned; the part of `held` that is put into the queue next
     cdef int64_t n_pushed
     cdef bint finish_called
     cdef bint unwanted          # the reader is gone
@@ -33,7 +34,7 @@ cdef class ResultSink(Operator):
     def __init__(self, str node_id, Account query_memory, BatchQueue queue):
         Operator.__init__(self, "ResultSink", node_id, query_memory)
         self.queue = queue
-        queue.paid_by(self.memory.account)
+        queue.set_payer(self.memory.account)
         queue.join(&self.membership)
 
     def __dealloc__(self):

@@ -24,7 +24,7 @@ from qcore_ext.ground.status import SchemaChangeError
 
 
 def explain_difference(declared, given):
-    """What is wrong with a stream's columns, or None: names and types must be the declared ones, in order."""
+    """Return how a stream's columns differ from the declared names, types and order, or None."""
     for i, name in enumerate(declared.names):
         if name not in given.names:
             return f"column {name!r} is missing; it has {', '.join(map(repr, given.names))}"
@@ -39,7 +39,7 @@ def explain_difference(declared, given):
 
 
 cdef class TableScan(Operator):
-    """Reads splits, first come, first served with the scans of the other drivers.
+    """Reads splits. The scans of all drivers take them from one queue.
 
     Parameters
     ----------
@@ -47,18 +47,19 @@ cdef class TableScan(Operator):
     query_memory : Account
     split_queue : SplitQueue
     schema : Schema
-        What every split gives.
+        Schema of every split.
     open_split : callable
-        split → object with __arrow_c_stream__, and `close` if it has something to close. Called with the GIL. Its
-        batches are charged to the query unless it says `is_held_outside`: the application has their memory anyway.
+        Takes a split and returns an object with __arrow_c_stream__, and with `close` if it has something to close.
+        Called with the GIL. Its batches are charged to the query unless it has a true `is_held_outside`: then the
+        application keeps their memory.
     batch_rows : int
-        Larger batches are handed on in pieces of this size.
+        Larger batches are passed on in pieces of this size.
     evolve : bool
-        Splits may have columns in another order, of narrower types, or lack some, which are null then; columns that are
-        not declared are left out (SPEC D6). Otherwise any difference is a SchemaChangeError.
+        Splits may have columns in another order, of narrower types, or fewer columns, which are null then. Columns
+        that are not declared are left out (SPEC D6). Without it any difference raises SchemaChangeError.
     widens : bool
-        A split, or what follows of one whose stream says `goes_on` at its end, may be of wider types as well; batches
-        are then of these.
+        Splits may have wider types, too, and a stream whose source has a true `goes_on` at its end is followed by
+        another one, perhaps with a wider schema. The scan's schema widens to theirs.
     """
     cdef SplitQueue splits
     cdef object open_split
@@ -67,13 +68,13 @@ cdef class TableScan(Operator):
     cdef bint widens
     cdef Widener widener            # None until a split differs
     cdef bint widening              # the split being read differs
-    cdef Stream stream              # being read, or None
-    cdef object source              # what open_split gave, or None
-    cdef object split               # being read, or None
+    cdef Stream stream              # the stream being read, or None
+    cdef object source              # the object that open_split returned, or None
+    cdef object split               # the split being read, or None
     cdef bint reading
-    cdef Batch* current             # owned; being cut into pieces, or NULL
-    cdef int64_t offset             # rows of `current` already given
-    cdef int64_t read_bytes         # since pyarrow's unused memory was given back
+    cdef Batch* current             # owned; the batch that is being cut into pieces, or NULL
+    cdef int64_t offset             # rows of `current` passed on so far
+    cdef int64_t read_bytes         # bytes read since release_unused released memory
 
     def __init__(
         self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split,
@@ -92,7 +93,7 @@ cdef class TableScan(Operator):
 
     @property
     def doing(self):
-        """What to say of a failure: the split being read, or None."""
+        """Text for error messages: the split being read, or None."""
         return f"reading split {shown(self.split)}" if self.split is not None else None
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
@@ -119,7 +120,7 @@ cdef class TableScan(Operator):
         return YIELDED
 
     cdef int read(self) except -1 nogil:
-        """The stream's next batch into `current`; 0 at its end."""
+        """Read the stream's next batch into `current`. Returns 0 at the end of the stream."""
         cdef int found = -1
         try:
             found = self.stream.next_batch(self.account, &self.current)
@@ -131,8 +132,9 @@ cdef class TableScan(Operator):
         return found
 
     cdef void release_unused(self) noexcept nogil:
-        """pyarrow's allocator keeps what was freed while it decoded: 60 MB beside 30 MB in use were seen. A query that
-        has half of its limit cannot afford that; others get their next memory warm.
+        """Release memory that pyarrow's allocator keeps unused after decoding: 60 MB beside 30 MB in use were measured.
+
+        Only above half of the query's limit. Below it, reusing warm memory is faster.
         """
         cdef MemoryAccount* query = self.account.query
         self.read_bytes += batch_bytes(self.current)
@@ -141,7 +143,7 @@ cdef class TableScan(Operator):
             release_arrow_memory()
 
     cdef int raise_error_of_source(self) except -1 nogil:
-        """What the source keeps as its `error`: a stream can only say the text of what it failed with."""
+        """Raise the `error` of the source, if it has one: the stream itself has only the text of the error."""
         with gil:
             error = getattr(self.source, "error", None)
             if isinstance(error, Exception):
@@ -180,7 +182,7 @@ cdef class TableScan(Operator):
         return self.begin_stream()
 
     cdef int next_stream(self) except -1:
-        """Of the same split: what comes is of another schema."""
+        """Go on to the next stream of the split, which has another schema."""
         stream, self.stream = self.stream, None
         self.reading = False
         (<Stream> stream).close()
@@ -193,7 +195,7 @@ cdef class TableScan(Operator):
             self.begin_widening()
             self.reading = True
             return 0
-        # One schema object for all splits, so that nobody downstream has to compare values.
+        # One schema object for all splits, so that operators downstream compare addresses only.
         owner_ref(<Owner*> self.output_schema)
         owner_unref(<Owner*> self.stream.schema)
         self.stream.schema = self.output_schema
@@ -219,14 +221,14 @@ cdef class TableScan(Operator):
         return 0
 
     cdef int check_declared(self, CSchema* wide) except -1:
-        """Plans are made for the declared types: a split may have narrower ones only."""
+        """Raise SchemaChangeError if the schema is wider than the declared one, for which the plan was made."""
         cdef int32_t i
         for i in range(self.output_schema.n_fields):
             if not type_equal(&wide.fields[i].type, &self.output_schema.fields[i].type):
                 raise_types_differ(
                     wide.fields[i].name, &self.output_schema.fields[i].type,
                     &self.stream.schema.fields[schema_counterpart(self.stream.schema, wide, i)].type,
-                    b"the scan declares the first type, which does not hold the other; declare a wider one",
+                    b"the scan declares the first type, which cannot hold the other; declare a wider one",
                 )
         return 0
 
@@ -237,7 +239,7 @@ cdef class TableScan(Operator):
         return 0
 
     cdef int end_split(self) except -1:
-        """Close the stream and what is behind it; both, also when one fails."""
+        """Close the stream and its source. The source is closed also if the stream fails."""
         stream, source = self.stream, self.source
         self.reading = False
         self.stream = None

@@ -1,4 +1,4 @@
-"""Source of a pipeline that reads what a subplan of the same task computed once. SPEC Q2."""
+"""Source that reads the rows of a shared subplan of the same task. SPEC Q2."""
 
 from libc.stdint cimport int64_t
 
@@ -22,7 +22,7 @@ cdef class SpoolRead(Operator):
     spool : BatchSpool
         This operator is one of a reader's drivers.
     reader : int
-        Which of the spool's readers.
+        Number of the reader in the spool.
     schema : Schema
         Of the batches.
     """

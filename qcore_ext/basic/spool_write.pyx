@@ -1,4 +1,4 @@
-"""Sink of a subplan that several places of the plan read. SPEC Q2."""
+"""Sink of a subplan that several parts of the plan read. SPEC Q2."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.memory cimport Account
@@ -26,7 +26,8 @@ cdef class SpoolWrite(Operator):
         self.spool = spool
 
     cdef bint needs_input(self) noexcept nogil:
-        # Not whether the readers left: they may after get_output answered NEEDS_INPUT, which tells of it next time.
+        # Not whether readers are left: they may leave after get_output answered NEEDS_INPUT. The next get_output sees
+        # it.
         return not self.finish_called
 
     cdef int add_input(self, Batch* batch) except -1 nogil:

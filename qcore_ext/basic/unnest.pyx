@@ -1,7 +1,7 @@
-"""Unnest: a row for each element of a list, the other columns repeated. SPEC Q2, V13.
+"""Unnest: a row for each element of a list, with the other columns repeated. SPEC Q2, V13.
 
-No value is copied: the elements are the child of the list's Arrow array, and both they and the columns beside them
-leave as index vectors. Output batches are bounded, however long a list is.
+No value is copied. The elements are the child of the list's Arrow array. They and the other columns are returned as
+dictionary columns: row numbers over a base. Output batches are bounded, however long a list is.
 """
 
 from libc.stdint cimport UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t
@@ -9,6 +9,7 @@ from libc.stdint cimport UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport Column, column_constant_null, column_new_flat, column_take, columns_take
 from qcore_ext.data.schema cimport CSchema, Schema
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new
 from qcore_ext.ground.status cimport raise_execution
@@ -25,20 +26,21 @@ cdef enum:
 
 
 cdef class Unnest(Operator):
-    """Gives a row for each element of one or more list columns, side by side.
+    """Makes a row of each element of one or more list columns, side by side.
 
-    Lists of one row that differ in length are filled up with nulls.
+    If the lists of one row differ in length, the shorter ones are filled with nulls.
 
     Parameters
     ----------
     node_id : str
     query_memory : Account
     compile : callable
-        Of the input's Schema; gives the output's Schema and two lists of int: the list columns' positions in the input,
-        and where each output column comes from: a position in the input, or -1 for the first list's elements, -2 for
-        the second's …, and one less than the last list's for the element's number, from 1.
+        Takes the input's Schema. Returns the output's Schema and two lists of int: the positions of the list
+        columns in the input, and the origin of each output column: a position in the input; -1 for the elements of
+        the first list, -2 for those of the second and so on; one less than the last list's for the number of the
+        element, counted from 1.
     outer : bool
-        A row whose lists are all empty or null gives one with nulls; otherwise it gives none.
+        A row whose lists are all empty or null gives one row with nulls. By default it gives no row.
     """
     cdef object compile
     cdef bint outer
@@ -47,10 +49,10 @@ cdef class Unnest(Operator):
     cdef int32_t* positions     # owned; of the list columns
     cdef int32_t* origins       # owned; of the output columns
     cdef ListColumn* lists      # owned; open while there is a batch
-    cdef Column** repeated      # owned array, borrowed columns; and after those, the taken ones
-    cdef Batch* batch           # owned; the one being unnested
-    cdef int64_t position       # its row being unnested, among those that count
-    cdef int64_t element        # elements of it done
+    cdef Column** repeated      # owned array of borrowed columns: one for each output column, then the results of take
+    cdef Batch* batch           # owned; the batch being unnested
+    cdef int64_t position       # position, among the selected rows, of the row being unnested
+    cdef int64_t element        # elements of that row done so far
 
     def __init__(self, str node_id, Account query_memory, compile, bint outer=False):
         Operator.__init__(self, "Unnest", node_id, query_memory)
@@ -89,7 +91,7 @@ cdef class Unnest(Operator):
         cdef Schema output
         output, positions, origins = self.compile(schema)
         if not 1 <= len(positions) <= LISTS_MAX:
-            raise PlanError(f"1 to {LISTS_MAX} lists are unnested side by side, not {len(positions)}")
+            raise PlanError(f"a step unnests 1 to {LISTS_MAX} lists side by side, not {len(positions)}")
         self.drop_plan()
         self.n_lists = <int32_t> len(positions)
         self.positions = <int32_t*> struct_new(self.n_lists * sizeof(int32_t))
@@ -134,7 +136,7 @@ cdef class Unnest(Operator):
         return FINISHED if self.input_over else NEEDS_INPUT
 
     cdef Batch* next_rows(self) except? NULL nogil:
-        """The next rows of the batch's; NULL when it has none any more."""
+        """The next output batch, or NULL when the input batch is done."""
         cdef Batch* out = NULL
         cdef int64_t n
         cdef Buffer* indices = buffer_new(self.account, (self.n_lists + 2) * OUTPUT_ROWS * <int64_t> sizeof(uint32_t))
@@ -147,9 +149,9 @@ cdef class Unnest(Operator):
         return out
 
     cdef int64_t fill(self, uint32_t* indices) except -1 nogil:
-        """Numbers of rows, then of each list's elements, then the elements' places in the lists; how many."""
+        """Fill in row numbers, element numbers of each list, and positions in the lists. Returns the number of rows."""
         cdef uint32_t* rows = indices
-        cdef uint32_t* places = indices + (self.n_lists + 1) * OUTPUT_ROWS
+        cdef uint32_t* positions_in_lists = indices + (self.n_lists + 1) * OUTPUT_ROWS
         cdef uint32_t* elements
         cdef int64_t starts[LISTS_MAX]
         cdef int64_t lengths[LISTS_MAX]
@@ -162,12 +164,12 @@ cdef class Unnest(Operator):
                 starts[k] = 0
                 lengths[k] = list_at(&self.lists[k], row, &starts[k])
                 if lengths[k] < 0 or starts[k] + lengths[k] >= UINT32_MAX:
-                    return raise_execution(b"an Arrow list array names elements it has not, or more than 2**32 - 1")
+                    return raise_execution(b"an Arrow list array names elements it does not have, or above 2**32 - 2")
                 longest = max(longest, lengths[k])
             if longest == 0:
                 if self.outer:
                     rows[n] = <uint32_t> row
-                    places[n] = <uint32_t> NO_ROW
+                    positions_in_lists[n] = <uint32_t> NO_ROW
                     for k in range(self.n_lists):
                         indices[(k + 1) * OUTPUT_ROWS + n] = <uint32_t> NO_ROW
                     n += 1
@@ -176,7 +178,7 @@ cdef class Unnest(Operator):
             until = min(longest - self.element, OUTPUT_ROWS - n)
             for i in range(until):
                 rows[n + i] = <uint32_t> row
-                places[n + i] = <uint32_t> (self.element + i)
+                positions_in_lists[n + i] = <uint32_t> (self.element + i)
             for k in range(self.n_lists):
                 elements = indices + (k + 1) * OUTPUT_ROWS + n
                 j = min(max(lengths[k] - self.element, <int64_t> 0), until)
@@ -189,6 +191,8 @@ cdef class Unnest(Operator):
             if self.element == longest:
                 self.element = 0
                 self.position += 1
+        qc_check(n <= OUTPUT_ROWS, b"an output batch is within its bound")
+        qc_check_rows(rows, n, self.batch.n_rows, b"a repeated row is a row of the input")
         return n
 
     cdef Batch* take(self, const uint32_t* indices, int64_t n, Buffer* owner) except NULL nogil:
@@ -213,7 +217,7 @@ cdef class Unnest(Operator):
                     out.columns[i] = column_take(
                         self.lists[-1 - of].elements, indices - of * OUTPUT_ROWS, n, <Owner*> owner, self.account
                     )
-            # Together, so that those which came out of one join or filter keep sharing their indices.
+            # Taken together, so that columns from one join or filter keep sharing their indices.
             columns_take(repeated, n_repeated, indices, n, <Owner*> owner, self.account, taken)
             for i in range(out.n_columns):
                 if self.origins[i] >= 0:
@@ -225,8 +229,8 @@ cdef class Unnest(Operator):
                 batch_unref(out)
         return out
 
-    cdef Column* numbers(self, int32_t column, const uint32_t* places, int64_t n) except NULL nogil:
-        """Each element's number in its list, from 1; null where there was no element."""
+    cdef Column* numbers(self, int32_t column, const uint32_t* positions_in_lists, int64_t n) except NULL nogil:
+        """The number of each element in its list, from 1. Null if there is no element."""
         cdef Buffer* values = NULL
         cdef uint8_t* validity = NULL
         cdef Column* made = column_new_flat(
@@ -235,10 +239,10 @@ cdef class Unnest(Operator):
         cdef int64_t* out = <int64_t*> values.data
         cdef int64_t i
         for i in range(n):
-            out[i] = <int64_t> places[i] + 1
+            out[i] = <int64_t> positions_in_lists[i] + 1
         if validity != NULL:
             for i in range(n):
-                if places[i] == <uint32_t> NO_ROW:
+                if positions_in_lists[i] == <uint32_t> NO_ROW:
                     bit_clear(validity, i)
         return made
 
