@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from qcore.connectors.base import suggest
 from qcore.errors import ExecutionError, PlanError, SchemaChangeError, SchemaConflictError
 from qcore_ext.data.schema import Schema
-from qcore_ext.data.widening import widened
+from qcore_ext.data.widening import widen_schemas
 
 # pa.Array or pa.ChunkedArray; pyarrow has no types to check.
 Values: TypeAlias = Any
@@ -141,7 +141,7 @@ def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return _widen_nested(a, b)
     try:
         schemas = [Schema(pa.schema([("", type)])) for type in (a, b)]
-        wide = pa.schema(widened(*schemas)).field(0).type
+        wide = pa.schema(widen_schemas(*schemas)).field(0).type
         # pyarrow's casts do not check whether a float represents a decimal exactly.
         rounds = pa.types.is_floating(wide) and (pa.types.is_decimal(a) or pa.types.is_decimal(b))
         return None if rounds else wide

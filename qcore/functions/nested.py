@@ -41,7 +41,7 @@ from qcore.functions.arrow.scalar import ARROW_FUNCTIONS, ArrowFunction, Kernel,
 from qcore.functions.arrow.text_distances import TEXT_DISTANCES
 from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function
 from qcore_ext.compute.arrow_call import check_room
-from qcore_ext.data.nested import rows_taken
+from qcore_ext.data.nested import take_rows
 
 # Of an element of a list while Python has it: a word in the list and the value.
 _ELEMENT_BYTES = 40
@@ -77,7 +77,7 @@ def _list_value(*arguments: pa.Array | pa.Scalar) -> pa.Array:
     n, width = n_rows(arguments), len(arguments)
     columns = [as_array(argument, n) for argument in arguments]
     order = np.arange(n * width).reshape(width, n).T.ravel()
-    values = rows_taken(pa.concat_arrays([column.cast(columns[0].type) for column in columns]), pa.array(order))
+    values = take_rows(pa.concat_arrays([column.cast(columns[0].type) for column in columns]), pa.array(order))
     return pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32) * width), values)
 
 
@@ -149,7 +149,7 @@ def _list_extract(value: pa.Array | pa.Scalar, index: pa.Array | pa.Scalar) -> p
     at = as_array(index, n).fill_null(0).to_numpy(zero_copy_only=False)
     place = np.where(at > 0, at - 1, lengths + at)
     found = (at != 0) & (place >= 0) & (place < lengths)
-    return rows_taken(lists.values, pa.array(np.where(found, starts + place, 0), mask=~found))
+    return take_rows(lists.values, pa.array(np.where(found, starts + place, 0), mask=~found))
 
 
 def _slice(elements: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
@@ -207,7 +207,7 @@ def _contains(value: pa.Array | pa.Scalar, wanted: pa.Array | pa.Scalar) -> pa.A
         is_there = _by_row(lambda elements, element: _position(elements, element) is not None)
         return pa.array(is_there(lists, wanted), BOOL)
     parents = pc.list_parent_indices(lists)
-    elements, sought = lists.flatten(), rows_taken(wanted, parents)
+    elements, sought = lists.flatten(), take_rows(wanted, parents)
     same = pc.fill_null(pc.equal(elements, sought), False)
     if pa.types.is_floating(elements.type):
         same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(elements), pc.is_nan(sought)), False))
@@ -324,7 +324,7 @@ def _case(*arguments: pa.Array | pa.Scalar) -> pa.Array:
     for number in reversed(range(len(conditions))):
         chosen[conditions[number].to_numpy(zero_copy_only=False)] = number
     together = pa.concat_arrays([value.cast(values[0].type) for value in values])
-    return rows_taken(together, pa.array(chosen * n + np.arange(n)))
+    return take_rows(together, pa.array(chosen * n + np.arange(n)))
 
 
 # How a part of nested values that is not nested becomes another type.

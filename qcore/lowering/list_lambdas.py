@@ -15,7 +15,7 @@ from qcore.functions.nested import with_type
 from qcore_ext.compute.arrow_call import calling_account, look
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.compute.program import Program
-from qcore_ext.data.nested import rows_taken
+from qcore_ext.data.nested import take_rows
 
 
 def list_kernel(name: str, program: Program, parameters: pa.Schema) -> Kernel:
@@ -62,7 +62,7 @@ class _Elements:
     def compute(self, body: _Body, captured: Sequence[pa.Array]) -> pa.Array:
         """The body's value for each element. Other parameters are repeated for all elements of their row."""
         rows = pa.array(self.rows)
-        return body([self.values, *(rows_taken(column, rows) for column in captured)])
+        return body([self.values, *(take_rows(column, rows) for column in captured)])
 
     def rebuild(self, values: pa.Array, lengths: np.ndarray) -> pa.Array:
         """Lists of these values and lengths. They are null where the input's lists are."""
@@ -83,7 +83,7 @@ def _filter(body: _Body, lists: pa.Array | pa.Scalar, *captured: pa.Array | pa.S
     elements = _Elements(lists, n)
     holds = elements.compute(body, [as_array(value, n) for value in captured]).fill_null(False)
     kept = np.flatnonzero(holds.to_numpy(zero_copy_only=False))
-    return elements.rebuild(rows_taken(elements.values, pa.array(kept)), np.bincount(elements.rows[kept], minlength=n))
+    return elements.rebuild(take_rows(elements.values, pa.array(kept)), np.bincount(elements.rows[kept], minlength=n))
 
 
 def _reduce(body: _Body, lists: pa.Array | pa.Scalar, *captured: pa.Array | pa.Scalar) -> pa.Array:
@@ -94,7 +94,7 @@ def _reduce(body: _Body, lists: pa.Array | pa.Scalar, *captured: pa.Array | pa.S
     if (elements.lengths[present] == 0).any():
         raise ValueError("the list is empty; give a third argument, the value to start with")
     starts = np.cumsum(elements.lengths) - elements.lengths
-    first = rows_taken(elements.values, pa.array(np.where(present, starts, 0), mask=~present))
+    first = take_rows(elements.values, pa.array(np.where(present, starts, 0), mask=~present))
     return _fold_elements(body, elements, first, 1, [as_array(value, n) for value in captured])
 
 
@@ -104,7 +104,7 @@ def _fold(
     n = n_rows([lists, first, *captured])
     elements = _Elements(lists, n)
     present = elements.lists.is_valid().to_numpy(zero_copy_only=False)
-    begin = rows_taken(as_array(first, n), pa.array(np.arange(n), mask=~present))
+    begin = take_rows(as_array(first, n), pa.array(np.arange(n), mask=~present))
     return _fold_elements(body, elements, begin, 0, [as_array(value, n) for value in captured])
 
 
@@ -119,18 +119,18 @@ def _fold_elements(
     while True:
         look()
         going = elements.lengths[rows] > at
-        pieces.append(rows_taken(sofar, pa.array(np.flatnonzero(~going))))
+        pieces.append(take_rows(sofar, pa.array(np.flatnonzero(~going))))
         order.append(rows[~going])
         rows = rows[going]
         if len(rows) == 0:
             break
-        taken = [rows_taken(column, pa.array(rows)) for column in captured]
-        element = rows_taken(elements.values, pa.array(starts[rows] + at))
-        sofar = body([rows_taken(sofar, pa.array(np.flatnonzero(going))), element, *taken])
+        taken = [take_rows(column, pa.array(rows)) for column in captured]
+        element = take_rows(elements.values, pa.array(starts[rows] + at))
+        sofar = body([take_rows(sofar, pa.array(np.flatnonzero(going))), element, *taken])
         at += 1
     positions = np.empty(len(elements.lengths), np.int64)
     positions[np.concatenate(order)] = np.arange(len(elements.lengths))
-    return rows_taken(pa.concat_arrays(pieces), pa.array(positions))
+    return take_rows(pa.concat_arrays(pieces), pa.array(positions))
 
 
 _KERNELS: dict[str, Callable[..., pa.Array]] = {

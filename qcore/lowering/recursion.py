@@ -17,7 +17,7 @@ from qcore_ext.aggregate.distinct_rows import DistinctRows
 from qcore_ext.compute.widener import Widener
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
-from qcore_ext.data.widening import widened
+from qcore_ext.data.widening import widen_schemas
 from qcore_ext.ground.memory import Account, Reservation
 
 RunPlan = Callable[[PlanNode], Iterator[pa.RecordBatch]]
@@ -112,7 +112,7 @@ class RecursiveRows:
         """
         names = self._schema.names
         rows = PyBatch.from_arrow(pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names), None, True)
-        wide = widened(self._schema, Schema(pa.record_batch(rows).schema))
+        wide = widen_schemas(self._schema, Schema(pa.record_batch(rows).schema))
         if wide != self._schema:
             self._schema = wide
             if self._seen is not None:

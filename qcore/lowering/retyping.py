@@ -19,7 +19,7 @@ from qcore.errors import PlanError, SchemaChangeError
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, children
 from qcore.expression.types import plain
 from qcore_ext.data.schema import Schema
-from qcore_ext.data.widening import widened
+from qcore_ext.data.widening import widen_schemas
 
 # Functions whose result, and its type, are the same for a value in a wider type.
 _EXACT = frozenset({
@@ -124,7 +124,7 @@ def _check_choices(expr: Expr, changed: dict[str, tuple[pa.DataType, pa.DataType
         for constant in constants:
             schemas = [Schema(pa.schema([(child.name, type_)])) for type_ in (constant, changed[child.name][1])]
             try:
-                widened(*schemas)
+                widen_schemas(*schemas)
             except SchemaChangeError:
                 raise SchemaChangeError(
                     f"{describe_changes({child.name: changed[child.name]})}: {expr!r} was computed for nulls as "

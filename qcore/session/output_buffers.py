@@ -14,7 +14,7 @@ from qcore.errors import ExecutionError, PlanError, QcoreError
 from qcore_ext.compute.widener import Widener
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
-from qcore_ext.data.widening import widened
+from qcore_ext.data.widening import widen_schemas
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.memory import Account
@@ -69,7 +69,7 @@ class Pages:
         schema = self.batches[0].schema if self.batches else self.schema
         batches = self.batches
         if any(not batch.schema.equals(schema) for batch in batches):
-            wide = reduce(widened, (Schema(batch.schema) for batch in batches))
+            wide = reduce(widen_schemas, (Schema(batch.schema) for batch in batches))
             widener, schema = Widener(Account()), pa.schema(wide)
             batches = tuple(pa.record_batch(widener.widen(PyBatch.from_arrow(batch), wide)) for batch in batches)
         with pa.ipc.new_stream(sink, schema) as writer:

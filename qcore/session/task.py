@@ -22,7 +22,7 @@ from qcore.session.output_buffers import OutputBufferManager, OutputBuffers
 from qcore.session.scans import Scans, SplitFeed, expand_views
 from qcore.session.task_iterator import TaskIterator
 from qcore_ext.data.schema import Schema
-from qcore_ext.data.widening import widened
+from qcore_ext.data.widening import widen_schemas
 from qcore_ext.execution.scheduler import WaitingForOthers, scheduler_of
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.flow.batch_queue import QueueReader
@@ -231,7 +231,7 @@ class Task:
         except MemoryLimitError as error:
             raise explain_failure(error, "ResultSink", "result", "laying rows out for the reader") from None
         if not rows.schema.equals(self._last_schema):
-            self._last_schema = pa.schema(widened(Schema(self._last_schema), Schema(rows.schema)))
+            self._last_schema = pa.schema(widen_schemas(Schema(self._last_schema), Schema(rows.schema)))
             alignment = Alignment(rows.schema, list(self._last_schema), "the result", absent_is_null=True)
             rows = alignment.batch(rows).cast(self._last_schema)
         return rows

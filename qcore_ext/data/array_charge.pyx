@@ -1,4 +1,4 @@
-"""What imported Arrow arrays take of memory, and which account pays for them while they live. SPEC V7."""
+"""The memory that imported Arrow arrays take, and the account that is charged for them while they live. SPEC V7."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport atoi
@@ -12,14 +12,14 @@ from qcore_ext.ground.memory cimport (
 
 cdef enum:
     VIEW_BYTES = 16
-    VIEW_INLINE_MAX = 12        # longer strings of a view stand in a buffer of data
+    VIEW_INLINE_MAX = 12        # longer strings of a view are in a data buffer
 
 
 ctypedef struct ArrayCharge:
-    # Bytes reserved for the buffers of one array of a tree, while a batch or the trail refers to them.
+    # Bytes reserved for the buffers of one array of a tree, while a batch or the trail references them.
     Owner owner
     MemoryAccount* account      # owned
-    int64_t n_bytes             # written by the one thread that imports the stream
+    int64_t n_bytes             # written only by the thread that imports the stream
 
 
 cdef void charge_free(Owner* self) noexcept nogil:
@@ -30,7 +30,7 @@ cdef void charge_free(Owner* self) noexcept nogil:
 
 
 cdef int64_t fixed_width(const char* format) noexcept nogil:
-    """Bytes of one value of a type of fixed width; 0 for others and for booleans."""
+    """Bytes of one value of a type of fixed width; 0 for booleans and other types."""
     cdef const char* comma
     cdef char kind = format[0]
     if kind == c"c" or kind == c"C":
@@ -61,7 +61,7 @@ cdef int64_t offset_at(const void* offsets, bint wide, int64_t row) noexcept nog
 
 
 cdef int64_t viewed_bytes(const ArrowArray* array, int64_t first, int64_t n) noexcept nogil:
-    """Bytes of the strings of n views that do not stand in the views; not more than the buffers of data have."""
+    """Bytes of the long strings of n views, at most those of the data buffers."""
     cdef const int32_t* lengths = <const int32_t*> array.buffers[1] + 4 * first
     cdef const int64_t* sizes
     cdef int64_t total = 0
@@ -110,7 +110,7 @@ cdef void child_range(
     int64_t* child_start,       # OUT, from the child's own offset
     int64_t* child_n,           # OUT
 ) noexcept nogil:
-    """The rows of a child that rows start..start+n of the array are made of."""
+    """The rows of a child that belong to rows start..start+n of the array."""
     cdef int64_t first = array.offset + start
     cdef int64_t size
     cdef char kind = format[1]
@@ -126,7 +126,7 @@ cdef void child_range(
         size = atoi(format + 3)
         child_start[0] = first * size
         child_n[0] = n * size
-    # What a producer got wrong is found elsewhere; here it only has to do no harm.
+    # Wrong offsets are reported elsewhere. Here they only must do no harm.
     child_start[0] = min(max(child_start[0], <int64_t> 0), child.length)
     child_n[0] = min(max(child_n[0], <int64_t> 0), child.length - child_start[0])
 
@@ -159,7 +159,7 @@ cdef int64_t taken_bytes(const ArrowArray* array, const ArrowSchema* layout, int
     return total
 
 
-# --- who pays ---
+# --- charging ---
 
 cdef int64_t n_nodes_of(const ArrowSchema* layout) noexcept nogil:
     cdef int64_t total = 1
@@ -172,7 +172,7 @@ cdef int64_t n_nodes_of(const ArrowSchema* layout) noexcept nogil:
 
 
 cdef int grow(ArrayCharge* charge, int64_t n_bytes) except -1 nogil:
-    # An eighth more: sizes of pyarrow's allocator are an eighth apart, and what was grown before leaves holes.
+    # An eighth more: the sizes of pyarrow's allocator are an eighth apart, and buffers that grew leave holes.
     n_bytes += n_bytes >> 3
     if n_bytes > 0:
         account_reserve(charge.account, n_bytes)
@@ -184,7 +184,7 @@ cdef int charge_node(
     const ArrowArray* array, const char* format, int64_t start, int64_t n, MemoryAccount* account, ChargedNode* node,
     OwnerList* charges,
 ) except -1 nogil:
-    """Charge one array of the tree, without what is below it. node: where it stands in the trail, or NULL."""
+    """Charge one array of the tree without its children. `node`: its node of the trail, or NULL."""
     cdef ArrayCharge* charge
     cdef const void* values = array.buffers[1] if array.n_buffers > 1 else NULL
     cdef const void* bytes = array.buffers[2] if array.n_buffers > 2 else NULL
@@ -193,7 +193,7 @@ cdef int charge_node(
     if n <= 0:
         return 0
     if node != NULL and node.charge != NULL and values != NULL and node.values == values and node.bytes == bytes:
-        # Rows that are charged already are not charged again.
+        # Rows that were charged before are not charged again.
         from_row = max(from_row, node.end)
         grow(<ArrayCharge*> node.charge, array_bytes(array, format, from_row - array.offset, end - from_row))
         node.end = max(node.end, end)
@@ -219,7 +219,7 @@ cdef int charge_node(
 cdef int charge_tree(
     const ArrowArray* array, const ArrowSchema* layout, int64_t start, int64_t n, MemoryAccount* account,
     ChargeTrail* trail,
-    int64_t* at,                # IN OUT, the array's place in the trail; of what follows the tree
+    int64_t* at,                # IN OUT, number of the array's node in the trail; then of the node after its tree
     OwnerList* charges,
 ) except -1 nogil:
     cdef ChargedNode* node = NULL

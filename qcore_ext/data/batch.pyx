@@ -1,9 +1,10 @@
-"""A batch: columns of equal length, a schema, and which of the rows count."""
+"""A batch: columns of equal length, a schema, and an optional selection."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.data.column cimport Column, column_bytes, column_bytes_about, column_slice, column_unref, columns_take
 from qcore_ext.data.schema cimport CSchema
+from qcore_ext.ground.check cimport qc_check_selection
 from qcore_ext.ground.memory cimport MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
 
 
@@ -30,6 +31,7 @@ cdef Batch* batch_new(CSchema* schema, int64_t n_rows) except NULL nogil:
 
 
 cdef void batch_select(Batch* batch, const uint32_t* selection, int64_t n_selected, Owner* owner) noexcept nogil:
+    qc_check_selection(selection, n_selected, batch.n_rows, b"a selection ascends and selects rows of its batch")
     owner_ref(owner)
     owner_unref(batch.selection_owner)
     batch.selection_owner = owner
@@ -47,7 +49,7 @@ cdef Batch* batch_take(
         done = True
     finally:
         if not done:
-            out.n_columns = 0       # columns_take has dropped what it made
+            out.n_columns = 0       # columns_take has dropped the columns that it made
             batch_unref(out)
     return out
 

@@ -1,4 +1,4 @@
-"""Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). SPEC H2."""
+"""Import and export of Arrow data by the C Data and C Stream interfaces (PyCapsule protocol). SPEC H2."""
 
 from libc.stdint cimport int64_t
 
@@ -11,18 +11,19 @@ from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSchem
 from qcore_ext.ground.memory cimport MemoryAccount, Owner
 
 
-# Takes over `array` (a struct array, one child a column; its release is moved out, also on error). `layout` is the
-# Arrow schema it came with, `schema` the engine's reading of it. Zero copy but for validity bitmaps that start inside a
-# byte and dictionary indices that are not 32 bits wide. ExecutionError when lengths or buffer counts do not fit.
-# payer: is charged for the array's buffers until the last column over them is gone; NULL: nobody, they are the
-# application's. trail: of the stream the array comes from, or NULL. MemoryLimitError when the payer may not keep them.
+# Import `array`, a struct array with one child for each column. Its release is moved out, also if this raises. `layout`
+# is the Arrow schema it came with, `schema` the engine's form of it. Nothing is copied except validity bitmaps that
+# start inside a byte and dictionary indices that are not 32 bits wide. Raises ExecutionError if lengths or buffer
+# counts do not fit the schema.
+# payer: charged for the array's buffers until the last column over them is dropped. NULL: they belong to the
+# application. trail: that of the array's stream, or NULL. Raises MemoryLimitError if the payer's limit is exceeded.
 cdef Batch* batch_import(
     ArrowArray* array, const ArrowSchema* layout, CSchema* schema, MemoryAccount* account, MemoryAccount* payer,
     ChargeTrail* trail,
 ) except NULL nogil
-# The same of an object with __arrow_c_array__, which is checked unless `trusted`.
+# Import an object with __arrow_c_array__. It is checked unless `trusted`.
 cdef Batch* batch_of_arrow(object source, MemoryAccount* payer, bint trusted) except NULL
-# A FLAT or DICTIONARY column over an array inside another that `owner` keeps alive: the elements of lists.
+# A FLAT or DICTIONARY column over an array inside another one that `owner` keeps alive: the elements of lists.
 cdef Column* column_import(
     const ArrowArray* array, const ArrowSchema* layout, const DataType* type, Owner* owner, MemoryAccount* account,
 ) except NULL nogil
@@ -43,26 +44,26 @@ cdef class Stream:
     cdef CSchema* schema                    # owned
     cdef int trust
     cdef ChargeTrail trail
-    cdef bint is_charged                    # what comes is memory for the query alone, charged to who reads
+    cdef bint is_charged                    # batches are made for the query alone and charged to the account that reads
     cdef CheckList* checks                  # one for each column, owned; NULL: no column has row checks
     cdef int hold_checks(self, row_checks) except -1
     cdef bint find_checks(self, const ArrowArray* array) noexcept nogil
     cdef void drop_checks(self) noexcept nogil
-    # 1: *out is a batch, 0: the end. ExecutionError with the producer's message when it failed.
+    # 1: *out is a batch. 0: the end. Raises ExecutionError with the producer's message if the producer failed.
     cdef str last_error(self)
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil
     cdef void close(self) noexcept nogil
 
 
 cdef class PyBatch:
-    """A batch on the Python side."""
+    """A batch as a Python object."""
     cdef Batch* batch                       # owned
-    cdef MemoryAccount* payer               # owned; is charged while rows are laid out as Arrow; NULL: nobody
-    cdef bint looks                         # laying out ends with Cancelled when the payer's query is stopped
+    cdef MemoryAccount* payer               # owned; charged while rows are laid out as Arrow; or NULL
+    cdef bint looks                         # laying out raises Cancelled when the payer's query is stopped
 
     @staticmethod
     cdef PyBatch wrap(Batch* batch)         # takes a new reference
 
-    # For a function that an operator calls: `payer` is its account, whose query may be stopped meanwhile.
+    # For a function that an operator calls. `payer` is the operator's account; its query may be stopped meanwhile.
     @staticmethod
     cdef PyBatch wrap_for(Batch* batch, MemoryAccount* payer)

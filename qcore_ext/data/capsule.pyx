@@ -1,4 +1,4 @@
-"""Arrow in and out by the C Data and C Stream interfaces (PyCapsule protocol). SPEC H2."""
+"""Import and export of Arrow data by the C Data and C Stream interfaces (PyCapsule protocol). SPEC H2."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.errno cimport ENOMEM
@@ -31,34 +31,34 @@ from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.status import ExecutionError, MemoryLimitError
 
 
-# One less than the index that stands for no row (data/column).
+# One less than NO_ROW (data/column).
 cdef int64_t INDEX_MAX = 0xFFFFFFFE
 
 ctypedef struct ForeignArray:
     # Keeps an imported Arrow array alive for the columns that point into it.
     Owner owner
     ArrowArray array
-    OwnerList* charges          # owned; for its buffers, or NULL: nobody pays
+    OwnerList* charges          # owned; charges of its buffers, or NULL: no account is charged
 
 
 cdef enum:
-    # What is known of a stream's batches.
+    # What is known about the batches of a stream.
     TRUST_NOTHING = 1
-    TRUST_LAYOUT = 2            # pyarrow decoded them; only text is as it was found
-    TRUST_EVERYTHING = 3        # made by this process, or checked before
+    TRUST_LAYOUT = 2            # pyarrow decoded them; only text is unchecked
+    TRUST_EVERYTHING = 3        # this process made or checked them
 
 
 cdef void foreign_free(Owner* self) noexcept nogil:
     cdef ForeignArray* foreign = <ForeignArray*> self
     if foreign.array.release != NULL:
         foreign.array.release(&foreign.array)
-    # After the memory itself: who waits for it finds it there.
+    # After the memory was freed, so that a thread that waits for the charge finds it free.
     owner_unref(<Owner*> foreign.charges)
     struct_free(foreign)
 
 
 cdef int storage_of(const char* format, const DataType* type, int32_t* width) noexcept nogil:
-    """Storage of a column that comes in this Arrow format."""
+    """Storage of a column that is imported from this Arrow format."""
     cdef const char* comma
     width[0] = 0
     if type.id == TYPE_DECIMAL:
@@ -102,7 +102,7 @@ cdef int import_validity(Column* column, const ArrowArray* array, Owner* owner, 
         column.validity_owner = owner_ref(owner)
         return 0
     offset = array.offset + array.length
-    n_bytes = (offset + 7) // 8 - (array.offset >> 3)        # bytes of `bits` that may be read
+    n_bytes = (offset + 7) // 8 - (array.offset >> 3)        # readable bytes of `bits`
     shifted = buffer_new(account, bitmap_bytes(array.length))
     out = <uint8_t*> shifted.data
     for i in range((array.length + 7) >> 3):
@@ -121,15 +121,15 @@ cdef int64_t buffers_needed(int storage, const DataType* type) noexcept nogil:
 
 
 cdef Column* import_nested(
-    const ArrowArray* array,    # where it lies within the batch's array, and so as long as that
-    const ArrowArray* part,     # the rows of it that count
+    const ArrowArray* array,    # the array as part of the batch's array, and as long as that
+    const ArrowArray* part,     # the rows of it that belong to the batch
     const DataType* type, Owner* owner, MemoryAccount* account,
 ) except NULL nogil:
     cdef Column* column = column_new(type, part.length)
     cdef bint done = False
     try:
         column.storage = STORE_NESTED
-        column.offset = part.offset - array.offset      # whoever takes rows of the array counts from its own offset
+        column.offset = part.offset - array.offset      # rows are later taken by position from the array's own offset
         column.values = array
         column.values_owner = owner_ref(owner)
         import_validity(column, part, owner, account)
@@ -163,7 +163,7 @@ cdef Column* import_plain(
             if storage == STORE_UTF8 or storage == STORE_LARGE_UTF8:
                 column.bytes = <const char*> array.buffers[2]
                 if array.length == 0:
-                    column.values = EMPTY_OFFSETS   # an empty array may leave its offsets out
+                    column.values = EMPTY_OFFSETS   # the offsets of an empty array may be missing
                     column.offset = 0
             elif storage == STORE_ARROW_VIEW:
                 column.view_buffers = array.buffers + 2
@@ -212,7 +212,7 @@ cdef Column* import_dictionary(
         column.indices = <uint32_t*> widened.data
         import_indices(array, layout.format, column.validity, <uint32_t*> widened.data)
         if array.dictionary.length == 0:
-            # Only nulls: no value to point at.
+            # All rows are null, so there is no value to reference.
             column_unref(column.base)
             column.base = NULL
             column.encoding = CONSTANT
@@ -248,7 +248,7 @@ cdef int import_columns(
         child = foreign.array.children[i]
         if child.length < foreign.array.offset + foreign.array.length:
             return raise_execution(b"a column of an Arrow batch is shorter than the batch; its producer is broken")
-        # The struct's own offset counts on top of each child's.
+        # The offset of the struct is added to the offset of each child.
         shifted = child[0]
         shifted.offset += foreign.array.offset
         shifted.length = foreign.array.length
@@ -302,7 +302,7 @@ cdef int trust_of(object name) except -1:
 
 
 cdef int check_foreign(ArrowArray* array, const ArrowSchema* layout, int trust) except -1 nogil:
-    """What `trust` leaves to be checked. Releases the array when it is malformed."""
+    """Check what `trust` does not cover. Releases the array if it is malformed."""
     cdef const char* name
     cdef const char* fault
     if trust == TRUST_EVERYTHING:
@@ -311,7 +311,7 @@ cdef int check_foreign(ArrowArray* array, const ArrowSchema* layout, int trust) 
     if fault != NULL:
         with gil:
             message = explain_fault(fault, name)
-            array.release(array)    # not while an error is under way: the producer's may be written in Python
+            array.release(array)    # not while an error is raised: the producer's release may run Python code
             raise ExecutionError(message)
     return 0
 
@@ -334,12 +334,12 @@ cdef class Stream:
     Parameters
     ----------
     source : object with __arrow_c_stream__
-        Anything that gives batches; its batches are taken one at a time. Its attribute `trust` says what is known of
-        them: "nothing" (and so without it), "layout" or "everything"; what is not known is checked.
-        Its attribute `row_checks`, if it has one, is a list for each column of the RowChecks of the arrays that its
-        batches are slices of: their rows are checked when they are loaded, whatever `trust` is.
+        Its batches are read one at a time. Its attribute `trust` says what is known about them: "nothing" (also if
+        it has none), "layout" or "everything". The rest is checked.
+        Its attribute `row_checks`, if it has one, is a list of RowChecks for each column: those of the arrays whose
+        slices the batches are. Their rows are checked when they are loaded, whatever `trust` is.
     is_charged : bool
-        The batches' buffers are made for the query that reads them, and charged to it while they live.
+        The buffers of the batches are made for the query that reads them, and charged to it while they live.
     """
 
     def __init__(self, source, bint is_charged=False):
@@ -401,7 +401,7 @@ cdef class Stream:
         cdef const char* message = self.stream.get_last_error(&self.stream)
         if message == NULL:
             return "no reason given"
-        # Behind this pyarrow gives the stack trace of the Python code that feeds the stream.
+        # Behind this text pyarrow adds the stack trace of the Python code that feeds the stream.
         return message.decode("utf-8", "replace").partition(". Detail: Python exception")[0]
 
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil:
@@ -461,7 +461,7 @@ cdef void release_array_capsule(object capsule) noexcept:
 
 
 cdef class PyBatch:
-    """A batch on the Python side; gives itself to pyarrow and others by __arrow_c_array__."""
+    """A batch as a Python object. It exports itself to pyarrow and others by __arrow_c_array__."""
 
     def __dealloc__(self):
         batch_unref(self.batch)
@@ -484,15 +484,15 @@ cdef class PyBatch:
     def from_arrow(source, Account payer=None, bint trusted=False):
         """Import one record batch: an object with __arrow_c_array__, such as a pyarrow.RecordBatch.
 
-        `payer` is charged for its buffers while the engine keeps them; None: they are the application's. Unless
-        `trusted`, made by this process itself, it is checked first.
+        `payer` is charged for its buffers while the engine references them. None: they belong to the application. The
+        batch is checked unless `trusted`, which is for batches that this process made.
         """
         cdef PyBatch self = PyBatch.__new__(PyBatch)
         self.batch = batch_of_arrow(source, payer.account if payer is not None else NULL, trusted)
         return self
 
     def __arrow_c_array__(self, requested_schema=None):
-        """Capsules of schema and array; the values are copied out of the engine's layout."""
+        """Return capsules of schema and array. The values are copied into Arrow's layout."""
         cdef ArrowArray* array = <ArrowArray*> malloc(sizeof(ArrowArray))
         memset(array, 0, sizeof(ArrowArray))
         array_capsule = PyCapsule_New(array, "arrow_array", release_array_capsule)
@@ -507,7 +507,7 @@ cdef class PyBatch:
 
     @property
     def n_bytes(self):
-        """What the batch's rows take of memory, as queues and counters count it."""
+        """Memory that the rows take, as queues and counters count it."""
         return batch_bytes(self.batch)
 
     def __len__(self):

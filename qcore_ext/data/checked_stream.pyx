@@ -1,4 +1,4 @@
-"""Arrow from outside, checked before pyarrow or the engine follows its pointers."""
+"""Arrow data from outside, checked before pyarrow or the engine follows its pointers."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.errno cimport EINVAL
@@ -18,10 +18,10 @@ cdef enum:
 
 
 ctypedef struct Source:
-    # private_data of a checked stream.
+    # The private_data of a checked stream.
     ArrowArrayStream stream
     ArrowSchema layout
-    char message[MESSAGE_BYTES]     # of the last fault found here; empty: there was none
+    char message[MESSAGE_BYTES]     # the last fault found here; empty: none
 
 
 cdef void source_free(Source* source) noexcept nogil:
@@ -35,7 +35,7 @@ cdef void source_free(Source* source) noexcept nogil:
 cdef const char* foreign_fault(
     const ArrowArray* batch, const ArrowSchema* layout, bint text_only, const char** name,
 ) noexcept nogil:
-    """As batch_fault; besides, columns are just as long as the batch, which pyarrow takes for granted."""
+    """batch_fault, and a check that each column is as long as the batch, which pyarrow does not verify."""
     cdef const char* fault = batch_fault(batch, layout, text_only, name)
     cdef int64_t i
     if fault != NULL:
@@ -112,11 +112,11 @@ cdef void release_stream_capsule(object capsule) noexcept:
 
 
 cdef class CheckedStream:
-    """A stream of another library, each of whose batches is checked before the reader sees it.
+    """A stream of another library. Each batch is checked before the reader sees it.
 
-    The C interface tells no sizes: neither of buffers nor of the array of pointers to them. So it cannot be found that
-    a buffer is shorter than its offsets say, that offsets begin far behind the start of their bytes and there are
-    none, or that views count more buffers than there are pointers. Such a producer ends the process.
+    The C interface tells no sizes, neither of buffers nor of the array of pointers to them. So three faults cannot be
+    found: a buffer that is shorter than its offsets say, offsets far behind the start of missing bytes, and views that
+    count more buffers than there are pointers. Such a producer ends the process.
 
     Parameters
     ----------
@@ -149,25 +149,25 @@ cdef class CheckedStream:
         made.release = checked_release
         made.private_data = source
         checked = PyCapsule_New(made, "arrow_array_stream", release_stream_capsule)
-        # The batches are checked against what the stream says now; whoever reads it may ask again.
+        # Batches are checked against the schema that the stream has now. A reader may ask for it again.
         if checked_schema(made, &source.layout) != 0:
             memset(&source.layout, 0, sizeof(ArrowSchema))
             message = checked_error(made)
             why = message.decode("utf-8", "replace") if message != NULL else "no reason given"
-            made.release(made)      # not while an error is under way: the producer's may be written in Python
+            made.release(made)      # not while an error is raised: the producer's release may run Python code
             raise ExecutionError(f"the Arrow stream gives no schema: {why}")
         return checked
 
 
 def check_batch(batch, bint text_only=False):
-    """ExecutionError, naming the column, when a record batch is malformed.
+    """Raise an ExecutionError that names the column if a record batch is malformed.
 
     Parameters
     ----------
     batch : object with __arrow_c_array__
-        A pyarrow.RecordBatch has to be past its own `validate()`, which knows the sizes of buffers; it is cheap.
+        A pyarrow.RecordBatch must have passed its own `validate()`, which knows the sizes of buffers and is cheap.
     text_only : bool
-        Only text is looked at: pyarrow made the layout, of bytes it did not look at.
+        Check only text: pyarrow made the layout without reading the bytes.
     """
     cdef const ArrowSchema* layout
     cdef const ArrowArray* array
@@ -183,7 +183,7 @@ def check_batch(batch, bint text_only=False):
 
 
 cdef class CheckedBatch:
-    """A record batch of another library, checked when it is taken over.
+    """A record batch of another library, checked when it is exported.
 
     Parameters
     ----------

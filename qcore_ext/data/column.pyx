@@ -1,4 +1,4 @@
-"""One column of a batch: borrowed or owned values in the layout they came in."""
+"""One column of a batch: borrowed or owned values in the layout in which they were imported."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
@@ -6,14 +6,14 @@ from libc.string cimport memset
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, DataType, phys_width
 from qcore_ext.ground.atomic cimport qc_load, qc_store
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
-from qcore_ext.ground.check cimport qc_check
+from qcore_ext.ground.check cimport qc_check, qc_check_indices
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 
 cdef enum:
-    COUNTED_ROWS_MAX = 1048576  # views of so many rows at least are counted one by one: a millisecond
-    SAMPLED_ROWS = 512          # of a batch whose size is only shown: one cache line each
+    COUNTED_ROWS_MAX = 1048576  # up to this many views are all counted, which takes a millisecond
+    SAMPLED_ROWS = 512          # rows read for a size that is only shown: one cache line each
 
 
 cdef void column_free(Owner* self) noexcept nogil:
@@ -62,7 +62,7 @@ cdef Column* column_new_flat(
 
 
 cdef Column* column_constant_null(const DataType* type, int64_t n_rows) except NULL nogil:
-    # 16 zero bytes serve as the value of any type, one zero byte as its validity.
+    # 16 zero bytes are a value of any type, and one zero byte is its validity.
     cdef Column* column = column_new(type, n_rows)
     column.encoding = CONSTANT
     column.values = NULL_VALUE
@@ -82,7 +82,7 @@ cdef uint32_t index_max(const uint32_t* indices, int64_t n) noexcept nogil:
 
 
 cdef Buffer* compose_indices(
-    const uint32_t* outer,      # IN, n positions among inner
+    const uint32_t* outer,      # IN, n positions in `inner`
     int64_t n,
     const uint32_t* inner,      # IN
     MemoryAccount* account,
@@ -97,10 +97,10 @@ cdef Buffer* compose_indices(
 
 cdef Column* take_with(
     Column* column, Column* base, const uint32_t* indices, int64_t n, Owner* indices_owner,
-    const uint32_t* rows,       # IN, positions in `column` (its validity is gathered by them), or NULL when it has none
+    const uint32_t* rows,       # IN, positions in `column`, by which its validity is gathered; or NULL
     MemoryAccount* account,
 ) except NULL nogil:
-    """DICTIONARY over base by indices, null where an index is NO_ROW or column.validity says so."""
+    """A DICTIONARY over base. A row is null if its index is NO_ROW or column.validity says so."""
     cdef Column* out
     cdef Buffer* bits
     cdef Buffer* clean
@@ -169,9 +169,10 @@ cdef int columns_take(
     try:
         for i in range(n_columns):
             column = columns[i]
+            qc_check_indices(indices, n, column.n_rows, b"rows to take are rows of the column")
             if column.encoding == DICTIONARY:
-                # Columns that came out of one filter or join stand side by side, so remembering the last index vector
-                # is enough to keep them sharing.
+                # Columns from one filter or join are next to each other, so remembering the last index vector is enough
+                # to keep them sharing it.
                 if column.indices != composed_of:
                     for j in range(i):
                         if columns[j].encoding == DICTIONARY and columns[j].indices == column.indices and (
@@ -241,8 +242,8 @@ cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL 
 
 
 cdef int64_t viewed_bytes(const Column* column, int64_t rows_max) noexcept nogil:
-    """Bytes of the strings that do not stand in the column's views; of more than rows_max rows every so many count."""
-    cdef const uint32_t* lengths        # the first word of a view, Arrow's or ours
+    """Bytes of the long strings of a view column. Of more than rows_max rows only a sample is read."""
+    cdef const uint32_t* lengths        # the first word of a view, in Arrow's format and in ours
     cdef int64_t total = 0
     cdef int64_t n_seen = 0
     cdef int64_t step = column.n_rows // rows_max + 1
@@ -257,7 +258,7 @@ cdef int64_t viewed_bytes(const Column* column, int64_t rows_max) noexcept nogil
 
 
 cdef int64_t flat_bytes(const Column* column, int64_t rows_max) noexcept nogil:
-    """Values and validity of a FLAT column. Views of at most rows_max rows are read."""
+    """Bytes of values and validity of a FLAT column. Views of at most rows_max rows are read."""
     cdef int64_t n = column.n_rows
     cdef int64_t total = bitmap_bytes(n) if column.validity != NULL else 0
     cdef int64_t held
@@ -273,7 +274,7 @@ cdef int64_t flat_bytes(const Column* column, int64_t rows_max) noexcept nogil:
             (<const int64_t*> column.values)[column.offset + n] - (<const int64_t*> column.values)[column.offset]
         )
     if storage == STORE_NESTED:
-        return qc_load(&column.n_bytes)         # with the validity
+        return qc_load(&column.n_bytes)         # includes the validity
     if storage == STORE_FIXED_BINARY:
         return total + n * column.width
     if column.type.phys == PHYS_VIEW:
@@ -281,7 +282,7 @@ cdef int64_t flat_bytes(const Column* column, int64_t rows_max) noexcept nogil:
         if held == 0:
             held = 16 * n + viewed_bytes(column, rows_max)
             if rows_max == COUNTED_ROWS_MAX:
-                # Two threads may both have counted: to the same end.
+                # Two threads may count at the same time, with the same result.
                 qc_store(<int64_t*> &column.n_bytes, held)
         return total + held
     if storage == STORE_BITS:

@@ -1,7 +1,7 @@
-"""Batches that a source gave, watched in checked mode: what is in them must not change any more. SPEC H3.
+"""Batches of a source, watched in checked mode: their contents must not change any more. SPEC H3.
 
-The engine reads a batch where it lies, without a copy, for as long as it needs it. A source that writes the next rows
-into the same memory changes rows that were given already, and the query's answer with them.
+The engine reads a batch in place, without a copy, as long as it needs it. A source that writes its next rows into the
+same memory changes rows that it gave before, and so the query's answer.
 """
 
 import os
@@ -9,18 +9,18 @@ import zlib
 
 from qcore_ext.ground.status import ExecutionError
 
-# How many of the last batches are watched: a source that goes round as many buffers is found, one of more is not. They
-# stay in memory meanwhile.
+# Number of the last batches that are watched. A source that reuses up to this many buffers in turn is found. The
+# batches stay in memory meanwhile.
 KEPT = 8
 
 
 def checked_mode():
-    """Whether this process runs in checked mode: QCORE_DEBUG is set, and not to 0."""
+    """Whether this process runs in checked mode: QCORE_DEBUG is set and not 0."""
     return os.environ.get("QCORE_DEBUG", "0") not in ("", "0")
 
 
 def checksums(batch):
-    """One number a column, of the rows in it alone: what lies beside them in the same buffers may change."""
+    """Return one number for each column, computed from its rows only: bytes beside them in the buffers may change."""
     import pyarrow
 
     numbers = []
@@ -34,13 +34,13 @@ def checksums(batch):
 
 
 class GivenBatches:
-    """The last batches of one source, and what was in them when it gave them."""
+    """The last batches of one source, with checksums of the time when it gave them."""
 
     def __init__(self):
         self.kept = []          # of [batch, checksums]
 
     def add(self, batch):
-        """Watch one more."""
+        """Watch one more batch."""
         self.kept.append((batch, checksums(batch)))
         if len(self.kept) > KEPT:
             self.check_one(*self.kept.pop(0))
@@ -56,12 +56,12 @@ class GivenBatches:
                 )
 
     def check_last(self):
-        """ExecutionError when the last batch is no longer what it was."""
+        """Raise ExecutionError if the last batch has changed."""
         if self.kept:
             self.check_one(*self.kept[len(self.kept) - 1])
 
     def check_all(self):
-        """The same of all that are watched, which are let go then."""
+        """Raise ExecutionError if a watched batch has changed. Then stop watching all of them."""
         kept, self.kept = self.kept, []
         for batch, before in kept:
             self.check_one(batch, before)

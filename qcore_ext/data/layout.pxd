@@ -4,8 +4,8 @@ from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.arrow_abi cimport ArrowArray
 from qcore_ext.ground.memory cimport MemoryAccount
 
-# Fills *out with an array that owns copies of the selected rows; strings in their field's Variant, booleans as bits,
-# decimals as 16 bytes. ExecutionError when a plain string column has more than 2 GiB. What the array takes is reserved
-# in `account` while it is made (NULL: nobody's): MemoryLimitError then, and nothing was made. looks: Cancelled when the
-# account's query is stopped meanwhile; not for a reader, who has the rows of an answered query, stopped as well.
+# Fill *out with an array that owns copies of the selected rows: strings in the Variant of their field, booleans as
+# bits, decimals as 16 bytes. Raises ExecutionError if a plain string column has more than 2 GiB. The array's bytes are
+# reserved in `account` (may be NULL) while it is made; raises MemoryLimitError, and then makes nothing.
+# looks: raise Cancelled if the account's query is stopped. Not for a reader: an answered query counts as stopped.
 cdef int array_from_batch(Batch* batch, MemoryAccount* account, bint looks, ArrowArray* out) except -1 nogil

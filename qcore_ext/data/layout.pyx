@@ -1,4 +1,4 @@
-"""A batch laid out as an Arrow struct array, for the world outside."""
+"""Export of a batch as an Arrow struct array."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
@@ -29,7 +29,7 @@ cdef enum:
 
 
 ctypedef struct ExportedArray:
-    # private_data of an exported column: its buffers, in Arrow's order.
+    # The private_data of an exported column: its buffers, in Arrow's order.
     Buffer* held[MAX_BUFFERS]
     const void* pointers[MAX_BUFFERS]
 
@@ -88,7 +88,7 @@ cdef int put_strings(
     cdef StringView* out_views = <StringView*> exported.held[1].data
     cdef int32_t* offsets = <int32_t*> exported.held[1].data
     cdef int64_t* long_offsets = <int64_t*> exported.held[1].data
-    cdef int32_t* place
+    cdef int32_t* location
     cdef int64_t i, length, total = 0
     cdef char* at
     for i in range(n):
@@ -106,9 +106,9 @@ cdef int put_strings(
             if length > 0 or is_valid(vector.validity, i):
                 out_views[start + i] = views[i]
             if length > VIEW_INLINE_BYTES:
-                place = <int32_t*> &out_views[start + i].pointer
-                place[0] = 0
-                place[1] = <int32_t> (at - exported.held[2].data)
+                location = <int32_t*> &out_views[start + i].pointer
+                location[0] = 0
+                location[1] = <int32_t> (at - exported.held[2].data)
                 memcpy(at, view_data(&views[i]), length)
                 at += length
             continue
@@ -164,7 +164,7 @@ cdef int fill_column(
 
 
 cdef int64_t text_bytes(const Batch* batch, const Column* column) noexcept nogil:
-    """About how many bytes the strings of the rows that count have: room that need not grow where it is right."""
+    """Approximate bytes of the strings of the selected rows, used as the first size of their buffer."""
     cdef int64_t n_bytes = column_bytes(column) + column_bytes(column) // 64
     if batch.n_rows > 0 and batch.selection != NULL:
         n_bytes = <int64_t> (<double> n_bytes * batch.n_selected / batch.n_rows)
@@ -225,7 +225,7 @@ cdef int array_from_batch(Batch* batch, MemoryAccount* account, bint looks, Arro
     memset(out, 0, sizeof(ArrowArray))
     if account != NULL:
         n_bytes = laid_out_bytes(batch, 0, batch.n_selected)
-        n_bytes += n_bytes >> 3         # as for any Arrow array (data/array_charge)
+        n_bytes += n_bytes >> 3         # as for every Arrow array (data/array_charge)
         account_reserve(account, n_bytes)
     out.length = batch.n_selected
     out.n_buffers = 1

@@ -1,4 +1,4 @@
-"""Checks of an Arrow type from outside, made before its pointers are followed."""
+"""Checks of an Arrow type from outside. They are made before its pointers are followed."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport atoi
@@ -19,14 +19,14 @@ cdef const char* level_fault(const ArrowSchema* layout, int level) noexcept nogi
     if layout.format == NULL:
         return b"it has no format"
     if layout.n_children < 0 or layout.n_children > FIELDS_MAX or (layout.n_children > 0 and layout.children == NULL):
-        return b"its count of children is not one"
+        return b"it has an impossible number of children"
     if layout.name != NULL and not is_utf8(<const uint8_t*> layout.name, strlen(layout.name)):
-        return b"a name in it is not UTF-8"
+        return b"it has a name that is not UTF-8"
     if strncmp(layout.format, b"+w", 2) == 0 and (layout.format[2] != c":" or atoi(layout.format + 3) < 0):
-        return b"its lists have no length, or a negative one"
+        return b"its fixed-size lists have no length or a negative length"
     for i in range(layout.n_children):
         if layout.children[i] == NULL:
-            return b"its count of children is not one"
+            return b"it has an impossible number of children"
         fault = level_fault(layout.children[i], level + 1)
         if fault != NULL:
             return fault

@@ -4,12 +4,13 @@ from libc.stdint cimport int64_t, uint32_t
 
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
 
-# Canonical values of n <= VECTOR_ROWS rows: rows[0..n) of the column, or start..start+n when rows is NULL (then start
-# is a multiple of 8). Phys is the type's. ExecutionError when a stored decimal does not fit its type.
+# Canonical values of n <= VECTOR_ROWS rows: rows[0..n) of the column, or start..start+n if rows is NULL; `start` is a
+# multiple of 8 then. The physical type is that of the column's type. Raises ExecutionError if a stored decimal does not
+# fit its type.
 cdef int column_load(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil
-# As column_load, except that a decimal of more than 18 digits is loaded as PHYS_I64 if all n values fit 64 bits.
+# column_load, but a decimal of more than 18 digits is loaded as PHYS_I64 if all n values fit 64 bits.
 cdef int column_load_narrow(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil

@@ -1,4 +1,4 @@
-"""Rows of a flat column as canonical values: the one place that reads foreign layouts."""
+"""Rows of a flat column as canonical values. Only this module reads storage layouts."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -13,7 +13,7 @@ from qcore_ext.data.row_check cimport RowCheck, row_check
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, TYPE_DECIMAL, phys_width
 from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
-from qcore_ext.ground.check cimport qc_check, qc_check_rows
+from qcore_ext.ground.check cimport qc_check, qc_check_large_offsets, qc_check_offsets, qc_check_rows
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.words cimport Word128
@@ -44,7 +44,7 @@ cdef void spread_bits(const uint8_t* bits, int64_t first, const uint32_t* rows, 
 
 
 cdef uint64_t narrow_wide(const Word128* values, const uint32_t* rows, int64_t n, int64_t* out) noexcept nogil:
-    """Low words of 128-bit integers; the result is non-zero when one of them does not fit 64 bits."""
+    """Low words of 128-bit integers. Returns non-zero if a value does not fit 64 bits."""
     if rows == NULL:
         return simd_kernels().narrow(<const int64_t*> values, n, out)
     return simd_kernels().narrow_rows(<const int64_t*> values, rows, n, out)
@@ -53,7 +53,7 @@ cdef uint64_t narrow_wide(const Word128* values, const uint32_t* rows, int64_t n
 cdef bint valid_row_lost(
     const Word128* values, const uint32_t* rows, int64_t n, const uint8_t* validity,
 ) noexcept nogil:
-    """True when a valid row does not fit 64 bits; null rows may hold anything."""
+    """Whether the value of a valid row does not fit 64 bits. Null rows may hold any value."""
     cdef int64_t i, at
     for i in range(n):
         at = rows[i] if rows != NULL else i
@@ -67,16 +67,16 @@ cdef void views_from_arrow(
     StringView* out,
 ) noexcept nogil:
     cdef int64_t i, at
-    cdef const int32_t* place
+    cdef const int32_t* location
     for i in range(n):
         at = rows[i] if rows != NULL else i
         out[i] = source[at]
         if out[i].length > VIEW_INLINE_BYTES:
             if is_valid(validity, i):
-                place = <const int32_t*> &source[at].pointer
-                out[i].pointer = (<char*> buffers[place[0]]) + place[1]
+                location = <const int32_t*> &source[at].pointer
+                out[i].pointer = (<char*> buffers[location[0]]) + location[1]
             else:
-                memset(&out[i], 0, sizeof(StringView))      # a null row's view may point anywhere
+                memset(&out[i], 0, sizeof(StringView))      # the view of a null row may point anywhere
 
 
 cdef void views_from_fixed(
@@ -128,7 +128,7 @@ cdef int load_decimal(
     const Column* column, const Word128* values, const uint32_t* rows, int64_t n, bint must_fit, VectorScratch* scratch,
     Vector* out,
 ) except -1 nogil:
-    """128-bit values as int64 where they fit; else as they are, or an error when the type says that they must fit."""
+    """128-bit values as int64 if they fit; else unchanged, or an error if the type says that they must fit."""
     out.phys = PHYS_I64
     out.values = scratch.values
     if narrow_wide(values, rows, n, <int64_t*> scratch.values) and valid_row_lost(values, rows, n, out.validity):
@@ -145,7 +145,7 @@ cdef int load_decimal(
 cdef void widen(
     const Column* column, int64_t first, const uint32_t* rows, int64_t n, VectorScratch* scratch,
 ) noexcept nogil:
-    """Decimals stored in 4 or 8 bytes to 8 or 16."""
+    """Widen decimals stored in 4 or 8 bytes to 8 or 16 bytes."""
     cdef int64_t i, at, value
     for i in range(n):
         at = first + (rows[i] if rows != NULL else i)
@@ -163,7 +163,7 @@ cdef void widen(
 cdef int load_converted(
     const Column* column, int64_t first, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil:
-    """Layouts that are neither canonical nor decimal; `first` is where row 0 of the request (or of `rows`) lies."""
+    """Load layouts that are neither canonical nor decimal. `first` is the position of row 0, or of row 0 of `rows`."""
     cdef int64_t i, at, last, milliseconds
     cdef const int32_t* offsets
     cdef const int64_t* long_offsets
@@ -175,10 +175,14 @@ cdef int load_converted(
     if column.storage == STORE_UTF8:
         offsets = <const int32_t*> column.values
         # The offset behind the last row may not have been checked.
+        if check == NULL:
+            qc_check_offsets(offsets + column.offset, column.n_rows, b"the offsets of strings ascend")
         last = check.data_bytes if check != NULL else offsets[column.offset + column.n_rows]
         simd_kernels().views(offsets + first, column.bytes, last, rows, n, views)
     elif column.storage == STORE_LARGE_UTF8:
         long_offsets = <const int64_t*> column.values
+        if check == NULL:
+            qc_check_large_offsets(long_offsets + column.offset, column.n_rows, b"the offsets of strings ascend")
         last = check.data_bytes if check != NULL else long_offsets[column.offset + column.n_rows]
         simd_kernels().views_large(long_offsets + first, column.bytes, last, rows, n, views)
     elif column.storage == STORE_ARROW_VIEW:
@@ -191,7 +195,7 @@ cdef int load_converted(
         for i in range(n):
             at = first + (rows[i] if rows != NULL else i)
             milliseconds = (<const int64_t*> column.values)[at]
-            # Floor division: a date before 1970 with a stray time of day belongs to the day it lies in.
+            # Floor division: a time before 1970 belongs to the day in which it lies.
             (<int32_t*> scratch.values)[i] = <int32_t> (
                 (milliseconds - (86399999 if milliseconds < 0 else 0)) / 86400000
             )
@@ -285,7 +289,7 @@ cdef int load(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch,
     Vector* out,
 ) except -1 nogil:
-    cdef uint32_t picked[VECTOR_ROWS]
+    cdef uint32_t base_rows[VECTOR_ROWS]
     cdef const uint32_t* at
     cdef const uint8_t* own
     cdef uint8_t* validity
@@ -304,8 +308,9 @@ cdef int load(
         at = column.indices + start
     else:
         for i in range(n):
-            picked[i] = column.indices[rows[i]]
-        at = picked
+            base_rows[i] = column.indices[rows[i]]
+        at = base_rows
+    qc_check_rows(at, n, column.base.n_rows, b"a dictionary's indices are rows of its base")
     if column.base.encoding == CONSTANT:
         load_constant(column.base, n, narrow, scratch, out)
     else:

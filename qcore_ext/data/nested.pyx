@@ -1,7 +1,7 @@
-"""Lists, structs and maps: carried through by row number, gathered by pyarrow when they leave.
+"""Lists, structs and maps: the engine carries them by row number, and pyarrow gathers them at export.
 
-A nested column is FLAT with STORE_NESTED: `values` points at the Arrow array it came in. Kernels never look into it, so
-the one thing to do is to take rows, once, at the edge: pyarrow does that for every type Arrow has.
+A nested column is FLAT with STORE_NESTED: `values` points at the Arrow array in which it was imported. Kernels do not
+read it. The only operation is to take rows once, at export; pyarrow does that for every type of Arrow.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
@@ -21,7 +21,7 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.status import MemoryLimitError
 
 cdef enum:
-    # Bytes that pyarrow takes in one call, which nobody can stop: about a millisecond.
+    # Bytes that pyarrow takes in one call, which cannot be stopped: about a millisecond.
     PIECE_BYTES = 4194304
 
 
@@ -41,9 +41,7 @@ cdef void release_shared(ArrowArray* array) noexcept nogil:
 
 
 cdef void share(const ArrowArray* source, Owner* owner, ArrowArray* out) noexcept nogil:
-    """A second Arrow array over the same buffers; every level holds the owner, so that a consumer may keep any of
-    them.
-    """
+    """Make a second Arrow array over the same buffers. Each level references the owner: consumers may keep any part."""
     cdef int64_t i
     out[0] = source[0]
     out.private_data = owner_ref(owner)
@@ -74,7 +72,7 @@ cdef void release_array_capsule(object capsule) noexcept:
 
 
 cdef class SharedArray:
-    """The whole Arrow array behind a nested column, for pyarrow to take rows of."""
+    """The whole Arrow array of a nested column, from which pyarrow takes rows."""
     cdef const Column* column
     cdef const ArrowSchema* layout
 
@@ -90,7 +88,7 @@ cdef class SharedArray:
 
 
 cdef list row_numbers(Batch* batch, const Column* column, const Column* flat, int64_t first, int64_t n):
-    """Positions of the selected rows first..first+n in the Arrow array behind `flat`; None for a null."""
+    """Positions of the selected rows first..first+n in the Arrow array of `flat`; None for a null row."""
     cdef int64_t k, i, at
     rows = []
     for k in range(first, first + n):
@@ -104,25 +102,25 @@ cdef list row_numbers(Batch* batch, const Column* column, const Column* flat, in
     return rows
 
 
-def rows_taken(values, rows):
-    """Rows of a pyarrow array by number, null for a null."""
+def take_rows(values, rows):
+    """Return rows of a pyarrow array by position. None gives a null row."""
     import pyarrow
 
     if pyarrow.types.is_run_end_encoded(values.type):
         import pyarrow.compute
 
-        # It takes no rows of runs.
-        taken = rows_taken(pyarrow.compute.run_end_decode(values), rows)
+        # pyarrow's take does not support run-end-encoded arrays.
+        taken = take_rows(pyarrow.compute.run_end_decode(values), rows)
         return pyarrow.compute.run_end_encode(taken, run_end_type=values.type.run_end_type)
     try:
         return values.take(rows)
     except pyarrow.ArrowNotImplementedError:
-        # It takes no rows of string and binary views.
+        # pyarrow's take does not support string and binary views.
         return values.cast(without_views(values.type)).take(rows).cast(values.type)
 
 
 def without_views(type_):
-    """A pyarrow type with its strings and bytes in other layouts than views."""
+    """Return a pyarrow type with its string and binary views replaced by other layouts."""
     import pyarrow
 
     types = pyarrow.types
@@ -143,12 +141,13 @@ def without_views(type_):
     return type_
 
 
-cdef object taken_in_pieces(
+cdef object take_in_pieces(
     object source, Batch* batch, const Column* column, const Column* flat, const ArrowSchema* layout,
     MemoryAccount* account, bint looks,
 ):
-    """The selected rows of `source`, the array behind `flat`. They are taken in pieces of PIECE_BYTES. The query can be
-    stopped between two pieces.
+    """Take the selected rows of `source`, the array of `flat`, in pieces of PIECE_BYTES.
+
+    The query can be stopped between two pieces.
     """
     import pyarrow
 
@@ -159,7 +158,7 @@ cdef object taken_in_pieces(
         if looks:
             account_check(account)
         n = min(nested_rows_that_fit(batch, column, layout, at, PIECE_BYTES), <int64_t> CHECK_ROWS)
-        pieces.append(rows_taken(source, pyarrow.array(row_numbers(batch, column, flat, at, n), pyarrow.int64())))
+        pieces.append(take_rows(source, pyarrow.array(row_numbers(batch, column, flat, at, n), pyarrow.int64())))
         at += n
     if len(pieces) == 1:
         return pieces[0]
@@ -187,7 +186,7 @@ cdef int export_with_gil(
         taken = pyarrow.nulls(batch.n_selected, pyarrow.field(shared).type)
     else:
         try:
-            taken = taken_in_pieces(pyarrow.array(shared), batch, column, flat, layout, account, looks)
+            taken = take_in_pieces(pyarrow.array(shared), batch, column, flat, layout, account, looks)
         except MemoryError as error:
             raise MemoryLimitError(f"no memory is left to lay {batch.n_selected} rows out as Arrow: {error}") from error
     capsules = taken.__arrow_c_array__()

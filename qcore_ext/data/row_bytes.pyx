@@ -1,4 +1,4 @@
-"""What the rows of a batch take once they are laid out as Arrow, known before anything is laid out. SPEC V7."""
+"""The memory that the rows of a batch take as Arrow, computed before they are laid out. SPEC V7."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -13,12 +13,12 @@ from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, buffer_new, buffer_unref
 
 cdef enum:
-    VIEW_BYTES = 16             # room of a string beside its bytes, in any layout
-    FIXED_BYTES = 16            # room of a value of fixed width, at most
+    VIEW_BYTES = 16             # of a string without its bytes, in any layout
+    FIXED_BYTES = 16            # of a value of fixed width, at most
 
 
 cdef int64_t row_of(const Column* column, int64_t row, const Column** flat) noexcept nogil:
-    """The row's place in the column's FLAT or CONSTANT values, which go to `flat`; -1: it is null."""
+    """Position of the row in the column's FLAT or CONSTANT values, which `flat` is set to; -1: the row is null."""
     flat[0] = column
     if column.encoding == DICTIONARY:
         if not is_valid(column.validity, row):
@@ -38,7 +38,7 @@ cdef int64_t text_bytes(const Column* flat, int64_t row) noexcept nogil:
         return (<const int64_t*> flat.values)[at + 1] - (<const int64_t*> flat.values)[at]
     if flat.storage == STORE_FIXED_BINARY:
         return flat.width
-    return (<const uint32_t*> flat.values)[4 * at]      # a view, of whichever kind, begins with its length
+    return (<const uint32_t*> flat.values)[4 * at]      # every kind of view begins with the length
 
 
 cdef int64_t nested_row_bytes(const Column* column, const ArrowSchema* layout, int64_t row) noexcept nogil:
@@ -50,7 +50,7 @@ cdef int64_t nested_row_bytes(const Column* column, const ArrowSchema* layout, i
 
 
 cdef int64_t row_bytes(const Batch* batch, int64_t row) noexcept nogil:
-    """Of one of the batch's physical rows."""
+    """Bytes of one physical row of the batch."""
     cdef const Column* column
     cdef const Column* flat
     cdef int64_t total = 0
@@ -69,12 +69,12 @@ cdef int64_t row_bytes(const Batch* batch, int64_t row) noexcept nogil:
 
 
 cdef bint is_long(const Batch* batch, int32_t column) noexcept nogil:
-    """Whether values of the column may be of any length."""
+    """Whether values of the column may have any length."""
     return batch.schema.fields[column].nested != NULL or batch.columns[column].type.phys == PHYS_VIEW
 
 
 cdef bint repeats_values(const Batch* batch) noexcept nogil:
-    """Whether a row may take more than its share of what the columns hold: values of any length stand for many rows."""
+    """Whether a row may take more than its share of the columns' bytes: a long value may belong to many rows."""
     cdef int32_t i
     for i in range(batch.n_columns):
         if batch.columns[i].encoding != FLAT and is_long(batch, i):
@@ -91,7 +91,7 @@ cdef bint has_long_values(const Batch* batch) noexcept nogil:
 
 
 cdef int64_t bound_of(const Batch* batch) noexcept nogil:
-    """What all rows take at most, where that is told without looking at each; otherwise -1."""
+    """An upper bound of the bytes of all rows, if it is known without reading each row; otherwise -1."""
     cdef int64_t total = 0
     cdef int32_t i
     if repeats_values(batch):

@@ -1,4 +1,4 @@
-"""Field names and types; compared by value, held by reference count."""
+"""Field names and types. They are compared by value and reference-counted."""
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
@@ -25,15 +25,15 @@ cpdef enum TypeId:
     TYPE_TIME64 = 15        # unit us or ns
     TYPE_TIMESTAMP = 16
     TYPE_DURATION = 17
-    TYPE_INTERVAL = 18      # months, days, nanoseconds: 16 bytes as Arrow lays them out
+    TYPE_INTERVAL = 18      # months, days, nanoseconds: 16 bytes in Arrow's layout
     TYPE_STRING = 19
     TYPE_BINARY = 20
-    TYPE_NESTED = 21        # list, struct, map …: carried through, never looked into
+    TYPE_NESTED = 21        # list, struct, map and others: the engine does not read their values
 
 
 cpdef enum Physical:
-    # How canonical values lie in memory: what every kernel sees after column_load.
-    PHYS_NONE = 0           # type null: no values, all rows null
+    # The format of canonical values in memory, which kernels get from column_load.
+    PHYS_NONE = 0           # type null: no values; all rows are null
     PHYS_BOOL = 1           # one byte a row, 0 or 1
     PHYS_I8 = 2
     PHYS_I16 = 3
@@ -52,7 +52,7 @@ cpdef enum Physical:
 
 
 cpdef enum Variant:
-    # Which Arrow layout of the same logical type comes in and goes out again. Not part of type equality.
+    # The Arrow layout of a logical type at import, which export uses again. Not part of type equality.
     VARIANT_PLAIN = 0       # utf8, binary, decimal128
     VARIANT_LARGE = 1       # large_utf8, large_binary
     VARIANT_VIEW = 2        # string_view, binary_view
@@ -73,7 +73,7 @@ ctypedef struct DataType:
     uint8_t unit            # TimeUnit of time, timestamp, duration
     uint8_t variant         # Variant
     uint8_t nullable        # a hint; not part of type equality
-    char timezone[48]       # timestamp: NUL-terminated; empty: without zone
+    char timezone[48]       # of a timestamp: NUL-terminated; empty: without time zone
 
 
 ctypedef struct Field:
@@ -83,7 +83,7 @@ ctypedef struct Field:
 
 
 ctypedef struct CSchema:
-    # Immutable once made. Drivers compare pointers first, then values.
+    # Immutable. Drivers compare addresses first, then values.
     Owner owner
     int32_t n_fields
     Field* fields
@@ -94,19 +94,19 @@ cdef int schema_set_field(CSchema* schema, int32_t i, const char* name, const Da
 cdef int schema_copy_field(
     CSchema* schema, int32_t i, const Field* source, const char* name,
 ) except -1 nogil  # name NULL: the source's
-# a struct schema, one child a column; PlanError on a type unknown here
+# From a struct schema with one child for each column. Raises PlanError for a type that the engine does not have.
 cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL
 cdef int schema_to_arrow(const CSchema* schema, ArrowSchema* out) except -1
 cdef void arrow_copy(const ArrowSchema* source, ArrowSchema* out) noexcept nogil     # deep, without metadata
 cdef bint type_equal(const DataType* a, const DataType* b) noexcept nogil
-# names, order and types; not nullability, not Variant
+# Compares names, order and types; neither nullability nor Variant.
 cdef bint schema_equal(const CSchema* a, const CSchema* b) noexcept nogil
 cdef int32_t schema_index(const CSchema* schema, const char* name) noexcept nogil   # -1: absent
 cdef str type_name(const DataType* type)                                # as pyarrow prints it: 'decimal128(15, 2)'
 
 
 cdef inline int phys_width(uint8_t phys) noexcept nogil:
-    """Bytes of one canonical value; 0 for none and nested."""
+    """Bytes of one canonical value; 0 for null and nested types."""
     if phys == PHYS_I64 or phys == PHYS_F64 or phys == PHYS_U64:
         return 8
     if phys == PHYS_VIEW or phys == PHYS_I128 or phys == PHYS_INTERVAL:
@@ -121,7 +121,7 @@ cdef inline int phys_width(uint8_t phys) noexcept nogil:
 
 
 cdef class Schema:
-    """Python owner of a CSchema. Made from, and giving, anything with __arrow_c_schema__."""
+    """The Python object that owns a CSchema. It imports from and exports to __arrow_c_schema__."""
     cdef CSchema* schema            # owned
 
     @staticmethod

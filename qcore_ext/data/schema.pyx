@@ -1,4 +1,4 @@
-"""Field names and types; compared by value, held by reference count."""
+"""Field names and types. They are compared by value and reference-counted."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
@@ -64,7 +64,7 @@ cdef int schema_copy_field(CSchema* schema, int32_t i, const Field* source, cons
     return 0
 
 
-# --- Arrow schemas of our own making: plain malloc trees, freed by arrow_release ---
+# --- Arrow schemas made by the engine: trees from malloc, freed by arrow_release ---
 
 cdef char* text_copy(const char* text) noexcept nogil:
     cdef int64_t n_bytes
@@ -99,7 +99,7 @@ cdef void arrow_init(
     cdef int64_t i
     memset(out, 0, sizeof(ArrowSchema))
     out.format = text_copy(format)
-    out.name = text_copy(name if name != NULL else NO_NAME)     # a producer may leave it out
+    out.name = text_copy(name if name != NULL else NO_NAME)     # a producer may leave the name out
     out.flags = flags
     out.n_children = n_children
     if n_children > 0:
@@ -111,7 +111,7 @@ cdef void arrow_init(
 
 
 cdef void arrow_copy(const ArrowSchema* source, ArrowSchema* out) noexcept nogil:
-    """Deep copy; metadata is left behind."""
+    """Deep copy, without metadata."""
     cdef int64_t i
     arrow_init(out, source.format, source.name, source.flags, source.n_children)
     for i in range(source.n_children):
@@ -165,7 +165,7 @@ cdef SimpleFormat[23] SIMPLE_FORMATS = [
 
 
 cdef bint type_from_format(const char* format, DataType* out) noexcept nogil:
-    """False when the format is none of ours. Nested and run-end-encoded types are TYPE_NESTED."""
+    """Parse a format. False: the engine has no such type. Nested and run-end-encoded types are TYPE_NESTED."""
     cdef SimpleFormat* simple = &SIMPLE_FORMATS[0]
     cdef const char* comma
     memset(out, 0, sizeof(DataType))
@@ -248,7 +248,7 @@ cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL:
     if fault != NULL:
         raise PlanError(f"an Arrow type is malformed: {fault.decode()}; its producer is broken")
     if strcmp(arrow.format, b"+s") != 0:
-        raise PlanError("the schema of a table must be a struct with one field a column")
+        raise PlanError("the schema of a table must be a struct with one field for each column")
     schema = schema_new(<int32_t> arrow.n_children)
     try:
         for i in range(schema.n_fields):
@@ -374,12 +374,12 @@ cdef class Schema:
     Parameters
     ----------
     source : object with __arrow_c_schema__
-        Such as a pyarrow.Schema. Dictionary types count as their value type.
+        For example a pyarrow.Schema. Dictionary types count as their value types.
 
     Raises
     ------
     PlanError
-        A column has a type the engine does not know.
+        A column has a type that the engine does not support.
     """
 
     def __init__(self, source):
@@ -396,7 +396,7 @@ cdef class Schema:
         return self
 
     def __arrow_c_schema__(self):
-        """The schema as a capsule, for pyarrow.schema() and others."""
+        """Return the schema as a capsule, for pyarrow.schema() and others."""
         cdef ArrowSchema* arrow = <ArrowSchema*> malloc(sizeof(ArrowSchema))
         schema_to_arrow(self.schema, arrow)
         return PyCapsule_New(arrow, "arrow_schema", release_schema_capsule)

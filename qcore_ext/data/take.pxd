@@ -1,7 +1,7 @@
-"""Values moved by position: gather reads them from positions, scatter writes them to positions.
+"""Moving values by position: gather reads from positions, scatter writes to positions.
 
-Each function picks its loop once by the width of a value: 1, 2, 4, 8 or 16 bytes. Other widths move nothing (the null
-type has width 0).
+Each function chooses its loop once by the width of a value: 1, 2, 4, 8 or 16 bytes. For other widths it moves nothing
+(the null type has width 0).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t

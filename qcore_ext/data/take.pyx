@@ -1,4 +1,4 @@
-"""Values moved by position: gather and scatter, a loop for each width."""
+"""Moving values by position: gather and scatter, with a loop for each width."""
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -39,7 +39,7 @@ cdef void gather_validity(const uint8_t* validity, const uint32_t* rows, int64_t
 cdef void scatter(const Word* values, const uint32_t* positions, int64_t n, Word* out) noexcept nogil:
     cdef int64_t i
     cdef int64_t ahead = max(n - PREFETCH_ROWS, <int64_t> 0)
-    # Rows of 256 partitions go to 256 open cache lines a column, more than the first-level cache holds.
+    # Rows of 256 partitions go to 256 open cache lines for each column, more than the first-level cache holds.
     for i in range(ahead):
         qc_prefetch_write(&out[positions[i + PREFETCH_ROWS]])
         out[positions[i]] = values[i]

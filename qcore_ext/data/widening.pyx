@@ -1,4 +1,4 @@
-"""The widening lattice: which type holds the values of two, and which schema the rows of two. SPEC D6."""
+"""The widening lattice: the type that holds the values of two types, and the schema of the rows of two. SPEC D6."""
 
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset, strcmp
@@ -16,7 +16,7 @@ from qcore_ext.ground.status import SchemaChangeError
 cdef enum:
     DECIMAL_DIGITS_MAX = 38
 
-# By integer type, 8 bits to 64: decimal digits of its largest value; the signed type's physical type.
+# By integer width, 8 to 64 bits: decimal digits of the largest value; physical type of the signed type.
 cdef int[4] DIGITS = [3, 5, 10, 19]
 cdef int[4] SIGNED = [PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64]
 
@@ -34,7 +34,7 @@ cdef inline bint is_time(const DataType* type) noexcept nogil:
 
 
 cdef inline int log_bytes(const DataType* type) noexcept nogil:
-    """Of an integer type: 0 for 8 bits to 3 for 64."""
+    """The width of an integer type: 0 for 8 bits to 3 for 64."""
     return (type.id - TYPE_INT8) & 3
 
 
@@ -53,14 +53,14 @@ cdef bint set_simple(DataType* out, int id, int phys) noexcept nogil:
 
 
 cdef bint set_signed(DataType* out, int log) noexcept nogil:
-    """The signed integer of 8 << log bits; past 64 bits a decimal."""
+    """The signed integer of 8 << log bits, or a decimal if that is more than 64."""
     if log > 3:
         return set_decimal(out, 20, 0)
     return set_simple(out, TYPE_INT8 + log, SIGNED[log])
 
 
 cdef bint set_decimal(DataType* out, int whole_digits, int scale) noexcept nogil:
-    """A decimal of `whole_digits` before the point, or of as many as there are."""
+    """A decimal with `whole_digits` before the point, or fewer if the total would exceed 38."""
     whole_digits = min(whole_digits, DECIMAL_DIGITS_MAX - scale)
     set_simple(out, TYPE_DECIMAL, PHYS_I64 if whole_digits + scale <= 18 else PHYS_I128)
     out.precision = <uint8_t> (whole_digits + scale)
@@ -80,7 +80,7 @@ cdef bint widen_integers(const DataType* a, const DataType* b, DataType* out) no
 
 
 cdef bint widen_decimals(const DataType* a, const DataType* b, DataType* out) noexcept nogil:
-    """Decimals, and integers as decimals."""
+    """Two decimals, or a decimal and an integer."""
     cdef int a_scale = 0 if is_integer(a) else a.scale
     cdef int b_scale = 0 if is_integer(b) else b.scale
     cdef int a_whole = integer_digits(a) if is_integer(a) else a.precision - a_scale
@@ -93,14 +93,14 @@ cdef inline bint is_whole(const DataType* type) noexcept nogil:
 
 
 cdef bint widen_floats(const DataType* a, const DataType* b, DataType* out) noexcept nogil:
-    """Floats, and whole numbers as floats."""
+    """Two floats, or a float and a whole number."""
     cdef bint wide = a.id == TYPE_DECIMAL or b.id == TYPE_DECIMAL or a.id == TYPE_FLOAT64 or b.id == TYPE_FLOAT64
     wide = wide or (is_integer(a) and log_bytes(a) >= 2) or (is_integer(b) and log_bytes(b) >= 2)
     return set_simple(out, TYPE_FLOAT64, PHYS_F64) if wide else set_simple(out, TYPE_FLOAT32, PHYS_F32)
 
 
 cdef bint widen_times(const DataType* a, const DataType* b, DataType* out) noexcept nogil:
-    """Types with a unit; a date is a timestamp at midnight."""
+    """Types with a unit. A date counts as a timestamp at midnight."""
     if a.id == TYPE_DATE32 or b.id == TYPE_DATE32:
         out[0] = b[0] if a.id == TYPE_DATE32 else a[0]
         return out.id == TYPE_TIMESTAMP and out.timezone[0] == 0
@@ -135,7 +135,7 @@ cdef int32_t schema_counterpart(const CSchema* schema, const CSchema* like, int3
     cdef int32_t nth = 0
     cdef int32_t j
     if i < schema.n_fields and schema.n_fields == like.n_fields and strcmp(schema.fields[i].name, name) == 0:
-        return i                    # the usual case; columns of one name are matched in order anyway
+        return i                    # the usual case; columns of one name correspond in order
     for j in range(i):
         nth += strcmp(like.fields[j].name, name) == 0
     for j in range(schema.n_fields):
@@ -147,7 +147,7 @@ cdef int32_t schema_counterpart(const CSchema* schema, const CSchema* like, int3
 
 
 cdef bint holds(const CSchema* a, const CSchema* b) noexcept nogil:
-    """Whether `a` holds the rows of `b` as it is."""
+    """Whether `a` holds the rows of `b` without a change."""
     cdef DataType type
     cdef int32_t i, at
     for i in range(b.n_fields):
@@ -160,7 +160,7 @@ cdef bint holds(const CSchema* a, const CSchema* b) noexcept nogil:
 
 
 cdef bint same_inside(const Field* a, const Field* b) noexcept nogil:
-    """Whether two fields that widen do so inside as well: nested ones are equal, or one is null."""
+    """Whether nested types allow the widening: they are equal, or one is null."""
     cdef CSchema one
     cdef CSchema other
     if a.type.id != TYPE_NESTED or b.type.id != TYPE_NESTED:
@@ -219,8 +219,8 @@ cdef int raise_types_differ(const char* name, const DataType* a, const DataType*
         )
 
 
-def widened(Schema first, Schema second):
-    """The narrowest schema that holds the rows of both.
+def widen_schemas(Schema first, Schema second):
+    """Return the narrowest schema that holds the rows of both.
 
     Parameters
     ----------
@@ -230,12 +230,12 @@ def widened(Schema first, Schema second):
     Returns
     -------
     Schema
-        The first one's columns, and behind them those that only the second one has.
+        The columns of the first schema, followed by those that only the second one has.
 
     Raises
     ------
     SchemaChangeError
-        The types of a column do not widen into one; names it and both types.
+        The types of a column do not widen into one. The error names the column and both types.
     """
     cdef Schema wide = Schema.__new__(Schema)
     wide.schema = schema_widen(first.schema, second.schema)

@@ -11,32 +11,32 @@ cdef enum:
 
 
 cdef class HashPartitioner:
-    """One operator's. A row's partition is a function of its keys' values alone, the same in every process."""
+    """Belongs to one operator. A row's partition depends on the values of its keys only, also between processes."""
     cdef list key_names
     cdef int32_t* keys              # owned; key columns of the schema last bound
     cdef int32_t n_keys
     cdef int64_t n_partitions
     cdef bint between_tasks
-    cdef Schema declared            # its keys' types; None until bound
+    cdef Schema declared            # types of the keys; None until bound
     cdef DataType* declared_types   # owned; by key
-    cdef DataType* given_types      # owned; by key, of the schema last bound
-    cdef uint8_t* is_changed        # owned; by key: the given type hashes otherwise than the declared one
+    cdef DataType* given_types      # owned; by key; types in the schema last bound
+    cdef uint8_t* is_changed        # owned; by key; whether the given type hashes otherwise than the declared one
     cdef VectorScratch* scratch     # owned; while open
 
     cdef int open(self) except -1 nogil
-    # SchemaChangeError when a key is missing, or its type does not widen with the one declared
+    # Raises SchemaChangeError if a key is missing, or its type does not widen with the declared one.
     cdef int bind(self, CSchema* schema) except -1 nogil
     cdef int choose_hash(self, const CSchema* schema, int32_t key) except -1
-    # Partitions of n <= VECTOR_ROWS rows of those that count, from `start`, a multiple of 8, on.
+    # Compute the partitions of n <= VECTOR_ROWS selected rows from `start` on, a multiple of 8.
     cdef int assign(self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions) except -1 nogil
     cdef void close(self) noexcept nogil
 
 
 # counts[p] += rows of partition p
 cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t* counts) noexcept nogil
-# Each partition's count becomes the position of its first row in a list sorted by partition.
+# Turn each partition's count into the position of its first row in a list sorted by partition.
 cdef void counts_to_starts(int64_t* counts, int64_t n_partitions) noexcept nogil
-# rows[positions[p]++] = row, for each of n rows in order; `selection` NULL: row i is row start + i.
+# rows[positions[p]++] = row, for n rows in order, where p is the row's partition. `selection` NULL: row i is start + i.
 cdef void place_rows(
     const uint16_t* partitions, const uint32_t* selection, int64_t start, int64_t n, int64_t* positions, uint32_t* rows,
 ) noexcept nogil

@@ -8,6 +8,7 @@ from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport CSchema, DataType, Schema, schema_index
 from qcore_ext.data.widening cimport raise_types_differ, type_widen
+from qcore_ext.ground.check cimport qc_check_partitions
 from qcore_ext.ground.memory cimport struct_free, struct_new
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -70,11 +71,11 @@ cdef class HashPartitioner:
     n_partitions : int
         1 to 4,096.
     between_tasks : bool
-        Mix the hash once more. Rows that one task sent to a partition are spread evenly by the exchanges and tables of
-        the next, which use the hash as it is.
+        Mix the hash once more. The exchanges and tables of the next task use the hash as it is; without this, the
+        rows of one partition would fall into few of their slots.
     schema : Schema, optional
-        What all that partition these rows agreed on; left out: the first schema bound. Equal keys must meet, also those
-        of different types, so keys of wider types hash as the declared ones do (SPEC D6).
+        Schema on which all producers of these rows agree; by default the first schema bound. Equal keys of
+        different types must get the same partition, so keys of wider types hash as the declared types do (SPEC D6).
     """
 
     def __init__(self, list key_names, int64_t n_partitions, bint between_tasks=False, Schema schema=None):
@@ -147,6 +148,7 @@ cdef class HashPartitioner:
         if self.between_tasks:
             mix_again(hashes, n)
         scale(hashes, n, self.n_partitions, partitions)
+        qc_check_partitions(partitions, n, self.n_partitions, b"a row's partition is one of the partitions")
         return 0
 
     cdef void close(self) noexcept nogil:

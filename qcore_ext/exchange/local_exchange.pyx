@@ -19,7 +19,7 @@ cdef class LocalExchange(Operator):
     queue : BatchQueue
         This operator is one of its consumers.
     schema : Schema
-        Of the batches, until one comes with another.
+        Of the batches, until one comes with another schema.
     """
     cdef BatchQueue queue
     cdef bint left

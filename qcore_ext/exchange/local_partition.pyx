@@ -1,7 +1,7 @@
 """Sink that hands rows to the drivers of another pipeline: by hash, in turn, or all to one. SPEC V2, H1.
 
-Nothing is copied: a partition is the same columns under a selection. The indices of all partitions of a batch stand in
-one buffer, sorted by partition with one counting sort, ascending within each.
+No value is copied: each partition has the same columns with a selection. The row numbers of all partitions of a batch
+are in one buffer, sorted by partition with one counting sort, and ascending within each partition.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
@@ -10,7 +10,7 @@ from libc.string cimport memset
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, column_ref
 from qcore_ext.data.schema cimport CSchema, Schema
-from qcore_ext.ground.check cimport qc_check_selection
+from qcore_ext.ground.check cimport qc_check, qc_check_selection
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new,
 )
@@ -40,24 +40,24 @@ cdef class LocalPartition(Operator):
     node_id : str
     query_memory : Account
     queues : list of BatchQueue
-        One a consumer; this operator is a producer of each.
+        One for each consumer. This operator is a producer of each.
     kind : str
         'gather' (one queue), 'round_robin' or 'hash'.
     key_names : list of str
         Columns to hash.
     schema : Schema, optional
-        What all producers of these queues agreed on. A key of a type that does not widen raises SchemaChangeError.
-        Left out: the first schema bound.
+        Schema on which all producers of these queues agree; by default the first schema bound. A key whose type
+        does not widen raises SchemaChangeError.
     """
     cdef list queue_objects
     cdef void** queues              # BatchQueue, borrowed from queue_objects
-    cdef Batch** held               # one a queue; owned; not yet in it
+    cdef Batch** held               # by queue; owned; not yet in the queue
     cdef int64_t* positions
     cdef int64_t n_queues
     cdef int64_t n_held
     cdef int64_t next_queue         # round robin
     cdef int kind
-    cdef HashPartitioner partitioner    # None unless by hash
+    cdef HashPartitioner partitioner    # None unless kind is 'hash'
     cdef bint finish_called
     cdef bint left
 
@@ -109,13 +109,14 @@ cdef class LocalPartition(Operator):
             self.split(batch)
             batch_unref(batch)
         else:
-            # In turn: get_output may still give it to another queue that has room. Without rows it tells the schema.
+            # A first choice: get_output may give it to another queue with free cells. A batch without rows carries its
+            # schema.
             self.held[self.next_queue] = batch
             self.n_held = 1
         return ACCEPTED
 
     cdef int split(self, Batch* batch) except -1 nogil:
-        """Fill `held` with the partitions of a batch; on failure none is held."""
+        """Fill `held` with the partitions of a batch. If that fails, `held` is empty."""
         cdef int64_t n = batch.n_selected
         cdef int64_t n_queues = self.n_queues
         cdef int64_t* positions = self.positions
@@ -132,11 +133,12 @@ cdef class LocalPartition(Operator):
             counts_to_starts(positions, n_queues)
             place_rows(<const uint16_t*> partitions.data, batch.selection, 0, n, positions, rows)
             start = 0
-            for i in range(n_queues):       # positions are ends now
+            for i in range(n_queues):       # positions are the ends of the partitions now
                 if positions[i] > start:
                     self.held[i] = self.partition_of(batch, rows + start, positions[i] - start, row_buffer)
                     self.n_held += 1
                 start = positions[i]
+            qc_check(start == n, b"every row is in one partition")
             done = True
         finally:
             buffer_unref(partitions)
@@ -146,7 +148,7 @@ cdef class LocalPartition(Operator):
         return 0
 
     cdef int hash_rows(self, Batch* batch, uint16_t* partitions) except -1 nogil:
-        """Partition of every row that counts, and how many each has into `positions`."""
+        """Compute the partition of every selected row, and the number of rows of each partition into `positions`."""
         cdef int64_t start = 0
         cdef int64_t n
         while start < batch.n_selected:
@@ -174,12 +176,12 @@ cdef class LocalPartition(Operator):
             if self.n_held > 0:
                 self.blocked_reason = WAIT_FOR_CONSUMER
                 return BLOCKED
-        if self.finish_called or not self.wanted():
+        if self.finish_called or not self.has_consumer():
             return FINISHED
         return NEEDS_INPUT
 
     cdef QueueAnswer push(self, int64_t slot, int64_t to, WaitToken* token) except <QueueAnswer> -1 nogil:
-        """Move held[slot] into a queue, if that has room."""
+        """Put held[slot] into a queue unless the queue is full."""
         cdef QueueAnswer answer = (<BatchQueue> self.queues[to]).push(self.held[slot], token)
         if answer == QUEUE_DONE:
             self.held[slot] = NULL
@@ -187,7 +189,7 @@ cdef class LocalPartition(Operator):
         return answer
 
     cdef int push_hashed(self, WaitToken* token) except -1 nogil:
-        """Each partition to its queue; one whose consumer is gone is dropped."""
+        """Put each partition into its queue. A partition whose consumer is gone is dropped."""
         cdef int64_t i
         for i in range(self.n_queues):
             if self.held[i] != NULL and self.push(i, i, token) == QUEUE_CLOSED:
@@ -197,7 +199,7 @@ cdef class LocalPartition(Operator):
         return 0
 
     cdef int push_anywhere(self, WaitToken* token) except -1 nogil:
-        """The batch held goes to the first queue in turn that has a consumer and room."""
+        """Put the batch into the first queue in turn that has a consumer and is not full."""
         cdef int64_t slot = self.next_queue
         cdef int64_t i, to
         cdef bint wanted = False
@@ -213,7 +215,7 @@ cdef class LocalPartition(Operator):
             self.drop_held()
         return 0
 
-    cdef bint wanted(self) noexcept nogil:
+    cdef bint has_consumer(self) noexcept nogil:
         """Whether any queue has a consumer."""
         cdef int64_t i
         for i in range(self.n_queues):

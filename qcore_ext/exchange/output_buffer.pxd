@@ -1,8 +1,8 @@
 """A task's output pages by partition, kept until their consumers acknowledge them. SPEC V11.
 
-A partition's pages are numbered from 0 on. A consumer fetches from a number on and may fetch the same pages again
-until it acknowledges them, so a lost answer does no harm. All partitions share one limit in bytes. Producers
-that reach it are blocked. The lock is taken once a page.
+The pages of a partition are numbered from 0. A consumer fetches pages from a number on. It may fetch the same pages
+again until it acknowledges them, so a lost answer does no harm. All partitions share one limit in bytes; producers that
+reach it are blocked. The lock is taken once for each page.
 """
 
 from libc.stdint cimport int64_t
@@ -25,7 +25,7 @@ ctypedef struct PagePartition:
     int64_t capacity
     int64_t head
     int64_t n_pages
-    int64_t first               # number of the page at the head: all before are acknowledged
+    int64_t first               # number of the page at the head; all pages before it are acknowledged
     bint is_gone                # its consumer called drop
     WaitList consumers
     int64_t pages_total
@@ -38,7 +38,7 @@ cdef class OutputBuffer:
     cdef Mutex mutex
     cdef readonly int64_t n_partitions
     cdef int kind
-    cdef PagePartition* partitions      # owned; one more, at the end, for pages that any consumer may take
+    cdef PagePartition* partitions      # owned; the last one, after the consumers', holds pages for any consumer
     cdef Barrier barrier                # of the producers
     cdef int64_t n_wanting              # partitions whose consumer is not gone
     cdef bint is_broken                 # a producer left before its end
@@ -46,16 +46,17 @@ cdef class OutputBuffer:
     cdef int64_t bytes_max
     cdef WaitList producers
 
-    # Takes the reference to batch. False when no consumer is left, or this partition's is gone: it was dropped.
+    # Takes the reference to batch. False: the batch was dropped, because no consumer is left or this partition's is
+    # gone.
     cdef bint put(self, int64_t partition, Batch* batch, int64_t n_bytes) except -1 nogil
-    # True while as much is held as may be: the token was registered.
+    # True: the buffer is full, and the token was registered.
     cdef bint is_full(self, WaitToken* token) except -1 nogil
     cdef bint has_consumers(self) noexcept nogil
-    # Exactly once each; `finished`: it has put all its pages.
-    cdef void join(self, Membership* member) noexcept nogil     # each producer, before it runs
+    # Each is called exactly once for each producer. `finished`: the producer has put all its pages.
+    cdef void join(self, Membership* member) noexcept nogil     # before it runs
     cdef void producer_done(self, bint finished, Membership* member) noexcept nogil
 
-    # Under the lock. Where something may fail: what to raise after it, or NULL.
+    # Called under the lock. A `const char*` result is the message to raise after unlocking, or NULL.
     cdef const char* put_locked(self, int64_t partition, Page* page) noexcept nogil
     cdef void drop_pages(self, PagePartition* of, int64_t n, Page** dropped) noexcept nogil
     cdef bint is_over(self) noexcept nogil

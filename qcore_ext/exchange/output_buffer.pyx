@@ -6,6 +6,7 @@ from libc.stdlib cimport calloc, free, realloc
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.ground.atomic cimport qc_add, qc_load
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.fault cimport FAULT_STRUCT, fault_here
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Owner, owner_unref, struct_free, struct_new
@@ -29,15 +30,15 @@ cdef enum FetchAnswer:
     FETCH_PAGES = 1
     FETCH_WAIT = 2              # the token was registered
     FETCH_BROKEN = 3            # a producer failed or was stopped
-    FETCH_GONE = 4              # the consumer had said that it wants no more
+    FETCH_GONE = 4              # the consumer called drop
     FETCH_PAST = 5              # these pages were acknowledged
-    FETCH_AHEAD = 6             # no page has come so far
+    FETCH_AHEAD = 6             # no such page exists yet
 
 KINDS = {"partitioned": KIND_PARTITIONED, "broadcast": KIND_BROADCAST, "arbitrary": KIND_ARBITRARY}
 
 
 cdef void free_pages(Page* dropped) noexcept nogil:
-    """Call it without the lock: freeing a large page takes long."""
+    """Free the pages. Call it without the lock, because freeing a large page takes long."""
     cdef Page* page
     while dropped != NULL:
         page = dropped
@@ -47,7 +48,7 @@ cdef void free_pages(Page* dropped) noexcept nogil:
 
 
 cdef void let_go(OutputBuffer buffer, Page* page, Page** dropped) noexcept nogil:
-    """Release one partition's hold on the page."""
+    """Drop one partition's reference to the page."""
     page.n_holders -= 1
     if page.n_holders == 0:
         qc_add(&buffer.bytes_held, -page.n_bytes)
@@ -56,7 +57,7 @@ cdef void let_go(OutputBuffer buffer, Page* page, Page** dropped) noexcept nogil
 
 
 cdef const char* hold(PagePartition* of, Page* page) noexcept nogil:
-    """Append the page to a partition's. Returns the error to raise after unlocking, or NULL."""
+    """Append the page to the pages of a partition. Returns the message to raise after unlocking, or NULL."""
     cdef Page** ring
     cdef int64_t i
     cdef int64_t capacity = of.capacity * 2 + 8
@@ -64,7 +65,7 @@ cdef const char* hold(PagePartition* of, Page* page) noexcept nogil:
         ring = <Page**> realloc(of.ring, capacity * sizeof(Page*))
         if ring == NULL:
             return b"the machine has no memory left"
-        # Pages that had wrapped to the ring's start move behind the others.
+        # Pages that had wrapped to the start of the ring move behind the others.
         for i in range(of.head):
             ring[of.capacity + i] = ring[i]
         of.ring = ring
@@ -77,7 +78,7 @@ cdef const char* hold(PagePartition* of, Page* page) noexcept nogil:
 
 
 cdef const char* list_new(int64_t n, Batch*** made) noexcept nogil:
-    """A list for `n` batches, to be freed by free(). Returns the error to raise after unlocking, or NULL."""
+    """Allocate a list of `n` batches; free() frees it. Returns the message to raise after unlocking, or NULL."""
     if fault_here(FAULT_STRUCT):
         return b"injected fault: struct"
     made[0] = <Batch**> calloc(n, sizeof(Batch*))
@@ -87,6 +88,7 @@ cdef const char* list_new(int64_t n, Batch*** made) noexcept nogil:
 
 
 cdef Page* page_at(const PagePartition* of, int64_t i) noexcept nogil:
+    qc_check(i >= 0 and i < of.n_pages, b"a page is one of its partition")
     i += of.head
     return of.ring[i if i < of.capacity else i - of.capacity]
 
@@ -104,13 +106,13 @@ cdef class OutputBuffer:
     ----------
     kind : str
         'partitioned': a page is for the consumer of its partition; 'broadcast': every consumer gets every page;
-        'arbitrary': a page is for whichever consumer asks first.
+        'arbitrary': a page is for the consumer that asks first.
     n_partitions : int
         Consumers: 1 to 4,096.
     n_producers : int
-        Operators that put pages; each says once that it is done.
+        Operators that put pages. Each calls producer_done once.
     bytes_max : int
-        Producers wait while as much is held.
+        Producers wait while the buffer holds this many bytes.
     """
 
     def __cinit__(self):
@@ -122,7 +124,7 @@ cdef class OutputBuffer:
         if not 1 <= n_partitions <= PARTITIONS_MAX:
             raise PlanError(f"a task's output has 1 to {PARTITIONS_MAX} partitions, not {n_partitions}")
         if n_producers < 1 or bytes_max < 1:
-            raise ValueError("an output buffer needs a producer and room for a byte")
+            raise ValueError("an output buffer needs at least one producer and a limit of at least one byte")
         self.kind = KINDS[kind]
         self.n_partitions = n_partitions
         self.n_wanting = n_partitions
@@ -157,7 +159,7 @@ cdef class OutputBuffer:
         page.batch = batch
         page.n_bytes = n_bytes
         mutex_lock(&self.mutex)
-        # Counted first: a holder that goes takes it off again.
+        # Counted first: a holder that goes subtracts itself again.
         qc_add(&self.bytes_held, n_bytes)
         failed = self.put_locked(partition, page)
         held = page.n_holders > 0
@@ -228,7 +230,7 @@ cdef class OutputBuffer:
     # --- under the lock ---
 
     cdef void drop_pages(self, PagePartition* of, int64_t n, Page** dropped) noexcept nogil:
-        """Let the first n pages go."""
+        """Drop the first n pages of the partition."""
         while n > 0:
             n -= 1
             let_go(self, of.ring[of.head], dropped)
@@ -241,7 +243,7 @@ cdef class OutputBuffer:
         return barrier_is_empty(&self.barrier) and self.partitions[self.n_partitions].n_pages == 0
 
     cdef void take_producers(self, WaitList* taken) noexcept nogil:
-        """The producers to wake, now that less is held."""
+        """Take the producers to wake if the buffer is no longer full."""
         if self.producers.n_tokens > 0 and (self.bytes_held < self.bytes_max or self.n_wanting == 0):
             wait_list_take(&self.producers, taken)
 
@@ -256,7 +258,7 @@ cdef class OutputBuffer:
         self, int64_t partition, int64_t sequence, int64_t bytes_wanted, WaitToken* token, Page** dropped,
         Batch*** batches, int64_t* n, bint* complete, const char** failed,
     ) noexcept nogil:
-        """What there is for a fetch; batches[0] becomes a list of n references."""
+        """Look for the pages of a fetch. batches[0] becomes a list of n references."""
         cdef PagePartition* of = &self.partitions[partition]
         cdef PagePartition* shared = &self.partitions[self.n_partitions]
         cdef int64_t n_bytes = 0
@@ -270,7 +272,7 @@ cdef class OutputBuffer:
         if self.acknowledge_to(of, sequence, dropped) == FETCH_AHEAD:
             return FETCH_AHEAD
         if self.kind == KIND_ARBITRARY and of.n_pages == 0:
-            # Taken now, and this consumer's from here on: it may fetch them again, nobody else can.
+            # Moved to this consumer's partition: it may fetch the page again, and no other consumer gets it.
             while shared.n_pages > 0 and n_bytes < bytes_wanted:
                 failed[0] = hold(of, page_at(shared, 0))
                 if failed[0] != NULL:
@@ -334,7 +336,7 @@ cdef class OutputBuffer:
         return answer
 
     cdef void forget_token(self, int64_t partition, WaitToken* token) noexcept nogil:
-        """The fetch is over, but its token was not fired."""
+        """Remove the token of a fetch that ended without its firing."""
         cdef WaitList* waiting = &self.partitions[partition].consumers
         cdef bint found = False
         cdef int64_t i
@@ -350,7 +352,7 @@ cdef class OutputBuffer:
             owner_unref(<Owner*> token)
 
     cdef void read_partition(self, int64_t partition, PagePartition* counters) noexcept nogil:
-        """Copy what the lock guards; the pointers are not to be followed."""
+        """Copy the counters of a partition under the lock. The copied pointers must not be followed."""
         mutex_lock(&self.mutex)
         counters[0] = self.partitions[partition]
         mutex_unlock(&self.mutex)
@@ -358,21 +360,21 @@ cdef class OutputBuffer:
     # --- consumers ---
 
     def fetch(self, int64_t partition, int64_t sequence, bytes_wanted=None, timeout=None):
-        """The pages of a partition from number `sequence` on; those before are acknowledged by that.
+        """Return the pages of a partition from number `sequence` on, and acknowledge the pages before it.
 
         Parameters
         ----------
         partition, sequence : int
         bytes_wanted : int, optional
-            No more pages once they have as many bytes; one page at least. None: all there are.
+            Stop after the page that reaches this many bytes. None: return all pages.
         timeout : float, optional
-            Seconds to wait for the first page; None: until one comes or the end is reached.
+            Seconds to wait for the first page. None: wait until a page or the end comes.
 
         Returns
         -------
         (list, bool) or None
-            Batches (objects with __arrow_c_array__), and whether nothing follows them. None: a producer failed, or was
-            stopped.
+            Batches (objects with __arrow_c_array__), and whether they are the last ones. None: a producer failed or
+            was stopped.
         """
         cdef ThreadToken* token
         cdef Batch** batches = NULL
@@ -416,7 +418,7 @@ cdef class OutputBuffer:
         return pages, bool(complete)
 
     def acknowledge(self, int64_t partition, int64_t sequence):
-        """The pages before number `sequence` are no longer needed. Saying it again is harmless."""
+        """Declare that the pages before number `sequence` are no longer needed. It may be called again."""
         cdef WaitList taken
         cdef Page* dropped = NULL
         cdef int answer
@@ -433,7 +435,7 @@ cdef class OutputBuffer:
         self.check_answer(answer, partition, sequence)
 
     def drop(self, int64_t partition):
-        """Drop a partition's pages, since its consumer has ended. Without consumers producers stop."""
+        """Drop the pages of a partition whose consumer has ended. Without consumers the producers stop."""
         cdef WaitList taken
         cdef PagePartition* of
         cdef PagePartition* shared
@@ -458,7 +460,7 @@ cdef class OutputBuffer:
             self.wake_consumers(partition)
 
     def check_partition(self, int64_t partition):
-        """PlanError for a partition that is not there."""
+        """Raise PlanError for a partition that does not exist."""
         if not 0 <= partition < self.n_partitions:
             raise PlanError(f"there is no partition {partition}; they are numbered 0 to {self.n_partitions - 1}")
 
@@ -467,7 +469,7 @@ cdef class OutputBuffer:
         cdef PagePartition of
         self.read_partition(partition, &of)
         if answer == FETCH_GONE:
-            raise ExecutionError(f"the consumer of partition {partition} has said that it wants no more pages")
+            raise ExecutionError(f"the consumer of partition {partition} has dropped its pages")
         if answer == FETCH_PAST:
             raise ExecutionError(
                 f"page {sequence} of partition {partition} was acknowledged and is gone; page {of.first} is the first "
@@ -484,7 +486,7 @@ cdef class OutputBuffer:
         return qc_load(&self.bytes_held)
 
     def stats(self):
-        """Counters of each partition: pages, rows and bytes so far, held and acknowledged pages, whether it is gone."""
+        """Counters of each partition: pages, rows, bytes, held and acknowledged pages, and whether it was dropped."""
         cdef PagePartition of
         cdef int64_t i
         counters = []

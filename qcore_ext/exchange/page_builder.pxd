@@ -1,8 +1,8 @@
-"""Pages of a task's output: rows collected by partition until there are enough. SPEC V11, H1.
+"""Pages of a task's output: rows are collected by partition until a page is full. SPEC V11, H1.
 
-A page owns its memory: string bytes are copied, so that a page that waits keeps no input alive and back-pressure
-counts all memory held. Columns are scattered one at a time, every row to its position in its partition's page, with
-the line after next fetched ahead (bench/kernels/partitioning.py).
+A page owns its memory. String bytes are copied, so a page that waits keeps no input alive, and the limit of the output
+buffer counts all memory that is held. Columns are scattered one at a time, each row to its position in the page of its
+partition, with a prefetch of later lines (bench/kernels/partitioning.py).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
@@ -16,7 +16,7 @@ from qcore_ext.ground.memory cimport Account, Buffer, MemoryAccount, OwnerList
 ctypedef struct OpenPage:
     int64_t partition           # -1: the slot is free
     int64_t n_rows
-    Buffer** values             # each owned; one a column, NULL where there is nothing to store
+    Buffer** values             # each owned; by column; NULL if the column has no values to store
     Buffer** validity           # each owned; NULL until the first null
     OwnerList* heap             # owned; buffers with the bytes of long strings
     char* heap_cursor
@@ -32,7 +32,7 @@ ctypedef struct FullPage:
 
 
 cdef class PageBuilder:
-    """One operator's: open pages of all partitions, and those that are full."""
+    """Belongs to one operator: the open pages of all partitions, and the full pages."""
     cdef Account memory
     cdef MemoryAccount* account         # memory's, borrowed
     cdef CSchema* schema                # owned; of all open pages
@@ -42,28 +42,28 @@ cdef class PageBuilder:
     cdef int64_t capacity               # rows of a page
     cdef int64_t n_slots
     cdef OpenPage* slots                # owned
-    cdef Buffer** held                  # owned; what the slots' values and validity are parts of
-    cdef char** bases                   # owned; n_slots a column: where its values begin in each page
-    cdef int32_t* slot_of               # owned; a partition's page, -1: none
+    cdef Buffer** held                  # owned; the array that the slots' values and validity are parts of
+    cdef char** bases                   # owned; n_slots for each column: start of its values in each page
+    cdef int32_t* slot_of               # owned; by partition: slot of its open page, or -1
     cdef int32_t* free_slots            # owned
     cdef int64_t n_free
-    cdef int32_t* filled                # owned; slots whose pages take no more
+    cdef int32_t* filled                # owned; slots whose pages are full
     cdef int64_t n_filled
     cdef FullPage* full                 # owned; a ring
     cdef int64_t full_capacity
     cdef int64_t full_head
     cdef int64_t n_full
     cdef VectorScratch* scratch         # owned
-    cdef OwnerList** parts              # owned; rows of each partition as they came; NULL unless a column is nested
+    cdef OwnerList** parts              # owned; by partition: batches of its rows; NULL unless a column is nested
     cdef int64_t* part_rows             # owned
 
-    # A new schema: open pages become full ones first.
+    # Set a new schema. Open pages of the old one become full pages.
     cdef int bind(self, CSchema* schema) except -1 nogil
-    # Take n <= VECTOR_ROWS rows of those that count, from `start`, a multiple of 8, on.
+    # Append n <= VECTOR_ROWS selected rows from `start` on, a multiple of 8.
     cdef int append(self, Batch* batch, int64_t start, int64_t n, const uint16_t* partitions) except -1 nogil
-    # False when no page is full; else the caller owns page.batch.
+    # False: no page is full. Otherwise the caller owns page.batch.
     cdef bint take_full(self, FullPage* page) noexcept nogil
-    # Make every open page a full one.
+    # Turn every open page into a full one.
     cdef int close_pages(self) except -1 nogil
     cdef void release(self) noexcept nogil
 

@@ -1,4 +1,4 @@
-"""Pages of a task's output: rows collected by partition until there are enough. SPEC V11, H1."""
+"""Pages of a task's output: rows are collected by partition until a page is full. SPEC V11, H1."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -24,17 +24,17 @@ from qcore_ext.rows.nested_rows cimport nested_concat, schema_has_nested
 cdef enum:
     PAGE_ROWS_MIN = 64
     PAGE_ROWS_MAX = 65536
-    OPEN_BYTES_MAX = 33554432           # of all open pages of a driver
-    LONG_STRING_BYTES = 16              # assumed, when the rows of a page are chosen
+    OPEN_BYTES_MAX = 33554432           # of all open pages of a driver together
+    LONG_STRING_BYTES = 16              # assumed length of a long string, to choose the number of rows of a page
     HEAP_BLOCK_MIN = 4096
     HEAP_BLOCK_MAX = 1048576
 
 cdef void scatter_to_pages(
     const Word* values,         # IN
-    const uint16_t* slots,      # IN, page of each row
-    const uint32_t* positions,     # IN, row in that page
+    const uint16_t* slots,      # IN, slot of the page of each row
+    const uint32_t* positions,     # IN, position of the row in that page
     int64_t n,
-    char** bases,               # IN, where the pages' values begin
+    char** bases,               # IN, start of the values in each page
 ) noexcept nogil:
     cdef int64_t i
     cdef int64_t ahead = max(n - PREFETCH_ROWS, <int64_t> 0)
@@ -61,12 +61,12 @@ cdef void scatter_width_to_pages(
 
 
 cdef char* heap_take(OpenPage* page, int64_t size, PageBuilder builder) except NULL nogil:
-    """Memory for the bytes of one string."""
+    """Allocate memory for the bytes of one string."""
     cdef Buffer* block
     cdef int64_t block_bytes
     cdef char* start = page.heap_cursor
     if size > page.heap_end - start:
-        # Small at first: there may be thousands of open pages with a few strings each.
+        # Small at first, because there may be thousands of open pages with a few strings each.
         block_bytes = min(max(page.heap_bytes, <int64_t> HEAP_BLOCK_MIN), <int64_t> HEAP_BLOCK_MAX)
         if page.heap == NULL:
             page.heap = owner_list_new()
@@ -97,7 +97,7 @@ cdef int scatter_strings(
         if views[i].length > VIEW_INLINE_BYTES:
             view = &(<StringView*> bases[slots[i]])[positions[i]]
             if not is_valid(vector.validity, i):
-                memset(view, 0, sizeof(StringView))     # a null row's view may point anywhere
+                memset(view, 0, sizeof(StringView))     # the view of a null row may point anywhere
                 continue
             copy = heap_take(&builder.slots[slots[i]], view.length, builder)
             memcpy(copy, view.pointer, view.length)
@@ -106,7 +106,7 @@ cdef int scatter_strings(
 
 
 cdef Buffer* trim_buffer(Buffer* buffer, int64_t used) except NULL nogil:
-    """The buffer, or a smaller one with its first bytes where more than half of it is empty. Takes the reference."""
+    """Return the buffer, or a smaller copy if less than half of it is used. Consumes the reference."""
     cdef Buffer* smaller = NULL
     if used * 2 > buffer.size or buffer.size <= 64:
         return buffer
@@ -124,22 +124,25 @@ cdef class PageBuilder:
     Parameters
     ----------
     memory : Account
-        Pays for the pages.
+        The account that pays for the pages.
     n_partitions : int
         1 to 4,096.
     page_bytes : int
-        Aimed at, for one page; with many partitions pages are smaller, so that the open ones together stay small.
+        Desired size of a page. With many partitions pages are smaller, so that all open pages together stay small.
     """
 
     def __init__(self, Account memory, int64_t n_partitions, int64_t page_bytes=1 << 20):
         cdef int64_t i
         if not 1 <= n_partitions <= PARTITIONS_MAX or page_bytes < 1:
-            raise ValueError(f"pages need 1 to {PARTITIONS_MAX} partitions and room, not {n_partitions}, {page_bytes}")
+            raise ValueError(
+                f"pages need 1 to {PARTITIONS_MAX} partitions and at least one byte, "
+                f"not {n_partitions} partitions and {page_bytes} bytes"
+            )
         self.memory = memory
         self.account = memory.account
         self.n_partitions = n_partitions
         self.page_bytes = page_bytes
-        # In one vector every open page may get full, and as many as its rows can fill are opened.
+        # Within one vector every open page may become full, and as many new ones are opened as its rows can fill.
         self.n_slots = 2 * n_partitions + VECTOR_ROWS / PAGE_ROWS_MIN
         self.slot_of = <int32_t*> struct_new(n_partitions * sizeof(int32_t))
         for i in range(n_partitions):
@@ -198,7 +201,7 @@ cdef class PageBuilder:
         return self.lay_out()
 
     cdef int lay_out(self) except -1 nogil:
-        """Decide how many rows a page has, and allocate the lists of open pages."""
+        """Choose the number of rows of a page, and allocate the lists of open pages."""
         cdef int64_t row_bytes = 0
         cdef int64_t i, page_bytes
         cdef int width
@@ -208,7 +211,7 @@ cdef class PageBuilder:
             if self.schema.fields[i].type.phys == PHYS_VIEW:
                 row_bytes += LONG_STRING_BYTES
         page_bytes = min(self.page_bytes, <int64_t> OPEN_BYTES_MAX / self.n_partitions)
-        # A power of two, as the pool's buffers are: no part of them stays unused.
+        # A power of two, like the pool's buffers, so that no part of a buffer stays unused.
         self.capacity = PAGE_ROWS_MIN
         while self.capacity < PAGE_ROWS_MAX and self.capacity * 2 * row_bytes <= page_bytes:
             self.capacity *= 2
@@ -251,7 +254,7 @@ cdef class PageBuilder:
     cdef int assign_positions(
         self, const uint16_t* partitions, int64_t n, uint16_t* slots, uint32_t* positions,
     ) except -1 nogil:
-        """Page and row in it of each row; the partition's next row after a full page opens another."""
+        """Assign a page and a position in it to each row. After a full page the partition's next row opens another."""
         cdef int64_t i, row
         cdef int32_t slot
         for i in range(n):
@@ -271,11 +274,13 @@ cdef class PageBuilder:
 
     cdef void note_filled(self, OpenPage* page) noexcept nogil:
         page.is_filled = True
+        qc_check(self.n_filled < self.n_slots, b"a page is filled once")
         self.filled[self.n_filled] = <int32_t> (page - self.slots)
         self.n_filled += 1
 
     cdef int32_t open_page(self, int64_t partition) except -1 nogil:
         cdef int32_t slot = self.free_slots[self.n_free - 1]
+        qc_check(self.n_free > 0, b"a slot is free for a new page")
         cdef OpenPage* page = &self.slots[slot]
         cdef int64_t i
         cdef int width
@@ -315,6 +320,7 @@ cdef class PageBuilder:
             if bit_get(vector.validity, i):
                 continue
             page = &self.slots[slots[i]]
+            qc_check(positions[i] < page.n_rows, b"a row's position is below the row count of its page")
             if page.validity[column] == NULL:
                 page.validity[column] = buffer_new(self.account, bitmap_bytes(self.capacity))
                 memset(page.validity[column].data, 0xFF, bitmap_bytes(self.capacity))
@@ -333,7 +339,7 @@ cdef class PageBuilder:
         return 0
 
     cdef int close_page(self, int32_t slot) except -1 nogil:
-        """The page in this slot is full; the slot is free again."""
+        """Make a full page of the page in this slot, and free the slot."""
         cdef OpenPage* page = &self.slots[slot]
         cdef int64_t n_bytes = 0
         cdef Batch* batch = self.page_batch(page, &n_bytes)
@@ -351,7 +357,7 @@ cdef class PageBuilder:
         return self.add_full(partition, batch, n_bytes)
 
     cdef Batch* page_batch(self, OpenPage* page, int64_t* n_bytes) except NULL nogil:
-        """The page's rows as a batch, which takes its buffers over."""
+        """Make a batch of the page's rows. The batch takes over the page's buffers."""
         cdef Batch* batch = batch_new(self.schema, page.n_rows)
         cdef Column* column
         cdef Buffer* buffer
@@ -387,7 +393,7 @@ cdef class PageBuilder:
         return batch
 
     cdef int add_full(self, int64_t partition, Batch* batch, int64_t n_bytes) except -1 nogil:
-        """Takes the reference to batch."""
+        """Append a full page. Consumes the reference to batch."""
         cdef FullPage* bigger
         cdef int64_t i
         if self.n_full == self.full_capacity:
@@ -418,7 +424,7 @@ cdef class PageBuilder:
         self.n_full -= 1
         return True
 
-    # --- lists, structs and maps: kernels do not look into them, pyarrow puts a page's rows together ---
+    # --- lists, structs and maps: kernels do not read them, so pyarrow joins the rows of a page ---
 
     cdef int append_parts(self, Batch* batch, int64_t start, int64_t n, const uint16_t* partitions) except -1 nogil:
         cdef int64_t positions[PARTITIONS_MAX]
@@ -431,7 +437,7 @@ cdef class PageBuilder:
             count_rows(partitions, n, positions)
             counts_to_starts(positions, self.n_partitions)
             place_rows(partitions, batch.selection, start, n, positions, <uint32_t*> rows.data)
-            for i in range(self.n_partitions):      # positions are ends now
+            for i in range(self.n_partitions):      # positions are the ends of the partitions now
                 if positions[i] > first:
                     part = part_of(batch, <uint32_t*> rows.data + first, positions[i] - first, rows)
                     try:

@@ -19,30 +19,30 @@ from qcore_ext.ground.status import PlanError
 
 
 cdef class PartitionedOutput(Operator):
-    """Collects rows into pages and hands these on.
+    """Collects rows into pages, and hands the pages on.
 
     Parameters
     ----------
     node_id : str
     query_memory : Account
     target : OutputBuffer or object
-        Where pages go. An object that is no OutputBuffer has `write(partition, batch)`, with an object that has
-        __arrow_c_array__, and `producer_done(finished)`, which each operator calls once. It never blocks.
+        Where pages go: an OutputBuffer, or an object that never blocks with `write(partition, batch)`, which gets
+        objects with __arrow_c_array__, and `producer_done(finished)`, which each operator calls once.
     n_partitions : int
-        Of the target.
+        Number of partitions of the target.
     key_names : list of str
-        Columns to hash. Without any, all rows go to partition 0.
+        Columns to hash. Without keys all rows go to partition 0.
     page_bytes : int
-        Size aimed at.
+        Desired size of a page.
     schema : Schema, optional
-        Of the rows as all operators of this step know them; see HashPartitioner.
+        Schema of the rows on which all operators of this step agree; see HashPartitioner.
     """
     cdef OutputBuffer buffer            # None when there is a writer
     cdef object writer
     cdef PageBuilder builder
     cdef HashPartitioner partitioner    # None: one partition
-    cdef Batch* batch                   # owned; being taken in
-    cdef int64_t position               # rows of it done
+    cdef Batch* batch                   # owned; the batch being taken in
+    cdef int64_t position               # rows of it taken in so far
     cdef uint16_t* partitions           # owned by the struct below
     cdef uint16_t[VECTOR_ROWS] partitions_scratch
     cdef bint finish_called
@@ -113,7 +113,7 @@ cdef class PartitionedOutput(Operator):
                 return FINISHED
 
     cdef int take_rows(self) except -1 nogil:
-        """One vector of the batch."""
+        """Take in one vector of the batch."""
         cdef int64_t n = min(self.batch.n_selected - self.position, <int64_t> VECTOR_ROWS)
         if n > 0:
             if self.partitioner is not None:
@@ -166,7 +166,7 @@ cdef class PartitionedOutput(Operator):
                 try:
                     self.writer.producer_done(False)
                 except BaseException as error:
-                    self.note_end(error, "close")       # files it could not remove
+                    self.note_end(error, "close")       # it could not remove its files
 
     cdef void abandon(self) noexcept nogil:
         self.close()

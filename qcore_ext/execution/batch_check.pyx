@@ -1,4 +1,4 @@
-"""Verification of what operators hand over, in checked mode (QCORE_DEBUG=1)."""
+"""Checks of the batches that operators hand over, in checked mode (QCORE_DEBUG=1)."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -19,7 +19,7 @@ cdef bint selection_sound(const uint32_t* selection, int64_t n_selected, int64_t
 
 
 cdef bint indices_sound(const Column* column) noexcept nogil:
-    """True when every index lies in the base, or stands for a null row."""
+    """Whether every index lies in the base or is NO_ROW."""
     cdef int64_t i
     cdef int64_t n_base = column.base.n_rows
     cdef const uint32_t* indices = column.indices
@@ -58,7 +58,7 @@ cdef int check_batch(const Batch* batch, const CSchema* schema) except -1 nogil:
         if batch.n_selected != batch.n_rows:
             return raise_broken(b"it selects some of its rows without a selection", batch, -1)
     elif not selection_sound(batch.selection, batch.n_selected, batch.n_rows):
-        return raise_broken(b"its selection is not ascending or leaves its rows", batch, -1)
+        return raise_broken(b"its selection does not ascend, or selects rows that it does not have", batch, -1)
     for i in range(batch.n_columns):
         column = batch.columns[i]
         if column == NULL:
@@ -75,7 +75,7 @@ cdef int check_batch(const Batch* batch, const CSchema* schema) except -1 nogil:
             if column.base == NULL or (column.indices == NULL and column.n_rows > 0):
                 return raise_broken(b"a dictionary column has no base or no indices", batch, i)
             if column.base.encoding != FLAT and column.base.encoding != CONSTANT:
-                return raise_broken(b"a dictionary column stands over another", batch, i)
+                return raise_broken(b"the base of a dictionary column is a dictionary", batch, i)
             if not indices_sound(column):
                 return raise_broken(b"a dictionary column has an index outside its base", batch, i)
     return 0

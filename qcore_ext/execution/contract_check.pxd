@@ -11,14 +11,14 @@ from qcore_ext.flow.operator cimport Operator
 
 cdef class ContractCheck(Operator):
     cdef readonly Operator checked      # the operator behind it
-    cdef readonly str broken            # the breach by a call that cannot raise, or None
+    cdef readonly str broken            # a breach by a call that cannot raise, or None
     cdef bint is_broken
-    cdef PyObject* upstream             # ContractCheck; borrowed: the driver keeps its chain; NULL at the ends
+    cdef PyObject* upstream             # ContractCheck; borrowed, because the driver keeps the chain; NULL at the ends
     cdef PyObject* downstream
-    cdef void* chain                    # the same for all of one driver
+    cdef void* chain                    # the same for all checks of a driver
     cdef int64_t inside                 # atomic; a call is under way
     cdef bint opened
-    cdef bint hungry                    # needs_input answered true, and nothing was accepted since
+    cdef bint hungry                    # needs_input answered true, and no batch was accepted since
     cdef bint finish_called
     cdef bint finished
     cdef bint abandoned
@@ -27,13 +27,13 @@ cdef class ContractCheck(Operator):
     cdef CSchema* bound                 # owned
     cdef const Batch* refused           # the batch refused last
     cdef int64_t locks_before[N_LOCK_SITES]
-    cdef int64_t locks[N_LOCK_SITES]    # taken in needs_input, add_input and get_output
+    cdef int64_t locks[N_LOCK_SITES]    # locks taken in needs_input, add_input and get_output
 
     cdef const char* end_of_calls(self) noexcept nogil
     cdef bint left_twice(self) noexcept nogil
     cdef int enter(self, const char* call) except -1 nogil
     cdef int leave(self) except -1 nogil
-    # The error for `what`; by default for the breach that was noted.
+    # The error for `what`. By default for the breach that was noted.
     cdef object error(self, what=*)
     cdef int refuse(self, str what) except -1
     cdef int refuse_call(self, const char* call, const char* when) except -1 nogil

@@ -1,8 +1,8 @@
-"""Checked mode (QCORE_DEBUG=1): stands between a driver and an operator and holds both to the contract.
+"""Checked mode (QCORE_DEBUG=1): checks between a driver and an operator that both follow the contract.
 
-Every call passes through here, so an operator that breaks the contract is named, whatever follows from it, and so is a
-call that the driver should not have made. The calls are also sites where a test can inject a fault. Calls that cannot
-raise note what was wrong; it is raised by the next call that can, or by the task when the driver is closed.
+Every call of the operator passes through here. An operator that breaks the contract is named at once, and so is a call
+that the driver should not have made. The calls are also fault sites. A call that cannot raise notes its breach; the
+next call that can raise raises it, or the task does when the driver is closed.
 """
 
 from cpython.object cimport PyObject
@@ -48,7 +48,7 @@ cdef list contract_checks(list operators):
 
 
 cdef class ContractCheck(Operator):
-    """Stands for one operator.
+    """The check of one operator.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ cdef class ContractCheck(Operator):
     """
 
     def __cinit__(self, *arguments):
-        # Here, since __dealloc__ also follows an __init__ that raised.
+        # Not in __init__: __dealloc__ runs also after an __init__ that raised.
         allocations_watch(1)
 
     def __init__(self, Operator checked):
@@ -67,7 +67,7 @@ cdef class ContractCheck(Operator):
         allocations_watch(-1)
         owner_unref(<Owner*> self.bound)
 
-    # --- what is wrong ---
+    # --- errors ---
 
     cdef object error(self, what=None):
         name, node_id = self.checked.name, self.checked.node_id
@@ -83,7 +83,7 @@ cdef class ContractCheck(Operator):
         return 0
 
     cdef int refuse_misuse(self, const char* call, const char* when) except -1 nogil:
-        """The caller's fault, not the operator's, which may go on."""
+        """Report a mistake of the caller. The operator may continue."""
         self.failed = False
         return self.refuse_call(call, when)
 
@@ -93,7 +93,7 @@ cdef class ContractCheck(Operator):
             self.is_broken = True
 
     cdef int enter(self, const char* call) except -1 nogil:
-        """Before any call that can raise."""
+        """Begin a call that can raise."""
         if qc_closing != NULL and (<ContractCheck> <PyObject*> qc_closing).chain == self.chain:
             with gil:
                 (<ContractCheck> qc_closing).note(f"its end called {call.decode()} of {self.checked.name}")
@@ -103,7 +103,7 @@ cdef class ContractCheck(Operator):
         if self.closed or self.abandoned or self.failed or self.finished:
             qc_store(&self.inside, 0)
             return self.refuse_call(call, self.end_of_calls())
-        self.failed = True          # until the call comes back
+        self.failed = True          # until the call returns
         return 0
 
     cdef const char* end_of_calls(self) noexcept nogil:
@@ -120,7 +120,7 @@ cdef class ContractCheck(Operator):
         return member.n_too_many > 0 or member.n_left > member.n_joined
 
     cdef int leave(self) except -1 nogil:
-        """After a call that came back."""
+        """End a call that returned."""
         self.failed = False
         qc_store(&self.inside, 0)
         if self.left_twice():
@@ -207,7 +207,8 @@ cdef class ContractCheck(Operator):
         finally:
             qc_store(&self.inside, 0)
         self.refused = NULL
-        # No error from here on: a batch that was accepted is no longer the driver's, one that raised would be.
+        # No error may be raised from here on: an accepted batch belongs to the operator, and the driver would drop it
+        # too.
         self.failed = False
         if answer == ACCEPTED:
             self.hungry = False
@@ -242,7 +243,7 @@ cdef class ContractCheck(Operator):
         cdef bint sound = False
         if answer == BLOCKED and not registered:
             with gil:
-                self.refuse("it answered BLOCKED without leaving its wait token anywhere: nobody would wake it")
+                self.refuse("it answered BLOCKED without registering its wait token, so that nothing would wake it")
         try:
             if answer == OUTPUT and out[0] != NULL and self.downstream != NULL:
                 check_batch(out[0], self.checked.output_schema)
@@ -272,7 +273,7 @@ cdef class ContractCheck(Operator):
             qc_store(&self.inside, 0)
         return self.leave()
 
-    # --- ends, which cannot raise ---
+    # --- calls that cannot raise ---
 
     cdef void* enter_quietly(self, const char* call, int64_t* allocations) noexcept nogil:
         cdef void* before = qc_closing

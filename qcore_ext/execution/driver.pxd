@@ -1,8 +1,8 @@
 """The loop that runs one chain of operators: a small machine that knows neither threads nor data.
 
-A driver asks the sink first and walks upstream to the first operator that can continue (SPEC V6). If an operator gives
-a batch, the driver hands it down and continues downstream of that operator. Every operator downstream of the one being
-asked has answered that it needs input.
+A driver asks the sink first and walks upstream to the first operator that can continue (SPEC V6). If an operator
+returns a batch, the driver hands it to the next operator and continues there. Every operator downstream of the one that
+is asked has answered that it needs input.
 """
 
 from cpython.object cimport PyObject
@@ -25,34 +25,34 @@ cpdef enum DriverAnswer:
 
 
 ctypedef struct OperatorSlot:
-    # The driver's state for one operator.
+    # The state of one operator in the driver.
     PyObject* operator          # Operator, or its ContractCheck; borrowed from the Driver's lists
-    OperatorStats* stats        # the operator's
-    Batch* pending              # owned; offered to the operator, not yet accepted
+    OperatorStats* stats        # of the operator
+    Batch* pending              # owned; offered to the operator and not accepted yet
     int64_t pending_bytes
-    PyObject* account           # the operator's Account; borrowed
+    PyObject* account           # borrowed; Account of the operator
     BoundSchema bound           # owned
-    int64_t refusals            # in a row
+    int64_t refusals            # refusals of the pending batch in a row
     bint finish_called
     bint finished               # answered FINISHED
     bint abandoned
 
 
 cdef class Driver:
-    """Runs one chain. Used by one thread at a time; `operators` come source first."""
+    """Runs one chain. One thread uses it at a time. `operators` come source first."""
     cdef readonly list operators
     cdef list checks            # ContractCheck of each operator in checked mode, else None
     cdef OperatorSlot* slots
     cdef int n_operators
     cdef WaitToken* token       # borrowed; outlives every run
     cdef MemoryAccount* query   # borrowed; the query's account if it belongs to a pool, else NULL
-    cdef int64_t* stop          # borrowed; set to other than 0: stop at the next operator boundary
+    cdef int64_t* stop          # borrowed; not 0: stop at the next operator boundary
     cdef bint opened
     cdef bint shut_down
-    cdef bint doubled           # a turn began without a wake-up
+    cdef bint doubled           # a turn began although the driver was not woken
     cdef bint fed               # a batch was accepted since the walk last began at the sink
-    cdef bint end_failed        # abandon or close of an operator raised; ended_with() returns the error
-    cdef bint finished_early    # an operator finished before its input ended; the task informs the other drivers
+    cdef bint end_failed        # abandon or close of an operator raised; take_end_error() returns the error
+    cdef bint finished_early    # an operator finished before its input ended; the task wakes the other drivers
     cdef int at                 # position of the operator being called, which errors name
     cdef int64_t blocked_at     # operator that blocked, or -1; atomic, as are the next two
     cdef int64_t blocked_since
@@ -61,15 +61,16 @@ cdef class Driver:
     cdef int64_t n_runs         # atomic
     cdef int64_t n_steps        # atomic
 
-    # Run until finished, blocked, stopped or `slice_nanos` are over (0: no bound). Returns a DriverAnswer.
+    # Run until the chain finishes, blocks or is stopped, or `slice_nanos` are over (0: no bound). Returns a
+    # DriverAnswer.
     cdef int run(self, int64_t slice_nanos) except -1 nogil
-    # Abandon unfinished operators, then close every operator, sink first. Later calls do nothing.
+    # Abandon unfinished operators, then close every operator, sink first. Further calls do nothing.
     cdef void shut(self) noexcept nogil
-    # The operator that was called when a run raised, and the error to show for what it raised.
+    # The operator that was called when a run raised, and the error to show for that.
     cdef Operator called_last(self)
-    cdef object explained(self, object error)
-    # The error to show for what abandon or close of an operator raised, or None. Each error is returned once.
-    cdef object ended_with(self)
+    cdef object explain_error(self, object error)
+    # The error to show for an abandon or close that raised, or None. Each error is returned once.
+    cdef object take_end_error(self)
     # In checked mode, after shut: an ExecutionError for a breach of the contract by abandon or close, or None.
     cdef object violation(self)
 

@@ -25,12 +25,12 @@ from qcore_ext.ground.stats import REASON_NAMES
 from qcore_ext.ground.status import ExecutionError
 
 cdef enum:
-    # Ends of a step, beside the operator to ask next.
+    # Results of a step, beside the position of the operator to ask next.
     STEP_FINISHED = -2
     STEP_BLOCKED = -3
     STEP_STOPPED = -4
-    # An operator that says it needs input and refuses it this often in a row is stuck (SPEC V6). An honest one refuses
-    # once more than it is woken, so it is blocked in between.
+    # An operator that says it needs input and refuses a batch so often in a row is stuck (SPEC V6). A correct operator
+    # refuses at most once more than it is woken, and is blocked in between.
     REFUSALS_MAX = 1000
 
 
@@ -41,7 +41,7 @@ cdef class Driver:
     Parameters
     ----------
     operators : list of Operator
-        Source first, sink last. Instances belong to this driver alone.
+        Source first, sink last. The operators belong to this driver alone.
     """
 
     def __init__(self, list operators):
@@ -55,7 +55,8 @@ cdef class Driver:
         if os.environ.get("QCORE_DEBUG", "0") not in ("", "0"):
             self.checks = contract_checks(self.operators)
         self.n_operators = <int> len(operators)
-        # One more than there are operators: abandon_upstream(n_operators) also clears the slot behind the last.
+        # One slot more than operators: abandon_upstream(n_operators) also clears the pending batch of the slot after
+        # the last.
         self.slots = <OperatorSlot*> struct_new((self.n_operators + 1) * sizeof(OperatorSlot))
         for i in range(self.n_operators):
             self.slots[i].operator = <PyObject*> (self.checks or self.operators)[i]
@@ -68,39 +69,38 @@ cdef class Driver:
 
     @property
     def runs(self):
-        """Stretches on a thread so far."""
+        """Number of turns on a thread so far."""
         return qc_load(&self.n_runs)
 
     @property
     def steps(self):
-        """Questions to operators so far."""
+        """Number of calls of get_output so far."""
         return qc_load(&self.n_steps)
 
     cdef Operator called_last(self):
         return self.operators[self.at]
 
-    cdef object explained(self, object error):
+    cdef object explain_error(self, object error):
         called = self.called_last()
         return explain_failure(error, called.name, called.node_id, getattr(called, "doing", None))
 
-    cdef object ended_with(self):
+    cdef object take_end_error(self):
         cdef Operator ended
-        told = None
+        explained = None
         self.end_failed = False
         for i in range(self.n_operators - 1, -1, -1):
             ended = self.operators[i]
             if ended.end_failed:
                 ended.end_failed = False
-                self.at = i             # to be blamed, should the error turn out not to be tellable
+                self.at = i             # the operator to name if describing the error fails
                 raised, ended.end_error = ended.end_error, None
-                told = told or explain_failure(raised, ended.name, ended.node_id, None, ended.end_call)
-        return told
+                explained = explained or explain_failure(raised, ended.name, ended.node_id, None, ended.end_call)
+        return explained
 
     def stats_snapshot(self):
-        """Figures of each operator, source first, the wait under way included.
+        """Return the counters of each operator, source first. A wait that has not ended is included.
 
-        In checked mode 'locks' has how often a lock was taken in needs_input, add_input and get_output, by what it
-        guards.
+        In checked mode 'locks' has the number of locks taken in needs_input, add_input and get_output, by LockSite.
         """
         cdef int64_t blocked_at = qc_load(&self.blocked_at)
         snapshots = []
@@ -143,7 +143,7 @@ cdef class Driver:
                 return DRIVER_BLOCKED
             if at == STEP_STOPPED or qc_load(self.stop) != 0:
                 return DRIVER_STOPPED
-            # Not on the way upstream: the next run begins at the sink again and must get further than this one.
+            # Only at the end of a way upstream: the next run begins at the sink, and must get further than this one.
             if at >= asked and slice_nanos > 0 and self.clock.now >= until:
                 return DRIVER_YIELDED
 
@@ -158,7 +158,7 @@ cdef class Driver:
         return 0
 
     cdef int step(self, int at) except -1 nogil:
-        """Ask operator `at`. Returns the operator to ask next, or how the run ends."""
+        """Ask operator `at`. Returns the position of the operator to ask next, or how the run ends."""
         cdef Batch* batch = NULL
         cdef PyObject* asked = self.slots[at].operator
         cdef int answer
@@ -182,7 +182,7 @@ cdef class Driver:
         return raise_unknown_answer(self, answer)
 
     cdef int feed(self, int at) except -1 nogil:
-        """Operator `at` answered NEEDS_INPUT: find some."""
+        """Get input for operator `at`, which answered NEEDS_INPUT."""
         cdef OperatorSlot* slot = &self.slots[at]
         if not (<Operator> slot.operator).needs_input():
             return raise_no_progress(self)
@@ -201,14 +201,15 @@ cdef class Driver:
             clock_charge(&self.clock, &slot.stats.finish)
             return at
         if self.fed:
-            # A batch went in and nothing came out: begin at the sink again, it may have got enough by other drivers.
+            # A batch was accepted, and no output came. Begin at the sink again, which other drivers may have given
+            # enough.
             self.fed = False
             if at < self.n_operators - 1:
                 return self.n_operators - 1
         return at - 1
 
     cdef int hand_down(self, int at, Batch* batch) except -1 nogil:
-        """Operator `at` gave a batch."""
+        """Hand the batch that operator `at` returned to the next operator."""
         cdef OperatorStats* stats = self.slots[at].stats
         cdef OperatorSlot* next_slot
         cdef CSchema* bound
@@ -225,14 +226,14 @@ cdef class Driver:
         counter_add(&stats.output_batches, 1)
         bound = next_slot.bound.schema
         if batch.n_selected == 0 and bound != NULL and schema_equal(batch.schema, bound):
-            # Nothing in it, not even a new schema.
+            # No rows, and the schema is bound already.
             next_slot.pending = NULL
             batch_unref(batch)
             return at
         return self.offer(at + 1)
 
     cdef int offer(self, int at) except -1 nogil:
-        """Give its pending batch to operator `at`, binding a new schema first."""
+        """Give its pending batch to operator `at`. A new schema is bound first."""
         cdef OperatorSlot* slot = &self.slots[at]
         cdef Batch* batch = slot.pending
         cdef OperatorStats* stats = slot.stats
@@ -259,7 +260,7 @@ cdef class Driver:
         return at
 
     cdef int finish_at(self, int at) except -1 nogil:
-        """Operator `at` is finished: nothing upstream of it is wanted, the one downstream gets no more."""
+        """Operator `at` is finished: abandon the operators upstream, and tell the next one that its input is over."""
         cdef OperatorSlot* slot
         self.slots[at].finished = True
         if at > 0 and not self.slots[at - 1].finished:
@@ -268,12 +269,12 @@ cdef class Driver:
         if at == self.n_operators - 1:
             return STEP_FINISHED
         if qc_load(self.stop) != 0:
-            # The input may have ended because somebody failed: the next operator must not take it for complete.
+            # The input may have ended because a driver failed. The next operator must not take it for complete.
             return STEP_STOPPED
         slot = &self.slots[at + 1]
         self.at = at + 1
         if self.query != NULL and self.waits_for_memory(at + 1):
-            return STEP_BLOCKED         # it needs input, and is told on the way there that none is left
+            return STEP_BLOCKED         # it needs input, so feed() calls its finish later
         slot.finish_called = True
         self.clock.charging = &slot.stats.finish
         (<Operator> slot.operator).finish()
@@ -281,7 +282,7 @@ cdef class Driver:
         return at + 1
 
     cdef void abandon_upstream(self, int below) noexcept nogil:
-        """Abandon every operator before `below` that is not finished, nearest first, and drop what waits for them."""
+        """Abandon every unfinished operator before `below`, nearest first, and drop their pending batches."""
         cdef int i
         cdef OperatorSlot* slot
         batch_unref(self.slots[below].pending)
@@ -312,7 +313,7 @@ cdef class Driver:
         return STEP_BLOCKED
 
     cdef bint waits_for_memory(self, int at) except -1 nogil:
-        """Whether operator `at` is not called now, since its query may grow and others hold the memory (SPEC V7)."""
+        """Whether operator `at` must wait, because its query may grow and another query holds the memory (SPEC V7)."""
         if not pool_is_short(pool_of(self.query)) or not pool_wait(pool_of(self.query), self.query, self.token):
             return False
         self.block(at, WAIT_FOR_MEMORY)
@@ -355,18 +356,18 @@ cdef class Driver:
 
 
 class ClosingDriver(Driver):
-    """A Driver that closes its operators when nobody has it any more.
+    """A Driver that closes its operators when it is freed.
 
-    As part of a cycle, too: the garbage collector calls __del__ before it takes anything apart, so that the operators
-    of a driver that never ran still leave their barriers. A class of Python's own, since the stable ABI lets no other
-    be told.
+    Also if it is part of a cycle: the garbage collector calls __del__ before it clears anything, so the operators of a
+    driver that never ran still leave their barriers. It is a Python class because an extension type of the stable ABI
+    cannot have __del__.
     """
 
     def __del__(self):
         (<Driver> self).shut()
 
 
-# The operator to blame is the one called last; the task puts its name before the message.
+# The operator called last is to blame. The task puts its name before the message.
 
 cdef int raise_not_due(Driver driver) except -1 nogil:
     with gil:

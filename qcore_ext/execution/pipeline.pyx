@@ -1,4 +1,4 @@
-"""The drivers of one pipeline, and their counters taken together. SPEC V4, V14."""
+"""The drivers of one pipeline, and the sums of their counters. SPEC V4, V14."""
 
 from qcore_ext.ground.atomic cimport qc_load
 
@@ -6,7 +6,7 @@ from qcore_ext.execution.driver import ClosingDriver
 
 
 def add_counters(total, counters):
-    """Add numbers of nested dicts to those of `total`."""
+    """Add the numbers of nested dicts to those of `total`."""
     for key, value in counters.items():
         if isinstance(value, dict):
             add_counters(total.setdefault(key, {}), value)
@@ -23,7 +23,7 @@ cdef class Pipeline:
     Parameters
     ----------
     chains : list of list of Operator
-        One chain a driver, each source first.
+        One chain for each driver, each with its source first.
     """
 
     def __init__(self, list chains):
@@ -33,10 +33,10 @@ cdef class Pipeline:
         self.n_live = <int> len(chains)
 
     def stats(self):
-        """Figures of each operator, summed over drivers, and of the drivers' turns on threads.
+        """Return counters of each operator, summed over drivers, and of the drivers' turns.
 
-        'drivers' of an operator has the same counters for each driver. 'turns' are stretches on a thread, 'steps'
-        questions to operators in them.
+        An operator's 'drivers' has the same counters for each driver. 'turns' is the number of turns on threads,
+        'steps' the number of get_output calls in them.
         """
         of_drivers = [driver.stats_snapshot() for driver in self.drivers]
         operators = []

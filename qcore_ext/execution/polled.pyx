@@ -1,7 +1,7 @@
-"""One operator of one partition, polled by hand: for embedding it elsewhere and testing it. SPEC G1, G2.
+"""One operator of one partition, polled by an embedder or a test. SPEC G1, G2.
 
-A driver runs the operator between a source that holds the batch pushed and a sink that holds the batch to be pulled, so
-that every call it gets is one that a driver makes. Whatever it waits for wakes the waker.
+A driver runs the operator between a source that holds the pushed batch and a sink that holds the batch to be pulled. So
+the operator gets only calls that a driver makes. When its wait ends, the waker is called.
 """
 
 cimport cython
@@ -34,7 +34,7 @@ cpdef enum Polled:
 
 ctypedef struct WakerToken:
     WaitToken token             # first: a WakerToken* is a WaitToken*
-    PyObject* waker             # owned; has wake(); NULL once nobody listens
+    PyObject* waker             # owned; has wake(); NULL once nothing is to be woken
 
 
 cdef void waker_token_notify(WaitToken* token) noexcept nogil:
@@ -50,7 +50,7 @@ cdef void waker_token_free(Owner* owner) noexcept nogil:
 
 
 cdef void waker_token_quiet(WakerToken* self) noexcept:
-    """Wake no more, and let go of the waker: queues keep a token for as long as they live."""
+    """Wake nothing any more, and drop the waker: a queue may keep the token as long as it lives."""
     cdef PyObject* waker = self.waker
     self.waker = NULL
     if waker != NULL:
@@ -68,11 +68,11 @@ cdef WakerToken* waker_token_new(object waker) except NULL:
 
 
 cdef class Intake(Operator):
-    """Source of the batch that was pushed."""
-    cdef Batch* held            # owned; not yet taken
+    """Source of the pushed batch."""
+    cdef Batch* held            # owned; not taken yet
     cdef WaitList waiting
-    cdef bint over              # nothing more is pushed
-    cdef bint unwanted          # nothing more is taken
+    cdef bint over              # no more batches are pushed
+    cdef bint unwanted          # the operator takes no more batches
 
     def __init__(self, Account memory):
         Operator.__init__(self, "Intake", "intake", memory)
@@ -144,16 +144,16 @@ cdef void fire(WaitList* waiting) noexcept nogil:
 
 @cython.no_gc_clear
 cdef class PolledPartition:
-    """An operator instance under poll; used by one thread at a time.
+    """An operator that is polled. One thread uses it at a time.
 
     Parameters
     ----------
     operator : Operator
-        Of nobody else's chain.
+        An operator that belongs to no chain.
     role : str
         'source' (pulled), 'operator' (pushed and pulled) or 'sink' (pushed).
     waker : object with wake()
-        Called, from any thread, when a poll that answered PENDING is worth repeating.
+        Called, from any thread, when a call that answered PENDING should be repeated.
     """
     cdef readonly Operator operator
     cdef Driver driver
@@ -187,7 +187,7 @@ cdef class PolledPartition:
 
     def __dealloc__(self):
         if self.process != fork_number():
-            # A forked child's copy: another thread may have been at it. It is left as it is.
+            # In a forked child: another thread of the parent may have used it, so it is not touched.
             if self.driver is not None:
                 Py_INCREF(self.driver)
             return
@@ -198,7 +198,7 @@ cdef class PolledPartition:
         owner_unref(<Owner*> self.token)
 
     cdef int run(self) except -1:
-        """Let the driver go as far as it can."""
+        """Run the driver as far as possible."""
         cdef int answer = 0
         failure = None
         try:
@@ -208,7 +208,7 @@ cdef class PolledPartition:
             failure = error
         if failure is not None:
             self.shut()
-            raise self.driver.explained(failure)
+            raise self.driver.explain_error(failure)
         if answer == DRIVER_FINISHED:
             self.is_finished = True
         return 0
@@ -233,7 +233,13 @@ cdef class PolledPartition:
         return 0
 
     def push(self, PyBatch batch not None):
-        """Offer a batch: PUSHED; PENDING, to be offered again after a wake or a pull; BREAK: no more is wanted."""
+        """Offer a batch.
+
+        Returns
+        -------
+        Polled
+            PUSHED; PENDING: offer it again after a wake or a pull; BREAK: no more batches are needed.
+        """
         self.expect_open("a push")
         if self.intake is None:
             raise TypeError(f"{self.operator.name} is a source: it is pulled from")
@@ -256,7 +262,13 @@ cdef class PolledPartition:
         return PENDING
 
     def pull(self):
-        """The next batch, as a PyBatch; PENDING, to be asked again after a wake or a push; EXHAUSTED: the end."""
+        """Ask for a batch.
+
+        Returns
+        -------
+        PyBatch or Polled
+            A batch; PENDING: ask again after a wake or a push; EXHAUSTED: there are no more.
+        """
         self.expect_open("a pull")
         if self.outlet is None:
             raise TypeError(f"{self.operator.name} is a sink: it is pushed to")
@@ -272,7 +284,7 @@ cdef class PolledPartition:
         return batch
 
     def finish(self):
-        """No further push comes. True once nothing is left but to pull; False: call again after a wake."""
+        """Declare that no further push comes. True: only pulls are left. False: call this again after a wake."""
         self.expect_open("finish()")
         if self.intake is None:
             raise TypeError(f"{self.operator.name} is a source: it is pulled until it is exhausted")
@@ -296,11 +308,11 @@ cdef class PolledPartition:
         return self.driver.stats_snapshot()[0 if self.intake is None else 1]
 
     def close(self):
-        """Abandon the operator unless it is finished, and release everything. May be called again.
+        """Abandon the operator unless it is finished, and release everything. It may be called again.
 
-        Raises, once everything is released, what a user's operator raised in its own abandon or close.
+        Raises, after everything is released, the error that a user's operator raised in abandon or close.
         """
         self.shut()
-        ended = self.driver.ended_with() if self.driver.end_failed else None
+        ended = self.driver.take_end_error() if self.driver.end_failed else None
         if ended is not None:
             raise ended

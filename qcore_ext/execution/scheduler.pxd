@@ -1,8 +1,7 @@
 """Scheduling: a run queue, and worker threads that serve it. SPEC V7, G5.
 
 A Runnable runs in slices and waits between them. It is its own wait token. Its state changes by atomic steps only, so
-that no wake-up is lost or doubled:
-
+no wake-up is lost or counted twice:
     IDLE     waits for its token; notify: → QUEUED
     QUEUED   in the run queue, once; notify: nothing
     RUNNING  on a thread; notify: → NOTIFIED
@@ -29,8 +28,8 @@ cdef enum RunState:
 
 
 cdef enum RunAnswer:
-    RAN_AGAIN = 1               # put it at the end of the queue
-    RAN_BLOCKED = 2             # its token was registered somewhere
+    RAN_AGAIN = 1               # append it to the queue
+    RAN_BLOCKED = 2             # its token was registered
     RAN_DONE = 3
 
 
@@ -39,39 +38,39 @@ ctypedef struct RunQueue:
     Mutex mutex
     Condition ready
     Runnable** ring             # each owned
-    int64_t capacity            # at least the number of runnables made for the queue, so that pushing never fails
+    int64_t capacity            # at least the number of runnables of the queue, so that a push never fails
     int64_t head
-    int64_t n_queued            # atomic, as is closed: both are also read without the lock
+    int64_t n_queued            # atomic, like closed: both are also read without the lock
     int64_t n_runnables
     int64_t n_sleeping          # threads in run_queue_pop
-    int64_t n_substitutes       # atomic; threads that serve in place of threads in long calls
-    int64_t closed              # threads leave
+    int64_t n_substitutes       # atomic; threads that serve while threads of the scheduler are in long calls
+    int64_t closed              # not 0: the threads leave
     int64_t process             # fork_number() of the process whose threads serve it
 
 ctypedef struct Runnable:
     WaitToken token             # first: a Runnable* is a WaitToken*; token.state is its RunState
     RunQueue* queue             # owned
     CMemoryPool* pool           # owned; counts the runnables that are queued or running; or NULL
-    int64_t turn_from           # RunState that the turn under way began in: RUN_QUEUED, or the contract was broken
+    int64_t turn_from           # RunState in which the turn began; a breach of the contract unless RUN_QUEUED
     RunAnswer (*run)(Runnable* self) noexcept nogil
-    PyObject* context           # borrowed; the Runnable's maker keeps it alive until RAN_DONE
+    PyObject* context           # borrowed; kept alive by the Runnable's maker until RAN_DONE
 
 
-ctypedef struct Place:
-    # State of a worker thread while it serves.
+ctypedef struct ServingThread:
+    # The state of a thread that serves a queue.
     RunQueue* queue             # borrowed
-    int64_t began               # wall_nanos at which the turn under way began
-    PyObject* substitute        # owned; the Worker that serves in its place until the turn is over, or NULL
+    int64_t began               # wall_nanos at the begin of the turn
+    PyObject* substitute        # owned; the Worker that serves other drivers until the turn is over, or NULL
 
 
 cdef RunQueue* run_queue_new() except NULL nogil
-# The next runnable, owned by the caller; NULL when `nanos` are over or the queue was closed.
+# The next runnable, owned by the caller. NULL: `nanos` are over, or the queue was closed.
 cdef Runnable* run_queue_pop(RunQueue* queue, int64_t nanos) noexcept nogil
 cdef void run_queue_close(RunQueue* queue) noexcept nogil
 cdef Runnable* runnable_new(
     RunQueue* queue, RunAnswer (*run)(Runnable* self) noexcept nogil, PyObject* context,
 ) except NULL nogil
-# Run one popped runnable once and put it where its answer says; consumes the reference.
+# Run a runnable from the queue once and put it where its answer says. Consumes the reference.
 cdef void runnable_turn(Runnable* self) noexcept nogil
 
 
@@ -81,4 +80,4 @@ cdef class Scheduler:
     cdef readonly int n_threads
     cdef readonly int64_t process   # fork_number() of the process whose threads these are
     cdef list threads
-    cdef readonly set active    # objects that must live as long as their runnables
+    cdef readonly set active    # tasks, kept alive as long as their runnables

@@ -1,4 +1,4 @@
-"""Who runs when: a run queue, and worker threads that serve it. SPEC V7, G5."""
+"""Scheduling: a run queue, and worker threads that serve it. SPEC V7, G5."""
 
 import atexit
 import os
@@ -32,29 +32,29 @@ from qcore_ext.ground.status import QcoreError
 
 cdef extern from *:
     """
-    static __thread void *qc_place;
+    static __thread void *qc_serving;
     """
-    void* qc_place
+    void* qc_serving
 
 cdef enum:
-    # A worker without work looks up this often; it is woken at once when work comes.
+    # Longest sleep of a worker without work. It is woken at once when work comes.
     NAP_NANOS = 1000000000
-    # A substitute looks up more often, whether it is still wanted.
+    # Longest sleep of a substitute, which checks more often whether it is still needed.
     SUBSTITUTE_NAP_NANOS = 20000000
-    # So long after the last turn of any driver, memory kept for the next query goes back to the system: queries that
-    # follow each other find it warm.
+    # Time from the last turn of any driver until idle memory is returned to the system. Queries that follow each other
+    # reuse the memory.
     IDLE_NANOS = 2000000000
 
-    # A turn that takes as long, twice a driver's slice, is in a call that does not come back soon.
+    # A turn of twice a driver's slice is in a long call.
     LONG_TURN_NANOS = 20000000
-    # Long calls of one scheduler that others are served beside. Each keeps a thread, and processors are shared by all.
+    # The most long calls of one scheduler beside which other drivers are served. Each call keeps a thread.
     SUBSTITUTES_MAX = 16
 
-cdef int64_t n_turns = 0        # atomic; turns under way, on any thread
-cdef int64_t last_turn = 0      # atomic; when one was over last
+cdef int64_t n_turns = 0        # atomic; number of turns now, on all threads
+cdef int64_t last_turn = 0      # atomic; wall_nanos at the end of the last turn
 
-# How long leaving the interpreter takes at most: drivers stop within the batch they work on, but a user's operator that
-# sleeps cannot be stopped.
+# The longest wait for tasks when the interpreter shuts down. Drivers stop within their batch, but a user's operator
+# that sleeps cannot be stopped.
 LEAVE_SECONDS = 1.0
 
 
@@ -67,7 +67,7 @@ cdef void run_queue_free(Owner* owner) noexcept nogil:
 
 
 cdef RunQueue* run_queue_new() except NULL nogil:
-    # Not among the counted structs: a scheduler's queue lives as long as its threads.
+    # Not counted by struct_new: a scheduler's queue lives as long as its threads.
     cdef RunQueue* queue = <RunQueue*> calloc(1, sizeof(RunQueue))
     if queue == NULL:
         raise_memory_limit(b"the machine has no memory left")
@@ -81,7 +81,7 @@ cdef RunQueue* run_queue_new() except NULL nogil:
 
 
 cdef bint run_queue_reserve(RunQueue* queue) noexcept nogil:
-    """Room for one runnable more, under the lock; False: the machine has no memory left."""
+    """Make space for one more runnable, under the lock. False: the machine has no memory left."""
     cdef Runnable** ring
     cdef int64_t i, n_tail
     cdef int64_t capacity = queue.capacity * 2 + 16
@@ -90,7 +90,7 @@ cdef bint run_queue_reserve(RunQueue* queue) noexcept nogil:
     ring = <Runnable**> realloc(queue.ring, capacity * sizeof(Runnable*))
     if ring == NULL:
         return False
-    # Entries from head on move to the end of the larger ring.
+    # The entries from head on move to the end of the larger ring.
     n_tail = queue.capacity - queue.head
     for i in range(1, n_tail + 1):
         ring[capacity - i] = ring[queue.capacity - i]
@@ -101,7 +101,7 @@ cdef bint run_queue_reserve(RunQueue* queue) noexcept nogil:
 
 
 cdef void run_queue_push(RunQueue* queue, Runnable* runnable) noexcept nogil:
-    """Append; takes a reference of its own."""
+    """Append the runnable. Takes its own reference."""
     cdef int64_t tail
     cdef bint wake
     owner_ref(<Owner*> runnable)
@@ -145,12 +145,12 @@ cdef void runnable_notify(WaitToken* token) noexcept nogil:
     cdef int64_t state
     cdef CMemoryPool* pool = (<Runnable*> token).pool
     if (<Runnable*> token).queue.process != fork_number():
-        return      # a forked child's copy: nobody serves that queue, whose sleepers are not here
+        return      # in a forked child: the threads of that queue do not exist here
     while True:
         state = qc_load(&token.state)
         if state == RUN_IDLE:
             if pool != NULL:
-                pool_going(pool, 1)     # before it may run and block
+                pool_going(pool, 1)     # before it can run and block
             if qc_cas(&token.state, RUN_IDLE, RUN_QUEUED):
                 run_queue_push((<Runnable*> token).queue, <Runnable*> token)
                 return
@@ -201,8 +201,8 @@ cdef void runnable_turn(Runnable* self) noexcept nogil:
     cdef bint going = False
     if self.pool != NULL:
         outer = pool_turn(self.pool)
-    # A swap, which nothing after it overtakes: who sets a flag and then finds QUEUED here does not wake us again,
-    # so the flag must be seen by this turn.
+    # A swap, which later reads cannot overtake: a thread that sets a flag and then finds QUEUED here does not wake the
+    # runnable again, so this turn must see the flag.
     self.turn_from = qc_swap(&self.token.state, RUN_RUNNING)
     qc_add(&n_turns, 1)
     answer = self.run(self)
@@ -222,51 +222,50 @@ cdef void runnable_turn(Runnable* self) noexcept nogil:
 
 
 cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) noexcept nogil:
-    """A worker's life."""
-    global qc_place
+    """The loop of a worker thread."""
+    global qc_serving
     cdef Runnable* runnable
     cdef bint worked = False
-    cdef Place place
-    place.queue = queue
-    place.substitute = NULL
-    qc_place = &place
+    cdef ServingThread serving
+    serving.queue = queue
+    serving.substitute = NULL
+    qc_serving = &serving
     while not qc_load(&queue.closed) and not qc_load(dismissed):
         runnable = run_queue_pop(queue, nap_nanos)
         if runnable != NULL:
-            place.began = wall_nanos()
+            serving.began = wall_nanos()
             runnable_turn(runnable)
             worked = True
-            if place.substitute != NULL:
-                dismiss_substitute(&place)
+            if serving.substitute != NULL:
+                dismiss_substitute(&serving)
         elif qc_load(&n_turns) == 0 and wall_nanos() - qc_load(&last_turn) > IDLE_NANOS:
             if memory_is_worth_trimming():
                 memory_trim()
             if worked and not is_leaving():
                 worked = False
                 release_arrow_memory()
-    qc_place = NULL
+    qc_serving = NULL
 
 
 cdef void serve_others() noexcept nogil:
-    """A thread in the middle of a turn looks here whether others wait for one (memory.give_way).
+    """Start a substitute thread if this turn is long and other drivers wait (memory.give_way).
 
-    Of a turn that lasts, and goes on to last, drivers in the queue would see nothing but its end: a substitute thread
-    serves them until then. The processors are shared by the system.
+    Without it, drivers in the queue would wait for the end of the turn. The operating system shares the processors.
     """
-    cdef Place* place = <Place*> qc_place
-    if place == NULL or place.substitute != NULL or qc_load(&place.queue.n_queued) == 0:
+    cdef ServingThread* serving = <ServingThread*> qc_serving
+    if serving == NULL or serving.substitute != NULL or qc_load(&serving.queue.n_queued) == 0:
         return
-    if wall_nanos() - place.began < LONG_TURN_NANOS:
+    if wall_nanos() - serving.began < LONG_TURN_NANOS:
         return
-    if qc_add(&place.queue.n_substitutes, 1) > SUBSTITUTES_MAX or not call_substitute(place):
-        qc_add(&place.queue.n_substitutes, -1)
-        place.began = wall_nanos()      # asked again later
+    if qc_add(&serving.queue.n_substitutes, 1) > SUBSTITUTES_MAX or not call_substitute(serving):
+        qc_add(&serving.queue.n_substitutes, -1)
+        serving.began = wall_nanos()      # try again later
 
 memory.give_way = serve_others
 
 
 cdef class Worker:
-    """What a worker thread runs. Holds the queue, not the scheduler, so that a forgotten scheduler ends its threads."""
+    """Runs a worker thread. Holds the queue, not the scheduler, so that the threads of a freed scheduler end."""
     cdef RunQueue* queue
     cdef int64_t nap_nanos
     cdef int64_t dismissed      # atomic
@@ -298,42 +297,42 @@ cdef int start_substitute(Worker substitute) except -1:
     return 0
 
 
-cdef bint call_substitute(Place* place) noexcept with gil:
-    """Start a substitute for this thread's turn; False: there is no thread to be had."""
+cdef bint call_substitute(ServingThread* serving) noexcept with gil:
+    """Start a substitute for this thread's turn. False: no thread can be started."""
     cdef Worker substitute
     if is_leaving():
-        return False        # starting a thread would wait for ever
+        return False        # starting a thread would block for ever
     try:
-        substitute = worker_of(place.queue, SUBSTITUTE_NAP_NANOS)
+        substitute = worker_of(serving.queue, SUBSTITUTE_NAP_NANOS)
         substitute.for_long_call = True
         start_substitute(substitute)
     except Exception:
-        return False        # the machine's limit of threads, or Python is ending; the others wait as they would have
+        return False        # too many threads, or the interpreter is shutting down; the drivers wait for this turn
     Py_INCREF(substitute)
-    place.substitute = <PyObject*> substitute
+    serving.substitute = <PyObject*> substitute
     return True
 
 
-cdef void dismiss_substitute(Place* place) noexcept with gil:
-    """It leaves at the end of its own turn."""
-    substitute = <Worker> place.substitute
-    place.substitute = NULL
+cdef void dismiss_substitute(ServingThread* serving) noexcept with gil:
+    """The substitute leaves at the end of its own turn."""
+    substitute = <Worker> serving.substitute
+    serving.substitute = NULL
     qc_store(&substitute.dismissed, 1)
     Py_DECREF(substitute)
 
 
 cdef class WaitingForOthers:
-    """A context in which a thread may wait, in Python, for what other drivers have to do.
+    """A context in which a thread waits, in Python, for the work of other drivers.
 
-    A worker that waits so, in a source that is another query's result or for a lock that such a reader holds, would
-    keep the other query's drivers from its thread, in the end for ever: a substitute serves meanwhile. Other threads
-    just wait.
+    A worker may wait in a source that is another query's result, or for a lock that a reader of such a source holds.
+    The other query's drivers could then never get the worker's thread. So a substitute serves while the worker waits.
+    Other threads just wait.
     """
     cdef Worker substitute
 
     def __enter__(self):
         cdef Worker worker = getattr(this_thread, "worker", None)
-        # While the interpreter is leaving, starting a thread would wait for ever.
+        # During shutdown starting a thread would block for ever.
         if worker is not None and not qc_load(&worker.queue.closed) and not is_leaving():
             self.substitute = worker_of(worker.queue, SUBSTITUTE_NAP_NANOS)
             start_substitute(self.substitute)
@@ -346,12 +345,12 @@ cdef class WaitingForOthers:
 
 
 cdef class Scheduler:
-    """Worker threads, shared by any number of tasks, first come, first served.
+    """Worker threads that any number of tasks share. Drivers run in the order in which they became ready.
 
     Parameters
     ----------
     n_threads : int, optional
-        Worker threads; left out: as many as processors this process may use.
+        Worker threads. By default as many as processors that this process may use.
     """
 
     def __cinit__(self, n_threads=None):
@@ -379,23 +378,23 @@ cdef class Scheduler:
         running_schedulers.add(self)
 
     def __dealloc__(self):
-        # In a forked child its threads do not exist, and its lock may be held for ever: it is left as it is.
+        # In a forked child the threads do not exist, and the lock may be held for ever: nothing is touched.
         if self.queue != NULL and self.process == fork_number():
             run_queue_close(self.queue)
             owner_unref(<Owner*> self.queue)
 
     @property
     def usable(self):
-        """Whether tasks can run: not shut down, and in the process that made it."""
+        """Whether tasks can run: it was not shut down, and this is the process that made it."""
         return not qc_load(&self.queue.closed) and self.process == fork_number()
 
     @property
     def n_queued(self):
-        """Runnables waiting for a thread now."""
+        """Number of runnables that wait for a thread now."""
         return qc_load(&self.queue.n_queued)
 
     def shutdown(self, timeout=5.0):
-        """Cancel what runs, wait for it `timeout` seconds at most, and end the threads."""
+        """Cancel the running tasks, wait at most `timeout` seconds for them, and end the threads."""
         deadline = time.monotonic() + timeout
         if not self.usable:
             return
@@ -445,12 +444,12 @@ def scheduler_of(n_threads=None):
 
 
 def shut_down_schedulers():
-    """End every scheduler of this process, while Python can still run what tasks have to close."""
+    """Shut down every scheduler of this process while Python can still run the close of tasks."""
     leave()
     deadline = time.monotonic() + LEAVE_SECONDS
     for scheduler in list(running_schedulers):
         for task in list(scheduler.active):
-            task.cancel("the interpreter is leaving")       # all of them before the first is waited for
+            task.cancel("the interpreter is leaving")       # cancel all before waiting for one
     for scheduler in list(running_schedulers):
         scheduler.shutdown(max(0.0, deadline - time.monotonic()))
     for thread in list(substitutes):
@@ -458,10 +457,10 @@ def shut_down_schedulers():
 
 
 def forget_after_fork():
-    """In a forked child no worker lives: begin anew."""
+    """In a forked child no worker exists: forget the parent's schedulers."""
     shared_schedulers.clear()
-    qc_store(&n_turns, 0)       # turns of the parent's threads
-    # What a thread of the parent was at is never freed here: freeing it would take locks that the thread may have held.
+    qc_store(&n_turns, 0)       # drop the turns of the parent's threads
+    # The parent's schedulers are never freed here: that would take locks that threads of the parent may have held.
     of_parent.extend(running_schedulers)
     running_schedulers.clear()
     substitutes.clear()

@@ -1,4 +1,4 @@
-"""A running plan: pipelines of drivers, their splits, and how they end together. SPEC V3, V4, V8, D9."""
+"""A running plan: pipelines of drivers, their splits, and their common end. SPEC V3, V4, V8, D9."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
@@ -13,21 +13,21 @@ from qcore_ext.ground.wait_token cimport WaitList
 
 cdef enum Verdict:
     UNDECIDED = 0
-    ANSWERED = 1                    # the output pipeline is finished: no later failure counts
-    BROKEN = 2                      # something failed, or it was cancelled; `error` follows
+    ANSWERED = 1                    # the output pipeline is finished: a later failure does not count
+    BROKEN = 2                      # it failed or was cancelled; `error` is set afterwards
 
 
 cdef class DriverRun:
-    """One driver in its task. Its Runnable points at it."""
+    """One driver of a task. Its Runnable points at it."""
     cdef Driver driver
     cdef Pipeline pipeline
-    cdef PyObject* task             # Task; borrowed: the scheduler or the caller keeps it while drivers live
+    cdef PyObject* task             # Task; borrowed: the scheduler or the caller keeps it alive while it has drivers
     cdef Runnable* runnable         # owned; NULL before the start
 
     cdef RunAnswer turn(self) noexcept nogil
     cdef RunAnswer slice(self) noexcept nogil
     cdef void fail(self, bint at_end) noexcept nogil
-    cdef void tell(self, bint at_end) noexcept
+    cdef void report(self, bint at_end) noexcept
 
 
 cdef class Task:
@@ -48,9 +48,9 @@ cdef class Task:
     cdef int64_t slice_nanos
     cdef int64_t stop               # atomic
     cdef int64_t n_live             # atomic; drivers not yet closed
-    cdef int64_t verdict            # atomic; a Verdict, and never changed again
-    cdef object untold              # UntoldError, made with the task
-    cdef object interrupt           # Ctrl-C raised in an operator on the caller's thread, until the caller gets it
+    cdef int64_t verdict            # atomic; a Verdict; set once
+    cdef object untold              # UntoldError, made when the task is made
+    cdef object interrupt           # Ctrl-C of an operator on the caller's thread, not yet raised to the caller
     cdef int64_t done               # atomic; every driver is closed
     cdef int64_t began
     cdef int64_t ended
@@ -64,8 +64,8 @@ cdef class Task:
     cdef int make_runnables(self) except -1
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil
     cdef bint break_off(self) noexcept nogil
-    cdef void record(self, Driver driver, object error, bint is_told) noexcept
-    cdef void leave_untold(self, Driver driver, object error) noexcept
+    cdef void record(self, Driver driver, object error, bint is_explained) noexcept
+    cdef void set_untold(self, Driver driver, object error) noexcept
     cdef void look_for_violation(self, Driver driver) noexcept
     cdef int name_held(self, object error) except -1
     cdef str end_state(self)

@@ -1,4 +1,4 @@
-"""A running plan: pipelines of drivers, their splits, and how they end together. SPEC V3, V4, V8, D9."""
+"""A running plan: pipelines of drivers, their splits, and their common end. SPEC V3, V4, V8, D9."""
 
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
@@ -32,10 +32,10 @@ from qcore_ext.ground.error_text import explain_failure, is_interrupt
 from qcore_ext.ground.status import Cancelled, MemoryLimitError, PlanError, QcoreError, Timeout, UntoldError
 
 cdef enum:
-    CALLER_NAP_NANOS = 50000000     # how late a task on the caller's thread may hear Ctrl-C
-    TURN_NAP_NANOS = 10000000       # and that the driver which called it is stopped
+    CALLER_NAP_NANOS = 50000000     # longest delay of Ctrl-C for a task on the caller's thread
+    TURN_NAP_NANOS = 10000000       # longest delay until such a task sees that the driver that called it is stopped
 
-# The driver's run without Cython's check of its answer, which needs the GIL. -1: an exception is set in this thread.
+# Driver.run without Cython's check of the result, which needs the GIL. -1: an exception is set in this thread.
 ctypedef int (*QuietRun)(PyObject* driver, int64_t slice_nanos) noexcept nogil
 
 
@@ -57,28 +57,28 @@ cdef RunAnswer run_driver(Runnable* runnable) noexcept nogil:
 
 @cython.no_gc_clear
 cdef class DriverRun:
-    """One driver in its task: what its Runnable points at."""
+    """One driver of a task; the context of its Runnable."""
 
     def __dealloc__(self):
         owner_unref(<Owner*> self.runnable)
 
     cdef RunAnswer turn(self) noexcept nogil:
-        """One slice; after the driver's last, everything of it is released."""
+        """Run one slice. After the last slice everything of the driver is released."""
         cdef Turn turn
         cdef RunAnswer answer
         turn_begin(&turn, self.driver.stop)
         answer = self.slice()
-        turn_end(&turn)         # nothing of this object's: it may be gone with its task
+        turn_end(&turn)         # uses nothing of this object, which may have been freed with its task
         return answer
 
     cdef RunAnswer slice(self) noexcept nogil:
         cdef int answer
-        # The queue gives a turn to who was woken, once: anything else would run a driver twice, or after its end.
+        # A woken driver gets exactly one turn. Anything else would run it twice, or after its end.
         self.driver.doubled = self.runnable.turn_from != RUN_QUEUED
         answer = run_quietly(<PyObject*> self.driver, (<Task> self.task).slice_nanos)
         if self.driver.finished_early:
-            # Drivers of one pipeline share what is enough (a LIMIT's count), and one of them may wait for input that
-            # never comes to it: let each ask its operators again.
+            # Drivers of one pipeline share a state such as a LIMIT's count, and one of them may wait for input that
+            # never comes: each must ask its operators again.
             self.driver.finished_early = False
             (<Task> self.task).notify_all()
         if answer == -1:
@@ -86,7 +86,7 @@ cdef class DriverRun:
             if self.driver.shut_down:
                 return RAN_DONE         # it had ended before
         if self.driver.end_failed:
-            self.fail(True)             # an operator that was abandoned on the way
+            self.fail(True)             # an operator abandoned during the run
         if answer == DRIVER_BLOCKED:
             return RAN_BLOCKED
         if answer == DRIVER_YIELDED:
@@ -101,47 +101,49 @@ cdef class DriverRun:
         return RAN_DONE
 
     cdef void fail(self, bint at_end) noexcept nogil:
-        """Its run raised, or the end of an operator did (`at_end`). That counts before anything is said of it: who
-        makes an error's text calls what users wrote, which may raise, and takes memory (SPEC D9).
+        """The run raised, or the end of an operator did (`at_end`).
+
+        The verdict is set before the error is described: making an error's text calls code of users, which may raise,
+        and needs memory (SPEC D9).
         """
         (<Task> self.task).break_off()
         with gil:
-            self.tell(at_end)
-            (<Task> self.task).leave_untold(self.driver, None)
+            self.report(at_end)
+            (<Task> self.task).set_untold(self.driver, None)
         (<Task> self.task).stop_all()
 
-    cdef void tell(self, bint at_end) noexcept:
-        """Make what was raised the task's error."""
-        cdef bint is_told = at_end
+    cdef void report(self, bint at_end) noexcept:
+        """Make the raised error the error of the task."""
+        cdef bint is_explained = at_end
         error = None
         try:
             if at_end:
-                error = self.driver.ended_with()
+                error = self.driver.take_end_error()
             else:
                 raise_pending()
         except BaseException as raised:
             error = raised
-            is_told = False
-        (<Task> self.task).record(self.driver, error, is_told)
+            is_explained = False
+        (<Task> self.task).record(self.driver, error, is_explained)
 
 
 @cython.no_gc_clear
 cdef class Task:
-    """Runs pipelines of operators to their common end.
+    """Runs pipelines of operators until all end.
 
     Parameters
     ----------
     pipelines : list of list of list of Operator
-        For each pipeline, for each of its drivers, its chain, source first. The last pipeline gives the result: when
-        its drivers are finished, what still runs is stopped.
+        By pipeline and driver: the chain, source first. The last pipeline returns the result. When its drivers are
+        finished, all other drivers are stopped.
     memory : Account, optional
         The query's account, for counters.
     scheduler : Scheduler, optional
-        Who runs it after `start`; left out: the process's own.
+        Runs the task after `start`. By default the process's shared scheduler.
     split_queues : dict of str to SplitQueue, optional
         By id of the source node.
     slice_ms : float
-        Longest turn of a driver, in milliseconds, before others get theirs.
+        Longest turn of a driver, in milliseconds, while other drivers wait.
     """
 
     def __cinit__(self, *arguments, **options):
@@ -172,14 +174,14 @@ cdef class Task:
                 run.task = <PyObject*> self
                 driver.stop = &self.stop
                 self.runs.append(run)
-        self.output = pipeline          # the last one
+        self.output = pipeline          # the last pipeline
         self.n_live = <int64_t> len(self.runs)
 
     def __dealloc__(self):
         cdef Runnable* runnable
         cdef int64_t i
         if self.on_caller and self.process == fork_number():
-            # Left half done: no driver runs again, whoever fires its token.
+            # __init__ raised: no driver runs again, even if its token is fired.
             for i in range(self.n_runnables):
                 qc_store(&self.runnables[i].token.state, RUN_DONE)
             while True:
@@ -190,7 +192,7 @@ cdef class Task:
             if self.memory is not None and not qc_load(&self.done) and pool_of(self.memory.account) != NULL:
                 pool_leave(pool_of(self.memory.account), self.memory.account.query)
         if self.process != fork_number() and self.n_runnables > 0:
-            return      # a forked child's copy: what another thread was at is left as it is
+            return      # in a forked child: what another thread of the parent used is not touched
         for i in range(self.n_runnables):
             owner_unref(<Owner*> self.runnables[i])
         struct_free(self.runnables)
@@ -201,11 +203,11 @@ cdef class Task:
     # --- running ---
 
     def check_process(self):
-        """QcoreError in a child of the process that made it."""
+        """Raise QcoreError in a child of the process that made the task."""
         check_process(self.process)
 
     def start(self, Scheduler scheduler=None):
-        """Let the threads of the scheduler, or of the one given to the constructor, run it; returns at once."""
+        """Run the task on the threads of the scheduler, or of the one given to the constructor. Returns at once."""
         check_process(self.process)
         if self.state != "created":
             raise QcoreError(f"the task was started before; it is {self.state}")
@@ -218,22 +220,22 @@ cdef class Task:
         self.scheduler.active.add(self)
         self.prepare()
         if qc_load(&self.done):
-            self.scheduler.active.discard(self)         # it may have been over before it was added
+            self.scheduler.active.discard(self)         # it may have ended before it was added
 
     def run_on_caller(self, until=None, timeout=None):
-        """Run it on this thread, all drivers in turn; no other thread is needed (SPEC D3).
+        """Run the task on this thread, all drivers in turn. No other thread is needed (SPEC D3).
 
         Parameters
         ----------
         until : object with `ready`, optional
-            Such as a QueueReader: return as soon as it is ready, to be called again later.
+            For example a QueueReader. Return as soon as it is ready; the task is continued by the next call.
         timeout : float, optional
-            Seconds, after which Timeout is raised; the task can be continued.
+            Seconds after which Timeout is raised. The task can be continued.
 
         Returns
         -------
         bool
-            Whether the task is over; its error, if any, is raised instead.
+            Whether the task is over. If it failed, its error is raised.
         """
         check_process(self.process)
         cdef Runnable* runnable
@@ -248,7 +250,7 @@ cdef class Task:
         elif not self.on_caller and not qc_load(&self.done):
             if self.queue != NULL:
                 raise QcoreError("the task was started on a scheduler; wait for it instead")
-            self.sleep_until_done(timeout, False)       # another thread ends it, before its start
+            self.sleep_until_done(timeout, False)       # another thread ends it before it starts
         try:
             while not qc_load(&self.done):
                 if until is not None and until.ready:
@@ -262,7 +264,7 @@ cdef class Task:
                     if runnable != NULL:
                         runnable_turn(runnable)
                 PyErr_CheckSignals()
-                turn_check()        # on a thread that a driver keeps meanwhile
+                turn_check()        # this thread may belong to a driver of another task
         except KeyboardInterrupt:
             self.cancel("Ctrl-C")
             self.settle()
@@ -271,8 +273,8 @@ cdef class Task:
         return True
 
     cdef int prepare(self) except -1:
-        """Make every driver runnable and queue it, unless the task has failed or was cancelled, by another thread."""
-        # Nobody takes the GIL between the two: `fail` finds a task either unstarted, or with drivers that hear of it.
+        """Make every driver runnable and queue it, unless another thread has ended the task."""
+        # The GIL is kept from the check on: `fail` finds the task either unstarted, or with drivers that it can stop.
         if self.state != "created":
             return 0
         self.state = "running"
@@ -294,9 +296,10 @@ cdef class Task:
         cdef CMemoryPool* pool = NULL
         if self.memory is not None and pool_of(self.memory.account) != NULL:
             pool_enter(pool_of(self.memory.account), self.memory.account.query)
-        # On the caller's thread there is nobody else to do what a driver would wait for.
+        # On the caller's thread no other driver could release the memory for which one would wait.
         if self.memory is not None and not self.on_caller:
-            # Begun by a driver, which reads it and holds a thread until it gives something: it does not wait either.
+            # The driver that started this task holds a thread while it reads the task, so this one does not wait
+            # either.
             pool = pool_of(self.memory.account) if pool_of_turn() == NULL else NULL
         self.runnables = <Runnable**> struct_new(len(self.runs) * sizeof(Runnable*))
         for i, run in enumerate(self.runs):
@@ -305,19 +308,19 @@ cdef class Task:
             if pool != NULL:
                 run.runnable.pool = <CMemoryPool*> owner_ref(<Owner*> pool)
                 run.driver.query = self.memory.account.query
-            # Its own reference: the garbage collector may clear `runs` before the task goes.
+            # A reference of its own: the garbage collector may clear `runs` before the task is freed.
             self.runnables[i] = <Runnable*> owner_ref(<Owner*> run.runnable)
             self.n_runnables = <int64_t> i + 1
         return 0
 
     cdef void notify_all(self) noexcept nogil:
-        """Wake every driver; one that is woken for nothing asks its operators again."""
+        """Wake every driver. A driver that has nothing to do asks its operators and blocks again."""
         cdef int64_t i
         for i in range(self.n_runnables):
             wait_token_fire(&self.runnables[i].token)
 
     cdef void stop_all(self) noexcept nogil:
-        # A swap: a plain store may be seen only after notify_all has found a driver about to run and so not woken it.
+        # A swap: after a plain store, notify_all could find a driver about to run, which would not see the store.
         qc_swap(&self.stop, 1)
         if self.memory is not None:
             qc_store(&self.memory.account.query.stopped, 1)
@@ -326,35 +329,35 @@ cdef class Task:
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil:
         if qc_add(&pipeline.n_live, -1) == 0:
             if <PyObject*> pipeline == <PyObject*> self.output and qc_cas(&self.verdict, UNDECIDED, ANSWERED):
-                # The answer is complete: whatever still runs works for nobody (SPEC V8).
+                # The answer is complete, so the drivers that still run are not needed (SPEC V8).
                 self.stop_all()
             else:
-                # Who fed this pipeline may be waiting for something else: let it see that nobody listens.
+                # Drivers that feed this pipeline may wait for something else: they must see that it ended.
                 self.notify_all()
         if qc_add(&self.n_live, -1) == 0:
             with gil:
                 self.complete()
 
     cdef bint break_off(self) noexcept nogil:
-        """No answer is complete from here on. False: it was complete before."""
+        """Decide that the task is broken. False: its answer was complete before."""
         return qc_cas(&self.verdict, UNDECIDED, BROKEN) or qc_load(&self.verdict) == BROKEN
 
-    cdef void record(self, Driver driver, object error, bint is_told) noexcept:
-        """Make what a driver met the task's error, if it is the first."""
+    cdef void record(self, Driver driver, object error, bint is_explained) noexcept:
+        """Make an error of a driver the task's error, if it is the first one."""
         try:
             if error is not None:
                 self.name_held(error)
-                self.fail(error if is_told else driver.explained(error))
+                self.fail(error if is_explained else driver.explain_error(error))
         except BaseException as again:
-            self.leave_untold(driver, error)
+            self.set_untold(driver, error)
             try:
                 if is_interrupt(again):
                     self.interrupt = again
             except BaseException:
-                pass        # no memory to ask: the task has failed either way
+                pass        # no memory to ask; the task has failed in any case
 
-    cdef void leave_untold(self, Driver driver, object error) noexcept:
-        """The error of a task that is broken and has none: the one made in advance. Takes no memory."""
+    cdef void set_untold(self, Driver driver, object error) noexcept:
+        """Give a broken task without an error the prepared UntoldError. Needs no memory."""
         cdef Operator called
         if self.error is not None or qc_load(&self.verdict) != BROKEN:
             return
@@ -365,10 +368,10 @@ cdef class Task:
             self.untold.node_id = called.node_id
             self.untold.__cause__ = error
         except BaseException:
-            pass        # an operator failed: that much it says
+            pass        # then the error names no operator
 
     cdef void look_for_violation(self, Driver driver) noexcept:
-        """In checked mode the answer does not excuse what came after it."""
+        """In checked mode a breach of the contract fails the task, also after a complete answer."""
         try:
             broken = driver.violation()
         except BaseException:
@@ -377,15 +380,15 @@ cdef class Task:
             self.error = broken
 
     cdef int name_held(self, object error) except -1:
-        """Say in an error of the session's limit what holds memory and is no running query."""
+        """Add to an error of the session's limit how many bytes belong to no running query."""
         cdef int64_t held
         if not isinstance(error, MemoryLimitError) or not error.is_shared or error.node_id is not None:
-            return 0            # or an inner query's, which has said it
+            return 0            # it is an error of an inner query, which has added that
         if self.memory is None or pool_of(self.memory.account) == NULL:
             return 0
         held = pool_held(pool_of(self.memory.account))
         if held > 0:
-            error.args = (f"{error} ({held} bytes are rows of queries that are over, unread or held by somebody)",)
+            error.args = (f"{error} ({held} bytes are rows of finished queries that are unread or still referenced)",)
         return 0
 
     cdef str end_state(self):
@@ -394,10 +397,10 @@ cdef class Task:
         return "cancelled" if issubclass(type(self.error), Cancelled) else "failed"
 
     cdef void complete(self) noexcept:
-        """The last driver is closed."""
+        """End the task: its last driver was closed."""
         cdef WaitList taken
         cdef SplitQueue queue
-        alive = self        # the scheduler's reference goes below, and may be the last but this
+        alive = self        # the scheduler's reference is dropped below and may be the last one
         self.ended = wall_nanos()
         if self.error is None and qc_load(&self.verdict) == BROKEN:
             self.error = self.untold
@@ -406,7 +409,7 @@ cdef class Task:
             for queue in self.split_queues.values():
                 queue.drop()
         except BaseException:
-            pass            # no memory to go through them: they drop their splits with the task
+            pass            # no memory: the splits are dropped with the task
         if self.memory is not None and pool_of(self.memory.account) != NULL:
             pool_leave(pool_of(self.memory.account), self.memory.account.query)
         mutex_lock(&self.mutex)
@@ -418,35 +421,35 @@ cdef class Task:
             if self.scheduler is not None:
                 self.scheduler.active.discard(alive)
         except BaseException:
-            pass            # no memory for the call: the scheduler keeps a task that is over
+            pass            # no memory: the scheduler keeps a finished task
 
     # --- ending ---
 
     def cancel(self, str reason="the query was cancelled"):
-        """Stop every driver within the batch it works on; `wait` then raises Cancelled. From any thread."""
+        """Stop every driver within its batch. `wait` raises Cancelled then. Any thread may call this."""
         self.fail(Cancelled(reason))
 
     def fail(self, error):
-        """Stop every driver; `error` is what the task failed with, unless it failed or finished before."""
+        """Stop every driver. `error` becomes the task's error, unless the task failed or finished before."""
         check_process(self.process)
         if issubclass(type(error), KeyboardInterrupt):
-            # Whoever runs the task on this thread gets it, once every driver is closed.
+            # It is raised on this thread once every driver is closed.
             self.interrupt = error
             error = Cancelled("Ctrl-C")
-        # Between the two nobody takes the GIL: who sees the verdict sees the error.
+        # The GIL is kept in between: a thread that sees the verdict sees the error.
         if self.state not in ("created", "running") or not self.break_off():
             return
         if self.error is None:
             self.error = error
         if self.state == "created":
-            self.state = self.end_state()       # from here on nobody starts it
+            self.state = self.end_state()       # from here on it cannot be started
             self.abort_unstarted()
             return
         with nogil:
             self.stop_all()
 
     def fail_as(self, error, str operator, str node_id, str doing):
-        """Fail with what a source raised that no driver had called; the error names it as one of a driver's would."""
+        """Fail with an error of a source that no driver called. The error names it as if a driver had called it."""
         try:
             self.fail(explain_failure(error, operator, node_id, doing))
         except BaseException:
@@ -470,14 +473,14 @@ cdef class Task:
         return 0
 
     def ask_again(self):
-        """Wake every driver: what it is for may be wanted no more. From any thread."""
+        """Wake every driver, because its rows may not be needed any more. Any thread may call this."""
         check_process(self.process)
         if self.state == "running":
             with nogil:
                 self.notify_all()
 
     def wait(self, timeout=None):
-        """Wait until every driver is closed; raises what the task failed with.
+        """Wait until every driver is closed. Raises the task's error if it failed.
 
         Raises
         ------
@@ -500,9 +503,9 @@ cdef class Task:
         self.raise_error()
 
     def settle(self, timeout=None):
-        """Wait as `wait` does, but only say whether the task is over; whatever happens to the driver that waits.
+        """Wait like `wait`, but return whether the task is over instead of raising its error.
 
-        A driver of the task itself does not wait: the garbage collector may drop the task's reader on its thread.
+        A driver of the task itself does not wait: the garbage collector may free the task's reader on its thread.
         """
         check_process(self.process)
         if in_turn_of(&self.stop):
@@ -543,7 +546,7 @@ cdef class Task:
         return qc_load(&self.done) != 0
 
     cdef int raise_interrupt(self) except -1:
-        """Ctrl-C that came while an operator ran on this thread is the caller's, as if it had come between two."""
+        """Raise Ctrl-C that came while an operator ran on this thread to the caller."""
         interrupt, self.interrupt = self.interrupt, None
         if interrupt is not None:
             raise interrupt
@@ -558,15 +561,15 @@ cdef class Task:
     # --- splits ---
 
     def add_split(self, str node_id, split):
-        """Give a source node one more split; at any time until no_more_splits."""
+        """Give a source node one more split. It may be called until no_more_splits."""
         self.splits_of(node_id).add(split)
 
     def no_more_splits(self, str node_id):
-        """Say that a source node gets no further split."""
+        """Declare that a source node gets no further split."""
         self.splits_of(node_id).no_more()
 
     def splits_of(self, str node_id):
-        """The SplitQueue of a source node; PlanError for an unknown one."""
+        """Return the SplitQueue of a source node. Raises PlanError for an unknown node."""
         check_process(self.process)
         queue = self.split_queues.get(node_id)
         if queue is None:
@@ -582,9 +585,9 @@ cdef class Task:
         return sum(queue.n_finished for queue in queues), sum(queue.n_splits for queue in queues)
 
     def stats(self):
-        """Figures of the task so far, at any time: while it runs, and after it failed (SPEC V14).
+        """Return the task's counters so far, while it runs or after its end (SPEC V14).
 
-        'pipelines' holds what Pipeline.stats gives, in the order of the constructor's list.
+        'pipelines' holds the result of Pipeline.stats for each pipeline, in the order of the constructor's list.
         """
         until = self.ended or wall_nanos()
         return {

@@ -40,10 +40,10 @@ cdef class BatchQueue:
     cdef Barrier consumers
     cdef WaitSet waiting_producers
     cdef WaitSet waiting_consumers
-    cdef MemoryAccount* payer   # owned; of long rows that readers in Python lay out as Arrow, or NULL
+    cdef MemoryAccount* payer   # owned; charged for long rows that readers in Python lay out as Arrow; or NULL
 
-    # Called once, before the query runs: the account that pays for what readers lay out.
-    cdef void paid_by(self, MemoryAccount* payer) noexcept nogil
+    # Called once, before the query runs. `payer` is charged for what readers lay out as Arrow.
+    cdef void set_payer(self, MemoryAccount* payer) noexcept nogil
     # Called before the query runs, once for each operator at either end.
     cdef void join(self, Membership* member) noexcept nogil
     # QUEUE_DONE: the queue owns the caller's reference. A batch larger than the bound goes into an empty queue.
@@ -66,10 +66,10 @@ cdef class BatchQueue:
 
 
 cdef class QueueReader:
-    """The queue's consumer on the Python side: one thread at a time. Leaves the queue when closed or forgotten."""
+    """The queue's consumer on the Python side, for one thread at a time. It leaves the queue when closed or freed."""
     cdef readonly BatchQueue queue
     cdef ThreadToken* token     # owned
     cdef bint left
     cdef int64_t process        # fork_number() of the process that made it
 
-    cdef PyBatch paid(self, Batch* batch)
+    cdef PyBatch wrap_batch(self, Batch* batch)

@@ -7,6 +7,7 @@ from qcore_ext.data.batch cimport Batch, batch_bytes, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.row_bytes cimport laid_out_bytes
 from qcore_ext.ground.atomic cimport qc_cas, qc_fetch_add, qc_load, qc_swap
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.process cimport check_process, fork_number
 from qcore_ext.ground.stats cimport wall_nanos
@@ -25,18 +26,18 @@ cdef class BatchQueue:
     Parameters
     ----------
     n_producers : int
-        Operators that push; each says once that it is done.
+        Operators that push. Each calls producer_done once.
     n_consumers : int
-        Operators or readers that pop; each says once that it is gone.
+        Operators or readers that pop. Each calls consumer_gone once.
     batches_max, bytes_max : int
-        Bound on what waits in the queue.
+        The most that may wait in the queue.
     """
 
     def __init__(
         self, int64_t n_producers, int64_t n_consumers=1, int64_t batches_max=64, int64_t bytes_max=1 << 25,
     ):
         if n_producers < 1 or n_consumers < 1 or batches_max < 1 or bytes_max < 1:
-            raise ValueError("a batch queue needs at least one producer, one consumer and room for one batch")
+            raise ValueError("a batch queue needs at least one producer, one consumer and one batch of capacity")
         cdef int64_t i
         self.producers.n_members = n_producers
         self.consumers.n_members = n_consumers
@@ -64,7 +65,7 @@ cdef class BatchQueue:
         """Bytes waiting now."""
         return qc_load(&self.bytes_queued)
 
-    cdef void paid_by(self, MemoryAccount* payer) noexcept nogil:
+    cdef void set_payer(self, MemoryAccount* payer) noexcept nogil:
         if self.payer == NULL:
             self.payer = <MemoryAccount*> owner_ref(<Owner*> payer)
 
@@ -74,7 +75,7 @@ cdef class BatchQueue:
     # --- the ring ---
 
     cdef bint reserve(self, int64_t n_bytes) noexcept nogil:
-        """Room within both bounds; a batch larger than the bound gets it when the queue is empty."""
+        """Count the bytes if they fit both bounds. A batch larger than the bound fits an empty queue."""
         cdef int64_t bytes_now
         while True:
             bytes_now = qc_load(&self.bytes_queued)
@@ -87,7 +88,7 @@ cdef class BatchQueue:
         qc_fetch_add(&self.bytes_queued, -n_bytes)
 
     cdef bint enter(self, Batch* batch, int64_t n_bytes) noexcept nogil:
-        """Put the batch behind the last one; False: the ring is full."""
+        """Append the batch. False: the ring is full."""
         cdef int64_t number, turn
         cdef QueueCell* cell
         while True:
@@ -95,18 +96,18 @@ cdef class BatchQueue:
             cell = &self.cells[number % self.capacity]
             turn = qc_load(&cell.turn)
             if turn < 2 * number:
-                return False            # the batch before it in this place is still there, or just on its way out
+                return False            # the previous batch of this cell is still there, or is just being taken
             if turn == 2 * number and qc_cas(&self.tail, number, number + 1):
                 break
         cell.batch = batch
         cell.n_bytes = n_bytes
         qc_fetch_add(&self.n_queued, 1)
-        # A swap, not a store: waiting consumers are looked for after it, in the one order that all threads see.
+        # A swap, not a store: the look for waiting consumers that follows is ordered after it for all threads.
         qc_swap(&cell.turn, 2 * number + 1)
         return True
 
     cdef Batch* leave(self) noexcept nogil:
-        """The first batch; NULL: there is none."""
+        """Take the first batch, or NULL if there is none."""
         cdef int64_t number, turn, n_bytes
         cdef QueueCell* cell
         cdef Batch* batch
@@ -120,9 +121,10 @@ cdef class BatchQueue:
                 break
         batch = cell.batch
         n_bytes = cell.n_bytes
+        qc_check(batch != NULL and n_bytes > 0, b"a cell whose batch was pushed holds one")
         qc_fetch_add(&self.bytes_queued, -n_bytes)
         qc_fetch_add(&self.n_queued, -1)
-        # Last, so that the counters never tell of more than the bounds allow.
+        # Last, so that the counters never show more than the bounds allow.
         qc_swap(&cell.turn, 2 * (number + self.capacity))
         return batch
 
@@ -135,16 +137,16 @@ cdef class BatchQueue:
             return QUEUE_WAIT
         if not self.enter(batch, n_bytes):
             self.unreserve(n_bytes)
-            # Somebody may have found no room because of what was reserved here.
+            # Another producer may have found the queue full because of what was reserved here.
             wait_set_fire(&self.waiting_producers)
             return QUEUE_WAIT
         if barrier_is_empty(&self.consumers):
-            self.drop_all()             # the last one went meanwhile, and may have emptied the queue before this came
+            self.drop_all()             # the last consumer left meanwhile, perhaps before this batch was in the queue
         wait_set_fire(&self.waiting_consumers)
         return QUEUE_DONE
 
     cdef QueueAnswer push(self, Batch* batch, WaitToken* token) except <QueueAnswer> -1 nogil:
-        # At least a byte each, so that a queue with a batch is never one without bytes.
+        # At least one byte a batch, so that a queue with a batch always has bytes.
         cdef int64_t n_bytes = max(<int64_t> 1, batch_bytes(batch))
         cdef QueueAnswer answer = self.try_push(batch, n_bytes)
         if answer != QUEUE_WAIT:
@@ -162,13 +164,13 @@ cdef class BatchQueue:
     # --- consumers ---
 
     cdef QueueAnswer try_pop(self, Batch** out) noexcept nogil:
-        # Asked first: what the last producer pushed before it was done is seen by whoever sees it done.
+        # Read first: a thread that sees no producers left also sees every batch that they pushed.
         cdef bint none_to_come = barrier_is_empty(&self.producers)
         cdef Batch* batch = self.leave()
         if batch == NULL:
             return QUEUE_CLOSED if none_to_come else QUEUE_WAIT
         out[0] = batch
-        # Half empty: a producer woken for one free place would block again right away.
+        # Only when the queue is half empty: a producer woken for one free cell would block again at once.
         if qc_load(&self.n_queued) * 2 <= self.capacity and qc_load(&self.bytes_queued) * 2 <= self.bytes_max:
             wait_set_fire(&self.waiting_producers)
         return QUEUE_DONE
@@ -219,20 +221,28 @@ cdef class QueueReader:
             if self.process == fork_number():
                 owner_unref(<Owner*> self.token)
 
-    cdef PyBatch paid(self, Batch* batch):
-        """The batch for Python. Laid out as Arrow it takes part of what the queue may hold; a longer row is charged."""
+    cdef PyBatch wrap_batch(self, Batch* batch):
+        """Wrap the batch for Python. Its rows as Arrow take part of the queue's bound; a longer row is charged."""
         cdef PyBatch wrapped
         if laid_out_bytes(batch, 0, batch.n_selected) <= self.queue.bytes_max:
             return PyBatch.wrap(batch)
         wrapped = PyBatch.wrap_for(batch, self.queue.payer)
-        wrapped.looks = False       # a query is stopped once it is answered, and its rows are still read
+        wrapped.looks = False       # a query is stopped once it is answered, and its rows are read after that
         return wrapped
 
     def next_batch(self, timeout=None):
         """The next batch, an object with __arrow_c_array__, or None at the end.
 
-        Waits without the GIL; Ctrl-C is heard. Cancelled when a driver waits, whose task is stopped.
-        Timeout after `timeout` seconds (None: never). QcoreError in a child of the process that made it.
+        Waits without the GIL. Ctrl-C ends the wait.
+
+        Raises
+        ------
+        Timeout
+            After `timeout` seconds (None: never).
+        Cancelled
+            A driver waits here, and its task is stopped.
+        QcoreError
+            In a child of the process that made the reader.
         """
         check_process(self.process)
         cdef Batch* batch = NULL
@@ -249,7 +259,7 @@ cdef class QueueReader:
             with nogil:
                 answer = self.queue.pop(&batch, &self.token.token)
             if answer == QUEUE_DONE:
-                result = self.paid(batch)
+                result = self.wrap_batch(batch)
                 batch_unref(batch)
                 return result
             if answer == QUEUE_CLOSED:
@@ -265,7 +275,7 @@ cdef class QueueReader:
         return qc_load(&self.queue.n_queued) > 0 or barrier_is_empty(&self.queue.producers)
 
     def close(self):
-        """Take no more: producers stop. In a forked child there are none."""
+        """Take no more batches: the producers stop. Does nothing in a forked child."""
         if not self.left:
             self.left = True
             if self.process == fork_number():

@@ -1,6 +1,6 @@
-"""Batches made once and read several times.
+"""Batches that are made once and read several times.
 
-A spool has no bound: a reader may have to wait until another one is done (the probe side of a join whose build side
+A spool has no bound. A reader may have to wait until another one is done (the probe side of a join whose build side
 reads the same spool), and must not stop the producers meanwhile. A batch is dropped when every reader has read it.
 """
 
@@ -22,8 +22,8 @@ cdef class BatchSpool:
     cdef int64_t n_producers    # not yet done
     cdef int64_t n_readers
     cdef int64_t n_reading      # readers that are not gone
-    cdef int64_t* next_of       # each reader's next batch
-    cdef int64_t* drivers_of    # each reader's drivers that are not gone
+    cdef int64_t* next_of       # by reader: position of its next batch
+    cdef int64_t* drivers_of    # by reader: its drivers that are not gone
     cdef WaitList waiting
 
     # The spool takes over the caller's reference, unless it raises. A batch without readers is dropped.
@@ -38,4 +38,4 @@ cdef class BatchSpool:
     cdef bint has_readers(self) noexcept nogil
     # Called under the lock. Returns the message to raise after unlocking, or NULL.
     cdef const char* reserve(self) noexcept nogil
-    cdef Batch* had(self, int64_t position) noexcept nogil
+    cdef Batch* hand_out(self, int64_t position) noexcept nogil

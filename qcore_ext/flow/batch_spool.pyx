@@ -1,10 +1,11 @@
-"""Batches made once and read several times."""
+"""Batches that are made once and read several times."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, realloc
 
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
 from qcore_ext.ground.atomic cimport qc_add, qc_load
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.fault cimport FAULT_STRUCT, fault_here
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport struct_free, struct_new
@@ -97,9 +98,11 @@ cdef class BatchSpool:
             wait_list_fire(&taken)
         return 0
 
-    cdef Batch* had(self, int64_t position) noexcept nogil:
+    cdef Batch* hand_out(self, int64_t position) noexcept nogil:
         """Give the batch to a reader: a new reference, or the spool's own for the last reader."""
         cdef Batch* batch = self.batches[position]
+        qc_check(position < self.n_batches, b"a reader's position is that of a batch")
+        qc_check(batch != NULL and self.left_of[position] > 0, b"a batch is kept until every reader has read it")
         self.left_of[position] -= 1
         if self.left_of[position] > 0:
             return batch_ref(batch)
@@ -111,7 +114,7 @@ cdef class BatchSpool:
         cdef const char* failed = NULL
         mutex_lock(&self.mutex)
         if self.next_of[reader] < self.n_batches:
-            out[0] = self.had(self.next_of[reader])
+            out[0] = self.hand_out(self.next_of[reader])
             self.next_of[reader] += 1
         elif self.n_producers == 0:
             answer = QUEUE_CLOSED
@@ -149,7 +152,7 @@ cdef class BatchSpool:
         # Batches are never dropped under the lock.
         while position < end:
             mutex_lock(&self.mutex)
-            batch = self.had(position)
+            batch = self.hand_out(position)
             mutex_unlock(&self.mutex)
             batch_unref(batch)
             position += 1

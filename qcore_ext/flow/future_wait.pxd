@@ -9,7 +9,7 @@ cdef class FutureWait:
     cdef readonly int reason            # BlockReason
     cdef WaitToken* registered          # owned; the token that the future fires, or NULL
 
-    # `blocked` has `reason` (a BlockReason or its name) and `future`; TypeError when it has not.
+    # `blocked` has `reason` (a BlockReason or its name) and `future`. Raises TypeError if it has not.
     cdef int begin(self, object blocked) except -1
     # True if there is nothing to wait for; else the future will fire `token`. Raises the future's exception.
     cdef bint poll(self, WaitToken* token) except -1

@@ -53,12 +53,12 @@ cdef class FutureWait:
         cdef TokenWaker waker
         if self.future is None:
             return True
-        token.n_registered += 1         # now, or already by an earlier poll
+        token.n_registered += 1         # it is registered now, or was by an earlier poll
         if self.registered != token and not self.future.done():
             waker = TokenWaker()
             waker.token = <WaitToken*> owner_ref(<Owner*> token)
             if hasattr(self.future, "get_loop"):
-                # asyncio's futures belong to their loop's thread.
+                # A future of asyncio may be touched only on its loop's thread.
                 self.future.get_loop().call_soon_threadsafe(self.future.add_done_callback, waker)
             else:
                 self.future.add_done_callback(waker)
@@ -73,7 +73,7 @@ cdef class FutureWait:
             finished.result()
         except BaseException as error:
             if class_name(type(error)) == "CancelledError":
-                # asyncio's CancelledError is no Exception. The future was cancelled, not the query.
+                # asyncio's CancelledError is not an Exception. The future was cancelled, not the query.
                 raise ExecutionError("the future it waited for was cancelled") from error
             raise
         return True

@@ -1,7 +1,7 @@
 """The operator contract: one for three published protocols (docs/ARCHITECTURE.md has the mapping).
 
 An operator instance belongs to one driver. Only that driver calls it: one call at a time, from any thread, without the
-GIL. What drivers share lives in the structures of floor E3.
+GIL. What drivers share is a structure with its own synchronisation: a queue, a spool, a bridge, a barrier.
 
 The driver's side of the contract:
 - `open` is called once, before anything else. `bind` is called before the first batch, and before every batch whose

@@ -10,11 +10,11 @@ from qcore_ext.ground.wait_token cimport WaitSet, WaitToken
 cdef enum SplitAnswer:
     SPLIT_TAKEN = 1
     SPLIT_WAIT = 2              # none now; the token was registered
-    SPLIT_NONE = 3              # none any more
+    SPLIT_NONE = 3              # none now or later
 
 
 cdef enum:
-    SPLIT_CHUNKS = 48           # the first holds 16, each further one twice as many as the one before
+    SPLIT_CHUNKS = 48           # the first chunk holds 16 splits, each further one twice as many as the one before
 
 
 cdef class SplitQueue:
@@ -24,7 +24,7 @@ cdef class SplitQueue:
     """
     cdef readonly str node_id
     cdef Mutex mutex            # guards additions
-    cdef PyObject** chunks[SPLIT_CHUNKS]    # each split owned; taken ones move to the taker
+    cdef PyObject** chunks[SPLIT_CHUNKS]    # owned splits; a reference moves to the driver that takes the split
     cdef int64_t n_added        # atomic, as are the counters below
     cdef int64_t n_taken
     cdef int64_t n_done

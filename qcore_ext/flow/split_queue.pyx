@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_swap
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.wait_token cimport (
     WaitToken, wait_set_add, wait_set_clear, wait_set_fire, wait_set_fire_all, wait_set_remove,
@@ -23,11 +24,11 @@ cdef enum:
 
 cdef int chunk_of(
     int64_t number,
-    int64_t* place,             # OUT
+    int64_t* position,             # OUT
 ) noexcept nogil:
     """Return the chunk of split `number`, and its position within the chunk."""
     cdef int chunk = qc_log2_ceil(<uint64_t> (number // FIRST_CHUNK + 2)) - 1
-    place[0] = number - FIRST_CHUNK * (((<int64_t> 1) << chunk) - 1)
+    position[0] = number - FIRST_CHUNK * (((<int64_t> 1) << chunk) - 1)
     return chunk
 
 
@@ -58,20 +59,20 @@ cdef class SplitQueue:
         cdef bint full = False
         cdef bint unwanted = False
         cdef int chunk
-        cdef int64_t place
+        cdef int64_t position
         mutex_lock(&self.mutex)
         if self.closed:
             refused = True
         elif self.dropped:
             unwanted = True
         else:
-            chunk = chunk_of(self.n_added, &place)
+            chunk = chunk_of(self.n_added, &position)
             if self.chunks[chunk] == NULL:
                 self.chunks[chunk] = <PyObject**> calloc(<int64_t> FIRST_CHUNK << chunk, sizeof(PyObject*))
                 full = self.chunks[chunk] == NULL
             if not full:
                 Py_INCREF(split)
-                self.chunks[chunk][place] = <PyObject*> split
+                self.chunks[chunk][position] = <PyObject*> split
                 qc_swap(&self.n_added, self.n_added + 1)        # from here on drivers see it
         mutex_unlock(&self.mutex)
         if refused:
@@ -107,15 +108,16 @@ cdef class SplitQueue:
         return bool(qc_load(&self.closed))
 
     cdef PyObject* claim(self) noexcept nogil:
-        cdef int64_t number, place
+        cdef int64_t number, position
         cdef int chunk
         while True:
             number = qc_load(&self.n_taken)
             if number >= qc_load(&self.n_added):
                 return NULL
             if qc_cas(&self.n_taken, number, number + 1):
-                chunk = chunk_of(number, &place)
-                return self.chunks[chunk][place]
+                chunk = chunk_of(number, &position)
+                qc_check(self.chunks[chunk] != NULL and position >= 0, b"a split that was added is in a chunk")
+                return self.chunks[chunk][position]
 
     cdef SplitAnswer take(self, PyObject** split, WaitToken* token) except <SplitAnswer> -1 nogil:
         cdef int attempt

@@ -1,4 +1,4 @@
-"""What pyarrow's allocator keeps of memory that nobody uses. SPEC V7."""
+"""Unused memory in the allocator of pyarrow. SPEC V7."""
 
-# Give back what pyarrow's pool keeps for this thread: its allocator frees each thread's memory on that thread.
+# Return the memory that pyarrow's pool keeps unused for this thread to the system. Each thread has its own such memory.
 cdef void release_arrow_memory() noexcept nogil

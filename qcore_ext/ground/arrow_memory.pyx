@@ -1,4 +1,4 @@
-"""What pyarrow's allocator keeps of memory that nobody uses. SPEC V7."""
+"""Unused memory in the allocator of pyarrow. SPEC V7."""
 
 import sys
 
@@ -10,4 +10,4 @@ cdef void release_arrow_memory() noexcept nogil:
             if pyarrow is not None:
                 pyarrow.default_memory_pool().release_unused()
         except Exception:
-            pass        # half imported, or another pool: nothing is lost
+            pass        # pyarrow is half imported, or the application set another pool

@@ -1,4 +1,4 @@
-"""Validity bitmaps: bit i (least significant first) set means row i is valid."""
+"""Validity bitmaps: row i is valid if bit i is set, counted from the least significant bit."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -9,12 +9,12 @@ cdef extern from "native/clz.h" nogil:
 
 
 cdef inline bint bit_get(const uint8_t* bits, int64_t i) noexcept nogil:
-    """True when row i is valid; `bits` is not NULL."""
+    """Whether row i is valid. `bits` is not NULL."""
     return (bits[i >> 3] >> (i & 7)) & 1
 
 
 cdef inline bint is_valid(const uint8_t* bits, int64_t i) noexcept nogil:
-    """True when row i is valid; NULL means every row is."""
+    """Whether row i is valid. `bits` may be NULL: every row is valid."""
     return bits == NULL or (bits[i >> 3] >> (i & 7)) & 1
 
 

@@ -1,4 +1,4 @@
-"""A condition variable whose time-outs follow the monotonic clock."""
+"""A condition variable whose timeouts follow the monotonic clock."""
 
 from libc.stdint cimport int64_t
 
@@ -11,7 +11,7 @@ cdef extern from "native/condition.h" nogil:
 
     void condition_init "qc_condition_init"(Condition* condition)
     void condition_destroy "qc_condition_destroy"(Condition* condition)
-    # With `mutex` locked. False when the time is over; wakes early now and then for no reason.
+    # `mutex` is locked. Returns False when the time is over. May also return True without a wake-up.
     bint condition_wait "qc_condition_wait"(Condition* condition, Mutex* mutex, int64_t nanos)
     void condition_wake_one "qc_condition_wake_one"(Condition* condition)
     void condition_wake_all "qc_condition_wake_all"(Condition* condition)

@@ -1,6 +1,6 @@
-"""Figures that one thread adds to and any thread reads: each is seen whole.
+"""Counters that one thread adds to and any thread reads. A reader always sees a whole number.
 
-A load and a store, which cost no more than a plain addition; with two writers, an addition could be lost.
+An addition is a load and a store, which cost no more than a plain addition. With two writers an addition could be lost.
 """
 
 from libc.stdint cimport int64_t
@@ -9,5 +9,5 @@ from qcore_ext.ground.atomic cimport qc_load, qc_store
 
 
 cdef inline void counter_add(int64_t* counter, int64_t by) noexcept nogil:
-    """By the counter's one writer; readers use qc_load."""
+    """Add to a counter. Only its one writer calls this; readers use qc_load."""
     qc_store(counter, qc_load(counter) + by)

@@ -1,6 +1,6 @@
-"""Places where a test can make the engine fail: named sites, counted passes. SPEC D9.
+"""Named places in the code that a test can make fail on their n-th pass. SPEC D9.
 
-A site costs one load and one branch that is always predicted, while nothing is armed.
+While no test watches, a site costs one load and one branch that is always predicted.
 """
 
 from libc.stdint cimport int64_t
@@ -19,24 +19,24 @@ cdef enum FaultSite:
     FAULT_SPLIT_OPEN = 7        # a connector opens a split
     FAULT_SPLIT_READ = 8        # and reads its next batch
     FAULT_WAIT = 9              # a token is added to a wait list, or to a wait set for the first time
-    FAULT_STOP = 10             # a loop looks whether its query is stopped, and finds that it is (account_stopped)
-    N_NATIVE_SITES = 11         # the sites after these are passed from Python, by name (fault_site)
+    FAULT_STOP = 10             # a call of account_stopped; if it fails, the query counts as stopped
+    N_NATIVE_SITES = 11         # sites from this number on are passed from Python, by name (fault_site)
 
 cdef enum:
     N_FAULT_SITES = 21
 
 
-cdef int64_t faults_watched     # atomic; other than 0: sites call fault_pass
+cdef int64_t faults_watched     # atomic; while it is not 0, sites call fault_pass
 
-# A pass of `site`. True: fail now, with an error of your own kind that names injected_fault.
+# Count a pass of `site`. True: the caller must fail now, with an error of its own kind that says "injected fault".
 cdef bint fault_pass(int site) noexcept nogil
-cdef int raise_injected(int site) except -1 nogil       # for sites whose error is nothing but this
+cdef int raise_injected(int site) except -1 nogil       # for sites that have no error of their own
 
 cdef inline bint fault_here(int site) noexcept nogil:
-    """Whether a test wants this site to fail now."""
+    """Whether a test makes this site fail now."""
     return qc_load(&faults_watched) != 0 and fault_pass(site)
 
 
-# Count, by thread, what it allocates; checked mode looks at it around close. Nested calls add up.
+# While `by` adds up to more than 0, count the allocations of each thread. Checked mode compares them around close.
 cdef void allocations_watch(int64_t by) noexcept nogil
 cdef int64_t allocations_of_thread() noexcept nogil

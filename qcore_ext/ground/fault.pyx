@@ -1,4 +1,4 @@
-"""Places where a test can make the engine fail: named sites, counted passes. SPEC D9."""
+"""Named places in the code that a test can make fail on their n-th pass. SPEC D9."""
 
 from libc.stdint cimport int64_t
 
@@ -13,8 +13,8 @@ cdef extern from *:
     static __thread int64_t qc_looks_watched, qc_looked_nanos;
     """
     int64_t qc_allocations
-    int64_t qc_looks_watched        # the watch during which this thread last looked
-    int64_t qc_looked_nanos         # and its processor time then
+    int64_t qc_looks_watched        # number of the watch in which this thread last called account_check
+    int64_t qc_looked_nanos         # processor time of this thread at that call
 
 SITES = (
     "reserve", "struct", "open", "bind", "add_input", "get_output", "finish", "split_open", "split_read", "wait",
@@ -23,7 +23,7 @@ SITES = (
     "file_list", "file_status", "file_open", "file_footer", "file_read",
     "write_folder", "write_open", "write_rows", "write_close", "write_rename",
 )
-# By name, those passed from Python.
+# Numbers, by name, of the sites that are passed from Python.
 NUMBERS = {name: number for number, name in enumerate(SITES) if number >= N_NATIVE_SITES}
 
 cdef int64_t passes[N_FAULT_SITES]      # atomic
@@ -31,16 +31,16 @@ cdef int64_t failing_pass = 0           # of the armed site, counted from 1; 0: 
 cdef int64_t armed_site = -1
 cdef int64_t fired = 0                  # atomic
 faults_watched = 0
-cdef int64_t watch = 0                  # atomic; the number of the Faults entered last
-cdef int64_t longest_nanos = 0          # atomic; processor time of a thread between two of its looks
+cdef int64_t watch = 0                  # atomic; number of the Faults that was entered last
+cdef int64_t longest_nanos = 0          # atomic; the longest processor time of a thread between two of its checks
 
 
 class InjectedFault(ExecutionError):
-    """What a site raises that a test armed."""
+    """The error of a site that has no error of its own."""
 
 
 cdef void time_look() noexcept nogil:
-    """A thread looks whether its query is stopped: so long it has worked since it last did."""
+    """A thread checks whether its query is stopped: record the processor time since its previous check."""
     global qc_looks_watched, qc_looked_nanos
     cdef int64_t now = cpu_nanos()
     if qc_looks_watched == qc_load(&watch) and now - qc_looked_nanos > qc_load(&longest_nanos):
@@ -68,12 +68,12 @@ cdef int raise_injected(int site) except -1 nogil:
 
 
 def fault_site(str name):
-    """Pass a site in Python, just before a call to a file system. OSError when a test wants the call to fail."""
+    """Count a pass of a site in Python, just before a call to a file system. Raises OSError if a test makes it fail."""
     cdef int site
     if qc_load(&faults_watched) == 0:
         return
     site = NUMBERS[name]
-    # The compiler, which warns of what it cannot exclude, does not know that NUMBERS holds no others.
+    # The compiler warns because it cannot know that NUMBERS holds only numbers below N_FAULT_SITES.
     if site >= N_NATIVE_SITES and fault_pass(site):
         raise OSError(f"injected fault: {name}, pass {failing_pass}")
 
@@ -87,14 +87,14 @@ cdef int64_t allocations_of_thread() noexcept nogil:
 
 
 cdef class Faults:
-    """Counts passes of all sites while it is entered, and makes one of them fail. One at a time in a process.
+    """Counts passes of all sites while it is entered, and makes one of them fail. Only one is entered at a time.
 
     Parameters
     ----------
     site : str, optional
-        One of SITES; left out: none fails.
+        One of SITES. By default no site fails.
     nth : int
-        The pass that fails, from 1.
+        The pass that fails; 1 is the first.
     """
     cdef int site
     cdef int64_t nth
@@ -110,7 +110,7 @@ cdef class Faults:
             raise RuntimeError("faults are armed already")
         for i in range(N_FAULT_SITES):
             qc_store(&passes[i], 0)
-        # Atomic: a thread that finishes its last pass may still look.
+        # Atomic: a thread that is finishing its last pass may still read them.
         qc_store(&fired, 0)
         qc_store(&failing_pass, self.nth)
         qc_store(&armed_site, self.site)
@@ -126,18 +126,18 @@ cdef class Faults:
 
     @property
     def fired(self):
-        """Whether the armed pass came."""
+        """Whether the armed site reached its failing pass."""
         return qc_load(&fired) != 0
 
     @property
     def passes(self):
-        """Passes of each site since it was entered."""
+        """Number of passes of each site since this was entered."""
         return {name: qc_load(&passes[i]) for i, name in enumerate(SITES)}
 
     @property
     def longest_look_seconds(self):
-        """The longest processor time of a thread between two of its looks at whether its query is stopped.
+        """The longest processor time of a thread between two of its checks whether its query is stopped, in seconds.
 
-        What a thread does before its first look or after its last is not in it.
+        The time before a thread's first check and after its last one is not included.
         """
         return qc_load(&longest_nanos) / 1e9

@@ -1,4 +1,4 @@
-"""A mutex whose acquisitions are counted, by thread and by what it guards. SPEC G3."""
+"""A mutex whose acquisitions are counted, by thread and by the kind of structure it guards. SPEC G3."""
 
 from libc.stdint cimport int64_t
 
@@ -21,17 +21,17 @@ cdef extern from *:
 cdef enum:
     SITE_BITS = 8
     SITE_MASK = (1 << SITE_BITS) - 1
-    RENEWING = -1               # the generation of a mutex that a thread is just renewing
+    RENEWING = -1               # the generation of a mutex while a thread renews it
 
 cdef int64_t misuses = 0        # atomic
-# Forks between the first process and this one. Above its site a mutex keeps the generation in which it was last locked.
+# Forks between the first process and this one. A mutex keeps, above its site, the generation in which it was locked.
 cdef int64_t generation = 0     # atomic
 
 LOCK_NAMES = ("structure", "scheduler", "sleeper", "task")
 
 
 cdef void renew(Mutex* mutex) noexcept nogil:
-    """In a forked child, make a mutex free that a thread of the parent may have held."""
+    """In a forked child, unlock a mutex that a thread of the parent may have held."""
     cdef int64_t now = qc_load(&generation)
     cdef int64_t site
     while True:
@@ -44,7 +44,7 @@ cdef void renew(Mutex* mutex) noexcept nogil:
             return
 
 
-# Not inline: the count must be one for all modules. No lock is taken so often that the call would be felt.
+# Not inline, so that all modules share one count. Locks are not taken often enough for the call to matter.
 cdef void mutex_lock(Mutex* mutex) noexcept nogil:
     global qc_locks_held
     locks_not_held()
@@ -67,12 +67,12 @@ cdef void locks_not_held() noexcept nogil:
 
 
 def renew_locks():
-    """In a forked child: no thread lives that holds a lock."""
+    """In a forked child: begin a new generation, because no thread that held a lock exists here."""
     qc_store(&generation, generation + 1)
 
 
 def lock_misuses():
-    """How often so far a thread that held a lock asked for another, or for the GIL to raise an error."""
+    """How often a thread that held a lock asked for another lock, or for the GIL to raise an error, so far."""
     return qc_load(&misuses)
 
 

@@ -1,4 +1,4 @@
-"""Memory: reference-counted owners, pooled buffers, arenas, and who pays for them."""
+"""Memory: reference-counted owners, pooled buffers, arenas, and the accounts that are charged for them."""
 
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
@@ -28,26 +28,26 @@ cdef extern from "native/clz.h" nogil:
     int qc_log2_ceil(uint64_t value)
 
 cdef enum:
-    CLASS_MIN = 12              # 4 KiB: below, malloc's own free lists serve
+    CLASS_MIN = 12              # 4 KiB; for smaller blocks malloc's own free lists are as good
     CLASS_MAX = 40
     ARENA_BLOCK_MIN = 65536
     ARENA_BLOCK_MAX = 4194304
     ALIGNMENT = 64
     N_IDLE_NODES = 16384
-    NODE_BITS = 16              # of a stack's head: the first node's number
+    NODE_BITS = 16              # bits in the head of a stack for the number of its first node
     NODE_MASK = 65535
-    CHECK_BYTES = 4194304       # written between two looks: 10 ms in fresh memory where page faults are dear
-    CHECK_BYTES_MIN = 1048576   # fewer are written without a look
+    CHECK_BYTES = 4194304       # bytes written between two checks: 10 ms in fresh memory if page faults are slow
+    CHECK_BYTES_MIN = 1048576   # shorter writes do not check
 
-# Idle blocks kept for reuse, in all classes together. A quarter of a gigabyte holds the working set of the queries
-# measured in bench/; more would keep memory from the rest of the process.
+# The bytes of idle blocks kept for reuse, in all size classes together. A quarter of a gigabyte holds the working set
+# of the queries measured in bench/. More would take memory from the rest of the process.
 cdef int64_t IDLE_BYTES_MAX = 1 << 28
 
 cdef int64_t structs_live = 0
 cdef int64_t buffers_live = 0
 cdef int64_t bytes_reserved = 0
 cdef int64_t idle_bytes = 0
-# Freed since the last trimming past the idle blocks: malloc may keep it.
+# Bytes freed to malloc since the last memory_trim; malloc may keep them.
 cdef int64_t given_back = 0
 
 
@@ -55,12 +55,12 @@ ctypedef struct IdleNode:
     void* block
     int64_t next                # atomic; number of a node, 0: none
 
-# Idle blocks stand in one stack a size class, linked through nodes of their own, which are never freed. A stack's head
-# is the number of its first node under a count of its changes: who was overtaken while taking the first one notices.
+# Idle blocks form one stack for each size class, linked through nodes that are never freed. The head of a stack holds
+# the number of its first node and a count of its changes, so that a thread that was overtaken notices it.
 cdef IdleNode idle_nodes[N_IDLE_NODES]
 cdef int64_t idle_heads[CLASS_MAX + 1]      # atomic
 cdef int64_t spare_nodes = 0                # atomic; head of the stack of nodes without a block
-cdef int64_t n_nodes_used = 0               # atomic; nodes 1 to this were in use at some time
+cdef int64_t n_nodes_used = 0               # atomic; nodes 1 to this number have been in use
 memset(idle_heads, 0, sizeof(idle_heads))
 
 
@@ -74,7 +74,7 @@ cdef void stack_push(int64_t* head, int64_t number) noexcept nogil:
 
 
 cdef int64_t stack_pop(int64_t* head) noexcept nogil:
-    """Number of the first node, 0: none."""
+    """Take the first node off the stack. Returns its number, or 0 if the stack is empty."""
     cdef int64_t old, number
     while True:
         old = qc_load(head)
@@ -105,7 +105,7 @@ cdef void struct_free(void* pointer) noexcept nogil:
 
 
 cdef void* idle_take(int size_class) noexcept nogil:
-    """An idle block, NULL: none."""
+    """An idle block of the class, or NULL if there is none."""
     cdef int64_t number = stack_pop(&idle_heads[size_class])
     cdef void* block
     if number == 0:
@@ -117,7 +117,7 @@ cdef void* idle_take(int size_class) noexcept nogil:
 
 
 cdef void* pool_take(int size_class) noexcept nogil:
-    """A block of 2**size_class bytes, or NULL when the machine has none."""
+    """A block of 2**size_class bytes, or NULL if the machine has no memory left."""
     cdef void* block = NULL
     if size_class >= CLASS_MIN:
         block = idle_take(size_class)
@@ -166,7 +166,7 @@ cdef bint memory_is_worth_trimming() noexcept nogil:
 
 
 def trim_pool():
-    """Give every idle block back to the system. Returns the bytes given back."""
+    """Return every idle block to the system. Returns the bytes of the blocks."""
     cdef int64_t freed
     with nogil:
         freed = memory_trim()
@@ -194,13 +194,13 @@ cdef inline void account_give_back(MemoryAccount* account, int64_t n_bytes) noex
     if account.query != NULL:
         qc_add(&account.reserved, -n_bytes)
     else:
-        # In one order with who waits for it.
+        # Sequentially consistent with pool_wait: either it sees these bytes, or this sees its token.
         qc_fetch_add(&account.reserved, -n_bytes)
         pool_released(account)
 
 
 cdef MemoryAccount* account_try_reserve(MemoryAccount* account, int64_t n_bytes) noexcept nogil:
-    """NULL when reserved; else the account whose limit is in the way, and nothing is reserved."""
+    """Reserve at the account and its parents. Returns NULL, or the account that is full; nothing is reserved then."""
     cdef MemoryAccount* at = account
     cdef MemoryAccount* undo
     cdef int64_t total, peak
@@ -263,13 +263,13 @@ cdef bint outer_stopped(const MemoryAccount* query) noexcept nogil:
 cdef bint stop_injected(const MemoryAccount* account) noexcept nogil:
     if not fault_pass(FAULT_STOP):
         return False
-    # For good: a loop that gave up is followed by a look that raises.
+    # Permanently: a loop that gives up is followed by a check that raises.
     qc_store(<int64_t*> &account.query.stopped, 1)
     return True
 
 
 cdef void nobody_waits() noexcept nogil:
-    """What account_check calls where there is no scheduler."""
+    """The give_way of a process without a scheduler."""
 
 
 give_way = nobody_waits
@@ -328,7 +328,7 @@ cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil:
         size = ALIGNMENT
     size_class = qc_log2_ceil(<uint64_t> size)
     if size_class > CLASS_MAX:
-        raise_memory_limit(b"a buffer of more than 1 TiB was asked for")
+        raise_memory_limit(b"a buffer of more than 1 TiB was requested")
         return NULL
     if fault_here(FAULT_RESERVE):
         raise_memory_limit(b"injected fault: reserve")
@@ -404,7 +404,7 @@ cdef void* arena_grow(Arena* arena, int64_t size) except NULL nogil:
     cdef Buffer* block
     cdef Buffer** blocks
     cdef int64_t block_size = ARENA_BLOCK_MIN
-    account_check(arena.account)        # who fills arenas may do so for long: texts of megabytes each
+    account_check(arena.account)        # filling an arena may take long: each text may have megabytes
     if arena.n_blocks > 0:
         block_size = min(arena.blocks[arena.n_blocks - 1].size * 2, <int64_t> ARENA_BLOCK_MAX)
     if arena.n_blocks == arena.capacity_blocks:
@@ -454,9 +454,9 @@ cdef int owner_list_add(OwnerList* self, Owner* item) except -1 nogil:
 
 
 def live_counts():
-    """What the engine holds right now: {'structs', 'buffers', 'reserved_bytes', 'idle_bytes'}.
+    """What the engine holds now: {'structs', 'buffers', 'reserved_bytes', 'idle_bytes'}.
 
-    All but idle_bytes are zero when no query runs and no result is held; every test asserts it.
+    All but idle_bytes are 0 when no query runs and no result is held. Every test asserts that.
     """
     return {
         "structs": qc_load(&structs_live),
@@ -467,7 +467,7 @@ def live_counts():
 
 
 cdef class Account:
-    """Owner, on the Python side, of a query's or an operator's MemoryAccount."""
+    """The Python object that owns the MemoryAccount of a query or an operator."""
 
     def __cinit__(self, Account parent=None, int64_t limit=0):
         self.account = account_new(parent.account if parent is not None else NULL, limit)
@@ -481,29 +481,29 @@ cdef class Account:
         return qc_load(&self.account.reserved)
 
     def read_by(self, Account outer):
-        """The query of `outer` reads this one: when it is stopped, so is this one."""
+        """Record that the query of `outer` reads this one. When that query is stopped, this one is stopped too."""
         if self.account.query != self.account or self.account.outer != NULL:
             raise ValueError("only a query's own account is read by another, and by one")
         self.account.outer = <MemoryAccount*> owner_ref(<Owner*> outer.account.query)
 
     def stop(self):
-        """Nobody wants the query's answer any more: its long calls raise Cancelled within milliseconds."""
+        """Declare that the query's answer is no longer needed: its long calls raise Cancelled within milliseconds."""
         qc_swap(&self.account.query.stopped, 1)
 
     @property
     def peak_bytes(self):
-        """Most bytes ever reserved at once."""
+        """The highest number of bytes reserved at one time."""
         return qc_load(&self.account.peak)
 
 
 @cython.no_gc_clear
 cdef class Reservation:
-    """Bytes reserved from Python for what it keeps; given back when this is forgotten, or before.
+    """Bytes reserved by Python code. They are released by give_back(), or when this object is freed.
 
     Parameters
     ----------
     account : Account
-        Who pays.
+        The account that is charged.
     """
     cdef Account account
     cdef readonly int64_t n_bytes
@@ -516,11 +516,11 @@ cdef class Reservation:
             account_release(self.account.account, self.n_bytes)
 
     def add(self, int64_t n_bytes):
-        """Reserve more; MemoryLimitError, and nothing is reserved then."""
+        """Reserve more bytes. Raises MemoryLimitError, and then reserves nothing."""
         account_reserve(self.account.account, n_bytes)
         self.n_bytes += n_bytes
 
     def give_back(self):
-        """Reserve nothing any more."""
+        """Release all bytes."""
         account_release(self.account.account, self.n_bytes)
         self.n_bytes = 0

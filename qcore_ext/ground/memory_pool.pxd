@@ -1,12 +1,12 @@
-"""Memory that several queries share, and which of them may go on while it is short. SPEC V7.
+"""Memory that several queries share, and the rule for which of them continue while it is short. SPEC V7.
 
-A reservation is made in the middle of a call and cannot wait, so drivers wait before the calls that make queries grow:
-before a source is asked for more, and before an operator is told that its input is over. Up to an eighth of the limit
-all queries go on. Above, one *leads* and goes on; the others' drivers leave their threads. So what does not lead holds
-about an eighth (twice that where tables were just doubling), and whoever leads has the rest to itself.
+A reservation is made in the middle of a call and cannot wait. So drivers wait before the calls that make queries grow:
+before a source is asked for a batch, and before `finish`. Below one eighth of the limit every query continues. Above it
+one query holds the *lead* and continues; drivers of the other queries leave their threads. The queries without the lead
+hold about an eighth of the limit (up to twice that if their tables were just doubled), and the lead has the rest.
 
-The lead passes on when the query ends, and also when every driver of the pool's queries is blocked: the one that leads
-waits for something outside then, perhaps for the reader of a query that waits for it.
+The lead passes on when its query ends, and when every driver of the pool's queries is blocked. In the second case the
+leading query waits for something outside, perhaps for the reader of a query that waits for it.
 """
 
 from libc.stdint cimport int64_t
@@ -17,7 +17,7 @@ from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.ground.wait_token cimport WaitList, WaitToken
 
 cdef enum:
-    OPEN_SHIFT = 3              # up to this part of the limit, an eighth, all queries go on
+    OPEN_SHIFT = 3              # below this part of the limit, an eighth, every query continues
 
 
 ctypedef struct RunningQuery:
@@ -26,13 +26,13 @@ ctypedef struct RunningQuery:
 
 
 ctypedef struct CMemoryPool:
-    MemoryAccount account       # first: the parent of its queries' accounts, by which they find it
+    MemoryAccount account       # first: the parent of the accounts of its queries, which find the pool by it
     Mutex mutex
-    WaitList waiting            # drivers that leave the lead to others; the mutex guards it
-    int64_t n_waiting           # atomic; tokens in it
+    WaitList waiting            # tokens of drivers that wait for the lead; the mutex guards it
+    int64_t n_waiting           # atomic; number of those tokens
     RunningQuery* running       # owned list; the mutex guards it
-    void* leader                # atomic; the leading query's MemoryAccount, only compared; NULL: whoever comes next
-    int64_t n_going             # atomic; its queries' drivers that are queued or running, and not asleep in a call
+    void* leader                # atomic; the leading query's MemoryAccount, only compared; NULL: the next one leads
+    int64_t n_going             # atomic; drivers of its queries that are queued or running, and not asleep in a call
 
 
 cdef inline CMemoryPool* pool_of(const MemoryAccount* account) noexcept nogil:
@@ -41,32 +41,32 @@ cdef inline CMemoryPool* pool_of(const MemoryAccount* account) noexcept nogil:
 
 
 cdef inline bint pool_is_short(CMemoryPool* pool) noexcept nogil:
-    """Whether only the query that leads may go on."""
+    """Whether only the leading query may continue."""
     cdef int64_t limit = qc_load(&pool.account.limit)
     return limit > 0 and qc_load(&pool.account.reserved) > limit >> OPEN_SHIFT
 
 
-# Called while the pool is short. True: another query leads, and `token` fires when that may have changed.
+# Called while the pool is short. True: another query leads, and `token` is fired when that may have changed.
 cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) except -1 nogil
-# The query has begun; MemoryLimitError when the machine has no memory for the note.
+# A query begins. Raises MemoryLimitError if the machine has no memory left.
 cdef int pool_enter(CMemoryPool* pool, MemoryAccount* query) except -1 nogil
-# Bytes that no running query has: rows of queries that are over, which nobody has read or which somebody still holds.
+# Bytes that belong to no running query: rows of finished queries, which were not read yet or are still referenced.
 cdef int64_t pool_held(CMemoryPool* pool) noexcept nogil
-# The query is over, whether it had begun or not. What is left of it counts until it is let go.
+# A query ends, whether or not it began. Its remaining bytes count until they are released.
 cdef void pool_leave(CMemoryPool* pool, MemoryAccount* query) noexcept nogil
-# One driver more (1) or less (-1) is queued or running. When none is left, the lead passes on.
+# `by` is 1 or -1: one driver more or less is queued or running. When none is left, the lead passes on.
 cdef void pool_going(CMemoryPool* pool, int64_t by) noexcept nogil
 
-# Around a driver's turn: this thread's driver belongs to a query of `pool`. Returns what was so before.
+# Called at the begin and the end of a turn: the driver on this thread has a query of `pool`. Returns the previous pool.
 cdef CMemoryPool* pool_turn(CMemoryPool* pool) noexcept nogil
-# The pool of the driver whose turn it is on this thread; NULL for none.
+# The pool of the driver that runs on this thread, or NULL.
 cdef CMemoryPool* pool_of_turn() noexcept nogil
 
 
 cdef class MemoryPool:
     cdef CMemoryPool* pool      # owned
     cdef int64_t process        # fork_number() of the process whose queries are in it
-    cdef int64_t own_limit      # of the queries and of what is kept beside them; the GIL guards both
+    cdef int64_t own_limit      # limit of queries and kept bytes together; the GIL guards it, and n_kept
     cdef int64_t n_kept
 
     cdef int begin(self, int64_t limit) except -1

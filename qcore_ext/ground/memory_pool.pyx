@@ -1,4 +1,4 @@
-"""Memory that several queries share, and which of them may go on while it is short. SPEC V7."""
+"""Memory that several queries share, and the rule for which of them continue while it is short. SPEC V7."""
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -32,7 +32,7 @@ cdef void pool_free(Owner* owner) noexcept nogil:
 
 
 cdef void pool_wake(CMemoryPool* pool, void* former) noexcept nogil:
-    """Wake who waits. The query `former` leads no longer, if it did."""
+    """Fire all waiting tokens. If the query `former` leads, it loses the lead."""
     cdef WaitList taken
     mutex_lock(&pool.mutex)
     qc_cas_pointer(&pool.leader, former, NULL)
@@ -47,7 +47,7 @@ cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) e
     cdef void* leader = qc_load_pointer(&pool.leader)
     if leader == query:
         return False
-    # Nothing may be raised below the lock: that needs the GIL, which may be with a thread that wants the lock.
+    # Nothing may be raised while the lock is held: raising needs the GIL, and its holder may wait for the lock.
     mutex_lock(&pool.mutex)
     qc_cas_pointer(&pool.leader, NULL, query)
     leader = pool.leader
@@ -57,7 +57,7 @@ cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) e
     mutex_unlock(&pool.mutex)
     if failed != NULL:
         raise_memory_limit(failed)
-    # Who gave memory back meanwhile may have seen nobody wait.
+    # A thread that released memory meanwhile may have seen no token here.
     return leader != query and pool_is_short(pool)
 
 
@@ -95,7 +95,7 @@ cdef void pool_leave(CMemoryPool* pool, MemoryAccount* query) noexcept nogil:
         at[0] = entry.next
     mutex_unlock(&pool.mutex)
     struct_free(entry)
-    # Tokens of its own drivers may be left in the list: they go with the others'.
+    # Tokens of the query's own drivers may be left in the list; they are fired with the others.
     pool_wake(pool, query)
 
 
@@ -130,7 +130,7 @@ cdef class MemoryPool:
     Parameters
     ----------
     limit : int
-        Bytes that all of them may keep together.
+        Bytes that all queries together may keep.
     """
 
     def __cinit__(self, int64_t limit):
@@ -152,13 +152,13 @@ cdef class MemoryPool:
         return 0
 
     cdef CMemoryPool* here(self) except NULL:
-        """This process's. A forked child begins anew: its parent's queries never give memory back here."""
+        """The pool of this process. A forked child gets a new one: queries of its parent never release memory here."""
         if self.process != fork_number():
             self.begin(qc_load(&self.pool.account.limit))
         return self.pool
 
     def account(self, int64_t limit=0):
-        """An Account for a query, which may keep `limit` bytes of the pool's itself; 0: all."""
+        """Return an Account for a query. It may keep `limit` bytes of the pool; 0: all."""
         cdef Account made = Account()
         owner_unref(<Owner*> made.account)
         made.account = NULL
@@ -167,7 +167,7 @@ cdef class MemoryPool:
 
     @property
     def limit(self):
-        """Bytes that the queries, and what is kept beside them, may take together; may be changed at any time."""
+        """Bytes that the queries and the kept bytes may take together. It may be changed at any time."""
         return self.own_limit
 
     @limit.setter
@@ -176,9 +176,9 @@ cdef class MemoryPool:
         self.share_out()
 
     def keep(self, int64_t n_bytes):
-        """Take bytes for what no query has, until KeptMemory is forgotten: the queries share the rest.
+        """Reserve bytes for something that is no query, until the KeptMemory is freed. The queries share the rest.
 
-        MemoryLimitError when the rest is not enough for what they keep now.
+        Raises MemoryLimitError if the rest is less than the queries keep now.
         """
         cdef KeptMemory kept = KeptMemory()
         cdef int64_t reserved = qc_load(&self.here().account.reserved)
@@ -194,14 +194,14 @@ cdef class MemoryPool:
         return kept
 
     cdef int share_out(self) except -1:
-        """Let the queries have what is not kept."""
+        """Set the limit of the queries to what is not kept."""
         qc_swap(&self.here().account.limit, max(<int64_t> 1, self.own_limit - self.n_kept))
         pool_wake(self.here(), NULL)
         return 0
 
     @property
     def kept_bytes(self):
-        """Bytes kept beside the queries."""
+        """Bytes kept for something that is no query."""
         return self.n_kept
 
     @property
@@ -211,28 +211,28 @@ cdef class MemoryPool:
 
     @property
     def held_bytes(self):
-        """Bytes of them that no running query has: rows of queries that are over, not read yet or held by somebody."""
+        """Reserved bytes that belong to no running query: rows of finished queries that are unread or referenced."""
         return pool_held(self.here())
 
     @property
     def peak_bytes(self):
-        """Most bytes ever reserved at once."""
+        """The highest number of bytes reserved at one time."""
         return qc_load(&self.here().account.peak)
 
     @property
     def n_waiting(self):
-        """Drivers that wait for memory now."""
+        """Number of drivers that wait for memory now."""
         return qc_load(&self.here().n_waiting)
 
     @property
     def n_going(self):
-        """Drivers that go on now: queued, or on a thread and not asleep there."""
+        """Number of drivers that are queued, or run on a thread and do not sleep there."""
         return qc_load(&self.here().n_going)
 
 
 @cython.no_gc_clear
 cdef class KeptMemory:
-    """Bytes of a pool that are kept beside its queries, until this is forgotten."""
+    """Bytes of a pool that are kept for something that is no query, until this object is freed."""
     cdef MemoryPool pool
     cdef readonly int64_t n_bytes
 

@@ -1,4 +1,4 @@
-"""Cache lines asked for before they are written."""
+"""Prefetching of cache lines that are written soon."""
 
 
 cdef extern from "native/prefetch.h" nogil:
@@ -6,5 +6,5 @@ cdef extern from "native/prefetch.h" nogil:
 
 
 cdef enum:
-    # Rows between asking for a line and writing it.
+    # Rows between the prefetch of a line and the write to it.
     PREFETCH_ROWS = 16

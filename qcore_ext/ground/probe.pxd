@@ -25,8 +25,8 @@ cdef extern from "native/probe.h" nogil:
             const RankWord* words, const uint64_t* codes, const uint32_t* at, int64_t n, uint32_t* ranks,
         ) noexcept nogil
         int64_t (*rank_fill)(RankWord* words, int64_t n_words, uint32_t rank) noexcept nogil
-        void (*places)(const uint64_t* keys, int64_t n, uint64_t mask, uint32_t* places) noexcept nogil
+        void (*home_slots)(const uint64_t* keys, int64_t n, uint64_t mask, uint32_t* out) noexcept nogil
         int64_t (*first_slots)(
-            const Slot* slots, const uint64_t* keys, const uint32_t* places, int64_t n, uint8_t* flags,
+            const Slot* slots, const uint64_t* keys, const uint32_t* home_slots, int64_t n, uint8_t* flags,
             uint8_t* pending, Group* groups,
         ) noexcept nogil

@@ -1,8 +1,8 @@
-"""The process that a thing belongs to, and whether that process is leaving.
+"""The process that an object belongs to, and whether that process is shutting down.
 
-A forked child has copies of its parent's objects, but none of its threads: what waits for a thread of the parent would
-wait for ever. And once Python's atexit functions have run, no thread can be started, and daemon threads never get the
-GIL again. So what runs queries asks here first.
+A forked child has copies of its parent's objects and none of its threads. A wait for a thread of the parent would never
+end. After Python's atexit functions have run, no thread can be started, and daemon threads never get the GIL again. So
+code that runs queries checks both here first.
 """
 
 import os
@@ -32,12 +32,12 @@ cpdef bint is_leaving() noexcept nogil:
 
 
 def current_process():
-    """A number that differs between a process and the children forked from it."""
+    """Return a number that differs between a process and its forked children."""
     return fork_number()
 
 
 cpdef int check_process(int64_t made_in) except -1:
-    """QcoreError in a child of the process `made_in`, whose threads and open files are not the child's."""
+    """Raise QcoreError in a child of the process `made_in`, whose threads and open files are not the child's."""
     if made_in != fork_number():
         raise QcoreError(
             "this query belongs to the process that this one was forked from: its threads run there and its rows are "
@@ -47,7 +47,7 @@ cpdef int check_process(int64_t made_in) except -1:
 
 
 cpdef int check_not_leaving() except -1:
-    """QcoreError once the interpreter is leaving."""
+    """Raise QcoreError if the interpreter is shutting down."""
     if is_leaving():
         raise QcoreError(
             "the Python interpreter is shutting down: no query can run any more; read results before the program ends, "
@@ -57,12 +57,12 @@ cpdef int check_not_leaving() except -1:
 
 
 def leave():
-    """From here on no query is begun."""
+    """Declare that the interpreter is shutting down. No query can begin after this."""
     qc_store(&leaving, 1)
 
 
 class ProcessLock:
-    """A lock for the threads of one process. A forked child finds it free, whoever of its parent's threads had it."""
+    """A lock for the threads of one process. A forked child finds it unlocked, whoever held it in the parent."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class ProcessLock:
 
 
 def begin_child():
-    """In a forked child, before anything else of it runs."""
+    """Called in a forked child before any other code runs."""
     qc_store(&n_forks, n_forks + 1)
     renew_locks()
     for lock in list(process_locks):

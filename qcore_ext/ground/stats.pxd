@@ -1,7 +1,7 @@
-"""What an operator did and how long it took (SPEC V14).
+"""Counters of an operator: rows, bytes, batches and times (SPEC V14).
 
-Written by the one driver that runs the operator, read by anyone at any time: plain 64-bit words, so a reader sees each
-counter whole, if not all of the same instant.
+The driver that runs the operator writes them. Any thread reads them at any time. They are 64-bit words, so a reader
+sees each counter whole, but not all of them at the same instant.
 """
 
 from libc.stdint cimport int64_t
@@ -14,8 +14,8 @@ cpdef enum BlockReason:
     WAIT_FOR_PRODUCER = 3       # local exchange is empty
     WAIT_FOR_CONSUMER = 4       # local exchange, output buffer or callback is full
     WAIT_FOR_MEMORY = 5
-    WAIT_FOR_PEERS = 6          # a barrier: the other drivers of the pipeline
-    YIELD = 7                   # time slice over, or the operator asked
+    WAIT_FOR_PEERS = 6          # a barrier, where the other drivers of the pipeline are awaited
+    YIELD = 7                   # the time slice is over, or the operator answered YIELDED
     WAIT_FOR_USER = 8           # a future of an operator written in Python
 
 cdef enum:
@@ -50,8 +50,8 @@ cdef extern from "native/ticks.h" nogil:
     int64_t qc_ticks()
     int64_t qc_ticks_nanos(int64_t ticks, int64_t scale)
 
-# What qc_ticks_nanos needs to turn ticks into nanoseconds of wall_nanos; 0: no steady counter, or it was not watched
-# for long enough yet. Once known it stays.
+# The factor with which qc_ticks_nanos turns ticks into nanoseconds of wall_nanos. 0: the counter is not steady, or was
+# not compared with the clock for long enough yet. Once known it does not change.
 cdef int64_t tick_scale() noexcept nogil
 cdef int64_t wall_nanos() noexcept nogil    # monotonic
 cdef int64_t cpu_nanos() noexcept nogil     # of the calling thread

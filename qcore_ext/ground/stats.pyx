@@ -1,4 +1,4 @@
-"""What an operator did and how long it took (SPEC V14)."""
+"""Counters of an operator: rows, bytes, batches and times (SPEC V14)."""
 
 from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
@@ -13,7 +13,7 @@ cdef extern from "native/ticks.h" nogil:
     bint qc_ticks_steady()
 
 cdef enum:
-    # Both clocks are read within 0.1 µs of one another, so after a fifth of a second the rate is right to a millionth.
+    # The two clocks are read within 0.1 µs, so after a fifth of a second the rate is right to one millionth.
     CALIBRATION_NANOS = 200000000
 
 REASON_NAMES = (
@@ -48,14 +48,14 @@ cdef int64_t tick_scale() noexcept nogil:
     nanos = wall_nanos() - first_nanos
     if nanos < CALIBRATION_NANOS or ticks <= 0:
         return 0
-    # Whoever comes here at the same time finds the same to within the error.
+    # Threads that compute this at the same time get the same result within the error.
     found = <int64_t> (<double> nanos * 4294967296.0 / <double> ticks)
     qc_store(&scale, found)
     return found
 
 
 def tick_nanos():
-    """Nanoseconds of one tick of the counter that times operators; 0.0 where the monotonic clock does, or as yet."""
+    """Nanoseconds of one tick of the counter that times operators; 0.0 while the monotonic clock is used instead."""
     return <double> tick_scale() / 4294967296.0
 
 

@@ -4,7 +4,7 @@ from qcore_ext.ground.lock cimport locks_not_held
 
 
 class QcoreError(Exception):
-    """Base of every error qcore raises on purpose."""
+    """Base class of every error that qcore raises on purpose."""
 
 
 class PlanError(QcoreError):
@@ -29,13 +29,13 @@ class ExecutionError(QcoreError):
 
 
 class UntoldError(ExecutionError):
-    """A failure of which nothing could be said when it came: making its error raised in its turn, or memory was short.
+    """A failure that could not be described: making its error raised another one, or memory was short.
 
-    Made before anything runs, so that recording a failure takes neither memory nor anything of a user's (SPEC D9).
+    It is made before anything runs, so recording a failure needs no memory and calls no code of a user (SPEC D9).
     """
 
     def __init__(self):
-        super().__init__("an operator failed, and making the error that says how raised in its turn")
+        super().__init__("an operator failed, and describing its error failed too")
 
     def __str__(self):
         text = super().__str__()
@@ -43,20 +43,20 @@ class UntoldError(ExecutionError):
 
 
 class SchemaChangeError(ExecutionError):
-    """A schema change in mid-stream that an operator cannot carry; names operator, column and both types (SPEC D6)."""
+    """A schema change during a query that an operator cannot carry. Names operator, column and both types (SPEC D6)."""
 
 
 class SchemaConflictError(SchemaChangeError, PlanError):
-    """The parts of one source have schemas that do not go together; found before anything runs."""
+    """The parts of one source have schemas that do not widen into one. Raised before anything runs."""
 
 
 class MemoryLimitError(ExecutionError):
-    """A reservation went past a memory limit, or the machine has no memory left.
+    """A reservation exceeds a memory limit, or the machine has no memory left.
 
     Attributes
     ----------
     is_shared : bool
-        Whether the limit was that of all queries of a session.
+        Whether the limit is that of all queries of a session.
     """
 
     is_shared = False
@@ -67,7 +67,7 @@ class Cancelled(QcoreError):
 
 
 class Timeout(QcoreError):
-    """The query ran longer than its timeout, or a wait did."""
+    """The query ran longer than its timeout, or a wait lasted longer than its own."""
 
 
 cdef int raise_execution(const char* message) except -1 nogil:

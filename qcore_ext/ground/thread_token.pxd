@@ -1,4 +1,4 @@
-"""A wait token that a thread sleeps on: how the world outside, and sources in Python, wait for the engine."""
+"""A wait token on which a thread sleeps: it lets threads outside the engine, and sources in Python, wait for it."""
 
 from libc.stdint cimport int64_t
 
@@ -14,31 +14,33 @@ ctypedef struct ThreadToken:
     Condition condition
     bint fired
     int64_t process             # fork_number() of the process whose thread sleeps
-    CMemoryPool* asleep         # borrowed; of the driver that sleeps here and so does not count as going on; or NULL
+    CMemoryPool* asleep         # borrowed; pool of the driver that sleeps here, which n_going does not count; or NULL
 
 
 cdef ThreadToken* thread_token_new() except NULL nogil
-# Sleep until the token fires, consuming that, with the GIL given up; in slices, so that Ctrl-C is heard on the main
-# thread (KeyboardInterrupt is raised). Returns 1 when the token fired, 0 when `nanos` are over; nanos < 0: no bound.
-# In a driver's turn, that driver does not go on meanwhile (memory_pool): the thread may be reading another query of
-# the pool, which then must not wait for this one. It goes on again from the moment the token fires, not only from when
-# the thread is awake: who fires it may be the last other driver that goes on.
-# Cancelled is raised when that driver's task is stopped (turn_check), unless the wait is `for_cleanup`. A wait without
-# bound ends when the interpreter is leaving: with a QcoreError, or for cleanup with 0.
+# Sleep until the token fires, and reset it. The GIL is released. Returns 1 when the token fired and 0 after `nanos`;
+# nanos < 0: no bound. On the main thread Ctrl-C raises KeyboardInterrupt.
+#
+# If a driver runs on this thread, its pool does not count it as going (memory_pool) until the token fires: the thread
+# may read another query of the pool, which must not wait for this one. It counts again from the firing on, because the
+# thread that fires the token may run the last other driver that goes.
+#
+# Raises Cancelled if that driver's task is stopped (turn_check), unless `for_cleanup`. When the interpreter shuts down,
+# a wait without bound ends: it raises QcoreError, or returns 0 if `for_cleanup`.
 cdef int thread_token_wait(ThreadToken* self, int64_t nanos, bint for_cleanup) except -1
 
 
 ctypedef struct Turn:
     const int64_t* stop         # borrowed; not 0 when the driver's task is stopped
-    Turn* outer                 # the turn within which this one is: that driver reads a query that runs on its thread
+    Turn* outer                 # the turn during which this one runs (its driver reads another query), or NULL
 
-# Around a driver's turn on this thread; `turn` is in the caller's hands.
+# Called at the begin and the end of a driver's turn on this thread. The caller owns `turn`.
 cdef void turn_begin(Turn* turn, const int64_t* stop) noexcept nogil
 cdef void turn_end(Turn* turn) noexcept nogil
 cdef bint in_turn() noexcept nogil
 # Whether this thread is in a turn of a driver of the task with this flag.
 cdef bint in_turn_of(const int64_t* stop) noexcept nogil
-# Cancelled when the task of a driver whose turn it is on this thread was stopped.
+# Raise Cancelled if the task of a driver whose turn runs on this thread was stopped.
 cdef int turn_check() except -1 nogil
 
 

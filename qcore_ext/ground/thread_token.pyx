@@ -1,4 +1,4 @@
-"""A wait token that a thread sleeps on: how the world outside, and sources in Python, wait for the engine."""
+"""A wait token on which a thread sleeps: it lets threads outside the engine, and sources in Python, wait for it."""
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
@@ -22,9 +22,10 @@ cdef extern from *:
     void* qc_turn
 
 cdef enum:
-    # How late Ctrl-C may be heard; waking 20 times a second costs nothing.
+    # The longest delay of Ctrl-C. Waking 20 times a second costs nothing.
     SIGNAL_SLICE_NANOS = 50000000
-    # How late a driver that sleeps sees that its task is stopped. Drivers of several queries may sleep for one another.
+    # The longest delay until a sleeping driver sees that its task is stopped. Drivers of several queries may wait for
+    # each other.
     STOP_SLICE_NANOS = 10000000
 
 
@@ -63,7 +64,7 @@ cdef int turn_check() except -1 nogil:
 
 
 cdef void count_awake(ThreadToken* self) noexcept nogil:
-    """The driver that sleeps here goes on again. Under the lock: one driver more wakes nobody."""
+    """Count the driver that sleeps here as going. May be called under the lock: one driver more fires no token."""
     if self.asleep != NULL:
         pool_going(self.asleep, 1)
         self.asleep = NULL
@@ -72,7 +73,7 @@ cdef void count_awake(ThreadToken* self) noexcept nogil:
 cdef void thread_token_notify(WaitToken* token) noexcept nogil:
     cdef ThreadToken* self = <ThreadToken*> token
     if self.process != fork_number():
-        return      # in a forked child nobody sleeps here
+        return      # in a forked child no thread sleeps here
     mutex_lock(&self.mutex)
     self.fired = True
     count_awake(self)
@@ -99,7 +100,7 @@ cdef ThreadToken* thread_token_new() except NULL nogil:
 
 
 cdef void count_asleep(ThreadToken* self) noexcept nogil:
-    """This thread's driver, if any, does not go on until the token fires."""
+    """Do not count this thread's driver, if there is one, as going until the token fires."""
     cdef CMemoryPool* pool = pool_of_turn()
     if pool == NULL:
         return
@@ -110,11 +111,11 @@ cdef void count_asleep(ThreadToken* self) noexcept nogil:
         self.asleep = pool
     mutex_unlock(&self.mutex)
     if pool != NULL:
-        pool_going(pool, -1)        # may wake others, which is not done under a lock
+        pool_going(pool, -1)        # may fire tokens, so it is called outside the lock
 
 
 cdef bint thread_token_sleep(ThreadToken* self, int64_t nanos) noexcept nogil:
-    """One slice; True when the token fired."""
+    """Sleep for one slice. Returns True when the token fired."""
     cdef int64_t until = wall_nanos() + nanos
     cdef bint fired
     mutex_lock(&self.mutex)
@@ -149,7 +150,7 @@ cdef int thread_token_wait(ThreadToken* self, int64_t nanos, bint for_cleanup) e
             if nanos >= 0 and wall_nanos() >= until:
                 return 0
             if nanos < 0 and is_leaving():
-                # Who would fire the token may be a thread that Python lets run no more.
+                # The thread that would fire the token may never get the GIL again.
                 if not for_cleanup:
                     check_not_leaving()
                 return 0
@@ -162,9 +163,9 @@ cdef int thread_token_wait(ThreadToken* self, int64_t nanos, bint for_cleanup) e
 
 
 cdef class TokenLock:
-    """A lock, for threads that wait in Python for one another: drivers which do so are counted as in any other wait.
+    """A lock for threads that wait for each other in Python. A driver that waits for it counts as waiting.
 
-    Whoever releases it lets all that wait try again, and may take it once more itself before they do.
+    Releasing it wakes all waiting threads. The releasing thread may take it again before they do.
     """
 
     def __cinit__(self):
@@ -176,7 +177,7 @@ cdef class TokenLock:
         mutex_destroy(&self.mutex)
 
     def try_acquire(self):
-        """Take it if nobody has it. Whether it was taken. QcoreError in a child of the process that made it."""
+        """Take the lock if it is free. Returns whether it was free. Raises QcoreError in a forked child."""
         check_process(self.process)
         cdef bint taken
         mutex_lock(&self.mutex)
@@ -186,7 +187,7 @@ cdef class TokenLock:
         return taken
 
     def acquire(self):
-        """Wait for it. Cancelled when the task of the driver that calls is stopped."""
+        """Wait for the lock and take it. Raises Cancelled when the task of the calling driver is stopped."""
         cdef ThreadToken* token = thread_token_new()
         cdef const char* failed = NULL
         cdef bint taken = False
@@ -208,7 +209,7 @@ cdef class TokenLock:
             owner_unref(<Owner*> token)
 
     def release(self):
-        """Give it back; by who has it."""
+        """Release the lock. Called by its holder."""
         cdef WaitList taken
         with nogil:
             mutex_lock(&self.mutex)

@@ -1,4 +1,4 @@
-"""Wake-ups: how a resource brings a waiting driver back."""
+"""Wake-ups: how a resource wakes a blocked driver."""
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc
@@ -61,7 +61,7 @@ cdef void wait_list_clear(WaitList* waiting) noexcept nogil:
 
 
 cdef WaitSlot* wait_set_find(WaitSet* waiting, WaitToken* token, bint make) except? NULL nogil:
-    """The token's slot; NULL when it has none and `make` is false."""
+    """The slot of the token. If it has none: a new one if `make`, else NULL."""
     cdef WaitChunk* chunk = &waiting.first
     cdef WaitChunk* further
     cdef WaitSlot* slot
@@ -80,7 +80,7 @@ cdef WaitSlot* wait_set_find(WaitSet* waiting, WaitToken* token, bint make) exce
                 owner_ref(<Owner*> token)
                 if qc_cas_pointer(<void**> &slot.token, NULL, token):
                     return slot
-                owner_unref(<Owner*> token)     # another token was faster
+                owner_unref(<Owner*> token)     # another token took the slot
         further = <WaitChunk*> qc_load_pointer(<void**> &chunk.next)
         if further == NULL:
             if not make:
@@ -98,7 +98,7 @@ cdef WaitSlot* wait_set_find(WaitSet* waiting, WaitToken* token, bint make) exce
 cdef int wait_set_add(WaitSet* waiting, WaitToken* token) except -1 nogil:
     cdef WaitSlot* slot = wait_set_find(waiting, token, True)
     token.n_registered += 1
-    # The count first: a slot that waits is never overlooked.
+    # The count is raised first, so that a waiting slot is never overlooked.
     qc_fetch_add(&waiting.n_waiting, 1)
     if qc_swap(&slot.waiting, 1) != 0:
         qc_add(&waiting.n_waiting, -1)

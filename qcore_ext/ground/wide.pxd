@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 
 cdef extern from "native/wide.h" nogil:
-    # Cython only needs to know that it is an integer; the size is the compiler's.
+    # Cython only needs to know that it is an integer; the C compiler knows its size.
     ctypedef long long int128 "QcWide"
     ctypedef unsigned long long uint128 "QcWideUnsigned"
 

@@ -1,6 +1,6 @@
 """Fused types of kernels, and the 16-byte word.
 
-A kernel that moves values picks its type by width (`Word`); one that computes picks it by what the values are.
+A kernel that moves values chooses its type by width (`Word`). A kernel that computes chooses it by the kind of value.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t

@@ -132,7 +132,7 @@ cdef void find_first_slots(
 ) noexcept nogil:
     cdef int64_t i
     if not mixed:
-        probe_kernels().places(keys, n, mask, slot_numbers)
+        probe_kernels().home_slots(keys, n, mask, slot_numbers)
         return
     for i in range(n):
         slot_numbers[i] = <uint32_t> (keys[i] & mask)

@@ -17,6 +17,7 @@ def keep(memory: Account, condition: object) -> Filter:
     return Filter("f", memory, lambda schema: compile_predicate(condition, pa.schema(schema)))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("first", [0, 1, 2046, 2048, 9999])
 def test_rows_of_every_vector(n: int, first: int) -> None:

@@ -20,6 +20,7 @@ def ids(batches: list[pa.RecordBatch]) -> list[int]:
     return [value for batch in batches for value in batch["id"].to_pylist()]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("offset", [0, 1, 7, 8, 999, 1000, 1001, 4999, 5000, 6000])
 @pytest.mark.parametrize("count", [None, 0, 1, 8, 1000, 1001, 4096, 6000])
 def test_one_driver_keeps_the_order(count: int | None, offset: int) -> None:

@@ -48,6 +48,7 @@ def scan(
     return run_chain([operator, *(after or [])])
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 @pytest.mark.parametrize("n_rows", SIZES)
 def test_types_and_sizes(type_: pa.DataType, n_rows: int) -> None:

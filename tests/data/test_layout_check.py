@@ -16,8 +16,8 @@ BATCH = pa.record_batch({"number": pa.array([1, None, 3, 4]), "list": pa.array([
 # What the check itself finds; which formats there are, the schema knows.
 FAULTS = [
     ({"format": None}, "no format"),
-    ({"n_children": -1}, "count of children"),
-    ({"n_children": 1 << 40}, "count of children"),
+    ({"n_children": -1}, "an impossible number of children"),
+    ({"n_children": 1 << 40}, "an impossible number of children"),
     ({"name": b"\xff\xfe"}, "UTF-8"),
     ({"format": b"+w:-3"}, "negative"),
     ({"format": b"+w"}, "no length"),

@@ -9,7 +9,7 @@ from qcore.expression.tree import col
 from qcore.lowering.compile import compile_predicate
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.data.capsule import PyBatch
-from qcore_ext.data.nested import rows_taken, without_views
+from qcore_ext.data.nested import take_rows, without_views
 from qcore_ext.ground.memory import Account
 
 TEXT = "a text of more than twelve bytes"
@@ -28,12 +28,13 @@ VALUES = {
 def test_rows_by_number(name: str) -> None:
     values = VALUES[name]
     rows = [4, 0, None, 2, 2, 1, 2499, 3]
-    taken = rows_taken(values, pa.array(rows, pa.int64()))
+    taken = take_rows(values, pa.array(rows, pa.int64()))
     assert taken.type == values.type
     plain = values.to_pylist()
     assert taken.to_pylist() == [None if row is None else plain[row] for row in rows]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("offset", [0, 3, 1001])
 @pytest.mark.parametrize("keep", ["all", "some", "none"])

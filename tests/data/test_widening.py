@@ -11,7 +11,7 @@ import pytest
 from qcore.errors import SchemaChangeError
 from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.data.schema import Schema
-from qcore_ext.data.widening import widened
+from qcore_ext.data.widening import widen_schemas
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import run_chain
 
@@ -57,7 +57,7 @@ CONFLICTS = [
 
 
 def join(*schemas: pa.Schema) -> pa.Schema:
-    return pa.schema(widened(*map(Schema, schemas)))
+    return pa.schema(widen_schemas(*map(Schema, schemas)))
 
 
 def column(type: pa.DataType) -> pa.Schema:

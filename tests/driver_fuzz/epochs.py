@@ -19,7 +19,7 @@ import qcore
 from driver_fuzz.user_operators import pieces, short_wait
 from qcore import IterOutcome, PlanBuilder, PollPull
 from qcore_ext.data.schema import Schema
-from qcore_ext.data.widening import widened
+from qcore_ext.data.widening import widen_schemas
 
 # Types that hold a number of the tables, each wider than the one before it; a step of null comes first in either.
 EXACT = (pa.int16(), pa.int32(), pa.int64(), pa.decimal128(20, 0), pa.decimal128(24, 2))
@@ -76,7 +76,7 @@ def epochs_of(table: pa.Table, kind: str, rng: random.Random) -> Epochs:
     chosen = [rng.choice(schemas) for _ in parts]
     widest = pa.schema([(field.name, field.type) for field in base])
     for schema in [table.schema] * (kind == "declared") + chosen:
-        widest = pa.schema(widened(Schema(widest), Schema(schema)))
+        widest = pa.schema(widen_schemas(Schema(widest), Schema(schema)))
     batches, columns = [], []
     for part, schema in zip(parts, chosen, strict=True):
         batches.append(under(part, schema))

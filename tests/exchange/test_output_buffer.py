@@ -119,7 +119,7 @@ def test_a_consumer_that_is_gone() -> None:
     buffer.drop(0)
     buffer.drop(0)
     assert buffer.n_bytes == 0 and buffer.stats()[0]["gone"]
-    with pytest.raises(ExecutionError, match="the consumer of partition 0 has said that it wants no more pages"):
+    with pytest.raises(ExecutionError, match="the consumer of partition 0 has dropped its pages"):
         buffer.fetch(0, 0)
     buffer = OutputBuffer("broadcast", 2, 1)
     for partition in range(2):
@@ -182,5 +182,5 @@ def test_what_is_not_there_is_named() -> None:
         for partition in (-1, 3):
             with pytest.raises(PlanError, match=f"there is no partition {partition}; they are numbered 0 to 2"):
                 call(partition)
-    with pytest.raises(ValueError, match="a producer and room for a byte"):
+    with pytest.raises(ValueError, match="at least one producer and a limit of at least one byte"):
         OutputBuffer("partitioned", 1, 0)

@@ -62,7 +62,7 @@ def test_a_batch_of_another_schema_than_declared() -> None:
 
 def test_blocking_without_leaving_the_token() -> None:
     """V7: nobody would wake it, so it is no wait but a hang."""
-    with broken("source", "without leaving its wait token"):
+    with broken("source", "without registering its wait token, so that nothing would wake it"):
         run(source(USER, breaks="no_token"), sink())
 
 

@@ -10,6 +10,7 @@ from joins import as_table, hash_join, oracle_join
 from oracle import assert_same_rows
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("spread", [1, 3, 10**15], ids=["dense", "sparse", "hashed"])
 @pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 2047, 2048, 2049, 5000])
 def test_levels_agree(duck, level, n_rows, spread):

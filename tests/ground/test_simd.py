@@ -26,6 +26,7 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n", SIZES)
 def test_levels_agree_with_duckdb(level: int, n: int) -> None:
     batch = make_table(n)

@@ -256,7 +256,7 @@ def test_a_consumer_that_is_gone() -> None:
     buffers = task.output_buffers()
     buffers.abandon(1)
     buffers.abandon(1)
-    with pytest.raises(qcore.ExecutionError, match="partition 1 has said that it wants no more pages"):
+    with pytest.raises(qcore.ExecutionError, match="the consumer of partition 1 has dropped its pages"):
         buffers.fetch(1, 0)
     with ThreadPoolExecutor(3) as pool:
         parts = list(pool.map(lambda p: pa.Table.from_batches(buffers.reader(p)), (0, 2, 3)))

@@ -1,4 +1,4 @@
-/* Byte order: strings compare like the big-endian numbers their first bytes make. */
+/* Byte order: strings compare like the big-endian numbers of their first bytes. */
 #ifndef QCORE_BYTE_ORDER_H
 #define QCORE_BYTE_ORDER_H
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* A condition variable whose time-outs follow the monotonic clock. */
+/* A condition variable whose timeouts follow the monotonic clock. */
 #ifndef QCORE_CONDITION_H
 #define QCORE_CONDITION_H
 #include <pthread.h>
@@ -16,7 +16,7 @@ static inline void qc_condition_init(QcCondition *c) {
     pthread_condattr_destroy(&attributes);
 }
 static inline void qc_condition_destroy(QcCondition *c) { pthread_cond_destroy(&c->condition); }
-/* With `m` locked. Returns 0 when the time is over; wakes early now and then for no reason. */
+/* `m` is locked. Returns 0 when the time is over. May also return 1 without a wake-up. */
 static inline int qc_condition_wait(QcCondition *c, QcMutex *m, int64_t nanos) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);

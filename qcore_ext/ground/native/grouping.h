@@ -7,9 +7,9 @@ typedef struct {
     /* Hashes of keys of one or two words, and of which of their columns are null. */
     void (*hash_one)(const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes);
     void (*hash_two)(const uint64_t *low, const uint64_t *high, const uint32_t *nulls, int64_t n, uint64_t *hashes);
-    /* codes[i] += (number of row i - low + 1) * stride. The number of a string of at most one byte is 0 when it is
-       empty, else one more than the byte: of a view's four words the first is its length, the next its first four bytes.
-       Returns non-zero when a string is longer, or its number not in low..low + span - 1. */
+    /* codes[i] += (number of row i - low + 1) * stride. The number of the empty string is 0, that of a string of one
+       byte is the byte + 1. A view has four words: its length, its first four bytes, and two that are not read here.
+       Returns non-zero if a string is longer than one byte or its number is not in low..low + span - 1. */
     uint32_t (*add_letters)(const uint32_t *views, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
                             uint32_t *codes);
     /* Sums of values, and numbers of rows, by group; groups[i] < n_groups <= GROUPING_FEW. No sum overflows. */

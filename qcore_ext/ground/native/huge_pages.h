@@ -1,4 +1,4 @@
-/* Large pages for memory that is read at random: fewer address look-ups. Advice only; no platform has to take it. */
+/* Large pages for memory that is read at random: they need fewer address look-ups. The system may ignore the advice. */
 #ifndef QCORE_HUGE_PAGES_H
 #define QCORE_HUGE_PAGES_H
 #include <stdint.h>
@@ -8,7 +8,7 @@
 
 #define QC_HUGE_PAGE ((uintptr_t)1 << 21)
 
-/* Before the memory is first written. Less than two huge pages are left as they are. */
+/* Call before the memory is first written. Does nothing for less than two huge pages. */
 static inline void qc_advise_huge_pages(void *start, int64_t n_bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     uintptr_t first = ((uintptr_t)start + QC_HUGE_PAGE - 1) & ~(QC_HUGE_PAGE - 1);

@@ -1,7 +1,7 @@
-/* Fetching a cache line before it is needed. */
+/* Prefetching of cache lines. */
 #ifndef QCORE_PREFETCH_H
 #define QCORE_PREFETCH_H
 
 /* The line will be written. */
-static inline void qc_prefetch_write(const void *place) { __builtin_prefetch(place, 1); }
+static inline void qc_prefetch_write(const void *address) { __builtin_prefetch(address, 1); }
 #endif

@@ -81,17 +81,17 @@ static int64_t rank_fill(QcRankWord *words, int64_t n_words, uint32_t rank) {
     return rank;
 }
 
-static void places(const uint64_t *keys, int64_t n, uint64_t mask, uint32_t *out) {
+static void home_slots(const uint64_t *keys, int64_t n, uint64_t mask, uint32_t *out) {
     for (int64_t i = 0; i < n; i++) out[i] = (uint32_t) (qc_mix(keys[i]) & mask);
 }
 
-static int64_t first_slots(const QcSlot *slots, const uint64_t *keys, const uint32_t *places, int64_t n, uint8_t *flags,
-                           uint8_t *pending, QcGroup *groups) {
+static int64_t first_slots(const QcSlot *slots, const uint64_t *keys, const uint32_t *home_slots, int64_t n,
+                           uint8_t *flags, uint8_t *pending, QcGroup *groups) {
     int64_t i = 0, n_pending = 0;
 #if defined(__AVX512F__)
     for (; i + 8 <= n; i += 8) {
         __mmask8 wanted = flags_mask(flags + i), same, taken;
-        __m512i at = _mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *) (places + i))), 1);
+        __m512i at = _mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *) (home_slots + i))), 1);
         __m512i key = _mm512_i64gather_epi64(at, slots, 8);
         __m512i group = _mm512_i64gather_epi64(at, (const char *) slots + 8, 8);
         _mm512_storeu_si512(groups + i, group);
@@ -103,7 +103,7 @@ static int64_t first_slots(const QcSlot *slots, const uint64_t *keys, const uint
     }
 #endif
     for (; i < n; i++) {
-        const QcSlot *slot = &slots[places[i]];
+        const QcSlot *slot = &slots[home_slots[i]];
         uint8_t taken = slot->group.count != 0, same = slot->key == keys[i];
         groups[i] = slot->group;
         pending[i] = flags[i] & taken & (same ^ 1);
@@ -113,4 +113,4 @@ static int64_t first_slots(const QcSlot *slots, const uint64_t *keys, const uint
     return n_pending;
 }
 
-static const ProbeKernels probe_kernels = {codes, rank_test, ranks, rank_fill, places, first_slots};
+static const ProbeKernels probe_kernels = {codes, rank_test, ranks, rank_fill, home_slots, first_slots};

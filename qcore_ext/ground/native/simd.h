@@ -3,19 +3,19 @@
 #define QCORE_SIMD_H
 #include <stdint.h>
 
-/* Positions of qcore_ext.data.schema.Physical. */
+/* Numbers of qcore_ext.data.schema.Physical. */
 enum {
     SIMD_BOOL = 1, SIMD_I8, SIMD_I16, SIMD_I32, SIMD_I64, SIMD_U8, SIMD_U16, SIMD_U32, SIMD_U64, SIMD_F32, SIMD_F64,
     SIMD_N_PHYS
 };
 enum { SIMD_ADD, SIMD_SUBTRACT, SIMD_MULTIPLY, SIMD_N_ARITHMETIC };
 enum { SIMD_EQUAL, SIMD_NOT_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SIMD_GREATER, SIMD_GREATER_EQUAL, SIMD_N_COMPARE };
-/* Which operand is one value for all rows: none, the second, the first. */
+/* Operands that are one value for all rows: none, the second, the first. */
 enum { SIMD_VV, SIMD_VS, SIMD_SV, SIMD_N_SHAPES };
 
 enum { SIMD_VIEW_FAULTY = 1, SIMD_VIEW_LONG = 2 };
 
-/* Returns non-zero when some row overflowed (floats never do); `out` may be `a` or `b`. */
+/* Returns non-zero if a row overflows (floats never do). `out` may be `a` or `b`. */
 typedef int (*SimdArithmetic)(const void *a, const void *b, void *out, int64_t n);
 /* out: one byte a row, 0 or 1. Floats: NaN equals NaN and is greater than everything else. */
 typedef void (*SimdCompare)(const void *a, const void *b, uint8_t *out, int64_t n);
@@ -26,14 +26,14 @@ typedef struct {
     SimdArithmetic unchecked[SIMD_N_ARITHMETIC][SIMD_N_SHAPES];
     /* Shapes VV and VS only; a caller swaps operands and operator for SV. */
     SimdCompare compare[SIMD_N_COMPARE][SIMD_N_PHYS][2];
-    /* Largest magnitude, as unsigned so that that of INT64_MIN is right. */
+    /* Largest magnitude; unsigned, so that it holds that of INT64_MIN. */
     uint64_t (*magnitude)(const int64_t *values, int64_t n);
-    /* Low words of 128-bit integers; the result is non-zero when one does not fit 64 bits. */
+    /* Low words of 128-bit integers. Returns non-zero if a value does not fit 64 bits. */
     uint64_t (*narrow)(const int64_t *wide, int64_t n, int64_t *out);
     void (*widen)(const int64_t *values, int64_t n, int64_t *out);
-    /* Positions of set bytes, plus base. `out` has room for n + 16. Returns how many. */
+    /* Positions of set bytes, plus base. `out` has n + 16 elements. Returns their number. */
     int64_t (*mask_rows)(const uint8_t *mask, int64_t n, uint32_t base, uint32_t *out);
-    /* rows[i] where mask[i]; `out` may be `rows` and has room for n + 16. */
+    /* rows[i] where mask[i]; `out` may be `rows` and has n + 16 elements. */
     int64_t (*mask_filter)(const uint8_t *mask, const uint32_t *rows, int64_t n, uint32_t *out);
     int64_t (*mask_count)(const uint8_t *mask, int64_t n);
     /* Bitmaps of n bits to bytes 0 or 1 and back; whole bytes of `bits` are written. */
@@ -41,8 +41,8 @@ typedef struct {
     void (*mask_to_bits)(const uint8_t *mask, int64_t n, uint8_t *bits);
     void (*mask_and)(const uint8_t *a, const uint8_t *b, uint8_t *out, int64_t n);
     void (*mask_or)(const uint8_t *a, const uint8_t *b, uint8_t *out, int64_t n);
-    /* 16-byte string views (data/column.pxd) of rows, or of 0..n when rows is NULL, from n + 1 offsets into `data`, of whose
-       bytes 0..last may be read. */
+    /* 16-byte string views (data/column.pxd) of rows[0..n), or of rows 0..n if `rows` is NULL, from offsets into
+       `data`. Bytes 0..last of `data` may be read. */
     void (*views)(const int32_t *offsets, const char *data, int64_t last, const uint32_t *rows, int64_t n, void *out);
     void (*views_large)(const int64_t *offsets, const char *data, int64_t last, const uint32_t *rows, int64_t n, void *out);
     /* out[i] = mask[i] ? a[i] : b[i], by width 1, 2, 4, 8, 16 (index: log2). */

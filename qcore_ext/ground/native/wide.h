@@ -13,7 +13,7 @@ static inline QcWide wide_power_of_ten(int digits) {
     return value;
 }
 
-/* Whether a op b is not a number of at most `limit` in magnitude; *out is its wrapped value. op: 0 +, 1 -, 2 *. */
+/* Returns non-zero if the magnitude of a op b is above `limit`. *out is the wrapped result. op: 0 +, 1 -, 2 *. */
 static inline int wide_apply(int op, QcWide a, QcWide b, QcWide limit, QcWide *out) {
     int bad = op == 0 ? __builtin_add_overflow(a, b, out)
             : op == 1 ? __builtin_sub_overflow(a, b, out) : __builtin_mul_overflow(a, b, out);
@@ -67,7 +67,7 @@ static inline double wide_to_double(QcWide value) { return (double) value; }
 /* Truncates; the caller has checked the range. */
 static inline QcWide wide_from_double(double value) { return (QcWide) value; }
 
-/* Decimal digits of value into text (room for 41 bytes), NUL-terminated; returns the length. A point before the last
+/* Decimal digits of value into text (41 bytes), NUL-terminated; returns the length. A point before the last
    `scale` digits when scale > 0. */
 static inline int wide_to_text(QcWide value, int scale, char *text) {
     char digits[48];

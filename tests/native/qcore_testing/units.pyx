@@ -1,0 +1,263 @@
+"""For tests: units of the engine that have no Python interface, made callable."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport free, malloc
+
+from qcore_ext.basic.list_column cimport ListColumn, list_at, list_close, list_open
+from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
+from qcore_ext.data.capsule cimport PyBatch
+from qcore_ext.data.column cimport Column, column_new, column_ref, column_unref
+from qcore_ext.data.schema cimport Schema
+from qcore_ext.execution.batch_check cimport check_batch
+from qcore_ext.ground.arrow_memory cimport release_arrow_memory
+from qcore_ext.ground.atomic cimport qc_add, qc_load
+from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.status cimport raise_memory_limit
+from qcore_ext.ground.wait_token cimport (
+    WaitList, WaitSet, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
+    wait_set_add, wait_set_clear, wait_set_fire, wait_set_remove,
+)
+
+
+def release_arrow():
+    """Call ground.arrow_memory.release_arrow_memory."""
+    with nogil:
+        release_arrow_memory()
+
+
+ctypedef struct CountedToken:
+    WaitToken token             # first: a CountedToken* is a WaitToken*
+    int64_t n_fired             # atomic
+
+
+cdef void counted_token_notify(WaitToken* token) noexcept nogil:
+    qc_add(&(<CountedToken*> token).n_fired, 1)
+
+
+cdef void counted_token_free(Owner* owner) noexcept nogil:
+    struct_free(owner)
+
+
+cdef class CountingToken:
+    """A wait token that counts how often it was fired."""
+    cdef CountedToken* counted      # owned
+
+    def __cinit__(self):
+        self.counted = <CountedToken*> struct_new(sizeof(CountedToken))
+        self.counted.token.owner.references = 1
+        self.counted.token.owner.release = counted_token_free
+        self.counted.token.notify = counted_token_notify
+
+    def __dealloc__(self):
+        owner_unref(<Owner*> self.counted)
+
+    @property
+    def fired(self):
+        """How often it was fired."""
+        return qc_load(&self.counted.n_fired)
+
+    @property
+    def registered(self):
+        """How often it was added to a list or a set."""
+        return self.counted.token.n_registered
+
+    @property
+    def references(self):
+        """Number of references to it, this object's included."""
+        return qc_load(&self.counted.token.owner.references)
+
+
+cdef class TokenList:
+    """A WaitList of one thread."""
+    cdef WaitList waiting
+
+    def __dealloc__(self):
+        wait_list_clear(&self.waiting)
+
+    def __len__(self):
+        return self.waiting.n_tokens
+
+    def add(self, CountingToken token):
+        wait_list_add(&self.waiting, &token.counted.token)
+
+    def try_add(self, CountingToken token):
+        """Add without raising. Returns the message to raise, or None."""
+        cdef const char* failed = wait_list_try_add(&self.waiting, &token.counted.token)
+        return failed.decode() if failed != NULL else None
+
+    def take(self):
+        """Move all tokens to another list."""
+        cdef TokenList taken = TokenList()
+        wait_list_take(&self.waiting, &taken.waiting)
+        return taken
+
+    def fire(self):
+        wait_list_fire(&self.waiting)
+
+    def clear(self):
+        wait_list_clear(&self.waiting)
+
+
+cdef class TokenSet:
+    """A WaitSet, for any thread."""
+    cdef WaitSet waiting
+
+    def __dealloc__(self):
+        wait_set_clear(&self.waiting)
+
+    @property
+    def n_waiting(self):
+        """Number of slots that wait."""
+        return qc_load(&self.waiting.n_waiting)
+
+    def add(self, CountingToken token):
+        with nogil:
+            wait_set_add(&self.waiting, &token.counted.token)
+
+    def remove(self, CountingToken token):
+        wait_set_remove(&self.waiting, &token.counted.token)
+
+    def fire(self):
+        with nogil:
+            wait_set_fire(&self.waiting)
+
+    def clear(self):
+        wait_set_clear(&self.waiting)
+
+
+def list_rows(PyBatch batch, int32_t column, Schema elements):
+    """Positions of the elements of each row of a list column.
+
+    Parameters
+    ----------
+    batch : PyBatch
+    column : int
+        The list column.
+    elements : Schema
+        One field, of the type of the elements.
+
+    Returns
+    -------
+    (list of (int, int), PyBatch or None)
+        Start and length of each row, as list_at gives them, and all elements as a batch of one column.
+    """
+    cdef ListColumn lists
+    cdef Batch* whole
+    cdef Account account = Account()
+    cdef int64_t i, start, length
+    rows = []
+    values = None
+    list_open(
+        &lists, batch.batch.columns[column], batch.batch.schema.fields[column].nested, &elements.schema.fields[0].type,
+        account.account,
+    )
+    try:
+        for i in range(batch.batch.n_rows):
+            start = 0
+            length = list_at(&lists, i, &start)
+            rows.append((start, length))
+        if lists.elements != NULL:
+            whole = batch_new(elements.schema, lists.elements.n_rows)
+            whole.columns[0] = column_ref(lists.elements)
+            values = PyBatch.wrap(whole)
+            batch_unref(whole)
+    finally:
+        list_close(&lists)
+    return rows, values
+
+
+cdef Column* copy_column(Column* column) except NULL:
+    """A column with the values of another one, whose fields a test may change."""
+    cdef Column* copy = column_new(&column.type, column.n_rows)
+    cdef Owner owner = copy.owner
+    copy[0] = column[0]
+    copy.owner = owner
+    column_ref(copy.base)
+    owner_ref(copy.values_owner)
+    owner_ref(copy.validity_owner)
+    owner_ref(copy.indices_owner)
+    owner_ref(copy.heap_owner)
+    return copy
+
+
+cdef int change_column(Column* column, dict changes) except -1:
+    """Make the changes that check_changed describes."""
+    cdef Column* base
+    if "n_rows" in changes:
+        column.n_rows = changes["n_rows"]
+    if "type" in changes:
+        column.type.id = changes["type"]
+    if "encoding" in changes:
+        column.encoding = changes["encoding"]
+    if "index" in changes:
+        (<uint32_t*> column.indices)[0] = changes["index"]
+    if "no_indices" in changes:
+        column.indices = NULL
+    if "base_encoding" in changes:
+        base = copy_column(column.base)
+        column_unref(column.base)
+        column.base = base
+        base.encoding = changes["base_encoding"]
+    if "no_base" in changes:
+        column_unref(column.base)
+        column.base = NULL
+    if "references" in changes:
+        column.owner.references = changes["references"]
+    return 0
+
+
+def check_changed(PyBatch batch, Schema schema=None, dict changes=None, dict column=None, selection=None):
+    """Call execution.batch_check.check_batch for a copy of a batch of which some fields were changed.
+
+    Parameters
+    ----------
+    batch : PyBatch
+    schema : Schema, optional
+        The schema to compare with.
+    changes : dict of str to int, optional
+        New values of n_columns, n_rows and n_selected.
+    column : dict of str to int, optional
+        Changes of the first column. 'missing': 1 removes it; 'references', 'encoding', 'n_rows' and 'type' (a TypeId) set
+        a field; 'index': sets index 0 of a dictionary; 'no_base', 'no_indices': 1 sets NULL; 'base_encoding' sets the
+        encoding of the base.
+    selection : list of int, optional
+        The selection.
+    """
+    cdef Batch* copy = batch_new(batch.batch.schema, batch.batch.n_rows)
+    cdef Column* first = NULL
+    cdef uint32_t* rows = NULL
+    cdef int32_t n_columns = copy.n_columns
+    cdef int64_t i
+    cdef int64_t references = 0
+    changes = changes or {}
+    column = column or {}
+    for i in range(n_columns):
+        copy.columns[i] = copy_column(batch.batch.columns[i])
+    copy.n_selected = batch.batch.n_selected
+    try:
+        if selection is not None:
+            rows = <uint32_t*> malloc((len(selection) + 1) * sizeof(uint32_t))
+            if rows == NULL:
+                raise_memory_limit(b"the machine has no memory left")
+            for i, row in enumerate(selection):
+                rows[i] = row
+            copy.selection = rows
+            copy.n_selected = len(selection)
+        copy.n_columns = changes.get("n_columns", copy.n_columns)
+        copy.n_rows = changes.get("n_rows", copy.n_rows)
+        copy.n_selected = changes.get("n_selected", copy.n_selected)
+        if column:
+            first = copy.columns[0]
+            references = first.owner.references
+            change_column(first, column)
+            if "missing" in column:
+                copy.columns[0] = NULL
+        check_batch(copy, schema.schema if schema is not None else NULL)
+    finally:
+        copy.n_columns = n_columns
+        copy.selection = NULL
+        if first != NULL:
+            copy.columns[0] = first
+            first.owner.references = references
+        batch_unref(copy)
+        free(rows)
