@@ -7,7 +7,7 @@ from bytes_fuzz.sources import KINDS
 from bytes_fuzz.watch import run
 
 # The first seed, and the one behind the last.
-SEEDS = [(0, 100), pytest.param(100, 300, marks=pytest.mark.sweep)]
+SEEDS = [(0, 50), *(pytest.param(*seeds, marks=pytest.mark.sweep) for seeds in ((50, 100), (100, 300)))]
 
 
 @pytest.mark.timeout(300)

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sweeps import every
+
 pytest.importorskip("datafusion", reason="SQL needs the sql extra")
 
 COUNT = "select count(*) as n, sum(a) as total from t where a < 10"
@@ -96,20 +98,20 @@ def test_explain_runs_nothing_and_analyze_runs(numbers: str) -> None:
     assert "rows" in analyzed
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("sql",),
-        ("nonsense",),
-        ("sql", "select 1", "--table", "no_equals_sign"),
-        ("sql", "select 1", "--table", "t=a", "--table", "t=b"),
-        ("sql", "select 1", "--threads", "0"),
-        ("sql", "select 1", "--threads", "two"),
-        ("sql", "select 1", "--format", "xml"),
-        ("sql", "select 1", "--explain", "--analyze"),
-    ],
-)
+BAD_USAGE = [
+    (),
+    ("sql",),
+    ("nonsense",),
+    ("sql", "select 1", "--table", "no_equals_sign"),
+    ("sql", "select 1", "--table", "t=a", "--table", "t=b"),
+    ("sql", "select 1", "--threads", "0"),
+    ("sql", "select 1", "--threads", "two"),
+    ("sql", "select 1", "--format", "xml"),
+    ("sql", "select 1", "--explain", "--analyze"),
+]
+
+
+@pytest.mark.parametrize("arguments", every(3, [(arguments,) for arguments in BAD_USAGE]))
 def test_bad_usage_is_status_2(arguments: tuple[str, ...]) -> None:
     assert "usage: qcore" in failed(2, *arguments)
 

@@ -18,6 +18,7 @@ from random_tables import ALL_TYPES, SIZES, random_table
 WIDTHS = [(pa.int8(), 1), (pa.int16(), 2), (pa.float32(), 4), (pa.int64(), 8), (pa.decimal128(30, 2), 16)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(("type_", "width"), WIDTHS, ids=str)
 def test_rows_and_bytes(n: int, type_: pa.DataType, width: int) -> None:
@@ -36,6 +37,7 @@ def test_bytes_of_selected_rows(every: int) -> None:
     assert selected.n_bytes == 8 * len(selected)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 @pytest.mark.parametrize(("count", "offset"), [(5, 0), (100, 3), (2048, 8), (1, 2047), (9999, 2500)])
 def test_slices_of_every_type(type_: pa.DataType, count: int, offset: int) -> None:

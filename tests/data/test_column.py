@@ -14,6 +14,7 @@ from qcore_ext.ground.memory import Account
 from random_tables import ALL_TYPES, random_table
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 @pytest.mark.parametrize("offset", [0, 3])
 def test_rows_of_rows_of_every_type(type_: pa.DataType, offset: int) -> None:

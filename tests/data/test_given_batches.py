@@ -91,6 +91,7 @@ def plan(factory: Any, kind: str) -> Any:
     return PLANS[kind](PlanBuilder().source(factory, schema=SCHEMA, partitions=1, id="culprit")).build()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("drivers", [1, 2, 8])
 @pytest.mark.parametrize("n_buffers", [1, 3, 8])

@@ -19,6 +19,7 @@ def one_batch(n: int, type_: pa.DataType, null_share: float = 0.3) -> pa.RecordB
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("every", [1, 2, 300])

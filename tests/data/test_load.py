@@ -55,6 +55,7 @@ def loaded(batch: pa.RecordBatch, every: int) -> list[object]:
     return pa.record_batch(Evaluator(program, Account()).project_batch(keep.select_batch(batch)))["v"].to_pylist()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", STORAGES)
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("nulls", [False, True])
@@ -65,6 +66,7 @@ def test_values_of_every_storage(name: str, n: int, nulls: bool, every: int) -> 
     assert loaded(batch, every) == batch["v"].to_pylist()[::every]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", STORAGES)
 @pytest.mark.parametrize("offset", [1, 7, 8, 63])
 def test_values_behind_an_offset(name: str, offset: int) -> None:

@@ -43,6 +43,7 @@ def between_tasks(batches: Any, keys: list[str], n: int) -> list[list[int]]:
     return [[id for page in part for id in pa.record_batch(page)["id"].to_pylist()] for part in given]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n", [2, 3, 100])
 @pytest.mark.parametrize("types", TYPES, ids=str)

@@ -32,6 +32,7 @@ def partition(
     return parts
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type_", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("null_share", [0.0, 0.3, 1.0])
 def test_equal_keys_meet_and_every_row_comes_once(type_: pa.DataType, null_share: float) -> None:
@@ -48,6 +49,7 @@ def test_equal_keys_meet_and_every_row_comes_once(type_: pa.DataType, null_share
     assert sum(map(len, keys)) == len(set().union(*keys))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("kind", ["hash", "round_robin", "gather"])
 @pytest.mark.parametrize("n_partitions", [1, 2, 7, 64])

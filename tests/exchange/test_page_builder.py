@@ -53,6 +53,7 @@ def test_rows_of_a_full_page(types: list[pa.DataType], page_bytes: int, n: int, 
     assert sum(map(len, parts)) == 3
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n", [1, 2, 33])
 @pytest.mark.parametrize("page_bytes", [1, 1 << 20])

@@ -39,6 +39,7 @@ def tables_of(pages: list[list[pa.RecordBatch]], schema: pa.Schema) -> list[pa.T
 # --- pages ---
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type_", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("null_share", [0.0, 0.3, 1.0])
 def test_equal_keys_meet_and_every_row_comes_once(type_: pa.DataType, null_share: float) -> None:
@@ -54,6 +55,7 @@ def test_equal_keys_meet_and_every_row_comes_once(type_: pa.DataType, null_share
     assert sum(map(len, keys)) == len(set().union(*keys))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n", [1, 2, 7, 512])
 def test_sizes(n_rows: int, n: int) -> None:

@@ -74,6 +74,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("limit", [64, 256])
 @pytest.mark.parametrize("name", QUERIES)
 def test_v7_the_process_grows_by_little_more_than_the_limit(name: str, limit: int, texts: str) -> None:

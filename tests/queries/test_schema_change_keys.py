@@ -22,6 +22,7 @@ import qcore
 from oracle import assert_same_rows
 from qcore import PlanBuilder
 from qcore.plan import nodes as p
+from sweeps import every
 
 JOINS = {
     "inner": "select * from t join o on k = ok",
@@ -35,6 +36,7 @@ JOINS = {
 DRIVERS = (1, 2, 8)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("how", JOINS)
 @pytest.mark.parametrize("name", KEYS)
 def test_keys_of_both_sides_of_a_join_widen(name: str, how: str) -> None:
@@ -63,7 +65,7 @@ def test_bounds_of_keys_that_widened_leave_out_no_row_group(tmp_path: Path) -> N
         assert sorted(result["n"].to_pylist()) == sorted([5, 93] * (len(first) + 1))
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", every(3, KEYS))
 def test_equal_keys_meet_behind_an_exchange_by_hash(name: str) -> None:
     """Each driver counts a key's rows among its own: the counts are right only where equal keys came to one driver."""
     for seed in range(12):
@@ -76,7 +78,7 @@ def test_equal_keys_meet_behind_an_exchange_by_hash(name: str) -> None:
         assert_same_rows(run(plan, 8, expected), expected)
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", every(3, KEYS))
 def test_equal_keys_come_to_one_partition_of_the_output(name: str) -> None:
     """PartitionedOutput: pages of a consumer hold all rows of their keys."""
     for seed in range(6):

@@ -31,6 +31,7 @@ def oracle(duck: duckdb.DuckDBPyConnection, tpch_dir: Path) -> duckdb.DuckDBPyCo
     return duck
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("number", range(1, 23))
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_answers_from_parquet(number: int, threads: int, tpch_dir: Path, oracle: duckdb.DuckDBPyConnection) -> None:

@@ -336,6 +336,7 @@ def run(name: str, trap: Trap, drivers: int, how: str) -> qcore.QcoreError:
     return error
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("how", ["drivers", "caller", "iterator"])
 @pytest.mark.parametrize("name", PLANS)
 def test_d9_whatever_raises_on_the_way_to_a_message(name: str, how: str) -> None:

@@ -72,6 +72,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_as_duckdb_in_the_zone(query: str, zone: str) -> None:
