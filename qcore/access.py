@@ -12,6 +12,8 @@ from qcore.errors import PlanError
 
 _FORMS = 'file_access is "any", "none", or a list of folders and URL prefixes'
 
+GLOB_CHARACTERS = frozenset("*?[")
+
 
 @dataclass(frozen=True)
 class FileAccess:
@@ -121,10 +123,13 @@ class FileAccess:
         return False
 
 
-def before_wildcards(path: str) -> str:
-    """The folder in front of a glob's first wildcard; a path without wildcards is returned unchanged."""
-    at = min((path.index(sign) for sign in "*?[" if sign in path), default=-1)
-    return path if at < 0 else path[:at].rpartition("/")[0] or "/"
+def before_wildcards(path: str, root: str = "/") -> str:
+    """Return the folder before a glob's first wildcard; `root` if no folder is before it.
+
+    A path without wildcards is returned unchanged.
+    """
+    at = min((path.index(sign) for sign in GLOB_CHARACTERS if sign in path), default=-1)
+    return path if at < 0 else path[:at].rpartition("/")[0] or root
 
 
 def _split(url: str) -> urllib.parse.SplitResult:

@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from qcore.access import FileAccess
+from qcore.access import GLOB_CHARACTERS, FileAccess, before_wildcards
 from qcore.errors import PlanError
 from qcore_ext.ground.fault import fault_site
 
-GLOB_CHARACTERS = frozenset("*?[")
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst")
 # More files than this are opened by several threads, because each costs a round trip on remote storage.
 FILES_ONE_THREAD_MAX = 4
@@ -193,14 +192,10 @@ def _find_local(path: str) -> list[FoundFile]:
             files += [os.path.join(folder, name) for name in sorted(names) if not _is_hidden(name)]
         return [FoundFile(Location(name), _hive_values(os.path.relpath(name, path))) for name in files]
     if GLOB_CHARACTERS & set(path):
-        fixed = _folder_without_wildcards(path) or os.curdir
+        fixed = before_wildcards(path, os.curdir)
         matching = [found.location for name in sorted(glob.glob(path, recursive=True)) for found in _find_local(name)]
         return [FoundFile(place, _hive_values(os.path.relpath(place.path, fixed))) for place in matching]
     return []
-
-
-def _folder_without_wildcards(path: str) -> str:
-    return path[: min(path.index(c) for c in GLOB_CHARACTERS if c in path)].rpartition("/")[0]
 
 
 def _find_remote(path: str, filesystem: pafs.FileSystem) -> list[FoundFile]:
@@ -212,7 +207,7 @@ def _find_remote(path: str, filesystem: pafs.FileSystem) -> list[FoundFile]:
         kept = (name for name in names if not any(map(_is_hidden, name[len(path) :].strip("/").split("/"))))
         return [FoundFile(Location(name, filesystem), _hive_values(name[len(path) :])) for name in kept]
     if GLOB_CHARACTERS & set(path):
-        fixed = _folder_without_wildcards(path)
+        fixed = before_wildcards(path, "")
         depth = None if "**" in path else path.count("/")
         names = _list_remote(fixed, filesystem)
         return [
