@@ -1,6 +1,8 @@
 """Extensions of qcore: one abi3 shared object for each .pyx. Metadata is in pyproject.toml."""
 
+import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -33,6 +35,8 @@ if SANITIZE:
     LINK_FLAGS = [f"-fsanitize={SANITIZE}"]
 FLAGS += ["-fno-strict-aliasing", "-Wno-unused-function", "-Wno-discarded-qualifiers"]
 BUILD = "build/debug" if DEBUG else f"build/{SANITIZE}-sanitizer" if SANITIZE else "build"
+# The settings that the modules were compiled with. Modules built in place are the same files for every kind of build.
+SETTINGS = Path("build" if "--inplace" in sys.argv else BUILD) / "settings.json"
 # C sources of a module beside its .pyx: the same kernels for several instruction sets, each under a target pragma.
 NATIVE = {
     "qcore_ext.ground.dispatch": [
@@ -47,6 +51,27 @@ DIRECTIVES = {
     "initializedcheck": DEBUG,
     "embedsignature": False,
 }
+
+
+def note_settings(path: Path, settings: object) -> bool:
+    """Write the settings to the file unless it has them. Returns whether they are new, which makes the file newer."""
+    text = json.dumps(settings, indent=1)
+    if path.exists() and path.read_text() == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return True
+
+
+def drop_what_other_settings_made() -> None:
+    """Compile again what was compiled with other flags, and translate again what has other directives.
+
+    Every extension depends on SETTINGS. Cython compares sources only, so its output is removed.
+    """
+    if note_settings(Path(BUILD) / "directives.json", DIRECTIVES):
+        shutil.rmtree(Path(BUILD) / "cython", ignore_errors=True)
+    compiler = [os.environ.get("CC"), os.environ.get("CFLAGS")]
+    note_settings(SETTINGS, [FLAGS, LINK_FLAGS, MACROS, DIRECTIVES, NATIVE, compiler])
 
 
 def extensions() -> list[Extension]:
@@ -67,7 +92,7 @@ def extensions() -> list[Extension]:
                 extra_compile_args=FLAGS,
                 extra_link_args=LINK_FLAGS,
                 libraries=["pthread"],
-                depends=headers,
+                depends=[*headers, str(SETTINGS)],
                 py_limited_api=True,
             )
         )
@@ -86,6 +111,7 @@ def drop_stale_build_products() -> None:
 
 if __name__ == "__main__":
     drop_stale_build_products()
+    drop_what_other_settings_made()
     setup(
         package_dir={package: str(folder) for package, folder in TESTING.items()},
         ext_modules=cythonize(
