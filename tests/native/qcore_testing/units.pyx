@@ -177,6 +177,7 @@ cdef Column* copy_column(Column* column) except NULL:
     owner_ref(copy.validity_owner)
     owner_ref(copy.indices_owner)
     owner_ref(copy.heap_owner)
+    owner_ref(copy.check)
     return copy
 
 
@@ -217,9 +218,9 @@ def check_changed(PyBatch batch, Schema schema=None, dict changes=None, dict col
     changes : dict of str to int, optional
         New values of n_columns, n_rows and n_selected.
     column : dict of str to int, optional
-        Changes of the first column. 'missing': 1 removes it; 'references', 'encoding', 'n_rows' and 'type' (a TypeId) set
-        a field; 'index': sets index 0 of a dictionary; 'no_base', 'no_indices': 1 sets NULL; 'base_encoding' sets the
-        encoding of the base.
+        Changes of the first column. 'missing': 1 removes it; 'references', 'encoding', 'n_rows' and 'type' (a TypeId)
+        set a field; 'index' sets index 0 of a dictionary; 'no_base', 'no_indices': 1 sets NULL; 'base_encoding' sets
+        the encoding of the base.
     selection : list of int, optional
         The selection.
     """
