@@ -46,7 +46,7 @@ TESTING := $(VENV)/.testing
 TESTING_SOURCES := $(wildcard tests/native/qcore_testing/*.pyx)
 BUILD_ENVIRONMENT := QCORE_DEBUG_BUILD=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS)
 
-.PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench speed kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
+.PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench speed planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -126,6 +126,9 @@ bench: $(INSTALLED)  ## TPC-H SF1 against DuckDB and Polars (ARGS='--rounds 15')
 
 speed: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1 against DuckDB (ARGS='--suites ssb')
 	$(BIN)/python bench/tpc/speed.py $(ARGS)
+
+planning: $(INSTALLED)  ## What planning and starting cost in processor time (ARGS='--suites tpch')
+	$(BIN)/python bench/planning/run.py $(ARGS)
 
 kernels: $(TESTING)  ## Single kernels
 	$(BIN)/pytest -q bench/kernels --benchmark-only $(ARGS)

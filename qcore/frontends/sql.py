@@ -111,8 +111,17 @@ def plan_sql(
         planned = plan_query(query, tables, dialect, views)
         return planned if copy is None else copy_plan(copy, planned, planned.output_names)
     except NotBound as error:
-        if os.environ.get("QCORE_SQL_FALLBACK") == "never":
-            raise PlanError(f"{error} is not supported yet") from None
+        return plan_without_binder(text, tables, dialect, views, error)
+
+
+def plan_without_binder(
+    text: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: Mapping[str, str], why: NotBound
+) -> PlanResult:
+    """The plan of a text that the binder does not read, `why`. The text has standard quotes in every dialect."""
+    if os.environ.get("QCORE_SQL_FALLBACK") == "never":
+        raise PlanError(f"{why} is not supported yet") from None
+    copy = read_copy(text)
+    query, views = text if copy is None else copy.query, dict(views)
     try:
         if dialect.name_case == "any" and has_capitals(query, tables, views):
             planned = _planned_in_any_case(query, tables, dialect, views)

@@ -276,10 +276,7 @@ class PolledQuery:
         if self._embedded.process != current_process():
             return
         partitions = [
-            partition
-            for pipeline in self.pipelines
-            for operator in pipeline
-            for partition in operator.take_unopened()
+            partition for pipeline in self.pipelines for operator in pipeline for partition in operator.take_unopened()
         ]
         opened = self._embedded.opened
         while opened:

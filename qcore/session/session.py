@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,23 +20,13 @@ from qcore.connectors.view import expand_view
 from qcore.connectors.zoned import table_in_zone, zone_of
 from qcore.errors import PlanError
 from qcore.expression.recursion import bounded_depth
-from qcore.frontends.text.clauses import quoted
 from qcore.frontends.text.copying import copy_plan, read_copy
 from qcore.frontends.text.files import with_named_files
-from qcore.frontends.text.statements import (
-    CreateView,
-    Describe,
-    Drop,
-    Explain,
-    Insert,
-    ShowTables,
-    Statement,
-    read_statement,
-)
 from qcore.frontends.text.tokens import SqlText
 from qcore.functions.dialect import Dialect
 from qcore.optimizer import Estimator, optimize
 from qcore.plan import nodes as p
+from qcore.plan.naming import ColumnNames
 from qcore.plan.planning_time import limit_planning, watch_moments
 from qcore.plan.result import PlanResult
 from qcore.plan.schema import unknown
@@ -43,9 +34,13 @@ from qcore.plan.time_zones import check_zone, plan_in_zone
 from qcore.session import statements
 from qcore.session.plan_cache import PlanCache, PlannedQuery
 from qcore.session.result import Result
+from qcore.session.statements import INFORMATION_SCHEMA
 from qcore.sql.reading import NotBound
 from qcore_ext.ground.memory_pool import MemoryPool
 from qcore_ext.ground.process import ProcessLock, check_not_leaving
+
+if TYPE_CHECKING:
+    from qcore.sql.statements import CreateView, Insert, Statement, Summarize
 
 
 class Session:
@@ -192,19 +187,23 @@ class Session:
         self.plan_cache.forget(name)
 
     def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
-        """Plan one statement over the session's tables and `tables`. A query runs when its result is read.
+        """Plan a statement over the session's tables and `tables`. A query runs when its result is read.
+
+        Several statements stand between semicolons. They run in order; the result is that of the last.
 
         - COPY (query) TO 'file.parquet' writes a query's rows. Its result is one row: path, rows and bytes.
-        - EXPLAIN [ANALYZE], DESCRIBE and SHOW TABLES return rows.
+        - EXPLAIN [ANALYZE], DESCRIBE, SUMMARIZE and SHOW TABLES return rows. So do queries of information_schema.tables
+          and information_schema.columns.
+        - SET name = value changes a setting, as change() does: SET threads = 2. RESET name takes the default.
         - CREATE TABLE name AS query runs the query at once and keeps its rows in memory. INSERT INTO, CREATE VIEW and
           DROP change the session's tables and views.
 
         Parameters
         ----------
         text : str
-            The statement.
+            The statements.
         tables : mapping of str to source, optional
-            Sources as register() takes them, for this statement only. They hide the session's tables of the same names.
+            Sources as register() takes them, for these statements only. They hide the session's tables of these names.
 
         Raises
         ------
@@ -218,44 +217,53 @@ class Session:
         kept = None if key is None else self.plan_cache.get(key)
         if kept is not None:
             return self._result(kept, is_reused=True)
-        known = dict(self._tables)
-        for name, source in (tables or {}).items():
-            known[name] = table_from(source)
-        if self.dialect.syntax == "spark":
-            from qcore.frontends.text.spark import with_standard_texts
+        from qcore.sql.parse import import_parser
+        from qcore.sql.statements import split_statements
 
-            text = with_standard_texts(text)
-        statement = read_statement(text)
+        given = {name: table_from(source) for name, source in (tables or {}).items()}
+        import_parser(self.dialect)  # before a timeout begins: the first import takes longer than many timeouts
+        *before, last = split_statements(self._in_standard_quotes(text), self.dialect)
+        for statement in before:
+            for _ in self._statement(statement, given):
+                pass
+        return self._statement(last, given, None if before else key)
+
+    def _statement(self, text: str, given: Mapping[str, Table], key: Hashable | None = None) -> Result:
+        """Plan a query, or carry out another statement."""
+        from qcore.sql.statements import read_statement
+
+        known = {**self._tables, **given}
+        statement = read_statement(text, self.dialect)
         return self._query(text, known, key) if statement is None else self._carry_out(statement, known)
 
     def _query(self, text: str, known: Mapping[str, Table], key: Hashable | None = None) -> Result:
         """Plan a query. With a key its plan is kept in the plan cache, if that may be."""
         state = self.plan_cache.state
-        text, views, files = self._with_files(text, known)
+        if INFORMATION_SCHEMA in text.lower():
+            key, known = None, {**known, **self._information_schema(known, text)}
+        written, views, files = self._with_files(text, known)
         known, zone = self._in_zone({**known, **files})
         dialect = self.dialect
         if zone is not None and dialect.syntax == "spark":
             dialect = replace(dialect, timestamp="instant")
-        from qcore.sql.parse import import_parser
-
         schemas = {name: table.schema for name, table in known.items()}
-        import_parser(dialect)  # before the timeout begins: the first import takes longer than many timeouts
         try:
-            bound, query, moments = self._planned(bind_text, text, schemas, dialect, views, known, zone)
-        except NotBound:
+            bound, query, moments = self._planned(bind_text, written, schemas, dialect, views, known, zone)
+        except NotBound as error:
             from qcore.frontends.planner.contexts import import_datafusion
-            from qcore.frontends.sql import plan_sql
+            from qcore.frontends.sql import plan_without_binder
 
             import_datafusion()
-            bound, query, moments = self._planned(plan_sql, text, schemas, dialect, views, known, zone)
+            plan_written = partial(plan_without_binder, why=error)
+            bound, query, moments = self._planned(plan_written, written, schemas, dialect, views, known, zone)
         if key is not None and not moments:
             listed = [table for table in files.values() if isinstance(table, FileTable)]
-            self.plan_cache.keep(key, query, bound, [text, *views.values()], listed, state)
+            self.plan_cache.keep(key, query, bound, [written, *views.values()], listed, state)
         return self._result(query)
 
     def _planned(
         self,
-        plan_text: Callable[[str, Mapping[str, pa.Schema], Dialect, Mapping[str, str]], PlanResult],
+        plan_text: Callable[..., PlanResult],
         text: str,
         schemas: Mapping[str, pa.Schema],
         dialect: Dialect,
@@ -269,6 +277,19 @@ class Session:
             plan = planned.plan if zone is None else plan_in_zone(planned.plan, zone)
             bound = self._bound(plan, tables)
             return bound, self._optimized(bound, planned.output_names), moments
+
+    def _information_schema(self, known: Mapping[str, Table], text: str) -> dict[str, Table]:
+        """The tables of information_schema that a text names, with its other tables and the session's views."""
+        found: dict[str, Table] = {}
+        if statements.TABLES in text.lower():
+            found[statements.TABLES] = table_from(statements.information_of_tables(known, self._views))
+        if statements.COLUMNS in text.lower():
+            schemas = {name: table.schema for name, table in known.items()}
+            for view in self._views:
+                if view not in schemas and INFORMATION_SCHEMA not in self._views[view].lower():
+                    schemas[view] = self._query(f"SELECT * FROM {self._quoted(view)}", known).schema
+            found[statements.COLUMNS] = table_from(statements.information_of_columns(schemas))
+        return found
 
     def _in_zone(self, tables: Mapping[str, Table]) -> tuple[Mapping[str, Table], str | None]:
         """The tables with their timestamps in the session's time zone, and that zone; None: there is none."""
@@ -290,14 +311,29 @@ class Session:
                 if name.lower() in names and name not in known and name not in views:
                     views[name], of_view = with_named_files(query)
                     files |= of_view
-                    texts.append(query)
+                    texts.append(views[name])
         return text, views, {name: self._named_files(paths) for name, paths in files.items() if name not in known}
+
+    def _in_standard_quotes(self, text: str) -> str:
+        """A text of Spark's dialect with names and texts in standard quotes, as the parser and views have them."""
+        if self.dialect.syntax != "spark":
+            return text
+        from qcore.frontends.text.spark import with_standard_texts
+
+        return with_standard_texts(text)
 
     def _named_files(self, paths: Sequence[str]) -> Table:
         """Return the table of files that a query names."""
         return FileTable(paths[0] if len(paths) == 1 else list(paths), access=self.settings.file_access)
 
     def _carry_out(self, statement: Statement, known: Mapping[str, Table]) -> Result:
+        from qcore.sql.statements import CreateView, Describe, Drop, Explain, Insert, SetSetting, ShowTables, Summarize
+
+        if isinstance(statement, SetSetting):
+            self.change(**{statement.name: statement.value})
+            return statements.nothing(self.settings)
+        if isinstance(statement, Summarize):
+            return self._summary(statement, known)
         if isinstance(statement, Explain):
             return statements.explanation(statement, self._query(statement.query, known), self.settings)
         if isinstance(statement, Describe):
@@ -329,6 +365,12 @@ class Session:
         self._set_table(statement.name, self._in_memory(rows))
         return statements.count_of(rows.num_rows, self.settings)
 
+    def _summary(self, statement: Summarize, known: Mapping[str, Table]) -> Result:
+        names = ColumnNames()
+        columns = {names.new(field.name): field.type for field in self._query(statement.query, known).schema}
+        query = statements.summary_query(statement.query, columns, self._quoted)
+        return statements.summary(columns, self._query(query, known).to_arrow(), self.settings)
+
     def _create_view(self, statement: CreateView, known: Mapping[str, Table]) -> None:
         if statement.name in known:
             raise PlanError(f"{statement.name!r} is a table; give the view another name, or drop the table first")
@@ -337,7 +379,7 @@ class Session:
         self.plan_cache.forget(statement.name)
         try:
             # Raises at once if the query cannot be planned or if the view reads itself.
-            self._query(f"SELECT * FROM {quoted(statement.name)}", known)
+            self._query(f"SELECT * FROM {self._quoted(statement.name)}", known)
         except BaseException:
             if before is None:
                 del self._views[statement.name]
@@ -345,6 +387,11 @@ class Session:
                 self._views[statement.name] = before
             self.plan_cache.forget(statement.name)
             raise
+
+    def _quoted(self, name: str) -> str:
+        from qcore.sql.statements import quoted
+
+        return quoted(name)
 
     def _spelled(self, name: str, held: Collection[str]) -> str:
         """The spelling of `name` among the tables or views `held`, if the dialect ignores case."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -10,10 +11,24 @@ from qcore.builder.plan_builder import PlanBuilder
 from qcore.config import Settings
 from qcore.errors import PlanError
 from qcore.expression.tree import Cast, col, lit
-from qcore.frontends.text.statements import Explain, Insert
+from qcore.expression.types import is_numeric
+from qcore.functions.type_names import type_name
 from qcore.plan.naming import ColumnNames
 from qcore.plan.schema import check_column
 from qcore.session.result import Result
+
+if TYPE_CHECKING:
+    from qcore.sql.statements import Explain, Insert
+
+INFORMATION_SCHEMA = "information_schema."
+TABLES, COLUMNS = INFORMATION_SCHEMA + "tables", INFORMATION_SCHEMA + "columns"
+# Figures of SUMMARIZE: their names in DuckDB, and the SQL of a column's. Those behind the first three are of numbers.
+_FIGURES = {
+    "min": "min({0})", "max": "max({0})", "approx_unique": "count(DISTINCT {0})", "avg": "avg({0})",
+    "std": "stddev({0})", "q25": "quantile_cont({0}, 0.25)", "q50": "quantile_cont({0}, 0.5)",
+    "q75": "quantile_cont({0}, 0.75)",
+}  # fmt: skip
+_OF_ANY = ("min", "max", "approx_unique")
 
 
 def explanation(statement: Explain, result: Result, settings: Settings) -> Result:
@@ -34,6 +49,73 @@ def description(result: Result, settings: Settings) -> Result:
 def table_names(names: Iterable[str], settings: Settings) -> Result:
     """Result of SHOW TABLES: a row for each table, sorted by name."""
     return rows_result(pa.table({"name": pa.array(sorted(names), pa.string())}), settings)
+
+
+def information_of_tables(tables: Collection[str], views: Collection[str]) -> pa.Table:
+    """The rows of information_schema.tables."""
+    names = sorted({*tables, *views})
+    kinds = ["BASE TABLE" if name in tables else "VIEW" for name in names]
+    return _text_table({"table_name": names, "table_type": kinds})
+
+
+def information_of_columns(schemas: Mapping[str, pa.Schema]) -> pa.Table:
+    """The rows of information_schema.columns."""
+    fields = [(name, n, field) for name in sorted(schemas) for n, field in enumerate(schemas[name], 1)]
+    rows = _text_table(
+        {
+            "table_name": [name for name, _, _ in fields],
+            "column_name": [field.name for _, _, field in fields],
+            "is_nullable": ["YES" if field.nullable else "NO" for _, _, field in fields],
+            "data_type": [type_name(field.type) for _, _, field in fields],
+        }
+    )
+    return rows.add_column(4, "ordinal_position", pa.array([n for _, n, _ in fields], pa.int32()))
+
+
+def _text_table(columns: Mapping[str, list[str]]) -> pa.Table:
+    """Columns of text, behind the catalogue and the schema of the one database that there is."""
+    n_rows = len(next(iter(columns.values())))
+    named = {"table_catalog": ["memory"] * n_rows, "table_schema": ["main"] * n_rows, **columns}
+    return pa.table({name: pa.array(values, pa.string()) for name, values in named.items()})
+
+
+def summary_query(query: str, columns: Mapping[str, pa.DataType], quoted: Callable[[str], str]) -> str:
+    """The query of all figures of SUMMARIZE: one row, for each column its count and its figures as text."""
+    parts = ["count(*)"]
+    for name, type_ in columns.items():
+        parts.append(f"count({quoted(name)})")
+        for figure, written in _FIGURES.items():
+            if not _has(figure, type_):
+                parts.append("CAST(NULL AS VARCHAR)")
+            else:
+                parts.append(f"CAST({written.format(quoted(name))} AS VARCHAR)")
+    names = ", ".join(quoted(f"f{n}") for n in range(len(parts)))
+    given = ", ".join(map(quoted, columns))
+    return (
+        f"SELECT * FROM (SELECT {', '.join(parts)} FROM ({query}) AS {quoted('$rows')}({given})) "
+        f"AS {quoted('$figures')}({names})"
+    )
+
+
+def _has(figure: str, type_: pa.DataType) -> bool:
+    return not pa.types.is_nested(type_) if figure in _OF_ANY else is_numeric(type_)
+
+
+def summary(columns: Mapping[str, pa.DataType], figures: pa.Table, settings: Settings) -> Result:
+    """Result of SUMMARIZE: a row for each column, with the columns that DuckDB returns."""
+    (row,) = figures.to_pylist()
+    n_rows, *values = row.values()
+    width = len(_FIGURES) + 1
+    rows: dict[str, list[Any]] = {"column_name": list(columns), "column_type": [type_name(t) for t in columns.values()]}
+    for n, figure in enumerate(_FIGURES, 1):
+        rows[figure] = [values[width * i + n] for i in range(len(columns))]
+    made = {name: pa.array(texts, pa.string()) for name, texts in rows.items()}
+    counts = [values[width * i] for i in range(len(columns))]
+    made["approx_unique"] = made["approx_unique"].cast(pa.int64())
+    made["count"] = pa.array([n_rows] * len(columns), pa.int64())
+    shares = [None if n_rows == 0 else 100.0 * (n_rows - count) / n_rows for count in counts]
+    made["null_percentage"] = pa.array(shares, pa.float64())
+    return rows_result(pa.table(made), settings)
 
 
 def count_of(n_rows: int, settings: Settings) -> Result:

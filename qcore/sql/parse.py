@@ -76,6 +76,16 @@ def import_parser(dialect: Dialect) -> None:
         raise PlanError(f"SQL needs the package sqlglot ({error}): pip install 'qcore[sql]'") from error
 
 
+def tokens_of(text: str, dialect: Dialect) -> list[Any]:
+    """The tokens of a text, as they are written. PlanError if a text, a name or a comment does not end."""
+    from sqlglot.errors import TokenError
+
+    try:
+        return list(_sqlglot_dialect(dialect.syntax, dialect.null_order).tokenize(text))
+    except TokenError as error:
+        raise _token_error(text, error) from None
+
+
 def select_token(node: Any) -> int | None:
     """The number of the SELECT token of a Select node. None for FROM without SELECT."""
     for comment in node.comments or ():

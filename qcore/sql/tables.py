@@ -55,7 +55,10 @@ def named_rows(binder: Binder, parts: Sequence[Part], place: Place) -> tuple[Rel
             raise PlanError(f"the view {name!r} is not one query")
         view = CommonTable(name, statements[0], [], Environment(Level(), {}), source)
         binder.memory["view", name] = view
-    return read_common(binder, view, place), name
+    try:
+        return read_common(binder, view, place), name
+    except PlanError as error:
+        raise PlanError(f"the view {name!r}: {error}") from None
 
 
 def _known_name(binder: Binder, parts: Sequence[Part]) -> str:

@@ -76,7 +76,7 @@ def test_tables_come_and_go(session):
         ("create table u as", "ends too early"),
         ("create table u as select nosuch from t", "unknown column 'nosuch'"),
         ("create view v as select nosuch from t", "the view 'v': unknown column 'nosuch'"),
-        ("create view v as select * from v", "the view 'v': unknown table 'v'"),
+        ("create view v as select * from v", "the view 'v': 'v' reads itself"),
         ("create view t as select 1", "the table 't' exists already"),
         ("create or replace view t as select 1", "'t' is a table; give the view another name"),
         ("create view v", "CREATE .* VIEW .* name"),
@@ -87,8 +87,17 @@ def test_tables_come_and_go(session):
         ("describe", "ends too early"),
         ("describe tt", "unknown table 'tt'"),
         ("show tables from x", "SHOW TABLES takes nothing more"),
-        ("explain select", "syntax error at the end"),
-        ("summarize t", "SUMMARIZE is not supported; SELECT min"),
+        ("explain select", "the select list is empty"),
+        ("summarize", "ends too early; it is written SUMMARIZE table"),
+        ("summarize tt", "unknown table 'tt'"),
+        ("set", "SET cannot be read; it is written SET name = value"),
+        ("set threads", "SET cannot be read"),
+        ("set threads = 1, 2", "SET cannot be read"),
+        ("set nosuch = 1", "a session has no setting 'nosuch'"),
+        ("set threads = 0", "threads"),
+        ("create index x on t (i)", "CREATE INDEX is not supported"),
+        ("drop index x", "DROP cannot be read"),
+        (";", "the text is empty"),
         ("show all tables", "SHOW ALL TABLES is not supported; SHOW TABLES"),
         ("insert into t select 1", "INSERT INTO t: the query returns 1 columns for i, s"),
         ("insert into t (i, i) values (1, 2)", "name each column once"),
@@ -148,7 +157,7 @@ def test_views_of_one_another_end(session):
     """Q1: no endless recursion where a view came to name itself."""
     session.sql("create view a as select i from t")
     session.sql("create view b as select i from a")
-    with pytest.raises(qcore.PlanError, match="the view 'a': unknown table 'b'"):
+    with pytest.raises(qcore.PlanError, match="the view 'a': 'a' reads itself"):
         session.sql("create or replace view a as select i from b")
     assert session.sql("select sum(i) as n from b").to_arrow()["n"].to_pylist() == [6]
 
@@ -173,7 +182,8 @@ def test_rows_are_put_into_a_table(session):
         session.sql("insert into u (a) values ('abc')")
     with pytest.raises(qcore.ExecutionError, match="cannot cast 99999999999"):
         session.sql("insert into u (a) values (1), (99999999999)")
-    assert session.sql("select a, b, cast(c as varchar) as c, d, e[2] as e from u").to_arrow().to_pydict() == {
+    query = "select a, b, cast(c as varchar) as c, d, e[2] as e from u order by coalesce(a, 1), a nulls last"
+    assert session.sql(query).to_arrow().to_pydict() == {
         "a": [1, None, 2, 3],
         "b": ["x", None, "b", None],
         "c": ["1.01", None, None, None],
@@ -227,3 +237,80 @@ def test_an_insert_into_a_table_that_is_replaced_meanwhile() -> None:
     session.register("source", pa.RecordBatchReader.from_batches(pa.schema([("i", pa.int64())]), batches()))
     with pytest.raises(qcore.PlanError, match="INSERT INTO t: the table was dropped or replaced meanwhile"):
         session.sql("insert into t select i from source")
+
+
+def test_statements_run_in_order(session):
+    """Q1: the result is the last one's; a semicolon in a text, a name or a comment ends nothing."""
+    result = session.sql(
+        """
+        create table a as select ';' as x, 1 as ";"; -- one; two
+        insert into a values ('b;', 2);;
+        select x /* ; */ from a where ";" > 1 ;
+        """
+    )
+    assert result.to_arrow().to_pydict() == {"x": ["b;"]}
+    with pytest.raises(qcore.PlanError, match="unknown table 'nosuch'"):
+        session.sql("insert into a values ('c', 3); select * from nosuch; insert into a values ('d', 4)")
+    assert session.sql("select count(*) as n from a").to_arrow()["n"].to_pylist() == [3]
+
+
+def test_queries_before_the_last_run_too(session, tmp_path):
+    path = tmp_path / "out.parquet"
+    session.sql(f"copy (select i from t) to '{path}'; select 1")
+    assert path.exists()
+    with pytest.raises(qcore.ExecutionError, match="cannot cast"):
+        session.sql("select cast(s as int) from t; select 1")
+
+
+def test_settings(session):
+    session.sql("set threads = 1; SET batch_rows to 1000; set memory_limit = '1GB'; set timeout = 2.5")
+    settings = session.settings
+    assert (settings.threads, settings.batch_rows, settings.memory_limit, settings.timeout) == (1, 1000, 10**9, 2.5)
+    session.sql("reset memory_limit; set session timeout = default")
+    assert (session.settings.memory_limit, session.settings.timeout) == (None, None)
+
+
+def test_summaries(session, duck):
+    data = pa.table({
+        "n": [1, 2, 2, None, 5],
+        "x": [0.5, 1.5, 2.5, 3.5, None],
+        "s": ["a", "b", None, None, "c"],
+        "l": [[1], None, [2], [], [3]],
+    })  # fmt: skip
+    session.register("t", data)
+    duck.register("t", data)
+    found = session.sql("summarize t").to_arrow()
+    expected = duck.sql("summarize t").to_arrow_table()
+    assert found.column_names == expected.column_names
+    for name in ("column_name", "min", "max", "count"):
+        kept = slice(None) if name in ("column_name", "count") else slice(0, 3)  # lists have no smallest here
+        assert found[name].to_pylist()[kept] == expected[name].to_pylist()[kept], name
+    for name in ("avg", "std", "q50", "null_percentage"):
+        pairs = zip(found[name].to_pylist(), expected[name].to_pylist(), strict=True)
+        assert all(float(a or 0) == pytest.approx(float(b or 0)) for a, b in pairs), name
+    assert found["approx_unique"].to_pylist() == [3, 4, 3, None]
+    assert session.sql("summarize select n from t where n > 9").to_arrow()["count"].to_pylist() == [0]
+
+
+def test_the_information_schema(session):
+    session.sql("create view v as select i + 1 as j, s from t")
+    text = "select table_name, table_type from information_schema.tables order by 1"
+    assert session.sql(text).to_arrow().to_pydict() == {"table_name": ["t", "v"], "table_type": ["BASE TABLE", "VIEW"]}
+    columns = (
+        "select table_schema, column_name, ordinal_position as n, data_type from INFORMATION_SCHEMA.columns c "
+        "where table_name = 'v' order by n"
+    )
+    found = session.sql(columns).to_arrow().to_pylist()
+    assert [tuple(row.values()) for row in found] == [("main", "j", 1, "BIGINT"), ("main", "s", 2, "VARCHAR")]
+    session.sql("drop view v")
+    assert session.sql(text).to_arrow()["table_name"].to_pylist() == ["t"]
+    assert session.sql(columns).to_arrow().num_rows == 0
+
+
+def test_statements_of_a_dialect_with_other_quotes():
+    session = qcore.Session(threads=1, dialect="spark")
+    session.register("t", T)
+    assert session.sql("describe select i from t").to_arrow()["column_name"].to_pylist() == ["i"]
+    assert session.sql("""select 'a;b' as x; select "it's; so" as y""").to_arrow()["y"].to_pylist() == ["it's; so"]
+    session.sql("create view v(`a b`) as select i from t")
+    assert session.sql("select sum(`a b`) as n from v").to_arrow()["n"].to_pylist() == [6]

@@ -1,0 +1,346 @@
+"""Statements about a session and its queries: EXPLAIN, DESCRIBE, SUMMARIZE, SHOW, SET, CREATE, DROP, INSERT.
+
+They are read from the tokens of sqlglot: it parses EXPLAIN and SHOW as texts only, and the queries in them are bound as
+texts of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from qcore.errors import PlanError
+from qcore.functions.dialect import Dialect
+from qcore.sql.parse import tokens_of
+
+_FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*([A-Za-z]+)?", re.DOTALL)
+_ANALYZE = re.compile(r"\s*ANALYZE\b", re.IGNORECASE)
+_STATEMENTS = frozenset({
+    "EXPLAIN", "DESCRIBE", "DESC", "SUMMARIZE", "SHOW", "SET", "RESET", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE",
+    "MERGE",
+})  # fmt: skip
+_BEGINS_QUERY = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+_CREATE_USAGE = "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name AS select …, or name (column type, …)"
+_VIEW_USAGE = "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(columns)] AS select …"
+_INSERT_USAGE = "INSERT INTO name [(columns)] VALUES (…), or select …"
+_SET_USAGE = "SET name = value, with a name and a value of Session.change, such as SET threads = 2"
+# What a column's definition may say beside its type, which nothing would check.
+_CONSTRAINTS = {"PRIMARY", "UNIQUE", "CHECK", "DEFAULT", "REFERENCES", "FOREIGN", "GENERATED", "CONSTRAINT", "NOT",
+                "COLLATE"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Explain:
+    """The plan of `query`; with `analyze` it runs and what happened is shown."""
+
+    query: str
+    analyze: bool
+
+
+@dataclass(frozen=True)
+class Describe:
+    """The columns of `query`."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class Summarize:
+    """Figures of each column of `query`."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class ShowTables:
+    """The names of the session's tables."""
+
+
+@dataclass(frozen=True)
+class SetSetting:
+    """A setting of the session by its name in Session.change; None: its default."""
+
+    name: str
+    value: str | int | float | None
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """A table of the rows of `query`, kept in the session."""
+
+    name: str
+    query: str
+    replaces: bool
+    may_exist: bool
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """A query that later ones may name as a table."""
+
+    name: str
+    query: str
+    replaces: bool
+    may_exist: bool
+
+
+@dataclass(frozen=True)
+class Insert:
+    """Rows of `query` put behind a table's; `columns` are those it gives, all in order where there are none."""
+
+    table: str
+    columns: tuple[str, ...]
+    query: str
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The session forgets a table, or a view."""
+
+    name: str
+    is_view: bool
+    may_be_missing: bool
+
+
+Statement = Explain | Describe | Summarize | ShowTables | SetSetting | CreateTable | CreateView | Insert | Drop
+
+
+def split_statements(text: str, dialect: Dialect) -> list[str]:
+    """The texts of the statements, which stand between semicolons. PlanError if there is none."""
+    if ";" not in text:
+        return [text]
+    tokens = tokens_of(text, dialect)
+    found, start, is_empty = [], 0, True
+    for token in tokens:
+        if _sign(token) == ";":
+            if not is_empty:
+                found.append(text[start : token.start])
+            start, is_empty = token.end + 1, True
+        else:
+            is_empty = False
+    return found if is_empty and found else [*found, text[start:]]
+
+
+def read_statement(text: str, dialect: Dialect) -> Statement | None:
+    """The statement of a text; None for a query and COPY. PlanError for a statement that cannot be read."""
+    first = _FIRST_WORD.match(text)
+    word = "" if first is None else (first.group(1) or "").upper()
+    if first is None or word not in _STATEMENTS:
+        return None
+    rest = text[first.end() :]
+    if word == "EXPLAIN":
+        analyze = _ANALYZE.match(rest)
+        query = rest[0 if analyze is None else analyze.end() :].strip().removesuffix(";")
+        if not query:
+            raise PlanError("the statement ends too early; it is written EXPLAIN [ANALYZE] select …")
+        return Explain(query, analyze is not None)
+    return _Reader(word, rest, dialect).statement()
+
+
+def _sign(token: Any) -> str:
+    """A token's text; empty for a text literal or a name in quotes, which are no signs or words."""
+    return "" if token.token_type.name in ("STRING", "IDENTIFIER") else str(token.text)
+
+
+def quoted(name: str) -> str:
+    """A name in standard quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class _Reader:
+    """Reads one statement. Positions are numbers of tokens; `end` is behind the last one.
+
+    The first word is left out of the text: behind some words sqlglot makes one token of all that follows. Position 0 is
+    its place.
+    """
+
+    def __init__(self, word: str, text: str, dialect: Dialect) -> None:
+        self.word = word
+        self.text = text
+        self.dialect = dialect
+        tokens = tokens_of(text, dialect)
+        self.tokens: list[Any] = [None, *(token for token in tokens if _sign(token) != ";")]
+        self.end = len(self.tokens)
+
+    # --- tokens ---
+
+    def is_word(self, at: int, *words: str) -> bool:
+        return at < self.end and _sign(self.tokens[at]).upper() in words
+
+    def is_name(self, at: int) -> bool:
+        if at >= self.end:
+            return False
+        token = self.tokens[at]
+        return token.token_type.name == "IDENTIFIER" or re.fullmatch(r"[^\W\d]\w*", _sign(token)) is not None
+
+    def name(self, at: int) -> str:
+        """A name, in lower case without quotes."""
+        token = self.tokens[at]
+        return str(token.text) if token.token_type.name == "IDENTIFIER" else str(token.text).lower()
+
+    def slice(self, start: int, end: int) -> str:
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end + 1]
+
+    def close(self, at: int) -> int:
+        """The bracket that closes the one at a token."""
+        depth = 0
+        for i in range(at, self.end):
+            depth += {"(": 1, ")": -1}.get(_sign(self.tokens[i]), 0)
+            if depth == 0:
+                return i
+        raise PlanError("a bracket begins and does not end")
+
+    def level(self, start: int, end: int) -> Iterator[int]:
+        """The tokens outside of brackets."""
+        depth = 0
+        for i in range(start, end):
+            sign = _sign(self.tokens[i])
+            depth -= sign in (")", "]", "}")
+            if depth == 0:
+                yield i
+            depth += sign in ("(", "[", "{")
+
+    def items(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts between commas."""
+        first = start
+        for i in self.level(start, end):
+            if _sign(self.tokens[i]) == ",":
+                yield first, i
+                first = i + 1
+        if first < end:
+            yield first, end
+
+    def query(self, start: int, usage: str) -> str:
+        if start >= self.end:
+            raise PlanError(f"the statement ends too early; it is written {usage}")
+        return self.slice(start, self.end)
+
+    # --- statements ---
+
+    def statement(self) -> Statement | None:
+        word = self.word
+        if word in ("DESCRIBE", "DESC"):
+            return Describe(self.rows(1, "DESCRIBE"))
+        if word == "SUMMARIZE":
+            return Summarize(self.rows(1, "SUMMARIZE"))
+        if word == "SHOW":
+            return self.show()
+        if word in ("SET", "RESET"):
+            return self.set(word)
+        if word == "CREATE":
+            return self.create()
+        if word == "INSERT":
+            return self.insert()
+        if word == "DROP":
+            return self.drop()
+        raise PlanError(
+            f"{word} is not supported: qcore runs queries. CREATE OR REPLACE TABLE name AS select … changes a table"
+        )
+
+    def rows(self, at: int, word: str) -> str:
+        """The query, or all rows of the table, that DESCRIBE or SUMMARIZE is about."""
+        written = self.query(at, f"{word} table, or {word} select …")
+        is_query = self.is_word(at, *_BEGINS_QUERY, "(")
+        return written if is_query else f"SELECT * FROM {written}"
+
+    def show(self) -> Statement | None:
+        if self.is_word(1, "ALL") and self.is_word(2, "TABLES"):
+            raise PlanError(
+                "SHOW ALL TABLES is not supported; SHOW TABLES gives the names, information_schema.columns the columns"
+            )
+        if self.is_word(1, "TABLES"):
+            if self.end > 2:
+                raise PlanError("SHOW TABLES takes nothing more")
+            return ShowTables()
+        return Describe(self.rows(1, "SHOW"))
+
+    def set(self, word: str) -> SetSetting:
+        at = 1 + self.is_word(1, "SESSION", "GLOBAL", "LOCAL")
+        if not self.is_name(at):
+            raise PlanError(f"{word} cannot be read; it is written {_SET_USAGE}")
+        name = str(self.tokens[at].text).lower()
+        if word == "RESET":
+            if self.end > at + 1:
+                raise PlanError("RESET takes one name")
+            return SetSetting(name, None)
+        if not self.is_word(at + 1, "=", "TO") or self.end != at + 3:
+            raise PlanError(f"SET cannot be read; it is written {_SET_USAGE}")
+        token = self.tokens[at + 2]
+        kind = token.token_type.name
+        if kind == "NUMBER":
+            number = float(token.text)
+            return SetSetting(name, int(number) if number.is_integer() else number)
+        if kind != "STRING" and self.is_word(at + 2, "DEFAULT", "NULL"):
+            return SetSetting(name, None)
+        return SetSetting(name, str(token.text))
+
+    def create(self) -> CreateTable | CreateView:
+        at = 1
+        replaces = self.is_word(at, "OR") and self.is_word(at + 1, "REPLACE")
+        at += 2 * replaces
+        at += self.is_word(at, "TEMP", "TEMPORARY")
+        if not self.is_word(at, "TABLE", "VIEW"):
+            what = _sign(self.tokens[at]).upper() if at < self.end else ""
+            raise PlanError(f"CREATE {what} is not supported; CREATE TABLE and CREATE VIEW are".replace("  ", " "))
+        is_view = self.is_word(at, "VIEW")
+        usage = _VIEW_USAGE if is_view else _CREATE_USAGE
+        may_exist = self.is_word(at + 1, "IF") and self.is_word(at + 2, "NOT") and self.is_word(at + 3, "EXISTS")
+        at += 4 if may_exist else 1
+        if at + 1 >= self.end or not self.is_name(at):
+            raise PlanError(f"the statement cannot be read; it is written {usage}")
+        name, columns = self.name(at), ""
+        if self.is_word(at + 1, "("):
+            close = self.close(at + 1)
+            if close + 1 == self.end and not is_view:
+                return CreateTable(name, self.empty(at + 2, close), replaces, may_exist)
+            columns = self.slice(at + 1, close + 1)
+            at = close
+        if not self.is_word(at + 1, "AS"):
+            raise PlanError(f"the statement cannot be read; it is written {usage}")
+        query = self.query(at + 2, usage)
+        if columns:
+            query = f"SELECT * FROM ({query}) AS {quoted('$made')}{columns}"
+        return (CreateView if is_view else CreateTable)(name, query, replaces, may_exist)
+
+    def empty(self, start: int, end: int) -> str:
+        """A query of no row with the columns that tokens start to end define."""
+        made = []
+        for a, b in self.items(start, end):
+            # PRIMARY KEY is one token.
+            words = {_sign(self.tokens[i]).upper().partition(" ")[0] for i in range(a, b)}
+            if words & _CONSTRAINTS:
+                raise PlanError(
+                    f"{self.slice(a, b)!r}: a table's columns have names and types here, and no constraints or defaults"
+                )
+            if b - a < 2 or not self.is_name(a):
+                raise PlanError(f"CREATE TABLE cannot be read; it is written {_CREATE_USAGE}")
+            made.append(f"CAST(NULL AS {self.slice(a + 1, b)}) AS {quoted(self.name(a))}")
+        return f"SELECT {', '.join(made)} LIMIT 0"
+
+    def insert(self) -> Insert:
+        if self.is_word(1, "OR"):
+            raise PlanError("INSERT OR … is not supported: a table here has no keys")
+        if not self.is_word(1, "INTO") or self.end < 4 or not self.is_name(2):
+            raise PlanError(f"INSERT cannot be read; it is written {_INSERT_USAGE}")
+        at, columns = 3, []
+        if self.is_word(3, "(") and not self.is_word(4, *_BEGINS_QUERY, "("):
+            close = self.close(3)
+            columns = [self.name(a) for a, _ in self.items(4, close)]
+            at = close + 1
+        if self.is_word(at, "BY") or any(self.is_word(i, "RETURNING") for i in self.level(at, self.end)):
+            raise PlanError("INSERT … BY NAME and RETURNING are not supported; list the columns")
+        if any(self.is_word(i, "ON") and self.is_word(i + 1, "CONFLICT") for i in self.level(at, self.end)):
+            raise PlanError("ON CONFLICT is not supported: a table here has no keys")
+        return Insert(self.name(2), tuple(columns), self.query(at, _INSERT_USAGE))
+
+    def drop(self) -> Drop:
+        if not self.is_word(1, "TABLE", "VIEW"):
+            raise PlanError("DROP cannot be read; it is written DROP TABLE [IF EXISTS] name, or DROP VIEW")
+        may_be_missing = self.is_word(2, "IF") and self.is_word(3, "EXISTS")
+        at = 4 if may_be_missing else 2
+        kind = _sign(self.tokens[1]).upper()
+        if self.end != at + 1 or not self.is_name(at):
+            raise PlanError(f"DROP {kind} cannot be read; it is written DROP {kind} [IF EXISTS] name")
+        return Drop(self.name(at), kind == "VIEW", may_be_missing)
