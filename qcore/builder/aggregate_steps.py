@@ -19,8 +19,12 @@ from qcore.builder.arguments import (
     read_sort_keys,
 )
 from qcore.errors import PlanError
-from qcore.expression.tree import col
-from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Column, Expr, col
+from qcore.functions.aggregate_names import Order, bind_aggregate, is_aggregate_name
+from qcore.functions.aggregates import aggregate_type, is_aggregate
+from qcore.functions.catalogue import expr_type
+from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, SortKey
 from qcore.plan.schema import aggregate_schema, check_unique, unknown
 
 # A cube has 2**n sets, each of which reads every row.
@@ -101,11 +105,44 @@ def _read_call(name: str, spec: Agg | str | tuple[Any, ...], schema: pa.Schema) 
     arguments = tuple(read_expression(argument, schema, where) for argument in spec.arguments)
     condition = None if spec.filter is None else read_condition(spec.filter, schema, f"{where}, filter")
     keys = read_sort_keys(spec.order_by, schema, where) if spec.order_by else ()
-    order = tuple((key.descending, key.nulls_first) for key in keys)
-    arguments += tuple(col(key.column) for key in keys)
-    call = AggregateCall(name, spec.function, arguments, spec.distinct, condition, order)
+    if is_aggregate(spec.function) or not is_aggregate_name(spec.function):
+        order = tuple((key.descending, key.nulls_first) for key in keys)
+        arguments += tuple(col(key.column) for key in keys)
+        call = AggregateCall(name, spec.function, arguments, spec.distinct, condition, order)
+    else:
+        call = in_step(where, lambda: _by_other_name(name, spec, arguments, condition, keys, schema))
     in_step(where, lambda: aggregate_schema((), (call,), schema))
     return call
+
+
+def _by_other_name(
+    name: str, spec: Agg, arguments: Sequence[Expr], condition: Expr | None, keys: Sequence[SortKey], schema: pa.Schema
+) -> AggregateCall:
+    """The call of an aggregate by one of its names in SQL. PlanError for one that is computed from others."""
+    calls: list[AggregateCall] = []
+
+    def bound(expr: Expr) -> Bound:
+        return Bound(expr, expr_type(expr, schema))
+
+    def add(
+        function: str, arguments: Sequence[Bound], distinct: bool, filter: Bound | None, order: Sequence[Order]
+    ) -> Bound:
+        values = tuple(value.expr for value in (*arguments, *(key for key, _, _ in order)))
+        where = None if filter is None else filter.expr
+        calls.append(AggregateCall(name, function, values, distinct, where, tuple(key[1:] for key in order)))
+        return Bound(col(name), aggregate_type(function, [argument.type for argument in arguments]))
+
+    made = bind_aggregate(
+        spec.function,
+        [bound(argument) for argument in arguments],
+        distinct=spec.distinct,
+        filter=None if condition is None else bound(condition),
+        order=[(bound(col(key.column)), key.descending, key.nulls_first) for key in keys],
+        add=add,
+    )
+    if len(calls) != 1 or not isinstance(made.expr, Column):
+        raise PlanError(f"{spec.function} is computed from other aggregates; SQL has it")
+    return calls[0]
 
 
 def _read_grouping_sets(given: Any, keys: Sequence[str]) -> tuple[tuple[int, ...], ...]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.recursion import bounded_depth
 from qcore.expression.tree import Alias, Column, Expr, children, column_names, lit, rebuild
+from qcore.functions.calls import with_engine_calls
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import SortKey
 from qcore.plan.schema import check_column, check_columns
@@ -33,6 +34,7 @@ def read_expression(value: Expression, schema: pa.Schema, where: str) -> Expr:
     # column_names recurses deepest. It comes first, so that it reports an expression of too many levels.
     in_step(where, lambda: column_names(expr))
     check_columns(expr, schema, where)
+    expr = in_step(where, lambda: with_engine_calls(expr, schema))
     in_step(where, lambda: expr_type(expr, schema))
     return expr
 

@@ -10,9 +10,12 @@ import difflib
 from collections.abc import Sequence
 from functools import cache
 
+import pyarrow as pa
+
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.functions.catalogue import LIST_LAMBDAS, is_known, scalar_functions
+from qcore.expression.tree import Call, Expr, children, rebuild
+from qcore.functions.catalogue import LIST_LAMBDAS, expr_type, is_known, scalar_functions
 from qcore.functions.current_moment import MOMENTS
 from qcore.functions.dialect import QCORE, Dialect
 from qcore.functions.entries import Entry, Table, entry
@@ -99,6 +102,23 @@ def bind_call(name: str, arguments: Sequence[Bound], dialect: Dialect = QCORE) -
     if not found.fewest <= len(arguments) <= found.most:
         raise PlanError(f"{name} takes {n_arguments(found.fewest, found.most)}, not {len(arguments)}")
     return found.build(dialect, *arguments)
+
+
+def with_engine_calls(expr: Expr, schema: pa.Schema) -> Expr:
+    """An expression over columns of `schema` whose calls have names of the engine, or of SQL in the default dialect.
+
+    Raises
+    ------
+    PlanError
+        A function is unknown, or its arguments do not fit.
+    """
+    parts = children(expr)
+    made = tuple(with_engine_calls(part, schema) for part in parts)
+    if any(new is not old for new, old in zip(made, parts, strict=True)):
+        expr = rebuild(expr, made)
+    if not isinstance(expr, Call) or is_known(expr.function) or expr.function == "extract":
+        return expr
+    return bind_call(expr.function, [Bound(part, expr_type(part, schema)) for part in expr.arguments]).expr
 
 
 @cache

@@ -92,7 +92,7 @@ def _moved(function: str, a: Bound, b: Bound) -> Bound:
     if pa.types.is_time(a.type) and pa.types.is_date(b.type) and function == "add":
         return _at_time(b, a)
     spans = [side for side in (a, b) if pa.types.is_interval(side.type)]
-    if spans and not all(_is_of_whole_days(span.expr) for span in spans):
+    if spans and not all(is_of_whole_days(span.expr) for span in spans):
         # The interval may have hours or smaller parts.
         a, b = (cast(side, _STAMP) if pa.types.is_date(side.type) else side for side in (a, b))
     if len(spans) == 1 and (pa.types.is_null(a.type) or pa.types.is_null(b.type)):
@@ -105,16 +105,16 @@ def _at_time(date: Bound, time: Bound) -> Bound:
     return derived(lambda when, span: Call("add", (when, span)), cast(date, _STAMP), Bound(micros, pa.duration("us")))
 
 
-def _is_of_whole_days(span: Expr) -> bool:
+def is_of_whole_days(span: Expr) -> bool:
     """Whether an interval certainly has no hours: a constant of days or months, or a multiple or sum of such."""
     if isinstance(span, Literal):
         return span.value is None or (pa.types.is_interval(span.type) and span.value[2] % _DAY_NANOS == 0)
     if not isinstance(span, Call) or span.function not in ("multiply", "add", "subtract", "negate"):
         return False
     if span.function != "multiply":
-        return all(map(_is_of_whole_days, children(span)))
+        return all(map(is_of_whole_days, children(span)))
     # _product marks factors that are no integers by a cast.
-    return any(map(_is_of_whole_days, children(span))) and not any(
+    return any(map(is_of_whole_days, children(span))) and not any(
         isinstance(part, Cast) and part.to == FLOAT64 for part in children(span)
     )
 

@@ -229,13 +229,9 @@ def bind_if(binder: Binder, node: Any, place: Place) -> Bound:
 
 def bind_conversion(binder: Binder, node: Any, place: Place) -> Bound:
     """CAST, TRY_CAST, x::type, and DATE 'text'."""
-    value, to, *_ = take(node, "this", "to", "safe", "_type")
-    return bind_cast(
-        binder.expression(value, place),
-        read_type(to, binder.dialect),
-        binder.dialect,
-        type(node).__name__ == "TryCast",
-    )
+    # The class of CAST in Spark is that of TRY_CAST; the argument tells them apart.
+    value, to, safe, _ = take(node, "this", "to", "safe", "_type")
+    return bind_cast(binder.expression(value, place), read_type(to, binder.dialect), binder.dialect, bool(safe))
 
 
 def bind_in_list(binder: Binder, node: Any, place: Place) -> Bound:

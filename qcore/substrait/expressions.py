@@ -14,6 +14,7 @@ from qcore.expression.types import is_text, is_zoned
 from qcore.functions.catalogue import expr_type
 from qcore.functions.current_moment import MOMENTS, current_moment, moment
 from qcore.functions.dialect import QCORE, Dialect
+from qcore.functions.operators import is_of_whole_days
 from qcore.plan.naming import NodeIds
 from qcore.plan.random_column import RANDOM, UUID, add_random_column
 from qcore.plan.schema import same_type
@@ -31,7 +32,6 @@ _UNITS = ("s", "ms", "us", "ns")
 # A time with more than six digits after the point.
 _FINER = re.compile(r"\.\d{7}")
 _DAY_SECONDS = 86_400
-_DAY_NANOS = _DAY_SECONDS * 1_000_000_000
 _LENGTHS = frozenset({"length", "char_length", "character_length"})
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
 _QUOTIENTS = frozenset({"divide", "modulo"})
@@ -398,7 +398,7 @@ def _compare_in_micros(comparison: Call, schema: pa.Schema) -> Call:
 def _dates_as_timestamps(operation: Call, schema: pa.Schema) -> Call:
     """A sum of a date and an interval that may have hours or smaller parts: the date becomes a timestamp."""
     spans = [part for part in operation.arguments if pa.types.is_interval(expr_type(part, schema))]
-    if all(_is_of_whole_days(span, schema) for span in spans):
+    if all(_is_of_days_as_seconds(span) or is_of_whole_days(span) for span in spans):
         return operation
     return Call(
         operation.function,
@@ -411,25 +411,12 @@ def _dates_as_timestamps(operation: Call, schema: pa.Schema) -> Call:
 
 def _is_of_days_as_seconds(duration: Expr) -> bool:
     """Whether the planner has made the duration from an integer that is added to a date."""
+    if not isinstance(duration, Cast):
+        return False
     while isinstance(duration, Cast):
         duration = duration.argument
     is_product = isinstance(duration, Call) and duration.function == "multiply"
     return is_product and any(isinstance(part, Literal) and part.value == _DAY_SECONDS for part in children(duration))
-
-
-def _is_of_whole_days(span: Expr, schema: pa.Schema) -> bool:
-    """Whether an interval certainly has no hours: a constant of days or months, or a multiple or sum of such."""
-    if isinstance(span, Literal):
-        return span.value is None or (pa.types.is_interval(span.type) and span.value[2] % _DAY_NANOS == 0)
-    if isinstance(span, Cast):
-        return _is_of_days_as_seconds(span.argument)
-    if not isinstance(span, Call) or span.function not in ("multiply", "add", "subtract"):
-        return False
-    return all(
-        _is_of_whole_days(part, schema) if pa.types.is_interval(type_) else pa.types.is_integer(type_)
-        for part in span.arguments
-        for type_ in (expr_type(part, schema),)
-    )
 
 
 def _makes_decimals(from_type: pa.DataType, to: pa.DataType) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from qcore.builder.aggregate_steps import agg
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.errors import PlanError
-from qcore.expression.tree import col, lit
+from qcore.expression.tree import call, col, lit
 from qcore.plan import nodes as p
 
 LINES = pa.schema([("ok", pa.int64()), ("qty", pa.decimal128(15, 2)), ("day", pa.date32()), ("tag", pa.string())])
@@ -204,3 +204,24 @@ def test_an_expression_of_too_many_levels(levels, step):
         deep = deep + 1
     with pytest.raises(PlanError, match=r"too deeply|levels needs a name|…"):
         step(PlanBuilder().values(pa.table({"a": [1]})), deep)
+
+
+def test_functions_by_their_names_in_sql() -> None:
+    """SPEC Q1, Q3: call() and aggregates know the names that SQL has."""
+    plan = (
+        lines()
+        .project({"x": call("ucase", col("tag")), "y": call("if", col("ok") > 1, call("len", col("tag")), 0)})
+        .aggregate([], {"n": ("count_if", col("y") > 1), "m": ("arg_max", "x", "y"), "d": ("stddev", "y")})
+        .build()
+    )
+    aggregate = plan
+    assert isinstance(aggregate, p.Aggregate)
+    assert [made.function for made in aggregate.aggregates] == ["count", "first", "stddev_samp"]
+    project = aggregate.child
+    assert isinstance(project, p.Project)
+    assert repr(project.expressions[0]) == "upper(tag)"
+    assert project.schema.types == [pa.string(), pa.int64()]
+    with pytest.raises(PlanError, match=r"project.*unknown function 'uper'.*did you mean 'upper'"):
+        lines().project({"x": call("uper", col("tag"))})
+    with pytest.raises(PlanError, match="sem is computed from other aggregates"):
+        lines().aggregate([], {"s": ("sem", "ok")})

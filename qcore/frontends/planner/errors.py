@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 
@@ -13,10 +12,9 @@ from qcore.frontends.planner.remarks import NO_PARAMETERS, NO_SETS_OF_DAYS, rema
 from qcore.frontends.planner.syntax_errors import syntax_fault
 from qcore.frontends.text.chains import TOO_DEEP
 from qcore.functions.aggregates import is_aggregate
-from qcore.functions.catalogue import scalar_functions
+from qcore.functions.calls import unknown_function
 from qcore.plan.schema import unknown
 from qcore.plan.window_calls import is_window_function
-from qcore.substrait.dialect_functions import DIALECT_FUNCTIONS
 
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Invalid or Unsupported Configuration: |"
@@ -156,10 +154,7 @@ def _of_a_call(text: str) -> PlanError | None:
         name = invalid.group(1)
         if is_window_function(name) and not is_aggregate(name):
             return PlanError(f"{name} is a window function; write {name}(…) OVER (…)")
-        names = [*scalar_functions(), *(known for known, _ in DIALECT_FUNCTIONS)]
-        close = dict.fromkeys(difflib.get_close_matches(name.lower(), names))
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "docs/FUNCTIONS.md lists what there is"
-        return PlanError(f"unknown function {name!r} in the query; {hint}")
+        return unknown_function(name)
     operator = _NO_OPERATOR.search(text)
     if operator:
         return PlanError(
