@@ -127,7 +127,7 @@ def test_errors_are_status_1_and_name_the_thing(numbers: str, tmp_path: Path) ->
 
 def test_a_failing_query_leaves_no_file(numbers: str, tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
-    failed(1, "sql", "select a / (a - 50) from t", "--table", numbers, "--output", str(target))
+    failed(1, "sql", "select a // (a - 50) from t", "--table", numbers, "--output", str(target))
     assert [path.name for path in tmp_path.iterdir()] == ["numbers.parquet"]
 
 

@@ -177,7 +177,7 @@ def test_spark_answers_as_the_page_says(spark: Any, conf: Any) -> None:
 def test_unknown_dialects_and_settings_are_named() -> None:
     with pytest.raises(ValueError, match="there is no dialect 'oracle'; there are qcore, duckdb, postgresql, spark"):
         qcore.Session(dialect="oracle")
-    with pytest.raises(ValueError, match="division is one of integer, float, not 'real'"):
+    with pytest.raises(ValueError, match="division is one of float, integer, not 'real'"):
         qcore.Dialect(division="real")
 
 

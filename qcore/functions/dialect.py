@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 _CHOICES = {
-    "division": ("integer", "float"),
+    "division": ("float", "integer"),
     "caret": ("power", "xor"),
     "null_order": ("nulls_last", "nulls_first", "nulls_max", "nulls_min"),
     "concat_null": ("skip", "null"),
@@ -32,8 +32,8 @@ class Dialect:
 
     Attributes
     ----------
-    division : {'integer', 'float'}
-        The result of `/` for two integers: 7 / 2 is 3 or 3.5. `//` is the integer quotient in both.
+    division : {'float', 'integer'}
+        The result of `/` for two integers: 7 / 2 is 3.5 or 3. `//` is the integer quotient in both.
     caret : {'power', 'xor'}
         The meaning of `x ^ y`. Exclusive or binds less than `&`, power more than `*`. `**` is power in both.
     null_order : {'nulls_last', 'nulls_first', 'nulls_max', 'nulls_min'}
@@ -75,7 +75,7 @@ class Dialect:
         dialect it is an instant in a session with a time zone.
     """
 
-    division: str = "integer"
+    division: str = "float"
     caret: str = "power"
     null_order: str = "nulls_last"
     concat_null: str = "skip"
@@ -121,8 +121,9 @@ class Dialect:
 QCORE = Dialect()
 DIALECTS = {
     "qcore": QCORE,
-    "duckdb": Dialect(division="float", out_of_domain="nan", log_of_zero="infinite", similar_to="regexp"),
+    "duckdb": Dialect(out_of_domain="nan", log_of_zero="infinite", similar_to="regexp"),
     "postgresql": Dialect(
+        division="integer",
         null_order="nulls_max",
         like_escape="backslash",
         round_half="even",
@@ -130,7 +131,6 @@ DIALECTS = {
         name_case="lower",
     ),
     "spark": Dialect(
-        division="float",
         caret="xor",
         null_order="nulls_min",
         concat_null="null",

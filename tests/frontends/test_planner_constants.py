@@ -80,7 +80,7 @@ def test_an_overflow_of_constants_is_an_error():
         ("spark", "select regexp_replace('aa', 'a', 'b') as x", "bb"),
         ("spark", "select concat('a', null) as x", None),
         ("postgresql", "select round(2.5e0) as x", 2),
-        ("duckdb", "select 7 / 2 as x", 3.5),
+        ("postgresql", "select 7 / 2 as x", 3),
     ],
 )
 def test_settings_of_a_session_reach_constants(dialect, text, wanted):

@@ -87,7 +87,7 @@ def test_join_keys_that_cannot_meet() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("select 1 / (a - a) as q from t", "zero"),
+        ("select 1 // (a - a) as q from t", "zero"),
         ("select 1 % (a - a) as q from t", "zero"),
         ("select (a * 4611686018427387904) as q from t", "overflow|out of range"),
         ("select d * d * d as q from t", "overflow|digits|out of range"),
@@ -110,8 +110,8 @@ def test_floats_follow_ieee() -> None:
 
 def test_a_masked_row_does_not_raise() -> None:
     table = pa.table({"a": [4, 0, 2], "b": [8, 1, 6]})
-    assert run("select b / a as q from t where a <> 0 order by q", t=table)["q"].to_pylist() == [2, 3]
-    text = "select case when a = 0 then -1 else b / a end as q from t order by q"
+    assert run("select b // a as q from t where a <> 0 order by q", t=table)["q"].to_pylist() == [2, 3]
+    text = "select case when a = 0 then -1 else b // a end as q from t order by q"
     assert run(text, t=table)["q"].to_pylist() == [-1, 2, 3]
 
 

@@ -57,7 +57,7 @@ def test_v8_leaving_early_ends_them_all(threads: int) -> None:
 def test_v9_the_inner_querys_error_comes_out_once(threads: int) -> None:
     session = session_of(threads)
     with pytest.raises(qcore.ExecutionError, match="division by zero") as raised:
-        nested(session, 3, "select 1 / (a - 99999) as a from t").to_arrow()
+        nested(session, 3, "select 1 // (a - 99999) as a from t").to_arrow()
     assert str(raised.value).count("division by zero") == 1
 
 

@@ -119,7 +119,7 @@ def test_what_is_wrong_is_named(session, text, words):
 
 def test_a_query_that_fails_makes_no_table(session):
     with pytest.raises(qcore.ExecutionError, match="division by zero"):
-        session.sql("create table u as select 1 / (i - 2) as x from t")
+        session.sql("create table u as select 1 // (i - 2) as x from t")
     assert session.sql("show tables").to_arrow()["name"].to_pylist() == ["t"]
 
 

@@ -130,3 +130,19 @@ def test_what_is_not_as_in_duckdb() -> None:
     assert value_of("(timestamp '2024-01-03' - timestamp '2024-01-01') / 2") == pa.MonthDayNano([0, 1, 0])
     assert value_of("date '2024-01-01' + interval 1 day") == dt.date(2024, 1, 2)
     assert value_of("7::decimal(38, 0) // 2") == Decimal(3)
+
+
+@pytest.mark.parametrize("dialect", ["qcore", "duckdb", "postgresql", "spark"])
+def test_casts_of_every_dialect_raise_errors(dialect: str) -> None:
+    with pytest.raises(qcore.ExecutionError, match="cannot cast 'x'"):
+        value_of("cast('x' as int)", dialect)
+    assert value_of("try_cast('x' as int)", dialect) is None
+
+
+def test_division_in_dialects() -> None:
+    assert value_of("7 / 2") == value_of("7 / 2", "duckdb") == value_of("7 / 2", "spark") == 3.5
+    assert value_of("7 / 2", "postgresql") == 3
+    assert value_of("7 // 2") == value_of("-7 // 2") + 6 == 3
+    assert value_of("typeof(7 / 2)") == "DOUBLE"
+    assert value_of("7.5 / 2") == 3.75
+    assert value_of("interval 3 days / 2") == pa.MonthDayNano([0, 1, 43_200_000_000_000])

@@ -283,7 +283,7 @@ class Expressions:
         if shape < 0.65:
             a, b = self._bigint(depth, 2**40), self._bigint(depth, 2**40)
             # Division of integers is // there; by zero it is null there and an error here.
-            word: Part = rng.choice([Dialects(" // ", " / "), " % "])
+            word: Part = rng.choice([" // ", " % "])
             return made(Facts(INT, a.facts.limit), "(", a.tree, word, "nullif(", b.tree, ", 0))")
         if shape < 0.72:
             a = self._bigint(depth, 2**40)
