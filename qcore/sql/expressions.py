@@ -37,7 +37,7 @@ _PATTERNS = {
     "ILike": "ilike",
     "SimilarTo": "similar_to",
     "Glob": "glob",
-    "RegexpLike": "regexp_full_match",
+    "RegexpLike": "~",
 }
 
 

@@ -153,6 +153,8 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("epoch(interval '25 months 3 days')", ("epoch", span(25, 3))),
     ("epoch(interval '-25 months')", ("epoch", span(-25))),
     ("epoch_ms(timestamp '2024-01-31 10:30')", ("epoch_ms", STAMP)),
+    ("date_trunc('month', date '2024-01-31')", ("date_trunc", "month", DAY)),
+    ("'xabcx' ~ 'b'", ("~", "xabcx", "b")),
     ("dayofmonth(date '2024-01-31')", ("dayofmonth", DAY)),
     ("yearweek(date '2024-01-31')", ("yearweek", DAY)),
     ("julian(date '2024-01-31')", ("julian", DAY)),

@@ -81,6 +81,9 @@ kahan_sum(x) from (values (1e0), (1e-16), (1e-16)) t(x)
 datediff('year', date '-290000-01-01', date '290000-01-01')
 age(date '2020-01-01') > interval 1 year
 'ABC' ~* 'b'
+'abc' ~ 'b'
+'abc' !~ 'b'
+date_trunc('month', date '2024-01-31')
 @(-5)
 mode(x) from (values (1), (1), (2)) t(x)
 quantile_cont(x, [0.25, 0.5]) from (values (1), (1), (2)) t(x)

@@ -55,6 +55,8 @@ def _truncated(dialect: Dialect, unit: Bound, when: Bound) -> Bound:
     name = literal_value(unit)
     if not isinstance(name, str):
         raise PlanError("the unit of date_trunc must be a text literal")
+    # Of a date too the result is a timestamp, as in DuckDB and PostgreSQL.
+    when = cast(when, _STAMP) if pa.types.is_date(when.type) else when
     return engine_call("date_trunc", constant(name.lower()), when)
 
 
@@ -268,7 +270,7 @@ TIMES: Table = {
     "to_unixtime": written("date or timestamp", "integer", _unix_time),
     "monthname": written("date or timestamp", "text", _format_with("%B")),
     "dayname": written("date or timestamp", "text", _format_with("%A")),
-    "date_trunc": entry("unit, date or timestamp", "as the second", _truncated),
+    "date_trunc": entry("unit, date or timestamp", "timestamp", _truncated),
     "datetrunc": "date_trunc",
     "date_diff": entry("[unit], date or timestamp, date or timestamp", "integer", _date_diff),
     "datediff": "date_diff",
