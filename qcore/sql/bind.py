@@ -15,7 +15,18 @@ from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.dependent_joins import replace_dependent_joins
 from qcore.plan.nodes import Limit, OrderBy, PlanNode, Project, TopN
 from qcore.plan.result import PlanResult
-from qcore.sql import expressions, function_calls, joins, lambdas, literals, queries, set_operations, stars, subqueries
+from qcore.sql import (
+    expressions,
+    function_calls,
+    joins,
+    lambdas,
+    literals,
+    pivot,
+    queries,
+    set_operations,
+    stars,
+    subqueries,
+)
 from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader
 from qcore.sql.parse import Source, located, parse
 from qcore.sql.reading import NotBound
@@ -40,7 +51,7 @@ READERS = Readers(
         **stars.READERS,
         **subqueries.READERS,
     },
-    {**queries.READERS, **set_operations.READERS},
+    {**queries.READERS, **set_operations.READERS, **pivot.READERS},
     {**joins.READERS, **set_operations.TABLES},
 )
 

@@ -13,27 +13,21 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Expr, Literal, call, col, column_names
 from qcore.functions.calls import bind_call
 from qcore.plan.joins import conjunction, make_join
-from qcore.plan.nodes import (
-    Filter,
-    NestedLoopJoin,
-    PlanNode,
-    Shared,
-    SharedRead,
-    Values,
-    Window,
-    WindowCall,
-    WindowFrame,
-)
+from qcore.plan.nodes import Filter, NestedLoopJoin, PlanNode, Values
 from qcore.plan.projections import add_columns, select_columns
 from qcore.plan.schema import LEFT_ONLY, join_schema, unknown
+from qcore.sql.asof import ASOF_USAGE, nearest
 from qcore.sql.binder import Binder, TableReader
 from qcore.sql.expressions import chain
+from qcore.sql.pivot import pivoted_rows
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
-from qcore.sql.scope import Environment, Named, Place, Rows, Scope, TableNames
+from qcore.sql.row_numbers import numbered
+from qcore.sql.samples import sample_rows
+from qcore.sql.scope import Environment, Level, Named, Part, Place, Rows, Scope, TableNames
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import Joined, dependent_join, join_subqueries
-from qcore.sql.tables import derived_rows, named_rows, with_alias
+from qcore.sql.tables import derived_rows, first_place, named_rows, with_alias
 from qcore.sql.unnest import UnnestedRows, bind_lists, bind_table_function, bind_unnest, place_elements
 
 
@@ -51,7 +45,7 @@ def from_rows(binder: Binder, clause: Any, joins: Sequence[Any], environment: En
             raise NotBound(joins[0], "JOIN without FROM")
         return Rows(one_row(binder), [], [])
     (first,) = take(clause, "this")
-    return joined_rows(binder, first, joins, Place(Scope(_nothing(binder), environment, binder.dialect), "FROM"))
+    return joined_rows(binder, first, joins, first_place(binder, environment))
 
 
 def joined_rows(binder: Binder, first: Any, joins: Sequence[Any], place: Place) -> Rows:
@@ -73,11 +67,6 @@ def joined_rows(binder: Binder, first: Any, joins: Sequence[Any], place: Place) 
     return rows
 
 
-def _nothing(binder: Binder) -> Rows:
-    node = Values("", pa.schema([]), None)
-    return Rows(node, [], [])
-
-
 def _is_comma(join: Any) -> bool:
     return not any(get(join, name) for name in ("kind", "side", "method", "on", "using"))
 
@@ -97,7 +86,9 @@ def _beside(binder: Binder, place: Place, rows: Rows) -> Place:
 
 def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
     """A table, view or common table by name, or a table function."""
-    name, schema, catalogue, alias, joins, _ = take(node, "this", "db", "catalog", "alias", "joins", "ordinality")
+    name, schema, catalogue, alias, pivots, sample, joins, _ = take(
+        node, "this", "db", "catalog", "alias", "pivots", "sample", "joins", "ordinality"
+    )
     if type(name).__name__ != "Identifier":
         rows = bind_table_function(binder, node, name, alias, place)
     else:
@@ -109,6 +100,17 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
             rows.tables = [TableNames((*(part[0] for part in parts[:-1]), table.parts[-1]), table.columns)]
         elif alias is None:
             rows.tables = [TableNames(("memory", "main", rows.tables[0].parts[-1]), rows.tables[0].columns)]
+    return _changed(binder, rows, pivots, sample, joins, place)
+
+
+def _changed(binder: Binder, rows: Rows, pivots: Any, sample: Any, joins: Any, place: Place) -> Rows:
+    """The rows of a table with what stands behind it."""
+    if isinstance(rows, UnnestedRows) and (pivots or sample is not None):
+        raise PlanError("PIVOT and TABLESAMPLE of lists of the tables before (unnest) are not supported; use a subquery")
+    for pivot in pivots or ():
+        rows = pivoted_rows(binder, rows, pivot, place)
+    if sample is not None:
+        rows = sample_rows(binder, rows, sample)
     for join in joins or ():
         rows = _join(binder, rows, join, place)
     return rows
@@ -116,21 +118,24 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
 
 def bind_derived(binder: Binder, node: Any, place: Place) -> Rows:
     """A query in brackets, or tables and joins in brackets."""
-    inner, alias, joins, *_ = take_derived(node)
+    inner, alias, pivots, sample, joins = (get(node, name) for name in ("this", "alias", "pivots", "sample", "joins"))
     if type(inner).__name__ in ("Table", "Lateral", "Unnest") or _is_joined_tables(inner):
         rows = binder.table(inner, place)
         if alias is not None:
             raise NotBound(node, "an alias of joined tables")
     else:
-        rows = _derived(binder, node, alias, place)
-    for join in joins or ():
-        rows = _join(binder, rows, join, place)
-    return rows
+        rows = _derived(binder, _bare(node), alias, place)
+    return _changed(binder, rows, pivots, sample, joins, place)
 
 
-def take_derived(node: Any) -> tuple[Any, ...]:
-    """The parts of a Subquery node in FROM; those of its query are the query's to read."""
-    return get(node, "this"), get(node, "alias"), get(node, "joins")
+def _bare(node: Any) -> Any:
+    """A query in brackets without what stands behind it as a table."""
+    if get(node, "pivots") is None and get(node, "sample") is None:
+        return node
+    bare = node.copy()
+    bare.set("pivots", None)
+    bare.set("sample", None)
+    return bare
 
 
 def _is_joined_tables(node: Any) -> bool:
@@ -172,12 +177,20 @@ def bind_lateral(binder: Binder, node: Any, place: Place) -> Rows:
 
 
 def _join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
-    table, side, kind, method, on, using, _ = take(node, "this", "side", "kind", "method", "on", "using", "global")
+    table, side, kind, method, on, using, pivots, _ = take(
+        node, "this", "side", "kind", "method", "on", "using", "pivots", "global"
+    )
     side, kind, method = (str(part or "").upper() for part in (side, kind, method))
-    if method not in ("", "NATURAL"):
+    if pivots:
+        raise PlanError("PIVOT behind a join is not supported; put the joined tables into a subquery")
+    if method == "POSITIONAL":
+        raise PlanError("POSITIONAL JOIN is not supported: rows have no order here; join row_number() OVER (…) columns")
+    if method not in ("", "NATURAL", "ASOF"):
         raise NotBound(node, f"{method} JOIN")
     right = binder.table(table, _beside(binder, place, left))
     how = _kind(side, kind, node)
+    if method == "ASOF":
+        return _asof_join(binder, left, right, how, on, using, place)
     if method == "NATURAL":
         names = [named.shown for named in left.columns]
         shared = {named.shown.lower() for named in right.columns}
@@ -210,9 +223,43 @@ def _kind(side: str, kind: str, node: Any) -> str:
     return side.lower() or "inner"
 
 
+def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, using: Any, place: Place) -> Rows:
+    """ASOF JOIN: the ordinary join of each left row with the number of its nearest right row."""
+    if isinstance(right, (LateralRows, UnnestedRows)):
+        raise PlanError("ASOF JOIN of a table that reads the tables before it (LATERAL) is not supported")
+    if using:
+        names = [_using_name(one) for one in using]
+        pairs = [_using_pair(binder, left, right, name) for name in names]
+        conditions = [bind_call("equal", pair, binder.dialect).expr for pair in pairs[:-1]]
+        conditions.append(bind_call("greater_equal", pairs[-1], binder.dialect).expr)
+        left, right, is_nearest = nearest(binder, left, right, conditions)
+        return _merged(binder, left, right, kind, [is_nearest], names)
+    if on is None:
+        raise PlanError(f"ASOF JOIN has no condition; it is written {ASOF_USAGE}")
+    conditions, subqueries, _ = _conditions(binder, left, right, on, place)
+    try:
+        if subqueries:
+            raise PlanError("a subquery in ON of an ASOF JOIN is not supported; put it into WHERE")
+        left, right, is_nearest = nearest(binder, left, right, conditions)
+    except PlanError:
+        binder.fault = binder.fault or (on, binder.source)
+        raise
+    return _combine(binder, left, right, kind, [is_nearest])
+
+
 def _join_on(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, place: Place) -> Rows:
     if isinstance(right, UnnestedRows):
         return _join_elements_on(binder, left, right, kind, on, place)
+    conditions, subqueries, pairs = _conditions(binder, left, right, on, place)
+    if subqueries:
+        return _join_over_subqueries(binder, left, right, kind, conditions, subqueries, pairs)
+    return _combine(binder, left, right, kind, conditions)
+
+
+def _conditions(
+    binder: Binder, left: Rows, right: Rows, on: Any, place: Place
+) -> tuple[list[Expr], list[Any], PlanNode]:
+    """The conditions of ON over the pairs of both tables' rows, the subqueries in them, and the pairs."""
     schema = join_schema("inner", left.node.schema, right.node.schema)
     pairs = NestedLoopJoin(binder.ids.new(), schema, left.node, right.node, "inner")
     both = Rows(pairs, [*left.tables, *right.tables], [*left.columns, *right.columns])
@@ -222,9 +269,7 @@ def _join_on(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, place:
         bound = as_condition(binder.expression(part, at), binder)
         if not (isinstance(bound.expr, Literal) and bound.expr.value is True):
             conditions.append(bound.expr)
-    if at.subqueries:
-        return _join_over_subqueries(binder, left, right, kind, conditions, at.subqueries, pairs)
-    return _combine(binder, left, right, kind, conditions)
+    return conditions, at.subqueries, pairs
 
 
 def _join_elements_on(binder: Binder, left: Rows, right: UnnestedRows, kind: str, on: Any, place: Place) -> Rows:
@@ -322,39 +367,47 @@ def _unnested(
     return _like(left, node, tables, columns)
 
 
-def _join_using(binder: Binder, left: Rows, right: Rows, kind: str, names: Sequence[tuple[str, bool]]) -> Rows:
-    conditions: list[Expr] = []
-    merged: dict[str, tuple[Named, Named]] = {}
-    scopes = [Scope(rows, Environment(None, {}), binder.dialect) for rows in (left, right)]  # type: ignore[arg-type]
-    for name in names:
-        sides = []
-        for scope, which in zip(scopes, ("left", "right"), strict=True):
-            found = scope.find(name)
-            if found is None:
-                raise unknown("column", name[0], [n.shown for n in scope.rows.columns], f"USING, on its {which} side")
-            sides.append(found)
-        conditions.append(bind_call("equal", sides, binder.dialect).expr)
-        one, other = (
-            next(named for named in rows.columns if named.own == value.expr.name)  # type: ignore[attr-defined]
-            for rows, value in zip((left, right), sides, strict=True)
-        )
-        merged[one.own] = one, other
+def _join_using(binder: Binder, left: Rows, right: Rows, kind: str, names: Sequence[Part]) -> Rows:
+    pairs = [_using_pair(binder, left, right, name) for name in names]
+    conditions = [bind_call("equal", pair, binder.dialect).expr for pair in pairs]
+    return _merged(binder, left, right, kind, conditions, names)
+
+
+def _using_pair(binder: Binder, left: Rows, right: Rows, name: Part) -> list[Bound]:
+    """The column of each side that USING names."""
+    pair = []
+    for rows, which in ((left, "left"), (right, "right")):
+        scope = Scope(rows, Environment(Level(), {}), binder.dialect)
+        found = scope.find(name)
+        if found is None:
+            raise unknown("column", name[0], [n.shown for n in scope.rows.columns], f"USING, on its {which} side")
+        pair.append(found)
+    return pair
+
+
+def _merged(
+    binder: Binder, left: Rows, right: Rows, kind: str, conditions: Sequence[Expr], names: Sequence[Part]
+) -> Rows:
+    """The join on conditions, with one column for each name of USING."""
     joined = _combine(binder, left, right, kind, conditions)
     if kind in LEFT_ONLY:
         return joined
-    gone = {pair[1].own for pair in merged.values()}
+    pairs = [_using_pair(binder, left, right, name) for name in names]
+    merged = {a.expr.name: (a, b) for a, b in pairs}  # type: ignore[attr-defined]
+    gone = {b.expr.name for _, b in pairs}  # type: ignore[attr-defined]
     node, columns = joined.node, []
     computed: dict[str, Expr] = {}
     for named in left.columns:
         if named.own not in merged or kind in ("inner", "left"):
             columns.append(named)
-        elif kind == "right":
-            columns.append(Named(named.shown, merged[named.own][1].own))
-        else:
-            a, b = (scope.column(one.own) for scope, one in zip(scopes, merged[named.own], strict=True))
-            own = binder.names.new(named.shown)
-            computed[own] = bind_call("coalesce", [a, b], binder.dialect).expr
-            columns.append(Named(named.shown, own))
+            continue
+        a, b = merged[named.own]
+        if kind == "right":
+            columns.append(Named(named.shown, b.expr.name))  # type: ignore[attr-defined]
+            continue
+        own = binder.names.new(named.shown)
+        computed[own] = bind_call("coalesce", [a, b], binder.dialect).expr
+        columns.append(Named(named.shown, own))
     columns += [named for named in right.columns if named.own not in gone]
     if computed:
         node = add_columns(binder.ids.new(), node, computed)
@@ -416,8 +469,8 @@ def _side_of(one: Any, sides: Sequence[PlanNode]) -> int | None:
 def _join_by_numbers(
     binder: Binder, left: Rows, right: Rows, kind: str, predicate: Expr | None, waiting: Sequence[Any]
 ) -> Rows:
-    a, a_number, a_copy, a_copied = _numbered(binder, left)
-    b, b_number, b_copy, b_copied = _numbered(binder, right)
+    a, a_number, a_copy, a_copied = numbered(binder, left)
+    b, b_number, b_copy, b_copied = numbered(binder, right)
     schema = join_schema("inner", a.schema, b.schema)
     node: PlanNode = NestedLoopJoin(binder.ids.new(), schema, a, b, "inner")
     node = join_subqueries(binder, node, waiting)
@@ -431,24 +484,6 @@ def _join_by_numbers(
     node = make_join(binder.ids, "inner" if kind == "right" else "left", a_copy.node, node, on_left)
     node = make_join(binder.ids, kind, node, b_copy.node, on_right)
     return Rows(node, [*a_copy.tables, *b_copy.tables], [*a_copy.columns, *b_copy.columns])
-
-
-def _numbered(binder: Binder, rows: Rows) -> tuple[Shared, str, Rows, str]:
-    """The rows with a column of row numbers, computed once, and a copy of them with other column names."""
-    number = binder.names.new("row_number")
-    schema = rows.node.schema.append(pa.field(number, pa.int64()))
-    row_number = WindowCall(number, "row_number", frame=WindowFrame("rows", None, None))
-    window = Window(binder.ids.new(), schema, rows.node, (), (), (row_number,))
-    shared = Shared(binder.ids.numbered("rows"), schema, window)
-    new = {name: binder.names.new(name) for name in schema.names}
-    renamed = pa.schema([schema.field(name).with_name(new[name]) for name in schema.names])
-    read = SharedRead(binder.ids.new(), renamed, shared.id, tuple(schema.names), shared)
-
-    def again(columns: Sequence[Named]) -> list[Named]:
-        return [Named(named.shown, new[named.own]) for named in columns]
-
-    tables = [TableNames(table.parts, tuple(again(table.columns))) for table in rows.tables]
-    return shared, number, Rows(read, tables, again(rows.columns)), new[number]
 
 
 READERS: dict[str, TableReader] = {

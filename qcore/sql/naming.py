@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from qcore.sql.parse import Source, select_token
@@ -37,13 +38,13 @@ def item_texts(select: Any, source: Source) -> list[str]:
             if depth < 0:
                 break
         elif is_sign and depth == 0 and text == ",":
-            items.append(_text(tokens[begin:place], source.text))
+            items.append(written_text(tokens[begin:place], source.text))
             begin = place + 1
         elif is_sign and depth == 0 and place > begin and _ends(tokens, place):
             break
         place += 1
     if place > begin:
-        items.append(_text(tokens[begin:place], source.text))
+        items.append(written_text(tokens[begin:place], source.text))
     return items
 
 
@@ -68,7 +69,8 @@ def _after_distinct(tokens: list[Any], place: int) -> int:
     return place
 
 
-def _text(tokens: list[Any], text: str) -> str:
+def written_text(tokens: Sequence[Any], text: str) -> str:
+    """The text of an expression's tokens as the name of its column."""
     if len(tokens) == 1 and tokens[0].token_type.name == "NULL":
         return "NULL"
     parts: list[str] = []

@@ -13,6 +13,7 @@ from typing import Any
 
 from qcore.errors import PlanError
 from qcore.functions.dialect import Dialect
+from qcore.sql.token_brackets import with_brackets
 
 #: sqlglot leaves calls with this comment as they are written.
 _AS_WRITTEN = "sqlglot.anonymous"
@@ -140,6 +141,7 @@ def _mended(tokens: list[Any], dialect: Dialect) -> list[Any]:
     _refuse_misread(result)
     if dialect.null_order == "nulls_first":
         result = _with_nulls_first(result)
+    result = with_brackets(result)
     for number, token in enumerate(result):
         if token.token_type == kinds.R_PAREN:
             token.comments = [_AS_WRITTEN]

@@ -23,6 +23,7 @@ from qcore.sql.naming import item_texts
 from qcore.sql.ordering import read_ordered
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
+from qcore.sql.samples import sample_rows
 from qcore.sql.scope import Environment, Named, Part, Place, Relation, Scope
 from qcore.sql.stars import Item, columns_calls, each_column, is_star, star_items
 from qcore.sql.subqueries import Rewrite, as_it_is, bind_conjunct, join_subqueries
@@ -95,8 +96,9 @@ class _Select:
             node, "expressions", "from", "joins", "where", "group", "having", "windows", "qualify", "distinct",
             "order", "limit", "offset", "with", "kind", "operation_modifiers", "sample",
         )  # fmt: skip
-        if kind is not None or operators or sample is not None:
-            raise NotBound(node, "SELECT AS, modifiers or a sample")
+        if kind is not None or operators:
+            raise NotBound(node, "SELECT AS or modifiers")
+        self.sample = sample
         self.binder = binder
         self.node = node
         self.environment = common_tables(binder, with_, environment)
@@ -104,6 +106,10 @@ class _Select:
     def relation(self) -> Relation:
         binder = self.binder
         rows = from_rows(binder, self.from_, self.joins or (), self.environment)
+        if self.sample is not None:
+            if self.from_ is None:
+                raise PlanError("USING SAMPLE stands behind the tables that it draws from; there is no FROM")
+            rows = sample_rows(binder, rows, self.sample)
         self.scope = scope = Scope(rows, self.environment, binder.dialect)
         self.items = self._read_items()
         self.aliases = SelectAliases(binder, self.items)

@@ -43,7 +43,7 @@ _OPPOSITES = {
     "greater": "less_equal", "greater_equal": "less",
 }  # fmt: skip
 _SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-_QUERIES = frozenset({"Select", "Union", "Intersect", "Except", "Subquery", "Values", "SetOperation"})
+_QUERIES = frozenset({"Select", "Union", "Intersect", "Except", "Subquery", "Values", "SetOperation", "Pivot"})
 
 Rewrite = Callable[[Expr], Expr]
 
@@ -280,7 +280,9 @@ def bind_array(binder: Binder, query: Any, place: Place) -> Bound:
     """ARRAY(subquery): its values in its order; an empty list if there are none."""
     relation, level = bind_query_in(binder, query, place)
     if len(relation.columns) != 1:
-        raise PlanError(f"the subquery of ARRAY must give one column, not {len(relation.columns)}")
+        raise PlanError(
+            f"the subquery of ARRAY must give one column, not {len(relation.columns)}; make a row of several: row(a, b)"
+        )
     node, own = relation.node, relation.columns[0].own
     keys: tuple[Expr, ...] = ()
     order: tuple[tuple[bool, bool], ...] = ()

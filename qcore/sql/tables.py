@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.plan.nodes import PlanNode, Scan, Shared, SharedRead
+from qcore.plan.nodes import PlanNode, Scan, Shared, SharedRead, Values
 from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder
 from qcore.sql.parse import Source, parse
 from qcore.sql.reading import NotBound, identifier, take
 from qcore.sql.recursion import RecursiveTable, recursive_table
-from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Rows, TableNames, choose
+from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Rows, Scope, TableNames, choose
 
 # A common table has up to this many copies in a plan, each with its own conditions and columns. Further reads share
 # the last one: copies of tables that read each other several times would multiply.
@@ -36,6 +36,11 @@ class CommonTable:
     n_copies: int = 0
     shared: tuple[Shared, list[Named]] | None = None
     is_being_read: bool = False
+
+
+def first_place(binder: Binder, environment: Environment) -> Place:
+    """The place of the first table of FROM."""
+    return Place(Scope(Rows(Values("", pa.schema([]), None), [], []), environment, binder.dialect), "FROM")
 
 
 def named_rows(binder: Binder, parts: Sequence[Part], place: Place) -> tuple[Relation, str]:
@@ -155,7 +160,7 @@ def with_own_columns(binder: Binder, relation: Relation) -> Relation:
 def with_alias(relation: Relation, name: str, alias: Any) -> Rows:
     """The rows of a relation under an alias, which may name its columns too."""
     is_table = isinstance(relation.node, Scan)
-    columns = list(relation.columns) if is_table else distinct_names(relation.columns)
+    columns = list(relation.columns)
     parts = (name,)
     if alias is not None:
         own_name, given = take(alias, "this", "columns")
@@ -165,6 +170,7 @@ def with_alias(relation: Relation, name: str, alias: Any) -> Rows:
         if len(names) > len(columns):
             raise PlanError(f"{parts[0]!r} has {len(columns)} columns, and {len(names)} names are given")
         columns = [Named(names[i], named.own) if i < len(names) else named for i, named in enumerate(columns)]
+    columns = columns if is_table else distinct_names(columns)
     return Rows(relation.node, [TableNames(parts, tuple(columns))], columns)
 
 

@@ -11,6 +11,7 @@ from oracle import assert_same_rows
 
 TABLES = {
     "m": pa.table({"name": ["a", "b"], "jan": [1, None], "feb": [2, 5], "mar": [None, 6]}),
+    "w": pa.table({"a": [1, 2], "b": [None, 3], "c": [None, 5], "d": [7.5, None]}),
     "s": pa.table(
         {
             "y": [2000, 2000, 2001, 2001, 2001, None],
@@ -52,6 +53,20 @@ TABLES = {
         "select * from m unpivot (v for k in (jan, feb))",
         "select u.k, sum(u.v) as n from m unpivot include nulls (v for k in (jan as 'J', feb)) u group by u.k",
         "unpivot (select jan, feb from m where feb > 100) on jan, feb",
+        "unpivot w on (a, b), (c, d) into name k value p, q",
+        "from w unpivot ((p, q) for k in ((a, b), (c, d) as 'last'))",
+        "from w unpivot include nulls ((p, q) for k in ((a, b), (c, d)))",
+        "unpivot m on jan + 1, feb",
+        "pivot s on (y % 2) in (0, 1) using sum(v) group by q",
+        "pivot s on c in ('x') using coalesce(sum(v), 0) group by q",
+        "pivot s on c in ('x') using sum(v) + 1 as more, max(v) group by q order by q limit 2",
+        "from s pivot (sum(v) for (y, c) in ((2000, 'x'), (2001, 'x') as b) group by q)",
+        "from s pivot (sum(v) for c in ('x') group by y) pivot (sum(x) for y in (2000))",
+        "from s pivot (sum(v) for c in ('x', 'y')) p(a, b)",
+        "from (select true as b, date '2000-01-01' as d, 1.50 as e) "
+        "pivot (count(*) for b in (true, false, null) d in (date '2000-01-01') e in (1.50, -1))",
+        "select name, (select sum(x) from (pivot (select * from s where v > jan) on c in ('x') using sum(v))) as t "
+        "from m",
     ],
 )
 def test_pivot_and_unpivot(query: str) -> None:
@@ -69,16 +84,38 @@ def test_pivot_and_unpivot(query: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        ("sum(v) filter (v > 1.5)", "sum(v) filter (c = 'x' and v > 1.5)"),
+        ("sum((select max(jan) from m) + v)", "sum(1 + v) filter (c = 'x')"),
+    ],
+)
+def test_aggregates_that_duckdb_does_not_pivot(call: str, wanted: str) -> None:
+    """Q1: DuckDB drops the FILTER, and has no subqueries here."""
+    session, database = qcore.Session(threads=2), duckdb.connect()
+    for name, table in TABLES.items():
+        session.register(name, table)
+        database.register(name, table)
+    rows = session.sql(f"pivot s on c in ('x') using {call} group by q").to_arrow()
+    assert_same_rows(rows, database.sql(f"select q, {wanted} as x from s group by q").to_arrow_table())
+
+
+@pytest.mark.parametrize(
     ("query", "said"),
     [
         ("pivot s on c using sum(v)", "known only when the query runs; it is written PIVOT t ON c IN"),
         ("pivot s on c in (select c from s) using sum(v)", "known only when the query runs"),
         ("pivot s on y % 2 in (0, 1) using sum(v)", "it goes by columns"),
         ("pivot s on c in (y) using sum(v)", "each of the list is a constant"),
-        ("pivot s on c in ('x') using sum(v) + 1", "takes aggregates alone"),
+        ("pivot s on c in ('x') using v", "USING v: it takes aggregates"),
+        ("pivot s on c in ('x') using abs(1)", "USING abs.*: it takes aggregates"),
+        ("pivot s on c in ('x', 'x') using sum(v)", "'x' is in the list twice"),
+        ("pivot s on c in ('x') using sum(v) group by y % 2", "GROUP BY y % 2: it goes by columns"),
+        (f"pivot s on c in ({', '.join(f'{chr(39)}{n}{chr(39)}' for n in range(5000))}) using sum(v)", "5000 columns"),
+        ("unpivot m on name, jan", "jan is int64 and name is string; cast one"),
         ("select * from m join s on true pivot (sum(v) for c in ('x'))", "behind a join is not supported"),
-        ("select * from m unpivot ((a, b) for k in ((jan, feb)))", "of one value"),
-        ("unpivot m on (jan, feb), (feb, mar)", "several values at once"),
+        ("select * from m unpivot ((a, b) for k in (jan, feb))", "UNPIVOT of 1 columns at once, 'jan', needs as many"),
+        ("unpivot m on (jan, feb), (feb, mar)", "UNPIVOT of 2 columns at once, 'jan_feb', needs as many names"),
         ("unpivot m", "PIVOT"),
         ("pivot s on nosuch in (1) using sum(v) group by y", "unknown column 'nosuch'"),
     ],

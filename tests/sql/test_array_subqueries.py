@@ -53,8 +53,8 @@ def test_as_duckdb(subquery: str, session: qcore.Session, duck: duckdb.DuckDBPyC
 @pytest.mark.parametrize(
     ("subquery", "message"),
     [
-        ("select n, w from u order by n", "must give one column, not 2"),
-        ("select distinct i from u order by -i", "ORDER BY of a SELECT DISTINCT"),
+        ("select n, w from u order by n", r"one column.*row\(a, b\)"),
+        ("select distinct i from u order by -i", "ORDER BY of a SELECT DISTINCT takes expressions of its select list"),
     ],
 )
 def test_refused(subquery: str, message: str, session: qcore.Session) -> None:

@@ -1,0 +1,398 @@
+"""PIVOT and UNPIVOT: statements, PIVOT t ON c IN (…) USING sum(x), and parts of FROM, t PIVOT (sum(x) FOR c IN (…)).
+
+PIVOT is one aggregation with a filtered call for each value. UNPIVOT makes lists of the columns of each row and unnests
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.errors import PlanError
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Cast, Column, Expr, Literal, call, col, column_names, substitute, walk
+from qcore.functions.calls import bind_call
+from qcore.plan.nodes import Aggregate, AggregateCall, Filter, PlanNode, Unnest
+from qcore.plan.projections import project
+from qcore.plan.schema import aggregate_schema, unnest_schema
+from qcore.sql.binder import Binder, QueryReader
+from qcore.sql.expressions import connect
+from qcore.sql.grouping import Grouping, has_sets, read_group_by
+from qcore.sql.naming import written_text
+from qcore.sql.reading import NotBound, get, identifier, take
+from qcore.sql.scope import Environment, Named, Place, Relation, Rows, Scope
+from qcore.sql.stars import columns_calls, each_column, is_star, star_items
+from qcore.sql.subqueries import Joined, is_query, join_subqueries
+from qcore.sql.tables import common_tables, distinct_names, first_place, with_alias
+
+_PIVOT_USAGE = "PIVOT t ON c IN ('a', 'b') USING sum(x) GROUP BY k"
+_UNPIVOT_USAGE = "UNPIVOT t ON a, b INTO NAME n VALUE v"
+_COLUMNS_MAX = 4096
+# Words that end an aggregate of USING or of PIVOT (…).
+_ENDS = frozenset({"AS", "FOR", "GROUP BY", "ORDER BY", "USING", "LIMIT", ";"})
+
+
+def bind_pivot(binder: Binder, node: Any, environment: Environment) -> Relation:
+    """PIVOT and UNPIVOT as statements."""
+    table, listed, using, group, is_unpivot, into, with_ = take(
+        node, "this", "expressions", "using", "group", "unpivot", "into", "with"
+    )
+    environment = common_tables(binder, with_, environment)
+    rows = binder.table(table, first_place(binder, environment))
+    if not listed:
+        raise PlanError(f"{'UNPIVOT' if is_unpivot else 'PIVOT'} has no ON; it is written {_usage(is_unpivot)}")
+    place = Place(Scope(rows, environment, binder.dialect), "UNPIVOT" if is_unpivot else "PIVOT")
+    if not is_unpivot:
+        made = _pivot(binder, rows, listed, using or (), group, place)
+    else:
+        name, values = "name", ["value"]
+        if into is not None:
+            name_node, value_nodes = take(into, "this", "expressions")
+            name, values = _name(name_node), [_name(value) for value in value_nodes]
+        made = _unpivot(binder, rows, listed, name, values, False, place)
+    return Relation(made.node, distinct_names(made.columns))
+
+
+def pivoted_rows(binder: Binder, rows: Rows, node: Any, around: Place) -> Rows:
+    """The rows of a table with PIVOT (…) or UNPIVOT (…) behind it."""
+    # The parser's own names of columns, and settings of its dialects, are not read.
+    heads, fields, is_unpivot, group, alias, with_nulls, *_ = take(
+        node, "expressions", "fields", "unpivot", "group", "alias", "include_nulls", "columns", "pivot_column_naming",
+        "identify_pivot_strings", "prefixed_pivot_columns", "value_columns_first",
+    )  # fmt: skip
+    if not heads or not fields:
+        what = "UNPIVOT" if is_unpivot else "PIVOT"
+        raise PlanError(f"{what} behind a table cannot be read; it is written {_usage(is_unpivot, is_table=True)}")
+    place = Place(Scope(rows, around.scope.environment, binder.dialect), "UNPIVOT" if is_unpivot else "PIVOT")
+    if is_unpivot:
+        if len(fields) > 1 or len(heads) > 1 or group is not None:
+            raise PlanError(f"UNPIVOT is written {_usage(True, is_table=True)}")
+        name_node, listed, *_ = take(fields[0], "this", "expressions")
+        values = [_name(one) for one in _parts(heads[0])]
+        rows = _unpivot(binder, rows, listed or (), _name(name_node), values, bool(with_nulls), place)
+    else:
+        rows = _pivot(binder, rows, fields, heads, group, place)
+    named = with_alias(Relation(rows.node, rows.columns), "", alias)
+    return replace(rows, tables=[] if alias is None else named.tables, columns=named.columns)
+
+
+def _usage(is_unpivot: Any, is_table: bool = False) -> str:
+    if is_table:
+        return "t UNPIVOT (v FOR n IN (a, b))" if is_unpivot else "t PIVOT (sum(x) FOR c IN ('a', 'b'))"
+    return _UNPIVOT_USAGE if is_unpivot else _PIVOT_USAGE
+
+
+def _parts(node: Any) -> list[Any]:
+    """The elements of (a, b), or the one node."""
+    if type(node).__name__ == "Tuple":
+        return list(take(node, "expressions")[0] or ())
+    return [node]
+
+
+def _name(node: Any) -> str:
+    """A name that the query gives: an identifier, a column without a table, or a text."""
+    kind = type(node).__name__
+    if kind == "Column" and get(node, "table") is None:
+        return _name(get(node, "this"))
+    if kind == "Identifier":
+        return identifier(node)[0]
+    if kind == "Literal" and node.is_string:
+        return str(node.this)
+    raise NotBound(node, "a name in PIVOT or UNPIVOT")
+
+
+def _aliased(node: Any) -> tuple[Any, str | None]:
+    """An element without its alias, and the alias."""
+    if type(node).__name__ not in ("Alias", "PivotAlias"):
+        return node, None
+    value, alias = take(node, "this", "alias")
+    return value, _name(alias)
+
+
+def _written(binder: Binder, node: Any) -> str:
+    """The text of an expression from its first to its last name or constant."""
+    places = [part.meta for part in node.walk() if part.meta.get("start") is not None]
+    if not places:
+        return str(node)
+    first, last = min(place["start"] for place in places), max(place["end"] for place in places)
+    return binder.source.text[first : last + 1]
+
+
+# --- PIVOT ---
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A value to pivot on: its condition and its part of the columns' names."""
+
+    condition: Bound
+    name: str
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An expression over aggregates, the calls that it reads, its name, and whether the query gave it that."""
+
+    value: Bound
+    calls: tuple[AggregateCall, ...]
+    name: str
+    is_named: bool
+
+
+def _pivot(binder: Binder, rows: Rows, on: Sequence[Any], using: Sequence[Any], group: Any, place: Place) -> Rows:
+    chosen = [_choices(binder, node, place) for node in on]
+    n_columns = math.prod(map(len, chosen)) * max(1, len(using))
+    if n_columns > _COLUMNS_MAX:
+        raise PlanError(
+            f"PIVOT would make {n_columns} columns, and {_COLUMNS_MAX} are the most; pivot fewer values, or write "
+            "GROUP BY with the columns to pivot on"
+        )
+    grouping = Grouping(binder)
+    items = _items(binder, using, grouping, replace(place, clause="PIVOT … USING", subqueries=[], grouping=grouping))
+    waiting = [*place.subqueries, *grouping.subqueries]
+    if group is None:
+        used = _columns_read([choice.condition for choices in chosen for choice in choices], grouping, waiting)
+        kept = [named for named in rows.columns if named.own not in used]
+    else:
+        kept = _groups(binder, group, place)
+    node = join_subqueries(binder, rows.node, waiting)
+    calls: list[AggregateCall] = []
+    columns, exprs = list(kept), [col(named.own) for named in kept]
+    for cell in product(*chosen):
+        condition = connect("and", [choice.condition for choice in cell], binder)
+        name = "_".join(choice.name for choice in cell)
+        for item in items:
+            own: dict[str, Expr] = {}
+            for one in item.calls:
+                filter = condition.expr if one.filter is None else call("and", one.filter, condition.expr)
+                own[one.name] = col(binder.names.new(name or "value"))
+                calls.append(replace(one, name=own[one.name].name, filter=filter))  # type: ignore[attr-defined]
+            exprs.append(substitute(item.value.expr, own))
+            columns.append(Named(f"{name}_{item.name}" if item.is_named or len(items) > 1 else name, ""))
+    keys = tuple((named.own, col(named.own)) for named in dict.fromkeys(kept))
+    schema = aggregate_schema(keys, calls, node.schema)
+    node = Aggregate(binder.ids.new(), schema, node, keys, tuple(calls))
+    if not all(isinstance(expr, Column) for expr in exprs):
+        names = [expr.name if isinstance(expr, Column) else binder.names.new("value") for expr in exprs]
+        node = project(binder.ids.new(), node, names, exprs)
+        exprs = [col(name) for name in names]
+    made = [
+        Named(named.shown, expr.name)  # type: ignore[attr-defined]
+        for named, expr in zip(columns, exprs, strict=True)
+    ]
+    return replace(rows, node=node, tables=[], columns=made)
+
+
+def _choices(binder: Binder, node: Any, place: Place) -> list[_Choice]:
+    """The values of one element of ON or FOR."""
+    if type(node).__name__ != "In" or get(node, "query") is not None or get(node, "field") is not None:
+        raise _without_list(binder, get(node, "this") if type(node).__name__ == "In" else node)
+    value, listed = take(node, "this", "expressions")
+    if not listed or any(is_query(one) for one in listed):
+        raise _without_list(binder, value)
+    if type(value).__name__ not in ("Column", "Tuple", "Paren"):
+        raise PlanError(
+            f"PIVOT by {_written(binder, value)!r}: it goes by columns; put an expression in brackets: "
+            "(x % 2) IN (0, 1)"
+        )
+    values = [binder.expression(part, place) for part in _parts(value)]
+    result: dict[str, _Choice] = {}
+    for element in listed:
+        element, alias = _aliased(element)
+        parts = _parts(element) if type(value).__name__ == "Tuple" else [element]
+        if len(parts) != len(values):
+            raise PlanError(f"PIVOT of {len(values)} columns has an element of {len(parts)} values in its list")
+        found = [_constant(binder, part, place) for part in parts]
+        conditions = [
+            bind_call("is_not_distinct_from", [one, bound], binder.dialect)
+            for one, (bound, _) in zip(values, found, strict=True)
+        ]
+        key = repr([bound.expr for bound, _ in found])
+        if key in result:
+            raise PlanError(f"PIVOT … IN: {', '.join(text for _, text in found)!r} is in the list twice")
+        name = "_".join(text for _, text in found) if alias is None else alias
+        result[key] = _Choice(connect("and", conditions, binder), name)
+    return list(result.values())
+
+
+def _without_list(binder: Binder, node: Any) -> PlanError:
+    return PlanError(
+        f"PIVOT by {_written(binder, node)!r} without a list of its values is not supported: the columns would be "
+        f"known only when the query runs; it is written {_PIVOT_USAGE}"
+    )
+
+
+def _constant(binder: Binder, node: Any, place: Place) -> tuple[Bound, str]:
+    """A constant of the list, and what its column is called."""
+    wrong = PlanError(
+        f"PIVOT … IN ({_written(binder, node)}): each of the list is a constant; a text stands in quotes, 'a'"
+    )
+    if any(type(part).__name__ == "Column" for part in node.walk()):
+        raise wrong
+    bound = binder.expression(node, place)
+    held = bound.expr
+    while isinstance(held, Cast):
+        held = held.argument
+    if not isinstance(held, Literal) or isinstance(held.value, (list, dict, bytes)):
+        raise wrong
+    if held.value is None:
+        return bound, "NULL"
+    return bound, str(held.value).lower() if isinstance(held.value, bool) else str(held.value)
+
+
+def _items(binder: Binder, using: Sequence[Any], grouping: Grouping, place: Place) -> list[_Item]:
+    if not using:
+        count = grouping.add("count", [], False, None, [])
+        return [_Item(count, tuple(grouping.calls), "", False)]
+    result = []
+    for node in using:
+        inner, alias = _aliased(node)
+        value = binder.expression(inner, place)
+        outputs = {one.name: one for one in grouping.calls}
+        read = column_names(value.expr)
+        if not read or not read <= outputs.keys() or place.subqueries:
+            raise PlanError(f"PIVOT … USING {_written(binder, inner)}: it takes aggregates, and expressions over these")
+        name = _call_text(binder, inner) if alias is None else alias
+        result.append(_Item(value, tuple(outputs[one] for one in sorted(read)), name, alias is not None))
+    return result
+
+
+def _call_text(binder: Binder, node: Any) -> str:
+    """The text of an element of USING, as a column's name."""
+    starts = [part.meta["start"] for part in node.walk() if part.meta.get("start") is not None]
+    tokens = binder.source.tokens
+    at = next((n for n, token in enumerate(tokens) if token.start == min(starts, default=-1)), None)
+    if at is None:
+        return str(node)
+    begin = at
+    while begin > 0 and not _begins_element(tokens, begin - 1):
+        begin -= 1
+    depth, end = 0, begin
+    while end < len(tokens):
+        text = tokens[end].text.upper()
+        depth += (text == "(") - (text == ")")
+        if depth < 0 or (depth == 0 and (text == "," or text in _ENDS)):
+            break
+        end += 1
+    return written_text(tokens[begin:end], binder.source.text)
+
+
+def _begins_element(tokens: Sequence[Any], n: int) -> bool:
+    """Whether an element of USING or of PIVOT (…) begins behind this token."""
+    if tokens[n].text == "(":
+        return n > 0 and tokens[n - 1].text.upper() == "PIVOT"
+    return tokens[n].text == "," or tokens[n].text.upper() == "USING"
+
+
+def _columns_read(conditions: Sequence[Bound], grouping: Grouping, waiting: Sequence[Any]) -> set[str]:
+    exprs = [condition.expr for condition in conditions]
+    for one in grouping.calls:
+        exprs += [*one.arguments, *([] if one.filter is None else [one.filter])]
+    for subquery in waiting:
+        if isinstance(subquery, Joined):
+            exprs += [*(value.expr for value in subquery.captured.values()), *subquery.conditions]
+    return {part.name for expr in exprs for part in walk(expr) if isinstance(part, Column)}
+
+
+def _groups(binder: Binder, group: Any, place: Place) -> list[Named]:
+    elements, is_all = read_group_by(group)
+    if is_all or has_sets(elements):
+        raise PlanError(f"PIVOT … GROUP BY goes by columns; it is written {_PIVOT_USAGE}")
+    at, result = replace(place, clause="PIVOT … GROUP BY"), []
+    for element in elements:
+        if type(element).__name__ != "Column":
+            raise PlanError(
+                f"PIVOT … GROUP BY {_written(binder, element)}: it goes by columns; compute others in a subquery"
+            )
+        bound = binder.expression(element, at)
+        if not isinstance(bound.expr, Column):
+            raise PlanError(f"PIVOT … GROUP BY {_written(binder, element)}: it goes by columns of the table")
+        own = bound.expr.name
+        result.append(next((one for one in place.scope.rows.columns if one.own == own), Named(str(element.name), own)))
+    return result
+
+
+# --- UNPIVOT ---
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One element of UNPIVOT's list: a text for the column of names, and a value for each column of values."""
+
+    name: str
+    values: list[Bound]
+
+
+def _unpivot(
+    binder: Binder, rows: Rows, listed: Sequence[Any], name: str, values: Sequence[str], with_nulls: bool, place: Place
+) -> Rows:
+    entries = [entry for node in listed for entry in _entries(binder, node, place)]
+    if not entries:
+        raise PlanError(f"UNPIVOT has no columns; it is written {_UNPIVOT_USAGE}")
+    for entry in entries:
+        if len(entry.values) != len(values):
+            raise PlanError(
+                f"UNPIVOT of {len(entry.values)} columns at once, {entry.name!r}, needs as many names of values, not "
+                f"{len(values)}: INTO NAME n VALUE v, w, or UNPIVOT ((v, w) FOR n IN ((a, b), (c, d)))"
+            )
+    used = {part.name for entry in entries for value in entry.values for part in walk(value.expr)
+            if isinstance(part, Column)}  # fmt: skip
+    kept = [named for named in rows.columns if named.own not in used]
+    ids, names = binder.ids, binder.names
+    texts = Literal([entry.name for entry in entries], pa.list_(pa.string()))
+    lists = [_list(binder, [(entry.name, entry.values[n]) for entry in entries]) for n in range(len(values))]
+    held = [names.new(one) for one in (name, *values)]
+    made = [names.new(one) for one in (name, *values)]
+    owns = list(dict.fromkeys(named.own for named in kept))
+    below = join_subqueries(binder, rows.node, place.subqueries)
+    node: PlanNode = project(ids.new(), below, [*owns, *held], [*map(col, owns), texts, *lists])
+    pairs = tuple(zip(held, made, strict=True))
+    node = Unnest(ids.new(), unnest_schema(node.schema, pairs, None), node, pairs)
+    if not with_nulls:
+        known = [Bound(call("is_not_null", col(one)), pa.bool_()) for one in made[1:]]
+        node = Filter(ids.new(), node.schema, node, connect("and", known, binder).expr)
+    columns = [*kept, *(Named(shown, own) for shown, own in zip((name, *values), made, strict=True))]
+    return replace(rows, node=node, tables=[], columns=columns)
+
+
+def _list(binder: Binder, values: Sequence[tuple[str, Bound]]) -> Expr:
+    """The values of one row as a list."""
+    texts = {name: value.type for name, value in values if pa.types.is_string(value.type)}
+    others = {name: value.type for name, value in values if not pa.types.is_string(value.type)}
+    if texts and any(not pa.types.is_null(type_) for type_ in others.values()):
+        (one, of_one), (other, of_other) = next(iter(others.items())), next(iter(texts.items()))
+        raise PlanError(f"UNPIVOT: {one} is {of_one} and {other} is {of_other}; cast one to the other's type")
+    return bind_call("list_value", [value for _, value in values], binder.dialect).expr
+
+
+def _entries(binder: Binder, node: Any, place: Place) -> list[_Entry]:
+    node, alias = _aliased(node)
+    if is_star(node):
+        return [
+            _Entry(item.shown, [item.value or binder.expression(item.node, place)])
+            for item in star_items(node, place.scope, binder.dialect)
+        ]
+    calls = columns_calls(node)
+    if calls:
+        chosen = each_column(node, calls, place.scope, binder.dialect)
+        return [_Entry(name, [binder.expression(one, place)]) for name, one in chosen]
+    parts = _parts(node)
+    values = [binder.expression(part, place) for part in parts]
+    shown = [_column_text(binder, part, value, place) for part, value in zip(parts, values, strict=True)]
+    return [_Entry("_".join(shown) if alias is None else alias, values)]
+
+
+def _column_text(binder: Binder, node: Any, value: Bound, place: Place) -> str:
+    """What the column of names has for a value: the name of the one column that it reads."""
+    read = column_names(value.expr)
+    found = [named.shown for named in place.scope.rows.columns if named.own in read]
+    return found[0] if len(found) == 1 else _written(binder, node)
+
+
+READERS: dict[str, QueryReader] = {"Pivot": bind_pivot}

@@ -1,0 +1,31 @@
+"""Rows with numbers, computed once and read twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from qcore.plan.nodes import Shared, SharedRead, Window, WindowCall, WindowFrame
+from qcore.sql.binder import Binder
+from qcore.sql.scope import Named, Rows, TableNames
+
+
+def numbered(binder: Binder, rows: Rows) -> tuple[Shared, str, Rows, str]:
+    """The rows with a column of row numbers, computed once, and a copy of them with other column names: both with the
+    name of that column.
+    """
+    number = binder.names.new("row_number")
+    schema = rows.node.schema.append(pa.field(number, pa.int64()))
+    row_number = WindowCall(number, "row_number", frame=WindowFrame("rows", None, None))
+    window = Window(binder.ids.new(), schema, rows.node, (), (), (row_number,))
+    shared = Shared(binder.ids.numbered("rows"), schema, window)
+    new = {name: binder.names.new(name) for name in schema.names}
+    renamed = pa.schema([schema.field(name).with_name(new[name]) for name in schema.names])
+    read = SharedRead(binder.ids.new(), renamed, shared.id, tuple(schema.names), shared)
+
+    def again(columns: Sequence[Named]) -> list[Named]:
+        return [Named(named.shown, new[named.own]) for named in columns]
+
+    tables = [TableNames(table.parts, tuple(again(table.columns))) for table in rows.tables]
+    return shared, number, Rows(read, tables, again(rows.columns)), new[number]

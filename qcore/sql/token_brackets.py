@@ -1,0 +1,118 @@
+"""Brackets around what sqlglot reads otherwise without them: array(…)[1], and PIVOT … ORDER BY."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+# sqlglot takes the subscripts behind calls of these names for the elements of a new list.
+_CONSTRUCTORS = frozenset({"ARRAY", "LIST"})
+_TAIL = frozenset({"ORDER BY", "LIMIT", "OFFSET", "FETCH"})
+_OPERATORS = frozenset({"+", "-", "*", "/", "//", "%", "||", "::", "^", "**"})
+_QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "PIVOT", "UNPIVOT"})
+
+
+def with_brackets(tokens: list[Any]) -> list[Any]:
+    """The tokens with (array(…))[1] for array(…)[1], and FROM (PIVOT …) ORDER BY for PIVOT … ORDER BY."""
+    kinds: Any = import_module("sqlglot.tokens").TokenType
+    subscripts = [
+        n for n in range(1, len(tokens))
+        if tokens[n].token_type == kinds.L_BRACKET and tokens[n - 1].token_type == kinds.R_PAREN
+    ]  # fmt: skip
+    pivots = [n for n, token in enumerate(tokens) if token.token_type in (kinds.PIVOT, kinds.UNPIVOT)]
+    if not subscripts and not pivots:
+        return tokens
+    partners = _partners(tokens)
+    before: dict[int, list[Any]] = {}
+    after: dict[int, list[Any]] = {}
+    for n in subscripts:
+        opening = partners.get(n - 1, 0)
+        if opening > 0 and tokens[opening - 1].text.upper() in _CONSTRUCTORS:
+            before.setdefault(opening - 1, []).append(_inserted(kinds.L_PAREN, "(", tokens[opening - 1].start))
+            after.setdefault(n - 1, []).append(_inserted(kinds.R_PAREN, ")", tokens[n - 1].end + 1))
+    for n in pivots:
+        if not _is_statement(tokens, n, partners):
+            continue
+        for begin, stop in _computed_elements(tokens, n, partners):
+            before.setdefault(begin, []).append(_inserted(kinds.L_PAREN, "(", tokens[begin].start))
+            after.setdefault(stop - 1, []).insert(0, _inserted(kinds.R_PAREN, ")", tokens[stop - 1].end + 1))
+        end = _tail(tokens, n, partners)
+        if end is not None:
+            start = tokens[n].start
+            before.setdefault(n, []).extend(
+                [_inserted(kinds.FROM, "FROM", start), _inserted(kinds.L_PAREN, "(", start)]
+            )
+            after.setdefault(end - 1, []).append(_inserted(kinds.R_PAREN, ")", tokens[end - 1].end + 1))
+    result: list[Any] = []
+    for n, token in enumerate(tokens):
+        result += [*before.get(n, ()), token, *after.get(n, ())]
+    return result
+
+
+def _inserted(kind: Any, text: str, at: int) -> Any:
+    """A token that has no letters of the text."""
+    make: Any = import_module("sqlglot.tokens").Token
+    return make(kind, text, 1, 1, at, at - 1)
+
+
+def _partners(tokens: Sequence[Any]) -> dict[int, int]:
+    """The positions of round brackets, each with that of its partner."""
+    result, opened = {}, []
+    for n, token in enumerate(tokens):
+        if token.text == "(" and token.token_type.name == "L_PAREN":
+            opened.append(n)
+        elif token.token_type.name == "R_PAREN" and opened:
+            begin = opened.pop()
+            result[begin], result[n] = n, begin
+    return result
+
+
+def _is_statement(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> bool:
+    """Whether PIVOT begins a query and does not stand behind a table."""
+    before = tokens[n - 1].text.upper() if n > 0 else ";"
+    if before not in ("(", ";", "AS", ")") or n + 1 >= len(tokens):
+        return False
+    following = tokens[n + 1]
+    if following.text == "(":
+        return tokens[n + 2].text.upper() in _QUERY_WORDS if n + 1 in partners else False
+    return before != ")" or following.text.upper() not in ("INCLUDE", "EXCLUDE")
+
+
+def _computed_elements(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> list[tuple[int, int]]:
+    """The elements of USING that are no single calls, as positions of their first token and of the one behind: the
+    parser takes single calls alone.
+    """
+    level = list(_level(tokens, n, partners))
+    start = next((i for i in level if tokens[i].text.upper() == "USING"), None)
+    result: list[tuple[int, int]] = []
+    begin, is_computed = None, False
+    for i in [*(i for i in level if start is not None and i > start), None]:
+        word = "" if i is None else tokens[i].text.upper()
+        if i is None or word in (",", "AS", "GROUP BY") or word in _TAIL:
+            if begin is not None and is_computed:
+                result.append((begin, i if i is not None else partners.get(level[-1], level[-1]) + 1))
+            begin, is_computed = None, False
+            if i is None or word in _TAIL or word == "GROUP BY":
+                break
+            continue
+        if begin is None and tokens[i - 1].text.upper() != "AS":
+            begin = i
+        is_computed |= word in _OPERATORS
+    return result
+
+
+def _level(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> Iterator[int]:
+    """The positions of a statement's tokens outside its brackets."""
+    while n < len(tokens) and tokens[n].text not in (")", ";"):
+        yield n
+        n = partners.get(n, n) + 1
+
+
+def _tail(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> int | None:
+    """The position of ORDER BY, LIMIT … behind a PIVOT; None if there is none."""
+    return next((i for i in _level(tokens, n, partners) if _is_tail(tokens[i])), None)
+
+
+def _is_tail(token: Any) -> bool:
+    return token.text.upper() in _TAIL and token.token_type.name not in ("STRING", "IDENTIFIER")
