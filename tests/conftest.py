@@ -23,6 +23,8 @@ from qcore_ext.ground.lock import lock_misuses
 if TYPE_CHECKING:
     import duckdb
 
+    import qcore
+
 # Operators run in checked mode (docs/ARCHITECTURE.md); an explicit 0 in the environment wins.
 os.environ.setdefault("QCORE_DEBUG", "1")
 ROOT = Path(__file__).resolve().parents[1]
@@ -151,6 +153,20 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("set timezone = 'UTC'")
         yield connection
+
+
+@pytest.fixture(scope="module")
+def both(request: pytest.FixtureRequest) -> tuple[qcore.Session, duckdb.DuckDBPyConnection]:
+    """The module's TABLES in a session of two threads, and in DuckDB."""
+    import duckdb
+
+    import qcore
+
+    session, database = qcore.Session(threads=2), duckdb.connect()
+    for name, table in request.module.TABLES.items():
+        database.register(name, table)
+        session.register(name, table)
+    return session, database
 
 
 @pytest.fixture(scope="session")

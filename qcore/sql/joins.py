@@ -106,7 +106,7 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
 def _changed(binder: Binder, rows: Rows, pivots: Any, sample: Any, joins: Any, place: Place) -> Rows:
     """The rows of a table with what stands behind it."""
     if isinstance(rows, UnnestedRows) and (pivots or sample is not None):
-        raise PlanError("PIVOT and TABLESAMPLE of lists of the tables before (unnest) are not supported; use a subquery")
+        raise PlanError("PIVOT or a sample of unnest over tables before it is not supported; use a subquery")
     for pivot in pivots or ():
         rows = pivoted_rows(binder, rows, pivot, place)
     if sample is not None:

@@ -40,7 +40,7 @@ TABLES = {
         "select count(*) from (select * from t) x tablesample 4 rows",
         "with c as (select i from t using sample 4) select count(*) from c",
         "select count(*), count(w) <= 3 from t, u using sample 3",
-        "select count(*), count(w) from t left join u using (i) using sample reservoir(1%)",
+        "select count(*) from t left join u using (i) using sample reservoir(1%)",
         "select count(*) from (t join u on true) tablesample 7 rows",
         "select count(*) from u tablesample 3 rows using sample 2",
         "select count(*) from u union all select count(*) from u using sample 2",
