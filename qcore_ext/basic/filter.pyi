@@ -1,12 +1,9 @@
 from collections.abc import Callable
 
-from typing_extensions import disjoint_base
-
 from qcore_ext.basic.program_operator import ProgramOperator
 from qcore_ext.compute.program import Program
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 
-@disjoint_base
 class Filter(ProgramOperator):
     def __init__(self, node_id: str, query_memory: Account, compile: Callable[[Schema], Program]) -> None: ...

@@ -31,7 +31,8 @@ cdef Batch* batch_new(CSchema* schema, int64_t n_rows) except NULL nogil:
 
 
 cdef void batch_select(Batch* batch, const uint32_t* selection, int64_t n_selected, Owner* owner) noexcept nogil:
-    qc_check_selection(selection, n_selected, batch.n_rows, b"a selection ascends and selects rows of its batch")
+    if selection != NULL:
+        qc_check_selection(selection, n_selected, batch.n_rows, b"a selection ascends and selects rows of its batch")
     owner_ref(owner)
     owner_unref(batch.selection_owner)
     batch.selection_owner = owner
