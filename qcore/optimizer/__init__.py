@@ -30,8 +30,9 @@ from qcore.optimizer.shared_plans import share_subplans
 from qcore.optimizer.similar_plans import join_similar_plans
 from qcore.optimizer.simplify import simplify_plan
 from qcore.plan.naming import NodeIds
-from qcore.plan.nodes import PlanNode, Scan
+from qcore.plan.nodes import Aggregate, HashJoin, NestedLoopJoin, PlanNode, Scan
 from qcore.plan.planning_time import check_planning
+from qcore.plan.schema import MARK_KINDS
 
 __all__ = ["RULES", "Estimator", "StatisticsOf", "optimize"]
 
@@ -68,6 +69,16 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("projections", lambda node, context: merge_projections(node)),
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),
 )
+# Rules that have nothing to do in a plan without any of these nodes, kinds of joins or grouping sets.
+_NEEDS: dict[str, frozenset[str]] = {
+    "marks": MARK_KINDS,
+    "anti_joins": frozenset({"left"}),
+    "limits": frozenset({"Limit"}),
+    "grouping_sets": frozenset({"grouping sets"}),
+    "aggregate_reduction": frozenset({"Aggregate"}),
+    "semi_joins": frozenset({"left_semi", "left_anti"}),
+    "outer_joins": frozenset({"left", "left_anti"}),
+}
 # Rules that may drop a subplan which others read.
 _DROPPING = frozenset({"simplify", "constant_columns", "filters", "anti_joins", "limits", "empty_relations"})
 # Names of the rules, in the order in which they are first applied.
@@ -90,13 +101,32 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
     """
     context = _Context(NodeIds.of_plan(plan), plan.schema.names, Estimator(statistics or source_statistics))
     with bounded_depth():
+        known, parts = plan, _parts(plan)
         for name, rule in _ORDERED_RULES:
             check_planning()
-            if name not in without:
-                plan = rule(plan, context)
-            if name in _DROPPING:
+            if name in without:
+                continue
+            if name in _NEEDS:
+                if plan is not known:
+                    known, parts = plan, _parts(plan)
+                if parts.isdisjoint(_NEEDS[name]):
+                    continue
+            before, plan = plan, rule(plan, context)
+            if name in _DROPPING and plan is not before:
                 plan = keep_shares(plan, context.ids)
         return renumbered(plan)
+
+
+def _parts(plan: PlanNode) -> set[str]:
+    """The types of the plan's nodes, the kinds of its joins, and whether it has grouping sets."""
+    found: set[str] = set()
+    for node in plan.walk():
+        found.add(type(node).__name__)
+        if isinstance(node, (HashJoin, NestedLoopJoin)):
+            found.add(node.kind)
+        elif isinstance(node, Aggregate) and node.grouping_sets is not None:
+            found.add("grouping sets")
+    return found
 
 
 def source_statistics(scan: Scan) -> object:

@@ -10,7 +10,7 @@ from qcore.errors import PlanError
 from qcore.expression.tree import Expr, call, col
 from qcore.plan.copies import copied, is_steady
 from qcore.plan.naming import ColumnNames, NodeIds
-from qcore.plan.nodes import Aggregate, PlanNode, Shared, SharedRead, WorkingTable
+from qcore.plan.nodes import Aggregate, PlanNode, Project, Shared, SharedRead, WorkingTable
 from qcore.plan.outer_columns import working_name
 from qcore.plan.schema import aggregate_schema
 
@@ -22,7 +22,8 @@ class Domain:
     """The distinct values of outer columns. Each call of `rows()` makes a node of them with new column names.
 
     `recursions`, by working_name(), are recursive queries around the subquery whose working tables it reads. These
-    tables have the rows of every value of a domain around them, which `arguments` include.
+    tables have the rows of every value of a domain around them, which `arguments` include. With `is_alone` nothing else
+    has the rows of `outer`: by default the join with the subquery has `shared`, and the values are read of it.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Domain:
         outer: PlanNode,
         arguments: Sequence[tuple[str, str]],
         recursions: Mapping[str, WorkingDomain],
+        is_alone: bool = False,
     ) -> None:
         self.ids, self.names = ids, names
         self.recursions = recursions
@@ -41,7 +43,9 @@ class Domain:
         self.shared = Shared(ids.numbered("outer"), outer.schema, outer)
         new = [names.new(column) for column in columns]
         schema = pa.schema([outer.schema.field(a).with_name(b) for a, b in zip(columns, new, strict=True)])
-        read = SharedRead(ids.new(), schema, self.shared.id, tuple(columns), self.shared)
+        read: PlanNode = SharedRead(ids.new(), schema, self.shared.id, tuple(columns), self.shared)
+        if is_alone:
+            read = Project(ids.new(), schema, self.shared, tuple(map(col, columns)))
         values = distinct_values(ids, names, read)
         self._values = Shared(ids.numbered("outer"), values.schema, values)
         self._positions = {name: columns.index(column) for name, column in arguments}
@@ -68,7 +72,7 @@ class Domain:
                 "a correlated subquery with WITH RECURSIVE inside reads a query whose rows may differ from run to run "
                 "(it has a limit, row numbers, sums of floats, random() or the like); write that as a table of its own"
             )
-        return Domain(self.ids, self.names, copied(outer, self.ids), self._arguments, self.recursions)
+        return Domain(self.ids, self.names, copied(outer, self.ids), self._arguments, self.recursions, True)
 
 
 class WorkingDomain(Domain):

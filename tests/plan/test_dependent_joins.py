@@ -492,7 +492,11 @@ def test_as_duckdb(name: str, known: duckdb.DuckDBPyConnection) -> None:
     plan = make(q)
     replaced = replace_dependent_joins(plan, q.ids, q.names)
     assert replaced.schema.names == plan.schema.names
-    assert not any(isinstance(node, p.DependentJoin) for node in replaced.walk())
+    nodes = list(replaced.walk())
+    assert not any(isinstance(node, p.DependentJoin) for node in nodes)
+    assert {node.of for node in nodes if isinstance(node, p.SharedRead)} <= {
+        node.id for node in nodes if isinstance(node, p.Shared)
+    }
     expected = known.sql(query).to_arrow_table()
     for threads in (1, 4):
         assert_same_rows(run(replaced, threads), expected)
