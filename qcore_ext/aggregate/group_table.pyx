@@ -364,10 +364,13 @@ cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1
 
 # --- stored keys ---
 
-cdef void hash_keys(const Vector* keys, int32_t n_columns, int64_t n, uint64_t* hashes) noexcept nogil:
+cdef int hash_keys(
+    const Vector* keys, int32_t n_columns, int64_t n, uint64_t* hashes, const MemoryAccount* account,
+) except -1 nogil:
     cdef int32_t c
     for c in range(n_columns):
-        hash_vector(&keys[c], n, c > 0, hashes)
+        hash_vector(&keys[c], n, c > 0, hashes, account)
+    return 0
 
 
 cdef int64_t probe_stored(
@@ -411,7 +414,7 @@ cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_
     cdef uint64_t mask
     reserve(table, n)
     mask = <uint64_t> (table.n_slots - 1)
-    hash_keys(keys, table.n_columns, n, scratch.hashes)
+    hash_keys(keys, table.n_columns, n, scratch.hashes, table.account)
     for i in range(n):
         scratch.low[i] = scratch.hashes[i] & mask
         scratch.pending[i] = <uint32_t> i
@@ -475,7 +478,7 @@ cdef int store_keys(GroupTable* table) except -1 nogil:
             account_check(table.account)
             n = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
             unpack_vectors(table, start, n, room.data, vectors)
-            hash_keys(vectors, table.n_columns, n, (<uint64_t*> hashes.data) + start)
+            hash_keys(vectors, table.n_columns, n, (<uint64_t*> hashes.data) + start, table.account)
             key_columns_append(stored, vectors, NULL, n)
             start += n
         done = True

@@ -127,12 +127,14 @@ cdef int32_t n_state_columns(const GroupPlan* plan) noexcept nogil:
     return n
 
 
-cdef int hash_column(Column* column, int64_t n, bint combine, VectorScratch* scratch, uint64_t* hashes) except -1 nogil:
+cdef int hash_column(
+    Column* column, int64_t n, bint combine, VectorScratch* scratch, uint64_t* hashes, const MemoryAccount* account,
+) except -1 nogil:
     cdef Vector vector
     cdef int64_t start = 0
     while start < n:
         column_load_narrow(column, start, NULL, min(n - start, <int64_t> VECTOR_ROWS), scratch, &vector)
-        hash_vector(&vector, min(n - start, <int64_t> VECTOR_ROWS), combine, hashes + start)
+        hash_vector(&vector, min(n - start, <int64_t> VECTOR_ROWS), combine, hashes + start, account)
         start += VECTOR_ROWS
     return 0
 
@@ -185,7 +187,9 @@ cdef int move_groups(RadixGroups* radix, GroupSet* groups) except -1 nogil:
         order = buffer_new(plan.account, n * sizeof(uint32_t))
         for i in range(plan.n_keys):
             columns[i] = group_table_column(groups.table, i, 0, n, plan.account)
-            hash_column(columns[i], n, i > 0, <VectorScratch*> scratch.data, <uint64_t*> hashes.data)
+            hash_column(
+                columns[i], n, i > 0, <VectorScratch*> scratch.data, <uint64_t*> hashes.data, plan.account
+            )
         for i in range(plan.n_states):
             for j in range(state_n_columns(plan.states[i].kind)):
                 into = columns + plan.n_keys + plan.states[i].column
@@ -267,7 +271,7 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
     cdef int64_t i, p
     cdef int32_t c
     for c in range(radix.plan.n_keys):
-        hash_vector(&vectors[c], n, c > 0, room.hashes)
+        hash_vector(&vectors[c], n, c > 0, room.hashes, radix.plan.account)
     memset(counts, 0, sizeof(room.counts))
     for i in range(n):
         room.parts[i] = <uint8_t> (room.hashes[i] >> HASH_RADIX_SHIFT)

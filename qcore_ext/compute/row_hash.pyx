@@ -12,6 +12,7 @@ from qcore_ext.data.schema cimport (
     PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_INT8, TYPE_UINT64, DataType, type_equal,
 )
 from qcore_ext.ground.bitmap cimport bit_get, is_valid
+from qcore_ext.ground.memory cimport account_check
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.ground.words cimport Integer, Real
 
@@ -20,6 +21,10 @@ cdef extern from "native/mix.h" nogil:
     uint64_t qc_combine(uint64_t so_far, uint64_t value)
     uint64_t qc_hash_bytes(const char* data, int64_t n_bytes)
     uint64_t QC_NULL_HASH
+
+cdef enum:
+    LOOK_BYTES = 4194304
+
 
 cdef void hash_integers(const Integer* values, int64_t n, uint64_t* out) noexcept nogil:
     cdef int64_t i
@@ -50,8 +55,11 @@ cdef void hash_wide(const int64_t* values, int64_t n, uint64_t* out) noexcept no
         out[i] = qc_mix(<uint64_t> low) if high == low >> 63 else qc_combine(qc_mix(<uint64_t> low), <uint64_t> high)
 
 
-cdef void hash_views(const StringView* values, const uint8_t* validity, int64_t n, uint64_t* out) noexcept nogil:
+cdef int hash_views(
+    const StringView* values, const uint8_t* validity, int64_t n, uint64_t* out, const MemoryAccount* account,
+) except -1 nogil:
     cdef int64_t i
+    cdef int64_t n_bytes = 0        # hashed since the last look
     cdef const uint64_t* words
     for i in range(n):
         words = <const uint64_t*> &values[i]
@@ -59,6 +67,11 @@ cdef void hash_views(const StringView* values, const uint8_t* validity, int64_t 
             out[i] = qc_combine(qc_mix(words[0]), words[1])
         elif validity == NULL or bit_get(validity, i):
             out[i] = qc_hash_bytes(view_data(&values[i]), values[i].length)
+            n_bytes += values[i].length
+            if n_bytes >= LOOK_BYTES:
+                n_bytes = 0
+                account_check(account)
+    return 0
 
 
 cdef void hash_intervals(const uint64_t* values, int64_t n, uint64_t* out) noexcept nogil:
@@ -73,14 +86,14 @@ cdef void hash_nulls(const uint8_t* validity, int64_t n, uint64_t* out) noexcept
         out[i] = out[i] if bit_get(validity, i) else QC_NULL_HASH
 
 
-cdef void hash_values(const Vector* vector, int64_t n, uint64_t* out) noexcept nogil:
+cdef int hash_values(const Vector* vector, int64_t n, uint64_t* out, const MemoryAccount* account) except -1 nogil:
     cdef int64_t i
     if vector.phys == PHYS_I64:
         hash_integers[int64_t](<const int64_t*> vector.values, n, out)
     elif vector.phys == PHYS_I32:
         hash_integers[int32_t](<const int32_t*> vector.values, n, out)
     elif vector.phys == PHYS_VIEW:
-        hash_views(<const StringView*> vector.values, vector.validity, n, out)
+        hash_views(<const StringView*> vector.values, vector.validity, n, out, account)
     elif vector.phys == PHYS_I128:
         hash_wide(<const int64_t*> vector.values, n, out)
     elif vector.phys == PHYS_F64:
@@ -104,6 +117,7 @@ cdef void hash_values(const Vector* vector, int64_t n, uint64_t* out) noexcept n
     else:
         for i in range(n):
             out[i] = QC_NULL_HASH
+    return 0
 
 
 cdef void combine_hashes(const uint64_t* fresh, int64_t n, uint64_t* hashes) noexcept nogil:
@@ -112,16 +126,19 @@ cdef void combine_hashes(const uint64_t* fresh, int64_t n, uint64_t* hashes) noe
         hashes[i] = qc_combine(hashes[i], fresh[i])
 
 
-cdef void hash_vector(const Vector* vector, int64_t n, bint combine, uint64_t* hashes) noexcept nogil:
+cdef int hash_vector(
+    const Vector* vector, int64_t n, bint combine, uint64_t* hashes, const MemoryAccount* account,
+) except -1 nogil:
     cdef uint64_t fresh[VECTOR_ROWS]
     cdef uint64_t* out = hashes
     if combine:
         out = fresh
-    hash_values(vector, n, out)
+    hash_values(vector, n, out, account)
     if vector.validity != NULL:
         hash_nulls(vector.validity, n, out)
     if combine:
         combine_hashes(fresh, n, hashes)
+    return 0
 
 
 cdef bint hash_survives(const DataType* given, const DataType* declared) noexcept nogil:
@@ -175,9 +192,10 @@ cdef uint64_t hash_time(int128 nanos, const DataType* declared) noexcept nogil:
     return hash_whole(nanos)
 
 
-cdef void hash_as_declared(
+cdef int hash_as_declared(
     const Vector* vector, const DataType* given, const DataType* declared, int64_t n, bint combine, uint64_t* hashes,
-) noexcept nogil:
+    const MemoryAccount* account,
+) except -1 nogil:
     cdef int kind = exact_kind(given)
     cdef bint as_real = exact_kind(declared) == EXACT_REAL
     cdef int scale = given.scale if given.id == TYPE_DECIMAL else 0
@@ -185,8 +203,7 @@ cdef void hash_as_declared(
     cdef double value
     cdef int64_t i
     if kind == EXACT_NOTHING:
-        hash_vector(vector, n, combine, hashes)
-        return
+        return hash_vector(vector, n, combine, hashes, account)
     for i in range(n):
         out = QC_NULL_HASH
         if is_valid(vector.validity, i):
@@ -202,3 +219,4 @@ cdef void hash_as_declared(
             else:
                 out = hash_real((<const float*> vector.values)[i])
         hashes[i] = qc_combine(hashes[i], out) if combine else out
+    return 0

@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport VectorScratch
 from qcore_ext.data.schema cimport CSchema, DataType, Schema
+from qcore_ext.ground.memory cimport MemoryAccount
 
 cdef enum:
     PARTITIONS_MAX = 4096
@@ -27,8 +28,11 @@ cdef class HashPartitioner:
     # Raises SchemaChangeError if a key is missing, or its type does not widen with the declared one.
     cdef int bind(self, CSchema* schema) except -1 nogil
     cdef int choose_hash(self, const CSchema* schema, int32_t key) except -1
-    # Compute the partitions of n <= VECTOR_ROWS selected rows from `start` on, a multiple of 8.
-    cdef int assign(self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions) except -1 nogil
+    # Compute the partitions of n <= VECTOR_ROWS selected rows from `start` on, a multiple of 8. Raises Cancelled, between
+    # long texts, if the query of `account` is stopped.
+    cdef int assign(
+        self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions, const MemoryAccount* account,
+    ) except -1 nogil
     cdef void close(self) noexcept nogil
 
 

@@ -132,7 +132,9 @@ cdef class HashPartitioner:
             )
         return 0
 
-    cdef int assign(self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions) except -1 nogil:
+    cdef int assign(
+        self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions, const MemoryAccount* account,
+    ) except -1 nogil:
         cdef uint64_t hashes[VECTOR_ROWS]
         cdef Vector vector
         cdef int32_t key
@@ -142,9 +144,9 @@ cdef class HashPartitioner:
         for key in range(self.n_keys):
             column_load(batch.columns[self.keys[key]], start, rows, n, self.scratch, &vector)
             if self.is_changed[key]:
-                hash_as_declared(&vector, &self.given_types[key], &self.declared_types[key], n, key > 0, hashes)
+                hash_as_declared(&vector, &self.given_types[key], &self.declared_types[key], n, key > 0, hashes, account)
             else:
-                hash_vector(&vector, n, key > 0, hashes)
+                hash_vector(&vector, n, key > 0, hashes, account)
         if self.between_tasks:
             mix_again(hashes, n)
         scale(hashes, n, self.n_partitions, partitions)

@@ -153,7 +153,7 @@ cdef class LocalPartition(Operator):
         cdef int64_t n
         while start < batch.n_selected:
             n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
-            self.partitioner.assign(batch, start, n, partitions + start)
+            self.partitioner.assign(batch, start, n, partitions + start, self.account)
             count_rows(partitions + start, n, self.positions)
             start += n
         return 0

@@ -238,7 +238,7 @@ cdef int join_table_find(
         memset(lookup.flags, 1, n)
     elif table.index == INDEX_HASHES:
         for k in range(lookup.n_keys):
-            hash_vector(&lookup.keys[k], n, k > 0, lookup.codes)
+            hash_vector(&lookup.keys[k], n, k > 0, lookup.codes, table.account)
         memcpy(lookup.flags, lookup.valid, n)
         find_slots(table, lookup, n, True)
     else:

@@ -212,7 +212,7 @@ cdef int64_t insert_all(JoinTable* table, JoinLookup* lookup, Column** keys, uin
         if hashed:
             rows_without_null(lookup.keys, lookup.n_keys, n, lookup.flags)
             for k in range(lookup.n_keys):
-                hash_vector(&lookup.keys[k], n, k > 0, lookup.codes)
+                hash_vector(&lookup.keys[k], n, k > 0, lookup.codes, table.account)
         else:
             key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
         find_first_slots(lookup.codes, n, table.slot_mask, hashed, lookup.slot_numbers)

@@ -7,8 +7,10 @@ import pyarrow as pa
 import pytest
 from hash_model import model_partition
 
+from qcore.errors import Cancelled
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
+from qcore_ext.ground.fault import Faults
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import run_chain
 from random_tables import SIZES, random_table
@@ -96,3 +98,19 @@ def test_nulls_hash_alike_whatever_lies_below() -> None:
     for type_, width in ((pa.int32(), 4), (pa.int64(), 8), (pa.float64(), 8), (pa.decimal128(30, 2), 16)):
         values = pa.Array.from_buffers(type_, 3, [bits, pa.py_buffer(bytes(range(3 * width)))])
         assert set(partitions(values)) == {model_partition((None,), 4096)}
+
+
+def test_v7_long_texts_are_hashed_in_pieces() -> None:
+    """A vector of long texts takes long: there is a look every 4 MB, and the query ends at any."""
+    table = pa.table({"s": pa.array(["x" * (1 << 20)] * 48), "i": range(48)})
+
+    def looks(key: str) -> int:
+        with Faults() as faults:
+            parts_of(table, [key], 2)
+        return faults.passes["stop"]
+
+    before = looks("i")
+    assert looks("s") >= before + 12
+    with Faults("stop", 3) as faults, pytest.raises(Cancelled):
+        parts_of(table, ["s"], 2)
+    assert faults.fired
