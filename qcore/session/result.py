@@ -108,12 +108,15 @@ class Result:
     def to_arrow(self) -> pa.Table:
         """Run the query and return all rows as a pyarrow.Table.
 
+        The rows are charged to the query while they are collected. Iterate over the result if it is larger than the
+        memory limit.
+
         Raises
         ------
         QcoreError
             The query failed, for example with ExecutionError, MemoryLimitError, Timeout or Cancelled.
         """
-        return pa.Table.from_batches(list(self), schema=self.schema)
+        return self.collect_charged("to_arrow()")
 
     def collect_charged(self, what: str) -> pa.Table:
         """Return all rows as a table, charged to the query's memory while they are collected.

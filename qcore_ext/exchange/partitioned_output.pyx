@@ -117,7 +117,7 @@ cdef class PartitionedOutput(Operator):
         cdef int64_t n = min(self.batch.n_selected - self.position, <int64_t> VECTOR_ROWS)
         if n > 0:
             if self.partitioner is not None:
-                self.partitioner.assign(self.batch, self.position, n, self.partitions)
+                self.partitioner.assign(self.batch, self.position, n, self.partitions, self.account)
             self.builder.append(self.batch, self.position, n, self.partitions)
             self.position += n
         if self.position == self.batch.n_selected:
@@ -135,7 +135,7 @@ cdef class PartitionedOutput(Operator):
             return 0
         with gil:
             try:
-                self.writer.write(page.partition, PyBatch.wrap(page.batch))
+                self.writer.write(page.partition, PyBatch.wrap_for(page.batch, self.account))
             finally:
                 batch_unref(page.batch)
         return 0

@@ -11,6 +11,7 @@ from oracle import assert_same_rows
 from qcore.errors import MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
+from qcore_ext.ground.fault import Faults
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import run_chain
 from random_tables import ALL_TYPES, KEY_TYPES, SIZES, plain, random_table
@@ -152,6 +153,24 @@ def test_a_writer_that_fails_is_named() -> None:
     with pytest.raises(Exception, match=r"PartitionedOutput \(node 1\) failed: OSError: disk full"):
         run_chain([PartitionedOutput("1", Account(), Full(), 2, ["k"])], pa.table({"k": [1, 2]}))
     assert done == [False]
+
+
+def test_pages_for_a_writer_are_charged_while_they_are_laid_out() -> None:
+    """V7: a writer has the values twice for a while, for which there may be no memory."""
+
+    class Writer:
+        def write(self, partition: int, page: Any) -> None:
+            with Faults("reserve", 1), pytest.raises(MemoryLimitError):
+                pa.record_batch(page)
+            rows.append(pa.record_batch(page).num_rows)
+
+        def producer_done(self, finished: bool) -> None:
+            pass
+
+    rows: list[int] = []
+    table = pa.table({"k": pa.array([7] * 100), "s": [f"{i}" * 20 for i in range(100)]})
+    run_chain([PartitionedOutput("1", Account(), Writer(), 2, ["k"], 1 << 30)], table)
+    assert rows == [100]
 
 
 def test_bad_arguments_are_refused() -> None:

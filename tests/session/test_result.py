@@ -121,3 +121,13 @@ def test_a_reader_that_stops_early_ends_the_query() -> None:
     next(batches)
     batches.close()  # type: ignore[attr-defined]
     assert result.task.state in ("cancelled", "finished")
+
+
+def test_rows_that_are_collected_are_charged() -> None:
+    """V7: to_arrow() keeps the rows, iteration does not."""
+    result = qcore.sql("select i, i + 1 j from range(2_000_000) t(i)", memory_limit="16MB", threads=1)
+    with pytest.raises(qcore.MemoryLimitError, match="memory limit of 16000000"):
+        result.to_arrow()
+    assert sum(batch.num_rows for batch in result) == 2_000_000
+    small = qcore.sql("select i from range(200_000) t(i)", memory_limit="16MB", threads=1)
+    assert small.to_arrow().num_rows == 200_000
