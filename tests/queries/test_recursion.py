@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -13,6 +14,8 @@ from widening_source import Widening as Changing
 import qcore
 from oracle import assert_same_rows
 from qcore import col
+from qcore.connectors.arrow import ArrowSplit, ArrowTable
+from qcore.connectors.streams import TableStream
 from qcore.expression.tree import lit
 from qcore.plan.nodes import (
     Filter,
@@ -195,6 +198,36 @@ def test_d6_schemas_that_change_in_the_rounds() -> None:
     wide = qcore.PlanBuilder().source(Widening(pa.int64()), on_schema_change="evolve")
     with pytest.raises(qcore.SchemaChangeError, match="the result's column 'n' changed from int32 to int64"):
         qcore.Session(threads=1).execute(looped(wide)).to_arrow()
+
+
+class Given(ArrowTable):
+    """Declares integers and gives what it is made with."""
+
+    def __init__(self, given: pa.Table) -> None:
+        super().__init__(pa.table({"a": [1], "v": [2]}))
+        self._given = given
+
+    def splits(self, columns: tuple[str, ...], filter: Any, target: int) -> Iterator[ArrowSplit]:
+        yield ArrowSplit(0, self._given.num_rows)
+
+    def open(self, split: Any, columns: tuple[str, ...], filter: Any, batch_rows: int) -> TableStream:
+        return TableStream(self._given.select(columns), batch_rows)
+
+
+STEPS = "with recursive r(n) as (select 1::bigint union all select v from r join t on a = n) select n from r"
+
+
+def test_d6_values_of_the_repeated_part_are_not_rounded() -> None:
+    """D6: they are cast to the first part's type, which a source that gives wider ones does not get to."""
+    steps = pa.table({"a": [1, 2, 7], "v": [2, 7, 9]})
+    expected = duckdb.sql(STEPS.replace(" t ", " steps ")).to_arrow_table()
+    assert_same_rows(qcore.sql(STEPS, {"t": Given(steps)}).to_arrow(), expected)
+    wide = pa.table({"a": [1, 2], "v": pa.array(["2.5", "7"]).cast(pa.decimal128(9, 2))})
+    for threads in (1, 3):
+        with pytest.raises(qcore.SchemaChangeError, match=r"'v' is decimal128\(9, 2\), the scan declares int64"):
+            qcore.sql(STEPS, {"t": Given(wide)}, threads=threads).to_arrow()
+    with pytest.raises(qcore.PlanError, match=r"'n' .* is int64 in its first part and decimal128.* cast the first"):
+        qcore.sql(STEPS, {"t": wide})
 
 
 def both(left: PlanNode, right: PlanNode) -> pa.Schema:

@@ -68,7 +68,7 @@ def _url_decode(text: str) -> str:
 def _text_and_how(types: Types) -> Signature:
     texts = [pa.types.is_string(type_) or pa.types.is_null(type_) for type_ in types]
     # The second one may be the separator instead.
-    if not all(texts[:1] + texts[2:]) or not all(texts[1:2]) and not pa.types.is_boolean(types[1]):
+    if not all(texts[:1] + texts[2:]) or (not all(texts[1:2]) and not pa.types.is_boolean(types[1])):
         raise TypeMismatch("it takes text, whether to leave the extension out, and a separator")
     return Signature(STRING, (STRING,) * len(types))
 
