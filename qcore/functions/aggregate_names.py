@@ -331,5 +331,6 @@ def bind_aggregate(
             raise PlanError(f"{name} takes no WITHIN GROUP; write its arguments in brackets")
     try:
         return build(_Aggregation(name.lower(), given, distinct, filter, tuple(order), add, dialect))
-    except ValueError as error:
-        raise PlanError(f"{name} does not take {len(given)} arguments: {error}") from None
+    except ValueError:
+        n = len(given)
+        raise PlanError(f"{name} does not take {n} argument{'s' if n != 1 else ''}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -27,7 +26,7 @@ from qcore.sql import (
     stars,
     subqueries,
 )
-from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader
+from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader, place_of
 from qcore.sql.parse import Source, located, parse
 from qcore.sql.reading import NotBound
 from qcore.sql.scope import Environment, Level
@@ -150,14 +149,3 @@ def _with_place(error: NotBound, source: Source) -> NotBound:
     if place is None:
         return error
     return NotBound(error.node, located(error.what, source.text, *place))
-
-
-def place_of(node: Any) -> tuple[int, int] | None:
-    """The first and the last letter of the text that a node is from: of its first part that has a place."""
-    if not hasattr(node, "walk"):
-        return None
-    places = [part.meta for part in node.walk() if part.meta.get("start") is not None]
-    if not places:
-        return None
-    first = min(places, key=lambda meta: meta["start"])
-    return first["start"], first["end"]

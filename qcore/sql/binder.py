@@ -65,7 +65,7 @@ class Binder:
         try:
             return reader(self, node, place)
         except PlanError:
-            self.fault = self.fault or (node, self.source)
+            self.blame(node)
             raise
 
     def query(self, node: Any, environment: Environment) -> Relation:
@@ -84,8 +84,13 @@ class Binder:
         try:
             return reader(self, node, place)
         except PlanError:
-            self.fault = self.fault or (node, self.source)
+            self.blame(node)
             raise
+
+    def blame(self, node: Any) -> None:
+        """Let an error be about a node, unless it is about a part of it that has a place in the text."""
+        if self.fault is None and place_of(node) is not None:
+            self.fault = (node, self.source)
 
     def exact(self, relation: Relation) -> PlanNode:
         """A node with exactly the relation's columns. A repeated column gets a new name."""
@@ -98,6 +103,17 @@ class Binder:
             names.append(self.names.new(name) if name in seen else name)
             seen.add(name)
         return project(self.ids.new(), node, names, [col(name) for name in columns])
+
+
+def place_of(node: Any) -> tuple[int, int] | None:
+    """The first and the last letter of the text that a node is from: of its first part that has a place."""
+    if not hasattr(node, "walk"):
+        return None
+    places = [part.meta for part in node.walk() if part.meta.get("start") is not None]
+    if not places:
+        return None
+    first = min(places, key=lambda meta: meta["start"])
+    return first["start"], first["end"]
 
 
 def name_of(expr: Expr) -> str:

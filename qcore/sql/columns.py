@@ -118,4 +118,9 @@ def _unknown_column(place: Place, parts: Sequence[Part]) -> PlanError:
         else:
             candidates |= dict.fromkeys(named.shown for named in scope.rows.columns)
         at = scope.level.outer
-    return unknown("column", written, candidates, "the query")
+    if not candidates:
+        return PlanError(f"unknown column {written!r}: no table is named before it")
+    where = "the query"
+    if len(parts) > 1:
+        where = f"the query: there is no table {'.'.join(p[0] for p in parts[:-1])!r} at that place"
+    return unknown("column", written, candidates, where)

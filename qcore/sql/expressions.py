@@ -18,6 +18,7 @@ from qcore.sql.columns import bind_column
 from qcore.sql.literals import constant, number
 from qcore.sql.reading import NotBound, identifier, take
 from qcore.sql.scope import Place
+from qcore.sql.text_arguments import bind_written, check_pattern
 from qcore.sql.types import read_type
 
 _BINARY = {
@@ -94,9 +95,9 @@ def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
     for step, right in reversed(steps):
         operand = binder.expression(right, place)
         try:
-            value = bind_call(_BINARY[type(step).__name__], [value, operand], binder.dialect)
+            value = bind_written(_BINARY[type(step).__name__], [value, operand], binder.dialect)
         except PlanError:
-            binder.fault = binder.fault or (step, binder.source)
+            binder.blame(step)
             raise
     return value
 
@@ -126,7 +127,7 @@ def bind_negated(binder: Binder, node: Any, place: Place) -> Bound:
             return constant(-value, pa.int64())
         if found.type != pa.uint64():
             return constant(-value, found.type)
-    return bind_call("negate", [binder.expression(inner, place)], binder.dialect)
+    return bind_written("negate", [binder.expression(inner, place)], binder.dialect)
 
 
 def bind_bits(binder: Binder, node: Any, place: Place) -> Bound:
@@ -198,6 +199,7 @@ def _pattern(binder: Binder, node: Any, place: Place, escape: Any) -> Bound:
         raise NotBound(node, f"{type(node).__name__} with {type(pattern).__name__}")
     parts = [binder.expression(part, place) for part in (value, pattern, escape) if part is not None]
     name = _PATTERNS[type(node).__name__]
+    check_pattern(name.upper().replace("_", " "), parts, binder.dialect)
     result = bind_call(name, parts, binder.dialect)
     if not negate:
         return result

@@ -24,6 +24,7 @@ from qcore.sql.random_columns import bind_random
 from qcore.sql.reading import NotBound, take
 from qcore.sql.scope import Place
 from qcore.sql.subqueries import bind_array, bind_exists, exists_query, is_query, outer_columns_only
+from qcore.sql.text_arguments import bind_written
 from qcore.sql.windows import bind_window
 
 
@@ -58,7 +59,7 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
     if special is not None:
         return special
     arguments = [_argument(binder, argument, place) for argument in parts.arguments]
-    return bind_call(parts.name, arguments, binder.dialect)
+    return bind_written(parts.name, arguments, binder.dialect)
 
 
 def _unnest(binder: Binder, parts: CallParts, place: Place) -> Bound:

@@ -242,7 +242,7 @@ def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, usin
             raise PlanError("a subquery in ON of an ASOF JOIN is not supported; put it into WHERE")
         left, right, is_nearest = nearest(binder, left, right, conditions)
     except PlanError:
-        binder.fault = binder.fault or (on, binder.source)
+        binder.blame(on)
         raise
     return _combine(binder, left, right, kind, [is_nearest])
 
@@ -285,12 +285,13 @@ def _join_elements_on(binder: Binder, left: Rows, right: UnnestedRows, kind: str
     return rows
 
 
-def as_condition(value: Bound, binder: Binder) -> Bound:
-    """A value as a condition. PlanError unless it is a boolean."""
+def as_condition(value: Bound, binder: Binder, node: Any = None) -> Bound:
+    """A value, of this node, as a condition. PlanError unless it is a boolean."""
     if pa.types.is_boolean(value.type) or pa.types.is_null(value.type):
         return value
     if pa.types.is_integer(value.type):
         return bind_call("not_equal", [value, Bound(Literal(0, pa.int64()), pa.int64())], binder.dialect)
+    binder.blame(node)
     raise PlanError(f"the condition is of type {value.type}, not boolean; compare it with something")
 
 

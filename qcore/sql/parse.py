@@ -6,6 +6,8 @@ calls as they are written. Tokens that sqlglot reads otherwise than SQL has them
 
 from __future__ import annotations
 
+import difflib
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -36,6 +38,16 @@ _NULL_ORDERINGS = {
 }
 
 
+# The first words of what the parser reads.
+_BEGINNINGS = (
+    "SELECT", "WITH", "VALUES", "FROM", "(", "PIVOT", "UNPIVOT", "TABLE", "DESCRIBE", "SHOW", "SUMMARIZE", "EXPLAIN",
+    "CREATE", "DROP", "ALTER", "INSERT", "UPDATE", "DELETE", "MERGE", "SET", "COPY",
+)  # fmt: skip
+# Clauses in the order in which a query has them.
+_CLAUSES = {"WHERE": 1, "GROUP_BY": 2, "HAVING": 3, "QUALIFY": 4, "ORDER_BY": 5, "LIMIT": 6}
+_SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "INTERSECT", "SELECT", "FROM", "SEMICOLON"})
+
+
 @dataclass(frozen=True)
 class Source:
     """A text and its tokens, to which positions in errors and names of columns refer."""
@@ -56,7 +68,7 @@ def parse(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
 
     reader = _sqlglot_dialect(dialect.syntax, dialect.null_order)
     try:
-        tokens = _mended(reader.tokenize(text), dialect)
+        tokens = _mended(reader.tokenize(text), text, dialect)
     except TokenError as error:
         raise _token_error(text, error) from None
     source = Source(text, tokens)
@@ -103,7 +115,7 @@ def _sqlglot_dialect(syntax: str, null_order: str) -> Any:
     return type(f"Qcore{syntax.title()}{null_order.title().replace('_', '')}", (parent,), settings)()
 
 
-def _mended(tokens: list[Any], dialect: Dialect) -> list[Any]:
+def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
     """The tokens with numbers in base 16, bytes and texts in pieces as one token each; with the comments that the
     parser looks for and no others.
     """
@@ -139,6 +151,7 @@ def _mended(tokens: list[Any], dialect: Dialect) -> list[Any]:
             token = _joined(kinds.STRING, token.text, token, token)
         result.append(token)
     _refuse_misread(result)
+    _check_order(result, text)
     if dialect.null_order == "nulls_first":
         result = _with_nulls_first(result)
     result = with_brackets(result)
@@ -156,6 +169,27 @@ def _refuse_misread(tokens: list[Any]) -> None:
         is_first = before == "" or before.text in ("(", ",") or before.text.upper() in ("SELECT", "DISTINCT")
         if token.text == "*" and following.text.upper() == "COLUMNS" and is_first:
             raise PlanError("*COLUMNS(…) as arguments is not supported; name the columns")
+
+
+def _check_order(tokens: list[Any], text: str) -> None:
+    """PlanError for clauses in another order than SQL's, in which sqlglot takes them too."""
+    before: list[Any] = [None]
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        kind = token.token_type.name
+        if kind == "L_PAREN":
+            before.append(None)
+        elif kind == "R_PAREN" and len(before) > 1:
+            before.pop()
+        elif kind in _SET_OPERATIONS:
+            before[-1] = None
+        elif kind in _CLAUSES:
+            if kind == "LIMIT" and (following is None or following.token_type.name != "NUMBER"):
+                continue
+            last = before[-1]
+            if last is not None and _CLAUSES[last.token_type.name] >= _CLAUSES[kind]:
+                after = f": {token.text.upper()} stands before {last.text.upper()}, and each once"
+                raise PlanError(located(f"syntax error at {token.text!r}", text, token.start, token.end, after))
+            before[-1] = token
 
 
 def _token_classes() -> tuple[Any, Any]:
@@ -219,13 +253,45 @@ def _syntax_error(source: Source, error: Any) -> PlanError:
     fault = error.errors[0] if error.errors else {}
     line, column = fault.get("line"), fault.get("col")
     found = next((token for token in source.tokens if (token.line, token.col) == (line, column)), None)
-    what = str(fault.get("description") or "this cannot be read")
-    what = "this was not expected here" if what.startswith("Invalid expression") else what.rstrip(".")
-    if found is None or (found is source.tokens[-1] and "Expect" in what):
+    first = source.tokens[0]
+    if first.text.upper() not in _BEGINNINGS:
+        return _beginning_error(source, first)
+    what = str(fault.get("description") or "this cannot be read").rstrip(".")
+    if what.startswith("Invalid expression"):
+        what = "this was not expected here"
+    elif what.startswith("Required keyword"):
+        what = "an expression was expected"
+        # The place is that of the operator before what is missing.
+        is_value = found is not None and found.token_type.name in ("NUMBER", "STRING", "VAR", "IDENTIFIER", "R_PAREN")
+        found = None if found is source.tokens[-1] and not is_value else found
+    elif what.startswith("Expecting "):
+        what = f"{what.removeprefix('Expecting ')} was expected"
+    if found is None or (found is source.tokens[-1] and what.endswith(" was expected") and "expression" not in what):
         return PlanError(f"syntax error at the end of the query: {what}")
     written = source.text[found.start : found.end + 1]
     return PlanError(located(f"syntax error at {written[:40]!r}", source.text, found.start, found.end, f": {what}"))
 
 
+def _beginning_error(source: Source, first: Any) -> PlanError:
+    close = difflib.get_close_matches(first.text.upper(), _BEGINNINGS, 1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    written = source.text[first.start : first.end + 1]
+    after = f": a query begins with SELECT, WITH, VALUES or FROM{hint}"
+    return PlanError(located(f"syntax error at {written[:40]!r}", source.text, first.start, first.end, after))
+
+
+# Texts, names, comments and texts in dollars, and the beginnings of those that do not end.
+_ENDED = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|(\$\w*\$).*?\1|(?P<open>['\"]|/\*|\$\w*\$)", re.DOTALL
+)
+_KINDS_OF_TEXT = {"'": "a text in quotes", '"': "a name in quotes", "/*": "a comment"}
+
+
 def _token_error(text: str, error: Exception) -> PlanError:
-    return PlanError(f"syntax error: a text, a name or a comment begins and does not end ({str(error)[:80]})")
+    found = next((match for match in _ENDED.finditer(text) if match["open"]), None)
+    if found is None:
+        return PlanError(f"syntax error: the text cannot be read ({str(error)[:80]})")
+    sign = found["open"]
+    shown = f'"{sign}"' if "'" in sign else f"'{sign}'"
+    after = f": {_KINDS_OF_TEXT.get(sign, 'a text in dollars')} begins here and does not end"
+    return PlanError(located(f"syntax error at {shown}", text, found.start(), found.end() - 1, after))

@@ -145,7 +145,11 @@ class _Select:
             node = self.grouping.node(node)
             rewrite = self._rewrite
         if having_conditions is not None:
-            node = self._apply(node, having_conditions, having.subqueries, rewrite)
+            try:
+                node = self._apply(node, having_conditions, having.subqueries, rewrite)
+            except PlanError:
+                binder.blame(self.having)
+                raise
         self._know(self.windows.subqueries)
         node = self.windows.node(node, rewrite)
         self.known |= self.windows.outputs.keys()
@@ -267,7 +271,7 @@ class _Select:
         for part in chain(condition) if type(condition).__name__ in ("And", "Paren") else [condition]:
             value = bind_conjunct(self.binder, part, place)
             if value is not None:
-                result.append(as_condition(value, self.binder))
+                result.append(as_condition(value, self.binder, part))
         return result
 
     def _filtered(self, node: PlanNode, condition: Any, place: Place, rewrite: Rewrite) -> PlanNode:
@@ -278,7 +282,7 @@ class _Select:
             n_waiting = len(place.subqueries)
             value = bind_conjunct(self.binder, part, place)
             if value is not None:
-                value = as_condition(value, self.binder)
+                value = as_condition(value, self.binder, part)
                 (before if n_waiting == len(place.subqueries) else after).append(value)
         node = self._apply(node, before, (), rewrite)
         return self._apply(node, after, place.subqueries, rewrite)
@@ -324,7 +328,8 @@ class _Select:
 
     def _checked(self, position: int, clause: str) -> int:
         if not 1 <= position <= len(self.items):
-            raise PlanError(f"{clause} {position}: the select list has {len(self.items)} items")
+            n = len(self.items)
+            raise PlanError(f"{clause} {position}: the select list has {n} column{'s' if n > 1 else ''}")
         return position - 1
 
     def _group_by_all(self) -> None:
@@ -387,7 +392,7 @@ class _Select:
             try:
                 exprs.append(rewrite(value.expr))
             except PlanError:
-                binder.fault = binder.fault or (item.node, binder.source)
+                binder.blame(item.node)
                 raise
         sort = [(rewrite(expr), descending, nulls_first) for expr, descending, nulls_first in order]
         keys = [rewrite(expr) for expr in on]
@@ -396,6 +401,7 @@ class _Select:
         if is_distinct:
             for expr in hidden:
                 if not any(same(expr, known) for known in exprs):
+                    binder.blame(self.order)
                     raise PlanError(
                         "ORDER BY of a SELECT DISTINCT takes expressions of its select list; add the expression to it"
                     )

@@ -222,7 +222,7 @@ def bind_chosen(binder: Binder, node: Any, place: Place) -> Bound:
     """A column that COLUMNS has chosen."""
     own, kind = take(node, "this", "kind")
     if kind is not None or own not in place.scope.node.schema.names:
-        raise NotBound(node, "a parameter")
+        raise PlanError("parameters in the text of a query are not supported; put the values into it")
     return place.scope.column(own)
 
 

@@ -334,7 +334,7 @@ def bind_conjunct(binder: Binder, node: Any, place: Place) -> Bound | None:
                 _filter_by_in(binder, left, take(right, "this")[0], negated ^ (kind == "NEQ"), place)
                 return None
     except PlanError:
-        binder.fault = binder.fault or (inner, binder.source)
+        binder.blame(inner)
         raise
     return binder.expression(node, place)
 

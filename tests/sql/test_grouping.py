@@ -17,6 +17,7 @@ from qcore.sql.bind import plan_query
         "select a, b, count(*) from t group by grouping sets ((a), (b), ())",
         "select a, b, count(*) from t group by grouping sets (rollup(a, b), (b))",
         "select a, b, c, count(*) from t group by a, rollup(b, c)",
+        "select date '2024-01-01' + a::int from t group by rollup (date '2024-01-01' + a::int)",
         "select a, case when grouping(a) = 1 then 'all' else 'one' end from t group by rollup(a)",
         "select count(*) from t group by ()",
         "select max(c) filter (where a > 1), count(distinct b), string_agg(b, ',' order by a desc), "

@@ -12,7 +12,7 @@ ERRORS = {
     "select a frm t where": "syntax error at 't', line 1, column 14",
     "select a\nfrom t\nwhere a = = 1": "line 3, column 11",
     "select (1": "syntax error at the end of the query",
-    "select 'abc": "begins and does not end",
+    "select 'abc": "line 1, column 8: a text in quotes begins here and does not end",
     "select concat(*columns('a')) from t": "as arguments is not supported",
 }
 
