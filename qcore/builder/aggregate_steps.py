@@ -95,7 +95,7 @@ def aggregate_node(
 def _read_call(name: str, spec: Agg | str | tuple[Any, ...], schema: pa.Schema) -> AggregateCall:
     where = f"aggregate(), {name!r}"
     if isinstance(spec, str):
-        from qcore.frontends.expression_text import parse_aggregate
+        from qcore.sql.expression_text import parse_aggregate
 
         return parse_aggregate(spec, name, schema, where)
     if isinstance(spec, tuple) and spec and isinstance(spec[0], str):

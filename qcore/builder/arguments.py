@@ -24,7 +24,7 @@ _SORT = re.compile(r"^(?P<column>.+?)(?:\s+(?P<order>asc|desc))?(?:\s+nulls\s+(?
 def read_expression(value: Expression, schema: pa.Schema, where: str) -> Expr:
     """The expression of an Expr, a column's name, SQL text or a constant. PlanError unless it fits `schema`."""
     if isinstance(value, str):
-        from qcore.frontends.expression_text import parse_expression
+        from qcore.sql.expression_text import parse_expression
 
         expr = parse_expression(value, schema, where)
     elif isinstance(value, Expr):
@@ -53,7 +53,7 @@ def read_named(value: Expression, schema: pa.Schema, where: str) -> tuple[str, E
     if isinstance(value, str):
         if value in schema.names:
             return value, Column(value)
-        from qcore.frontends.expression_text import split_alias
+        from qcore.sql.expression_text import split_alias
 
         text, name = split_alias(value)
         return name if name is not None else value, read_expression(text, schema, where)

@@ -15,6 +15,7 @@ from typing import Any
 
 from qcore.errors import PlanError
 from qcore.functions.dialect import Dialect
+from qcore.sql.reading import take
 from qcore.sql.token_brackets import with_brackets
 
 #: sqlglot leaves calls with this comment as they are written.
@@ -64,13 +65,34 @@ def parse(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
     PlanError
         A syntax error. The message has the token, its place and the line of the text.
     """
-    from sqlglot.errors import ParseError, TokenError
-
     reader = _sqlglot_dialect(dialect.syntax, dialect.null_order)
+    return _parsed(reader, text, _tokens(reader, text), dialect)
+
+
+def parse_items(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
+    """The expressions of a text, which are separated by commas, and its tokens. PlanError: a syntax error."""
+    reader = _sqlglot_dialect(dialect.syntax, dialect.null_order)
+    kinds, make = _token_classes()
+    # A token that has no letters of the text: expressions are parsed as a select list.
+    select = make(kinds.SELECT, "SELECT", 0, 0, 0, -1)
+    statements, source = _parsed(reader, text, [select, *_tokens(reader, text)], dialect)
+    (items,) = take(statements[0], "expressions") if len(statements) == 1 else ((),)
+    return list(items or ()), source
+
+
+def _tokens(reader: Any, text: str) -> list[Any]:
+    from sqlglot.errors import TokenError
+
     try:
-        tokens = _mended(reader.tokenize(text), text, dialect)
+        return list(reader.tokenize(text))
     except TokenError as error:
         raise _token_error(text, error) from None
+
+
+def _parsed(reader: Any, text: str, tokens: list[Any], dialect: Dialect) -> tuple[list[Any], Source]:
+    from sqlglot.errors import ParseError
+
+    tokens = _mended(tokens, text, dialect)
     source = Source(text, tokens)
     try:
         statements = reader.parser().parse(tokens, text)
@@ -91,12 +113,7 @@ def import_parser(dialect: Dialect) -> None:
 
 def tokens_of(text: str, dialect: Dialect) -> list[Any]:
     """The tokens of a text, as they are written. PlanError if a text, a name or a comment does not end."""
-    from sqlglot.errors import TokenError
-
-    try:
-        return list(_sqlglot_dialect(dialect.syntax, dialect.null_order).tokenize(text))
-    except TokenError as error:
-        raise _token_error(text, error) from None
+    return _tokens(_sqlglot_dialect(dialect.syntax, dialect.null_order), text)
 
 
 def select_token(node: Any) -> int | None:
