@@ -50,7 +50,7 @@ def compile_projection(expressions: Sequence[tuple[str, Expr]], schema: pa.Schem
     program = ProgramBuilder(schema)
     with bounded_depth():
         outputs = [_compile(program, expr) for _, expr in expressions]
-    types = [functions.expr_type(expr, schema) for _, expr in expressions]
+        types = [functions.expr_type(expr, schema) for _, expr in expressions]
     outputs = [program.as_column(program.convert(step, type_)) for step, type_ in zip(outputs, types, strict=True)]
     fields = [pa.field(name, type_) for (name, _), type_ in zip(expressions, types, strict=True)]
     return program.build(pa.schema(fields), outputs)

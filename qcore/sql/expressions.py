@@ -225,8 +225,10 @@ def bind_case_when(binder: Binder, node: Any, place: Place) -> Bound:
 def bind_if(binder: Binder, node: Any, place: Place) -> Bound:
     """IF(condition, value, other)."""
     condition, result, other = take(node, "this", "true", "false")
+    if other is None:
+        raise PlanError("if takes a condition and two values: if(x > 0, a, b); CASE WHEN x > 0 THEN a END takes one")
     branch = (binder.expression(condition, place), binder.expression(result, place))
-    return bind_case([branch], None if other is None else binder.expression(other, place))
+    return bind_case([branch], binder.expression(other, place))
 
 
 def bind_conversion(binder: Binder, node: Any, place: Place) -> Bound:

@@ -13,7 +13,7 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Expr, Literal, call, col, column_names
 from qcore.functions.calls import bind_call
 from qcore.plan.joins import conjunction, make_join
-from qcore.plan.nodes import Filter, NestedLoopJoin, PlanNode, Values
+from qcore.plan.nodes import Filter, NestedLoopJoin, PlanNode, Scan, Values
 from qcore.plan.projections import add_columns, select_columns
 from qcore.plan.schema import LEFT_ONLY, join_schema, unknown
 from qcore.sql.asof import ASOF_USAGE, nearest
@@ -94,7 +94,7 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
     else:
         parts = [identifier(part) for part in (catalogue, schema, name) if part is not None]
         relation, known = named_rows(binder, parts, place)
-        rows = with_alias(relation, known, alias)
+        rows = with_alias(relation, known, alias, isinstance(relation.node, Scan) and known in binder.tables)
         if alias is None and len(parts) > 1:
             table = rows.tables[0]
             rows.tables = [TableNames((*(part[0] for part in parts[:-1]), table.parts[-1]), table.columns)]

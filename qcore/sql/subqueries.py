@@ -15,8 +15,10 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Expr, Literal, OuterColumn, call, col, walk
+from qcore.expression.types import common_type
 from qcore.functions.aggregates import aggregate_type
 from qcore.functions.calls import bind_call
+from qcore.functions.casts import bind_cast
 from qcore.functions.tables.lists import all_of, any_of
 from qcore.plan.nodes import (
     Aggregate,
@@ -214,10 +216,19 @@ def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) ->
         if len(columns) != 1:
             raise PlanError(f"the subquery of IN must give one column, not {len(columns)}")
         values = [binder.expression(value, place)]
+    held = [Bound(Column(named.own), type_) for named, type_ in zip(columns, types, strict=True)]
     return tuple(
-        bind_call("equal", [one, Bound(Column(named.own), type_)], binder.dialect).expr
-        for one, named, type_ in zip(values, columns, types, strict=True)
+        bind_call("equal", _alike(one, other, binder), binder.dialect).expr
+        for one, other in zip(values, held, strict=True)
     )
+
+
+def _alike(a: Bound, b: Bound, binder: Binder) -> list[Bound]:
+    """Two values, of one type if they are nested: nested keys of a join have the same type."""
+    if a.type == b.type or not (pa.types.is_nested(a.type) and pa.types.is_nested(b.type)):
+        return [a, b]
+    type_ = common_type([a.type, b.type])
+    return [bind_cast(one, type_, binder.dialect) for one in (a, b)]
 
 
 def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:

@@ -157,9 +157,10 @@ def with_own_columns(binder: Binder, relation: Relation) -> Relation:
     )
 
 
-def with_alias(relation: Relation, name: str, alias: Any) -> Rows:
-    """The rows of a relation under an alias, which may name its columns too."""
-    is_table = isinstance(relation.node, Scan)
+def with_alias(relation: Relation, name: str, alias: Any, is_table: bool = False) -> Rows:
+    """The rows of a relation under an alias, which may name its columns too. Only a registered table, `is_table`, may
+    have two columns of one name.
+    """
     columns = list(relation.columns)
     parts = (name,)
     if alias is not None:

@@ -152,7 +152,7 @@ def test_many_batches_and_drivers():
         ("select list_sum(ls) from t", "numbers"),
         ("select [i, s] from t", "cast|common|text"),
         ("select if(i = 1, 2) from t", "if takes a condition and two values"),
-        ("select arg_max(i) from t", "arg_max takes a value and what to order by"),
+        ("select arg_max(i) from t", "arg_max does not take 1 argument, line 1, column 8"),
     ],
 )
 def test_what_is_wrong_is_named(text, words):

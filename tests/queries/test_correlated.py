@@ -324,7 +324,7 @@ def test_more_than_one_row(query: str) -> None:
         ),
         (
             "select t.i, x.n from t right join lateral (select u.n from u where u.i = t.i) x on true",
-            "LATERAL that reads other tables.*LEFT JOIN",
+            "reads the tables before it .LATERAL. is not possible.*use JOIN or LEFT JOIN",
         ),
         ("select i, (select max(n) from u where u.i < t.k) from t", "'t.k'|'k'"),
         ("select i, (select n, w from u where u.i < t.i) from t", "one column"),

@@ -84,8 +84,14 @@ def test_a_bare_null_has_the_type_of_the_repeated_part() -> None:
     ("query", "message"),
     [
         ("with recursive r as (select 1 as n union all select n + 0.5 from r) select * from r", "column 'n' .* cast"),
-        ("with recursive r as (select n + 1 as n from r) select * from r", "'r' is no UNION"),
-        ("with recursive r as (select n from r union all select 1) select * from r", "'r' is named by the query of"),
+        (
+            "with recursive r as (select n + 1 as n from r) select * from r",
+            "the recursive table 'r' is not a UNION of a first query",
+        ),
+        (
+            "with recursive r as (select n from r union all select 1) select * from r",
+            "only the last query of the UNION of the recursive table 'r' can read it",
+        ),
         ("with recursive r as (select 1 as n union all select n, 2 from r) select * from r", "1 columns .* with 2"),
     ],
 )
