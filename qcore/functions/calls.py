@@ -33,12 +33,12 @@ from qcore.functions.variants import dialect_call
 _AGGREGATES = {"mean": "avg", "stddev": "stddev_samp", "variance": "var_samp", "group_concat": "string_agg"}
 
 
-def _list_aggregate(dialect: Dialect, lists: Bound, name: Bound, *arguments: Bound) -> Bound:
+def _list_aggregate(dialect: Dialect, lists: Bound, *arguments: Bound) -> Bound:
     """list_aggregate(l, 'sum')."""
-    text = literal_value(name)
+    text = literal_value(arguments[0]) if arguments else None
     if not isinstance(text, str):
         raise PlanError("list_aggregate takes a list and the name of an aggregate: list_aggregate(l, 'sum')")
-    return bind_call(f"list_{_AGGREGATES.get(text.lower(), text.lower())}", [lists, *arguments], dialect)
+    return bind_call(f"list_{_AGGREGATES.get(text.lower(), text.lower())}", [lists, *arguments[1:]], dialect)
 
 
 SHARED: Table = {
@@ -48,7 +48,7 @@ SHARED: Table = {
     **TIMES,
     **LISTS,
     **OPERATORS,
-    "list_aggregate": entry("list, name, [any], …", "as the aggregate", _list_aggregate),
+    "list_aggregate": entry("list, [name], [any], …", "as the aggregate", _list_aggregate),
     **dict.fromkeys(("list_aggr", "array_aggregate", "array_aggr"), "list_aggregate"),
 }
 #: What a dialect has of its own, by Dialect.syntax.
