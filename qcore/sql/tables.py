@@ -20,6 +20,8 @@ from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Ro
 # A common table has up to this many copies in a plan, each with its own conditions and columns. Further reads share
 # the last one: copies of tables that read each other several times would multiply.
 COPIES_MAX = 16
+# With so many copies of all common tables, the second read of each is shared.
+_COPIES_OF_ALL_MAX = 32
 # Names that may stand before a table's, as in "memory"."main"."t".
 _CATALOGUES = (("main",), ("memory", "main"), ("memory",))
 
@@ -118,7 +120,10 @@ def read_common(binder: Binder, table: CommonTable | RecursiveTable, place: Plac
             relation.node, [Named(a, named.own) for a, named in zip(shown, relation.columns, strict=True)]
         )
     table.n_copies += 1
-    if table.n_copies >= COPIES_MAX and not level.captured and not level.has_passed:
+    n_of_all = binder.memory.get("copies", 0) + (table.n_copies > 1)
+    binder.memory["copies"] = n_of_all
+    most = COPIES_MAX if n_of_all <= _COPIES_OF_ALL_MAX else 2
+    if table.n_copies >= most and not level.captured and not level.has_passed:
         node = binder.exact(relation)
         shared = Shared(binder.ids.numbered("part"), node.schema, node)
         columns = [Named(a, own) for a, own in zip(shown, node.schema.names, strict=True)]
