@@ -16,8 +16,8 @@ from qcore_ext.ground.status import ExecutionError
 
 cdef enum:
     SECTION_ROWS = VECTOR_ROWS
-    # So few rows of a section are checked alone and not remembered. More, and the rest of it costs less than another look.
-    PICKED_ROWS_MAX = 512
+    # Fewer rows are checked alone and not remembered. The section of more rows costs less than to check them twice.
+    PICKED_ROWS_MAX = 64
 
 
 cdef void row_check_free(Owner* owner) noexcept nogil:
