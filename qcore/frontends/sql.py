@@ -19,7 +19,7 @@ from qcore.errors import PlanError
 from qcore.expression.types import common_type, plain
 from qcore.frontends.cut_planner import CutPlanner, with_known_clauses, with_known_syntax
 from qcore.frontends.names import GivenNames, shown_names, with_names
-from qcore.frontends.planner.contexts import QueryTables, context_of, read_only
+from qcore.frontends.planner.contexts import QueryTables, context_of, import_datafusion, read_only
 from qcore.frontends.planner.correlated_names import confused_columns, misjudged, repeated_condition
 from qcore.frontends.planner.errors import plan_error, refuse_misread
 from qcore.frontends.planner.lost_windows import refuse_lost_windows
@@ -44,7 +44,7 @@ from qcore.frontends.planner.types import asked_decimals
 from qcore.frontends.text.aliases import with_aliases_written_out
 from qcore.frontends.text.asof import without_asof
 from qcore.frontends.text.chains import TOO_DEEP
-from qcore.frontends.text.copying import copy_plan, read_copy
+from qcore.frontends.text.files import with_named_files
 from qcore.frontends.text.limits import cut_limit
 from qcore.frontends.text.order import without_order_by_all
 from qcore.frontends.text.parts import Recursion, SetOperation, cut_part
@@ -87,7 +87,7 @@ _NO_RANGE = "Cannot run range queries on datatype"
 def plan_sql(
     text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCORE, views: Mapping[str, str] | None = None
 ) -> PlanResult:
-    """Plan one SELECT statement, or COPY of one to a file, over tables of these schemas.
+    """Plan one query over tables of these schemas.
 
     Parameters
     ----------
@@ -105,11 +105,9 @@ def plan_sql(
     PlanError
         A syntax error, an unknown table, column or function, or a construct the engine cannot run.
     """
-    copy = read_copy(text)
-    query, views = text if copy is None else copy.query, dict(views or {})
+    views = dict(views or {})
     try:
-        planned = plan_query(query, tables, dialect, views)
-        return planned if copy is None else copy_plan(copy, planned, planned.output_names)
+        return plan_query(text, tables, dialect, views)
     except NotBound as error:
         return plan_without_binder(text, tables, dialect, views, error)
 
@@ -120,18 +118,17 @@ def plan_without_binder(
     """The plan of a text that the binder does not read, `why`. The text has standard quotes in every dialect."""
     if os.environ.get("QCORE_SQL_FALLBACK") == "never":
         raise PlanError(f"{why} is not supported yet") from None
-    copy = read_copy(text)
-    query, views = text if copy is None else copy.query, dict(views)
+    import_datafusion()
+    query = with_named_files(text)[0]
+    views = {name: with_named_files(view)[0] for name, view in views.items()}
     try:
         if dialect.name_case == "any" and has_capitals(query, tables, views):
-            planned = _planned_in_any_case(query, tables, dialect, views)
-        else:
-            planned = _planned_as_spelled(query, tables, dialect, views)
+            return _planned_in_any_case(query, tables, dialect, views)
+        return _planned_as_spelled(query, tables, dialect, views)
     except SyntaxFault as fault:
         raise fault.located(text) from None
     except RecursionError:
         raise PlanError(TOO_DEEP) from None
-    return planned if copy is None else copy_plan(copy, planned, planned.output_names)
 
 
 def _planned_in_any_case(
@@ -498,12 +495,6 @@ def _written(frame: Any, text: str) -> str:
     for n, name in enumerate(sorted(names, key=len, reverse=True)):
         written = written.replace(name, f"{_PLAIN_NAME}{n}")
     return written
-
-
-def plan_fragment(text: str, tables: Mapping[str, pa.Schema]) -> PlanNode:
-    """The plan of a query as written: resolved, but neither decorrelated nor simplified."""
-    context, frame = _resolved(text, tables, QCORE)
-    return read_plan_message(_substrait_message(frame.logical_plan(), context, tables), tables).plan
 
 
 def _resolved(

@@ -20,9 +20,6 @@ from qcore.connectors.view import expand_view
 from qcore.connectors.zoned import table_in_zone, zone_of
 from qcore.errors import PlanError
 from qcore.expression.recursion import bounded_depth
-from qcore.frontends.text.copying import copy_plan, read_copy
-from qcore.frontends.text.files import with_named_files
-from qcore.frontends.text.tokens import SqlText
 from qcore.functions.dialect import Dialect
 from qcore.optimizer import Estimator, optimize
 from qcore.plan import nodes as p
@@ -241,42 +238,37 @@ class Session:
         state = self.plan_cache.state
         if INFORMATION_SCHEMA in text.lower():
             key, known = None, {**known, **self._information_schema(known, text)}
-        written, views, files = self._with_files(text, known)
+        from qcore.sql.bind import plan_query
+        from qcore.sql.copying import copy_plan, read_copy
+
+        copy = read_copy(text, self.dialect)
+        query_text = text if copy is None else copy.query
+        views, files = self._views_and_files(query_text, known)
         known, zone = self._in_zone({**known, **files})
         dialect = self.dialect
         if zone is not None and dialect.syntax == "spark":
             dialect = replace(dialect, timestamp="instant")
         schemas = {name: table.schema for name, table in known.items()}
+
+        def planned(plan_text: Callable[..., PlanResult]) -> tuple[p.PlanNode, PlannedQuery, list[int]]:
+            """The plan with its tables, the optimized plan, and the times that it holds."""
+            with limit_planning(self.settings.timeout), watch_moments() as moments:
+                result = plan_text(query_text, schemas, dialect, views)
+                result = result if copy is None else copy_plan(copy, result, result.output_names or [])
+                plan = result.plan if zone is None else plan_in_zone(result.plan, zone)
+                bound = self._bound(plan, known)
+                return bound, self._optimized(bound, result.output_names), moments
+
         try:
-            bound, query, moments = self._planned(bind_text, written, schemas, dialect, views, known, zone)
+            bound, query, moments = planned(plan_query)
         except NotBound as error:
-            from qcore.frontends.planner.contexts import import_datafusion
             from qcore.frontends.sql import plan_without_binder
 
-            import_datafusion()
-            plan_written = partial(plan_without_binder, why=error)
-            bound, query, moments = self._planned(plan_written, written, schemas, dialect, views, known, zone)
+            bound, query, moments = planned(partial(plan_without_binder, why=error))
         if key is not None and not moments:
             listed = [table for table in files.values() if isinstance(table, FileTable)]
-            self.plan_cache.keep(key, query, bound, [written, *views.values()], listed, state)
+            self.plan_cache.keep(key, query, bound, [text, *views.values()], listed, state)
         return self._result(query)
-
-    def _planned(
-        self,
-        plan_text: Callable[..., PlanResult],
-        text: str,
-        schemas: Mapping[str, pa.Schema],
-        dialect: Dialect,
-        views: Mapping[str, str],
-        tables: Mapping[str, Table],
-        zone: str | None,
-    ) -> tuple[p.PlanNode, PlannedQuery, list[int]]:
-        """The plan with its tables, the optimized plan, and the times that it holds."""
-        with limit_planning(self.settings.timeout), watch_moments() as moments:
-            planned = plan_text(text, schemas, dialect, views)
-            plan = planned.plan if zone is None else plan_in_zone(planned.plan, zone)
-            bound = self._bound(plan, tables)
-            return bound, self._optimized(bound, planned.output_names), moments
 
     def _information_schema(self, known: Mapping[str, Table], text: str) -> dict[str, Table]:
         """The tables of information_schema that a text names, with its other tables and the session's views."""
@@ -300,19 +292,21 @@ class Session:
             return tables, None
         return {name: table_in_zone(table, zone) for name, table in tables.items()}, zone
 
-    def _with_files(self, text: str, known: Mapping[str, Table]) -> tuple[str, dict[str, str], dict[str, Table]]:
-        """Replace files in the text and in its views by table names; return the text, the views and these tables."""
-        text, files = with_named_files(text)
+    def _views_and_files(self, text: str, known: Mapping[str, Table]) -> tuple[dict[str, str], dict[str, Table]]:
+        """The views that a query may read, and the tables of the files that it and they name."""
+        from qcore.sql.files import named_files, names_in
+
+        files = named_files(text, self.dialect)
         views: dict[str, str] = {}
         texts = [text] if self._views else []
         while texts:
-            names = SqlText.read(texts.pop()).names
+            names = names_in(texts.pop(), self.dialect)
             for name, query in self._views.items():
                 if name.lower() in names and name not in known and name not in views:
-                    views[name], of_view = with_named_files(query)
-                    files |= of_view
-                    texts.append(views[name])
-        return text, views, {name: self._named_files(paths) for name, paths in files.items() if name not in known}
+                    views[name] = query
+                    files |= named_files(query, self.dialect)
+                    texts.append(query)
+        return views, {name: self._named_files(paths) for name, paths in files.items() if name not in known}
 
     def _in_standard_quotes(self, text: str) -> str:
         """A text of Spark's dialect with names and texts in standard quotes, as the parser and views have them."""
@@ -500,15 +494,6 @@ class Session:
 
     def _result(self, query: PlannedQuery, is_reused: bool = False) -> Result:
         return Result(query.plan, self.settings, query.output_names, query.estimates, is_reused)
-
-
-def bind_text(text: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: Mapping[str, str]) -> PlanResult:
-    """Plan a query, or COPY of one to a file. NotBound: the binder does not read it."""
-    from qcore.sql.bind import plan_query
-
-    copy = read_copy(text)
-    planned = plan_query(text if copy is None else copy.query, tables, dialect, views)
-    return planned if copy is None else copy_plan(copy, planned, planned.output_names or [])
 
 
 def pool_with_limit(limit: int | str | None, pool: MemoryPool | None) -> MemoryPool | None:

@@ -19,6 +19,7 @@ from qcore.plan.schema import LEFT_ONLY, join_schema, unknown
 from qcore.sql.asof import ASOF_USAGE, nearest
 from qcore.sql.binder import Binder, TableReader
 from qcore.sql.expressions import chain
+from qcore.sql.files import default_alias, paths_of, table_name
 from qcore.sql.pivot import pivoted_rows
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
@@ -89,7 +90,11 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
     name, schema, catalogue, alias, pivots, sample, joins, _ = take(
         node, "this", "db", "catalog", "alias", "pivots", "sample", "joins", "ordinality"
     )
-    if type(name).__name__ != "Identifier":
+    paths = paths_of(node, binder.source)
+    if paths:
+        relation, _ = named_rows(binder, [(table_name(paths), True)], place)
+        rows = with_alias(relation, default_alias(node, paths), alias)
+    elif type(name).__name__ != "Identifier":
         rows = bind_table_function(binder, node, name, alias, place)
     else:
         parts = [identifier(part) for part in (catalogue, schema, name) if part is not None]

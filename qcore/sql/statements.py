@@ -7,15 +7,13 @@ texts of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from qcore.errors import PlanError
 from qcore.functions.dialect import Dialect
 from qcore.sql.parse import tokens_of
+from qcore.sql.statement_text import StatementText, first_word, sign_of
 
-_FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*([A-Za-z]+)?", re.DOTALL)
 _ANALYZE = re.compile(r"\s*ANALYZE\b", re.IGNORECASE)
 _STATEMENTS = frozenset({
     "EXPLAIN", "DESCRIBE", "DESC", "SUMMARIZE", "SHOW", "SET", "RESET", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE",
@@ -114,7 +112,7 @@ def split_statements(text: str, dialect: Dialect) -> list[str]:
     tokens = tokens_of(text, dialect)
     found, start, is_empty = [], 0, True
     for token in tokens:
-        if _sign(token) == ";":
+        if sign_of(token) == ";":
             if not is_empty:
                 found.append(text[start : token.start])
             start, is_empty = token.end + 1, True
@@ -125,11 +123,9 @@ def split_statements(text: str, dialect: Dialect) -> list[str]:
 
 def read_statement(text: str, dialect: Dialect) -> Statement | None:
     """The statement of a text; None for a query and COPY. PlanError for a statement that cannot be read."""
-    first = _FIRST_WORD.match(text)
-    word = "" if first is None else (first.group(1) or "").upper()
-    if first is None or word not in _STATEMENTS:
+    word, rest = first_word(text)
+    if word not in _STATEMENTS:
         return None
-    rest = text[first.end() :]
     if word == "EXPLAIN":
         analyze = _ANALYZE.match(rest)
         query = rest[0 if analyze is None else analyze.end() :].strip().removesuffix(";")
@@ -139,85 +135,13 @@ def read_statement(text: str, dialect: Dialect) -> Statement | None:
     return _Reader(word, rest, dialect).statement()
 
 
-def _sign(token: Any) -> str:
-    """A token's text; empty for a text literal or a name in quotes, which are no signs or words."""
-    return "" if token.token_type.name in ("STRING", "IDENTIFIER") else str(token.text)
-
-
 def quoted(name: str) -> str:
     """A name in standard quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
-class _Reader:
-    """Reads one statement. Positions are numbers of tokens; `end` is behind the last one.
-
-    The first word is left out of the text: behind some words sqlglot makes one token of all that follows. Position 0 is
-    its place.
-    """
-
-    def __init__(self, word: str, text: str, dialect: Dialect) -> None:
-        self.word = word
-        self.text = text
-        self.dialect = dialect
-        tokens = tokens_of(text, dialect)
-        self.tokens: list[Any] = [None, *(token for token in tokens if _sign(token) != ";")]
-        self.end = len(self.tokens)
-
-    # --- tokens ---
-
-    def is_word(self, at: int, *words: str) -> bool:
-        return at < self.end and _sign(self.tokens[at]).upper() in words
-
-    def is_name(self, at: int) -> bool:
-        if at >= self.end:
-            return False
-        token = self.tokens[at]
-        return token.token_type.name == "IDENTIFIER" or re.fullmatch(r"[^\W\d]\w*", _sign(token)) is not None
-
-    def name(self, at: int) -> str:
-        """A name, in lower case without quotes."""
-        token = self.tokens[at]
-        return str(token.text) if token.token_type.name == "IDENTIFIER" else str(token.text).lower()
-
-    def slice(self, start: int, end: int) -> str:
-        return self.text[self.tokens[start].start : self.tokens[end - 1].end + 1]
-
-    def close(self, at: int) -> int:
-        """The bracket that closes the one at a token."""
-        depth = 0
-        for i in range(at, self.end):
-            depth += {"(": 1, ")": -1}.get(_sign(self.tokens[i]), 0)
-            if depth == 0:
-                return i
-        raise PlanError("a bracket begins and does not end")
-
-    def level(self, start: int, end: int) -> Iterator[int]:
-        """The tokens outside of brackets."""
-        depth = 0
-        for i in range(start, end):
-            sign = _sign(self.tokens[i])
-            depth -= sign in (")", "]", "}")
-            if depth == 0:
-                yield i
-            depth += sign in ("(", "[", "{")
-
-    def items(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The parts between commas."""
-        first = start
-        for i in self.level(start, end):
-            if _sign(self.tokens[i]) == ",":
-                yield first, i
-                first = i + 1
-        if first < end:
-            yield first, end
-
-    def query(self, start: int, usage: str) -> str:
-        if start >= self.end:
-            raise PlanError(f"the statement ends too early; it is written {usage}")
-        return self.slice(start, self.end)
-
-    # --- statements ---
+class _Reader(StatementText):
+    """Reads one statement."""
 
     def statement(self) -> Statement | None:
         word = self.word
@@ -282,7 +206,7 @@ class _Reader:
         at += 2 * replaces
         at += self.is_word(at, "TEMP", "TEMPORARY")
         if not self.is_word(at, "TABLE", "VIEW"):
-            what = _sign(self.tokens[at]).upper() if at < self.end else ""
+            what = sign_of(self.tokens[at]).upper() if at < self.end else ""
             raise PlanError(f"CREATE {what} is not supported; CREATE TABLE and CREATE VIEW are".replace("  ", " "))
         is_view = self.is_word(at, "VIEW")
         usage = _VIEW_USAGE if is_view else _CREATE_USAGE
@@ -309,7 +233,7 @@ class _Reader:
         made = []
         for a, b in self.items(start, end):
             # PRIMARY KEY is one token.
-            words = {_sign(self.tokens[i]).upper().partition(" ")[0] for i in range(a, b)}
+            words = {sign_of(self.tokens[i]).upper().partition(" ")[0] for i in range(a, b)}
             if words & _CONSTRAINTS:
                 raise PlanError(
                     f"{self.slice(a, b)!r}: a table's columns have names and types here, and no constraints or defaults"
@@ -340,7 +264,7 @@ class _Reader:
             raise PlanError("DROP cannot be read; it is written DROP TABLE [IF EXISTS] name, or DROP VIEW")
         may_be_missing = self.is_word(2, "IF") and self.is_word(3, "EXISTS")
         at = 4 if may_be_missing else 2
-        kind = _sign(self.tokens[1]).upper()
+        kind = sign_of(self.tokens[1]).upper()
         if self.end != at + 1 or not self.is_name(at):
             raise PlanError(f"DROP {kind} cannot be read; it is written DROP {kind} [IF EXISTS] name")
         return Drop(self.name(at), kind == "VIEW", may_be_missing)

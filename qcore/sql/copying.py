@@ -1,4 +1,4 @@
-"""COPY (query) TO 'file.parquet': read here: DataFusion would carry it out while planning. SPEC Q2."""
+"""COPY (query) TO 'file.parquet'. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from qcore.errors import PlanError
 from qcore.expression.tree import col
-from qcore.frontends.text.tokens import SqlText
+from qcore.functions.dialect import Dialect
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Project, TableWrite
 from qcore.plan.result import PlanResult
 from qcore.plan.schema import check_unique, project_schema
+from qcore.sql.statement_text import StatementText, first_word, sign_of
 from qcore.writing.file_sets import check_absent, local_path, resolve_target
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 
@@ -29,19 +30,20 @@ class Copy:
     row_group_rows: int | None
 
 
-def read_copy(text: str) -> Copy | None:
+def read_copy(text: str, dialect: Dialect) -> Copy | None:
     """The parts of a COPY statement; None when the text is none. PlanError for one that cannot be read."""
-    sql = SqlText.read(text)
-    if not sql.is_word(0, "COPY"):
+    word, rest = first_word(text)
+    if word != "COPY":
         return None
-    n = len(sql.tokens) - sql.is_sign(len(sql.tokens) - 1, ";")
-    to = next((i for i in sql.level(1, n) if sql.is_word(i, "TO")), n)
-    if to + 1 >= n or to == 1 or sql.tokens[to + 1].kind != "string":
+    sql = StatementText(word, rest, dialect)
+    to = next((i for i in sql.level(1, sql.end) if sql.is_word(i, "TO")), sql.end)
+    is_query = sql.is_word(1, "(") and sql.close(1) == to - 1
+    is_empty = to == (3 if is_query else 1)
+    if is_empty or to + 1 >= sql.end or sql.tokens[to + 1].token_type.name != "STRING":
         raise PlanError(f"COPY cannot be read; it is written {_USAGE}")
-    is_query = sql.is_sign(1, "(") and sql.partner.get(1) == to - 1
     query = sql.slice(2, to - 1) if is_query else f"SELECT * FROM {sql.slice(1, to)}"
-    path = sql.tokens[to + 1].text[1:-1].replace("''", "'")
-    options = _options(sql, to + 2, n)
+    path = str(sql.tokens[to + 1].text)
+    options = _options(sql, to + 2)
     format_ = options.pop("FORMAT", "parquet" if path.endswith(".parquet") or "PER_THREAD_OUTPUT" in options else "")
     if format_.lower() != "parquet":
         raise PlanError(
@@ -59,19 +61,18 @@ def read_copy(text: str) -> Copy | None:
     return Copy(query, path, per_thread, compression, None if rows is None else int(rows))
 
 
-def _options(sql: SqlText, start: int, end: int) -> dict[str, str]:
+def _options(sql: StatementText, start: int) -> dict[str, str]:
     """`(NAME value, …)`, names in upper case; a name alone is true."""
-    if start == end:
+    if start == sql.end:
         return {}
-    if not sql.is_sign(start, "(") or sql.partner.get(start) != end - 1:
+    if not sql.is_word(start, "(") or sql.close(start) != sql.end - 1:
         raise PlanError(f"COPY cannot be read after its path; it is written {_USAGE}")
     options = {}
-    at = start + 1
-    while at < end - 1:
-        until = next((i for i in sql.level(at, end - 1) if sql.is_sign(i, ",")), end - 1)
-        value = sql.slice(at + 1, until)
-        options[sql.tokens[at].text.upper()] = value.strip("'\"") if value else "true"
-        at = until + 1
+    for a, b in sql.items(start + 1, sql.end - 1):
+        if a == b:
+            raise PlanError(f"COPY cannot be read after its path; it is written {_USAGE}")
+        value = sql.slice(a + 1, b) if b > a + 1 else "true"
+        options[sign_of(sql.tokens[a]).upper()] = value.strip("'\"")
     return options
 
 
