@@ -191,7 +191,7 @@ def _refuse_misread(tokens: list[Any]) -> None:
 def _check_order(tokens: list[Any], text: str) -> None:
     """PlanError for clauses in another order than SQL's, in which sqlglot takes them too."""
     before: list[Any] = [None]
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    for token, following in zip(tokens, (*tokens, None)[1:], strict=True):
         kind = token.token_type.name
         if kind == "L_PAREN":
             before.append(None)
