@@ -246,6 +246,12 @@ def _intersection(elements: list[Any], others: list[Any] | None) -> list[Any]:
     return [other for other in _distinct(others or []) if other is not None and _key(other) in keys]
 
 
+def _difference(elements: list[Any], others: list[Any]) -> list[Any]:
+    """What the first list has and the second has not, each once."""
+    keys = set(map(_key, looked(others)))
+    return [element for element in _distinct(elements) if _key(element) not in keys]
+
+
 def _count_distinct(elements: list[Any]) -> int:
     return len({_key(element) for element in looked(elements) if element is not None})
 
@@ -551,6 +557,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
         _by_row(lambda one, other: None if one is None else _intersection(one, other), keeps_null=False),
         takes_null=True,
     ),
+    "list_except": ArrowFunction(_lists(None, 2, 2), _by_row(_difference)),
     "list_count_distinct": ArrowFunction(_of_list(lambda _: INT64), _by_row(_count_distinct)),
     "list_count": ArrowFunction(_of_list(lambda _: INT64), _count),
     "list_grade_up": ArrowFunction(_of_list(lambda _: pa.list_(INT64), STRING, STRING, optional=2), _by_row(_order)),

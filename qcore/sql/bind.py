@@ -60,8 +60,6 @@ _STATEMENTS = {
     "Merge": "MERGE", "Command": None, "Set": "SET", "Transaction": "BEGIN", "Commit": "COMMIT",
     "Rollback": "ROLLBACK", "Attach": "ATTACH", "Detach": "DETACH", "Pragma": "PRAGMA", "TruncateTable": "TRUNCATE",
 }  # fmt: skip
-# Operators that the parser reads otherwise than Spark.
-_SPARK_WORDS = frozenset({"RLIKE", "REGEXP", "^", "DIV", "!", "LATERAL", "[", "CHAR"})
 
 
 def plan_query(
@@ -89,14 +87,7 @@ def plan_query(
         A construct that the binder does not read.
     """
     with deep_recursion():
-        try:
-            statements, source = parse(text, dialect)
-            if dialect.syntax == "spark" and any(token.text.upper() in _SPARK_WORDS for token in source.tokens):
-                raise NotBound(None, "Spark's operators")
-        except PlanError:
-            if dialect.syntax == "spark":
-                raise NotBound(None, "Spark's syntax") from None
-            raise
+        statements, source = parse(text, dialect)
         if len(statements) != 1:
             what = "the text has more than one statement" if statements else "the text is empty"
             raise PlanError(f"{what}; it cannot be planned as a query")

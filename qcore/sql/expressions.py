@@ -30,6 +30,10 @@ _BINARY = {
     "BitwiseRightShift": "bitwise_shift_right", "ArrayContainsAll": "list_has_all",
 "ArrayOverlaps": "list_has_any", "StartsWith": "starts_with",
 }  # fmt: skip
+# How closely operators on bits bind where ^ is one: the parser takes them for equal, as they are in DuckDB.
+_BIT_RANKS = {
+    "BitwiseOr": 1, "BitwiseXor": 2, "BitwiseAnd": 3, "BitwiseLeftShift": 4, "BitwiseRightShift": 4, "DPipe": 5,
+}  # fmt: skip
 # Arguments that the parser sets by its own ideas of a dialect.
 _IGNORED = {"Div": ("typed", "safe"), "DPipe": ("safe",), "Cast": ("safe", "_type"), "IntDiv": ("typed", "safe")}
 _COMPARISONS = frozenset({"EQ", "NEQ", "LT", "LTE", "GT", "GTE"})
@@ -92,14 +96,30 @@ def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
         steps.append((node, right))
         node = left
     value = binder.expression(node, place)
+    ranks = _BIT_RANKS if binder.dialect.caret == "xor" else {}
+    waiting: list[tuple[Any, Bound]] = []
     for step, right in reversed(steps):
+        rank = ranks.get(type(step).__name__, 0)
+        while waiting and ranks[type(waiting[-1][0]).__name__] >= rank:
+            operator, left = waiting.pop()
+            value = _of_two(binder, operator, left, value)
         operand = binder.expression(right, place)
-        try:
-            value = bind_written(_BINARY[type(step).__name__], [value, operand], binder.dialect)
-        except PlanError:
-            binder.blame(step)
-            raise
+        if rank:
+            waiting.append((step, value))
+            value = operand
+        else:
+            value = _of_two(binder, step, value, operand)
+    for operator, left in reversed(waiting):
+        value = _of_two(binder, operator, left, value)
     return value
+
+
+def _of_two(binder: Binder, node: Any, left: Bound, right: Bound) -> Bound:
+    try:
+        return bind_written(_BINARY[type(node).__name__], [left, right], binder.dialect)
+    except PlanError:
+        binder.blame(node)
+        raise
 
 
 def bind_not(binder: Binder, node: Any, place: Place) -> Bound:

@@ -53,7 +53,7 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
         return bind_lambda_call(binder, parts.name, parts.arguments, place)
     if name == "columns":
         raise PlanError("COLUMNS(…) stands in a select list or in WHERE; elsewhere name the columns")
-    if name == "unnest":
+    if name in ("unnest", *(("explode",) if binder.dialect.syntax == "spark" else ())):
         return _unnest(binder, parts, place)
     special = calls.bind_special(binder, parts.name, parts.arguments, place)
     if special is not None:

@@ -31,6 +31,8 @@ from qcore.sql.subqueries import Joined, dependent_join, join_subqueries
 from qcore.sql.tables import derived_rows, first_place, named_rows, with_alias
 from qcore.sql.unnest import UnnestedRows, bind_lists, bind_table_function, bind_unnest, place_elements
 
+_EXPLODE = ("explode", "explode_outer")
+
 
 @dataclass(slots=True)
 class LateralRows(Rows):
@@ -166,8 +168,10 @@ def _derived(binder: Binder, query: Any, alias: Any, place: Place) -> Rows:
 def bind_lateral(binder: Binder, node: Any, place: Place) -> Rows:
     """LATERAL (query)."""
     inner, alias, *_ = take(node, "this", "alias", "view", "outer", "cross_apply")
-    if get(node, "view") or get(node, "cross_apply") is not None:
-        raise NotBound(node, "LATERAL VIEW or APPLY")
+    if get(node, "view"):
+        return _view_rows(binder, inner, alias, place)
+    if get(node, "cross_apply") is not None:
+        raise NotBound(node, "APPLY")
     if type(inner).__name__ == "Unnest" and alias is not None and get(inner, "alias") is None:
         lists, offset = take(inner, "expressions", "offset")
         return bind_lists(binder, lists, ["unnest"] * len(lists), "unnest", alias, offset, place)
@@ -176,6 +180,29 @@ def bind_lateral(binder: Binder, node: Any, place: Place) -> Rows:
     if type(inner).__name__ != "Subquery":
         raise NotBound(node, "LATERAL of a function")
     return _derived(binder, inner, alias, place)
+
+
+def _view_rows(binder: Binder, function: Any, alias: Any, place: Place) -> Rows:
+    """LATERAL VIEW explode(x) of Spark."""
+    name, arguments = take(function, "this", "expressions")
+    if str(name).lower() not in _EXPLODE:
+        raise PlanError(
+            f"LATERAL VIEW {str(name).lower()} is not supported; explode is, and UNNEST(…) WITH ORDINALITY AS "
+            "t(value, place) among the tables counts from 1"
+        )
+    if len(arguments or ()) != 1:
+        raise PlanError(f"LATERAL VIEW {str(name).lower()} takes one list or map")
+    return bind_lists(binder, arguments, ["col"], "$view", alias, None, place)
+
+
+def with_views(binder: Binder, rows: Rows, views: Sequence[Any], environment: Environment) -> Rows:
+    """The rows with each LATERAL VIEW behind them."""
+    for view in views:
+        right = binder.table(view, _beside(binder, first_place(binder, environment), rows))
+        name = str(get(get(view, "this"), "this") or "").lower()
+        kind = "left" if get(view, "outer") or name == "explode_outer" else "inner"
+        rows = _combine(binder, rows, right, kind, [])
+    return rows
 
 
 # --- joins ---

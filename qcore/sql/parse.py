@@ -27,10 +27,16 @@ _RENAMED = frozenset({
     "approx_quantile", "argmax", "argmin", "arg_max", "arg_min", "array", "ceil", "char", "chr", "floor",
     "gap_fill", "group_concat", "initcap", "json_object", "json_objectagg", "listagg", "map", "max", "max_by", "min",
     "min_by", "normalize", "openjson", "quantile", "quantile_cont", "quantile_disc", "stringagg", "string_agg",
-    "weight_string", "xmlelement", "overlaps",
+    "weight_string", "xmlelement", "overlaps", "percentile", "percentile_approx", "approx_percentile",
 })  # fmt: skip
 #: The first word of the comment on SELECT; the number of its token follows.
 _SELECT = "qcore.select"
+_COMPARISONS = frozenset({"=", "==", "<", ">", "<=", ">=", "<>", "!="})
+# Words behind which no operator can stand.
+_NO_VALUES = frozenset({
+    "SELECT", "DISTINCT", "WHERE", "AND", "OR", "ON", "HAVING", "QUALIFY", "WHEN", "THEN", "ELSE", "CASE", "BETWEEN",
+    "IN", "LIKE", "ILIKE", "AS", "FROM", "GROUP BY", "ORDER BY", "BY",
+})  # fmt: skip
 _NULL_ORDERINGS = {
     "nulls_last": "nulls_are_last",
     "nulls_max": "nulls_are_large",
@@ -94,8 +100,9 @@ def _parsed(reader: Any, text: str, tokens: list[Any], dialect: Dialect) -> tupl
 
     tokens = _mended(tokens, text, dialect)
     source = Source(text, tokens)
+    parser = _sqlglot_parser(dialect.null_order) if dialect.caret == "xor" else reader
     try:
-        statements = reader.parser().parse(tokens, text)
+        statements = parser.parser().parse(tokens, text)
     except ParseError as error:
         raise _syntax_error(source, error) from None
     except RecursionError:
@@ -130,6 +137,16 @@ def _sqlglot_dialect(syntax: str, null_order: str) -> Any:
     parent = import_module("sqlglot.dialects.duckdb").DuckDB
     settings = {"INDEX_OFFSET": 0, "NULL_ORDERING": _NULL_ORDERINGS[null_order]}
     return type(f"Qcore{syntax.title()}{null_order.title().replace('_', '')}", (parent,), settings)()
+
+
+@cache
+def _sqlglot_parser(null_order: str) -> Any:
+    """sqlglot's dialect whose parser has x ^ y, DIV and RLIKE of Spark. Texts and names are not quoted as in Spark:
+    the tokens come from the other one.
+    """
+    parent = import_module("sqlglot.dialects.spark").Spark
+    settings = {"INDEX_OFFSET": 0, "NULL_ORDERING": _NULL_ORDERINGS[null_order]}
+    return type(f"QcoreXor{null_order.title().replace('_', '')}", (parent,), settings)()
 
 
 def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
@@ -169,6 +186,8 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
         result.append(token)
     _refuse_misread(result)
     _check_order(result, text)
+    if dialect.syntax == "spark":
+        result = _with_spark_words(result)
     if dialect.null_order == "nulls_first":
         result = _with_nulls_first(result)
     result = with_brackets(result)
@@ -178,6 +197,31 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
         elif token.token_type == kinds.SELECT:
             token.comments = [f"{_SELECT} {number}"]
     return result
+
+
+def _with_spark_words(tokens: list[Any]) -> list[Any]:
+    """The tokens with Spark's operators, and with any(x) and some(x) as calls unless they follow a comparison."""
+    kinds, _ = _token_classes()
+    operators = {"rlike": kinds.RLIKE, "regexp": kinds.RLIKE, "div": kinds.DIV, "!": kinds.NOT}
+    result: list[Any] = []
+    for before, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        word = token.text.lower() if _is_word(token) else ""
+        is_call = following is not None and following.text == "("
+        if word in operators and (word == "!" or ends_value(before)):
+            token = _joined(operators[word], token.text, token, token)
+        elif word in ("any", "some") and is_call and (before is None or before.text not in _COMPARISONS):
+            token = _joined(kinds.VAR, f"{PREFIX}{token.text}", token, token)
+        result.append(token)
+    return result
+
+
+def ends_value(token: Any) -> bool:
+    """Whether a token can be the last of an expression, so that an operator follows it."""
+    return token is not None and (
+        token.text in (")", "]", "}")
+        or token.token_type.name in ("STRING", "IDENTIFIER", "NUMBER", "VAR", "NULL", "TRUE", "FALSE", "END", "NOT")
+        or (token.text.isidentifier() and token.text.upper() not in _NO_VALUES)
+    )
 
 
 def _refuse_misread(tokens: list[Any]) -> None:

@@ -17,7 +17,7 @@ from qcore.plan.set_operations import distinct
 from qcore.sql.binder import Binder, QueryReader, name_of
 from qcore.sql.expressions import chain
 from qcore.sql.grouping import Grouping, grouping_sets, has_sets, read_group_by
-from qcore.sql.joins import as_condition, from_rows
+from qcore.sql.joins import as_condition, from_rows, with_views
 from qcore.sql.limits import limit_rows
 from qcore.sql.naming import item_texts
 from qcore.sql.ordering import read_ordered
@@ -92,9 +92,10 @@ class _Select:
         (
             self.select_list, self.from_, self.joins, self.where, self.group, self.having, self.named_windows,
             self.qualify, self.distinct, self.order, self.limit, self.offset, with_, kind, operators, sample,
+            self.views,
         ) = take(
             node, "expressions", "from", "joins", "where", "group", "having", "windows", "qualify", "distinct",
-            "order", "limit", "offset", "with", "kind", "operation_modifiers", "sample",
+            "order", "limit", "offset", "with", "kind", "operation_modifiers", "sample", "laterals",
         )  # fmt: skip
         if kind is not None or operators:
             raise NotBound(node, "SELECT AS or modifiers")
@@ -106,6 +107,7 @@ class _Select:
     def relation(self) -> Relation:
         binder = self.binder
         rows = from_rows(binder, self.from_, self.joins or (), self.environment)
+        rows = with_views(binder, rows, self.views or (), self.environment)
         if self.sample is not None:
             if self.from_ is None:
                 raise PlanError("USING SAMPLE stands behind the tables that it draws from; there is no FROM")

@@ -121,6 +121,14 @@ VALUES = [
     ("nvl2(null, 2, 1)", 1),
     ("if(1 < 2, 'a', 'b')", "a"),
     ("to_date('2016-12-31', 'yyyy-MM-dd')", dt.date(2016, 12, 31)),
+    ("6 & 3 ^ 1 | 8", 11),
+    ("1 ^ 3 & 2", 3),
+    ("8 | 1 ^ 3", 10),
+    ("7 div 2 + 1", 4),
+    ("! false and false", False),
+    ("array_except(array(1, null, 1, 2), array(2))", [1, None]),
+    ("array_except(array(1, null), array(null))", [1]),
+    ("size(map(1, 'a', 2, 'b'))", 2),
 ]
 QUERIES = [
     ("select collect_list(x) from values (1),(null),(3) t(x)", [([1, 3],)]),
@@ -201,6 +209,7 @@ def test_statements() -> None:
         ("select x[0] from (select array(1) as x) t", "write element_at(…), from 1"),
         ("select next_day(date '2024-01-01', 'XX')", "the name of a day as a text literal"),
         ("select x from (select array(1) as l) t lateral view posexplode(l) e as p, x", "posexplode is not supported"),
+        ("select map(1, 2, 3)", "map takes keys and values in turn; 3 arguments are no pairs"),
         ("select trunc(date '2024-01-01', x) from values ('month') t(x)", "trunc takes the part as a text literal"),
     ],
 )

@@ -204,6 +204,14 @@ def _sort_array(dialect: Dialect, lists: Bound, *rises: Bound) -> Bound:
     return engine_call("list_sort", lists, constant("DESC" if falls else "ASC"), constant(nulls))
 
 
+def _map_of_pairs(dialect: Dialect, *parts: Bound) -> Bound:
+    """map(key, value, key, value, …)."""
+    if len(parts) % 2:
+        raise PlanError(f"map takes keys and values in turn; {len(parts)} arguments are no pairs")
+    lists = [_of(LISTS, "list_value")(dialect, *parts[n::2]) for n in (0, 1)] if parts else []
+    return _of(LISTS, "map")(dialect, *lists)
+
+
 def _size(dialect: Dialect, value: Bound) -> Bound:
     return engine_call("list_length", value)
 
@@ -256,11 +264,15 @@ SPARK: Table = {
     "regexp_replace": entry("text, text, text, [text]", "text", _regexp_replace),
     "split": "string_split_regex",
     "char": "chr",
-    "map_from_arrays": "map",
+    "map": entry("[key], [value], …", "map", _map_of_pairs),
+    "map_from_arrays": entry("list, list", "map", _of(LISTS, "map")),
+    "substring_index": "substr_index",
+    "array_join": "array_to_string",
     "element_at": entry("list or map, key", "the element", _of(LISTS, "[]")),
     "[]": entry("struct, name; map, key", "the element", _subscript),
     "array_position": written("list, any", "integer", _array_position),
     "array_remove": "list_remove",
+    "array_except": "list_except",
     "arrays_overlap": "list_has_any",
     "array": "list_value",
     "sequence": entry("integer, integer, [integer]", "list", _sequence),
