@@ -31,6 +31,8 @@ def bind_column(binder: Binder, node: Any, place: Place) -> Bound:
 def column_parts(node: Any) -> list[Part]:
     """The parts of a Column: catalogue, schema, table, column."""
     name, *around = take(node, "this", "table", "db", "catalog")
+    if type(name).__name__ == "Star":
+        raise PlanError("t.* stands in a select list; elsewhere name the columns, or count rows by count(*)")
     if type(name).__name__ != "Identifier":
         raise NotBound(node, f"{type(name).__name__} as a column")
     return [identifier(part) for part in (*(part for part in reversed(around) if part is not None), name)]

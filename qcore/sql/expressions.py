@@ -349,7 +349,7 @@ def bind_dot(binder: Binder, node: Any, place: Place) -> Bound:
     """(struct).field, and a call in a schema."""
     value, field = take(node, "this", "expression")
     if type(field).__name__ != "Identifier":
-        raise NotBound(node, "a method call")
+        raise PlanError(f"{field.sql()} is called with a dot; write the value as its argument")
     held = binder.expression(value, place)
     name, _ = identifier(field)
     if not pa.types.is_struct(held.type):

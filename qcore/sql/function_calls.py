@@ -21,7 +21,7 @@ from qcore.sql.lambdas import bind_lambda_call, is_lambda_call
 from qcore.sql.literals import constant
 from qcore.sql.ordering import read_ordered
 from qcore.sql.random_columns import bind_random
-from qcore.sql.reading import NotBound, take
+from qcore.sql.reading import take
 from qcore.sql.scope import Place
 from qcore.sql.subqueries import bind_array, bind_exists, exists_query, is_query, outer_columns_only
 from qcore.sql.text_arguments import bind_written
@@ -66,13 +66,13 @@ def _unnest(binder: Binder, parts: CallParts, place: Place) -> Bound:
     if place.unnested is None:
         raise PlanError(f"unnest stands in {place.clause}; it can stand in a select list or among the tables")
     if len(parts.arguments) != 1:
-        raise NotBound(parts.node, "unnest with options")
+        raise PlanError("unnest in a select list takes one list or map and no options")
     return place.unnested.add(binder.expression(parts.arguments[0], replace(place, unnested=None)))
 
 
 def _argument(binder: Binder, node: Any, place: Place) -> Bound:
-    if type(node).__name__ == "Star":
-        raise NotBound(node, "* as an argument")
+    if _is_star(node) or (type(node).__name__ == "Column" and _is_star(node.this)):
+        raise PlanError("* is an argument of count alone; name the columns")
     return binder.expression(node, place)
 
 

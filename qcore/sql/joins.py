@@ -41,6 +41,9 @@ class LateralRows(Rows):
     captured: dict[str, Any] = field(default_factory=dict)
 
 
+_UNNEST_JOINS = {"left": "LEFT JOIN unnest(…) takes ON TRUE; put the condition into a subquery"}
+
+
 def from_rows(binder: Binder, clause: Any, joins: Sequence[Any], environment: Environment) -> Rows:
     """The rows of FROM and the joins behind it."""
     if clause is None:
@@ -308,7 +311,9 @@ def _join_elements_on(binder: Binder, left: Rows, right: UnnestedRows, kind: str
     if kind == "left" and type(on).__name__ == "Boolean" and get(on, "this"):
         return _combine(binder, left, right, "left", [])
     if kind != "inner":
-        raise NotBound(on, f"{kind.upper()} JOIN of unnest with a condition")
+        raise PlanError(
+            _UNNEST_JOINS.get(kind, f"unnest(…) is joined by a comma, CROSS JOIN or LEFT JOIN, not {kind.upper()}")
+        )
     rows = _combine(binder, left, right, "inner", [])
     at = Place(Scope(rows, place.scope.environment, binder.dialect), "ON")
     condition = as_condition(binder.expression(on, at), binder)
@@ -392,7 +397,9 @@ def _unnested(
 ) -> Rows:
     """The left rows with the elements of their lists, each with those for which the conditions are true."""
     if kind not in ("inner", "left") or (kind == "left" and conditions):
-        raise NotBound(None, f"{kind.upper()} JOIN of unnest with a condition")
+        raise PlanError(
+            _UNNEST_JOINS.get(kind, f"unnest(…) is joined by a comma, CROSS JOIN or LEFT JOIN, not {kind.upper()}")
+        )
     node = place_elements(binder, left.node, right, kind == "left")
     predicate = conjunction(conditions)
     if predicate is not None:

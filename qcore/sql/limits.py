@@ -15,7 +15,7 @@ from qcore.plan.nodes import Limit, PlanNode
 from qcore.plan.projections import project
 from qcore.sql.binder import Binder
 from qcore.sql.literals import constant
-from qcore.sql.reading import NotBound, get, take
+from qcore.sql.reading import get, take
 from qcore.sql.scope import Environment, Place, Relation, Rows, Scope
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import join_subqueries
@@ -31,7 +31,7 @@ def limit_rows(binder: Binder, relation: Relation, limit: Any, offset: Any, envi
     if offset is not None:
         first, unread = take(offset, "expression", "expressions")
         if unread:
-            raise NotBound(offset, "LIMIT BY")
+            raise PlanError("LIMIT … BY is not supported; use row_number() OVER (PARTITION BY …) and a condition")
     one = one_row(binder)
     place = Place(Scope(Rows(one, [], []), environment, binder.dialect), "LIMIT")
     values = [_bound(binder, value, place, word) for value, word in ((count, "LIMIT"), (first, "OFFSET"))]
@@ -94,12 +94,12 @@ def _count(node: Any) -> tuple[Any, bool]:
     else:
         count, options, by, _ = take(node, "expression", "limit_options", "expressions", "offset")
         if by or get(node, "offset") is not None:
-            raise NotBound(node, "LIMIT with several numbers")
+            raise PlanError("LIMIT takes one number of rows; OFFSET takes the number of those before them")
     is_share = False
     if options is not None:
         percent, _, ties = take(options, "percent", "rows", "with_ties")
         if ties:
-            raise NotBound(node, "FETCH WITH TIES")
+            raise PlanError("FETCH FIRST … WITH TIES is not supported; use rank() and a condition")
         is_share = bool(percent)
     if type(count).__name__ == "Mod" and get(count, "expression") is None:
         is_share, count = True, get(count, "this")

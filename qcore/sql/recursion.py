@@ -15,7 +15,7 @@ from qcore.plan.schema import same_type
 from qcore.plan.set_operations import cast_columns
 from qcore.sql.binder import Binder
 from qcore.sql.parse import Source
-from qcore.sql.reading import NotBound, get, take
+from qcore.sql.reading import get, take
 from qcore.sql.scope import Environment, Level, Named, Place, Relation
 
 
@@ -91,9 +91,12 @@ def recursive_table(
     if type(query).__name__ != "Union":
         raise PlanError(f"the recursive table {name!r} is not a UNION of a first query and one that reads it")
     if get(query, "with") or get(query, "order") or get(query, "limit") or get(query, "offset"):
-        raise NotBound(query, "WITH RECURSIVE with WITH, ORDER BY or LIMIT around its UNION")
+        raise PlanError(
+            f"the UNION of the recursive table {name!r} has WITH, ORDER BY or LIMIT; write these in the query that "
+            f"reads {name!r}"
+        )
     if get(query, "by_name"):
-        raise NotBound(query, "WITH RECURSIVE with UNION BY NAME")
+        raise PlanError(f"the recursive table {name!r} is a UNION BY NAME; write the columns in one order")
     if _reads(get(query, "this"), name):
         raise PlanError(f"only the last query of the UNION of the recursive table {name!r} can read it")
     return RecursiveTable(name, query, columns, environment, binder.source)

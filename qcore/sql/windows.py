@@ -190,7 +190,11 @@ class Windows:
         bound = self._binder.expression(value, place)
         number = _constant(bound.expr)
         if isinstance(number, bool) or not isinstance(number, (int, float, Decimal, pa.MonthDayNano)):
-            raise NotBound(value, "a frame whose distance is not a constant")
+            self._binder.blame(value)
+            raise PlanError(
+                "a frame's distances are constants: whole numbers for ROWS and GROUPS, numbers or intervals for RANGE; "
+                "one that each row has of its own takes a join with the rows around it, by row_number()"
+            )
         sign = -1 if str(side).upper() == "PRECEDING" else 1
         if isinstance(number, pa.MonthDayNano):
             return pa.MonthDayNano([part * sign for part in number])
@@ -259,7 +263,10 @@ class Windows:
             return 1
         number = _constant(arguments[position].expr)
         if not isinstance(number, int) or isinstance(number, bool):
-            raise NotBound(parts.node, f"{parts.name} with a distance that is not a constant")
+            raise PlanError(
+                f"{parts.name} takes a whole number as a constant; for one that each row has of its own number the "
+                "rows by row_number() and join them"
+            )
         return number
 
     def _aggregate(

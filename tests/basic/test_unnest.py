@@ -329,13 +329,12 @@ def test_sql_with_ordinality() -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("select unnest(id) from t", "is int64; only lists and maps have elements"),
+        ("select unnest(id) from t", "unnest takes a list or a map, not int64, line 1"),
         ("select unnest(nosuch) from t", "unknown column 'nosuch'"),
-        ("select id from t where unnest(l) > 1", "UNNEST stands in the select list or after FROM"),
-        ("select unnest(l, m) from t", "UNNEST takes one list or map"),
-        ("select unnest() from t", "UNNEST takes one list or map"),
-        ("select t.id from t join t as v on t.id = v.id, unnest(t.l) as u(e)", "after more than one table"),
-        ("select id from t, unnest(l) as u(a, b)", "UNNEST gives 1 column, not 2"),
+        ("select id from t where unnest(l) > 1", "unnest stands in WHERE; it can stand in a select list or among the tables"),
+        ("select unnest(l, m) from t", "unnest in a select list takes one list or map and no options"),
+        ("select unnest() from t", "unnest in a select list takes one list or map and no options"),
+        ("select id from t, unnest(l) as u(a, b)", "'u' has 1 columns, and 2 names are given"),
         ("select id from t right join unnest(l) as u(a) on true", "joined by a comma, CROSS JOIN or LEFT JOIN"),
         ("select id from t left join unnest(l) as u(a) on a > 1", "takes ON TRUE"),
     ],
