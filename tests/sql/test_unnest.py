@@ -12,6 +12,7 @@ from qcore.sql.bind import plan_query
 @pytest.mark.parametrize(
     "query",
     [
+        "select t.a, x.e from t join t as v on t.a = v.a, unnest(t.l) as x(e)",
         "select a, unnest(l) as e from t",
         "select a, unnest(l), unnest([1, 2]) from t where a = 1",
         "select t.a, x from t, unnest(t.l) as u(x)",
