@@ -183,6 +183,15 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
             result[-1] = _joined(kinds.VAR, before.text, before, before)
         if kind == kinds.HEREDOC_STRING:
             token = _joined(kinds.STRING, token.text, token, token)
+        is_span = kind == kinds.STRING and before is not None and before.token_type == kinds.INTERVAL
+        if is_span and ":" in token.text and any(map(str.isalpha, token.text)):
+            # CAST('1 day 04:05' AS INTERVAL): the parser takes INTERVAL '1 day 04:05' for '1 day'. The tokens that are
+            # added have no letters of the text.
+            make = _token_classes()[1]
+            words = ((kinds.L_PAREN, "("), (kinds.ALIAS, "AS"), (kinds.INTERVAL, "INTERVAL"), (kinds.R_PAREN, ")"))
+            opening, *rest = (make(kind, word, token.line, token.col, token.end + 1, token.end) for kind, word in words)
+            result[-1:] = [_joined(kinds.VAR, "CAST", before, before), opening, token, *rest]
+            continue
         result.append(token)
     _refuse_misread(result)
     _check_order(result, text)
