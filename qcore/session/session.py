@@ -312,7 +312,7 @@ class Session:
         """A text of Spark's dialect with names and texts in standard quotes, as the parser and views have them."""
         if self.dialect.syntax != "spark":
             return text
-        from qcore.frontends.text.spark import with_standard_texts
+        from qcore.sql.spark_texts import with_standard_texts
 
         return with_standard_texts(text)
 
@@ -391,9 +391,7 @@ class Session:
         """The spelling of `name` among the tables or views `held`, if the dialect ignores case."""
         if self.dialect.name_case != "any":
             return name
-        from qcore.frontends.text.spelling import spelled_among
-
-        return spelled_among(name, held)
+        return statements.spelled_among(name, held)
 
     def _insert(self, statement: Insert, known: Mapping[str, Table]) -> Result:
         statement = replace(statement, table=self._spelled(statement.table, self._tables))

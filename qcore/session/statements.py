@@ -163,3 +163,11 @@ def nothing(settings: Settings) -> Result:
 def rows_result(rows: pa.Table, settings: Settings) -> Result:
     """A result with these rows."""
     return Result(PlanBuilder().values(rows).build(), settings)
+
+
+def spelled_among(name: str, names: Collection[str]) -> str:
+    """The one of the names that this is in any case; the name itself where it is there, or none or several are."""
+    if name in names:
+        return name
+    alike = [known for known in names if known.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else name

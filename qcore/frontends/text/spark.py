@@ -13,15 +13,6 @@ from qcore.frontends.text.clauses import JOINS, begins_clause, items, quoted
 from qcore.frontends.text.operands import begins_value, ends_value
 from qcore.frontends.text.tokens import SqlText
 
-_LITERAL = re.compile(
-    r"""(?P<skip>--[^\n]*|/\*.*?\*/)
-      | (?P<raw>\b[rR](?:'[^']*'|"[^"]*"))
-      | (?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
-      | (?P<name>`(?:[^`]|``)*`)""",
-    re.DOTALL | re.VERBOSE,
-)
-_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
-_CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _MATCHES = ("RLIKE", "REGEXP")
 _PARTS = {
     **dict.fromkeys(("yy", "yyyy"), "year"),
@@ -30,39 +21,6 @@ _PARTS = {
 }
 _DAYS = {name: n for n, day in enumerate(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
          for name in (day, day[:3], day[:2])}  # fmt: skip
-
-
-def with_standard_texts(text: str) -> str:
-    """Spark's statement with its texts, which may stand in double quotes and have backslashes, and its names, in
-    backticks, as the standard writes them.
-    """
-    return _LITERAL.sub(_standard, text)
-
-
-def _standard(found: re.Match[str]) -> str:
-    if found["skip"]:
-        return found["skip"]
-    if found["name"]:
-        name = found["name"][1:-1].replace("``", "`").replace('"', '""')
-        return f'"{name}"'
-    if found["raw"]:
-        value = found["raw"][2:-1]
-    else:
-        quote, value = found["text"][0], found["text"][1:-1]
-        value = _ESCAPED.sub(_unescaped, value.replace(quote * 2, f"\\{quote}"))
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _unescaped(found: re.Match[str]) -> str:
-    code = found.group(1)
-    if code in ("%", "_"):
-        # These stay for LIKE.
-        return f"\\{code}"
-    if code[0] in "uU" and len(code) > 1:
-        return chr(int(code[1:], 16))
-    if len(code) == 3:
-        return chr(int(code, 8))
-    return _CONTROLS.get(code, code)
 
 
 def with_shared_words(text: str) -> str:

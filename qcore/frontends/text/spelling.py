@@ -170,14 +170,6 @@ def shown_spelling(text: str, known: Spelling) -> dict[str, str]:
     return {planned: written for planned, written in shown.items() if planned != written}
 
 
-def spelled_among(name: str, names: Collection[str]) -> str:
-    """The one of the names that this is in any case; the name itself where it is there, or none or several are."""
-    if name in names:
-        return name
-    alike = [known for known in names if known.lower() == name.lower()]
-    return alike[0] if len(alike) == 1 else name
-
-
 def _writes_capitals(sql: SqlText) -> bool:
     for word in sql.words - _RESERVED:
         for i in sql.places(word):
