@@ -67,6 +67,11 @@ def bind_case(branches: Sequence[tuple[Bound, Bound]], otherwise: Bound | None =
 
 def bind_in(value: Bound, values: Sequence[Bound]) -> Bound:
     """value IN (values): unknown if only a null among them may be equal. PlanError without a common type."""
+    if pa.types.is_struct(value.type):
+        for other in values:
+            n = other.type.num_fields if pa.types.is_struct(other.type) else value.type.num_fields
+            if n != value.type.num_fields:
+                raise PlanError(f"IN compares a row of {value.type.num_fields} values with a row of {n} values")
     equal = [comparison("equal")(QCORE, value, other) for other in values]
     if len(equal) == 1:
         return equal[0]
