@@ -9,7 +9,7 @@ from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.rows.widened_rows cimport batch_widened
+from qcore_ext.rows.widened_rows cimport batch_widen
 
 
 cdef class EnforceSingleRow(Operator):
@@ -41,7 +41,7 @@ cdef class EnforceSingleRow(Operator):
     cdef int bind(self, CSchema* schema) except -1 nogil:
         cdef Batch* wider
         if self.row != NULL:
-            wider = batch_widened(self.row, schema, self.memory)
+            wider = batch_widen(self.row, schema, self.memory)
             batch_unref(self.row)
             self.row = wider
         self.set_input_schema(schema)

@@ -297,7 +297,7 @@ cdef class PythonOperator(Operator):
         if self.widener is None:
             self.widener = Widener(self.memory)
         self.widener.aim(batch.schema, self.output_schema)
-        return self.widener.widened(batch)
+        return self.widener.widen_batch(batch)
 
     cdef int finish(self) except -1 nogil:
         with gil:

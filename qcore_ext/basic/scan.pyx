@@ -233,7 +233,7 @@ cdef class TableScan(Operator):
         return 0
 
     cdef int widen_current(self) except -1 nogil:
-        cdef Batch* wide = self.widener.widened(self.current)
+        cdef Batch* wide = self.widener.widen_batch(self.current)
         batch_unref(self.current)
         self.current = wide
         return 0

@@ -1,8 +1,10 @@
-"""Rows kept column by column in growing canonical buffers: what a join's build side collects.
+"""Column store: rows that an operator keeps, column by column, in growing canonical buffers.
 
-A store is filled by one driver without locks; when all have finished, the stores are joined into one whose columns are
-flat, so that a row of the build side is a position in them. Strings stay views into the heaps they came in, but for
-those of few rows out of many: these are copied, lest they keep all the others' memory.
+One driver fills a store, without locks. When all drivers have finished, the stores are concatenated into one. Its
+columns are flat, so a row is a position in them.
+
+Strings stay views into the heaps of their input columns, and the store keeps these heaps alive. If only a small share
+of a heap's rows is kept, their bytes are copied instead, so that the store does not hold the memory of the other rows.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -18,9 +20,9 @@ ctypedef struct StoreColumn:
     Buffer* values              # owned
     Buffer* validity            # owned; NULL until the first null
     OwnerList* heaps            # owned; keeps string bytes alive; NULL for other types
-    Arena* copies               # owned; bytes of strings that came among many that are not kept; NULL: none yet
-    const void* copied_from     # only compared; the heap whose strings were copied last
-    int64_t n_copied            # rows of it
+    Arena* copies               # owned; bytes of strings that were copied out of their heap; NULL before the first
+    const void* copied_from     # never dereferenced; the heap whose strings were copied last
+    int64_t n_copied            # rows copied from that heap
 
 
 ctypedef struct ColumnStore:
@@ -28,20 +30,21 @@ ctypedef struct ColumnStore:
     MemoryAccount* account      # owned
     int64_t n_rows
     int64_t capacity
-    OwnerList* nested           # owned; batches of the nested columns (nested_rows), whose store columns stay empty
+    OwnerList* nested           # owned; batches of the nested columns (nested_rows); their store columns stay empty
     int32_t n_columns
-    StoreColumn* columns        # lies behind the struct
+    StoreColumn* columns        # in the same allocation, after the struct
 
 
 cdef ColumnStore* column_store_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
-# Append n <= VECTOR_ROWS rows of the columns: rows[0..n), or start..start+n when rows is NULL (column_load has the
-# terms). After an error the store is only good for being dropped.
+# Append n <= VECTOR_ROWS rows of the columns: rows[0..n), or start..start+n if rows is NULL. The arguments are those of
+# column_load. After an error the store may only be dropped.
 cdef int column_store_append(
     ColumnStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
 ) except -1 nogil
-# All rows of the parts in order; a new reference to the one that has rows when only one has.
+# A store with all rows of the parts, in order. If only one part has rows, the result is a new reference to that part.
 cdef ColumnStore* column_store_concat(ColumnStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil
-# Keep the nested columns of rows that are appended beside; takes a new reference to the part.
+# Keep a batch with the nested columns of rows that column_store_append appends. Takes a new reference to `part`.
 cdef int column_store_keep_nested(ColumnStore* store, Owner* part) except -1 nogil
-# A flat column (not of a nested type) over all rows; it may outlive the store, which must not be appended to any more.
+# Column i, whose type must not be nested, as a flat column over all rows. The column may outlive the store. After this
+# call no rows may be appended to the store.
 cdef Column* column_store_column(const ColumnStore* store, int32_t i) except NULL nogil

@@ -1,4 +1,4 @@
-"""Rows kept column by column in growing canonical buffers: what a join's build side collects."""
+"""Column store: rows that an operator keeps, column by column, in growing canonical buffers."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -10,15 +10,16 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_NESTED, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_grow, buffer_new, buffer_unref,
     bytes_copy, bytes_fill, owner_list_add, owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
 )
 
 cdef enum:
-    # Strings of one row in so many are copied out of the heap they came in.
+    # Strings are copied out of their heap if at most one row in SPARSE_FACTOR is kept.
     SPARSE_FACTOR = 4
-    SPARSE_HEAP_ROWS_MAX = 131072   # twice a batch
+    SPARSE_HEAP_ROWS_MAX = 131072   # two batches
 
 
 cdef void column_store_free(Owner* self) noexcept nogil:
@@ -81,12 +82,13 @@ cdef int reserve(ColumnStore* store, int64_t n_rows) except -1 nogil:
 cdef int append_nulls(
     ColumnStore* store, StoreColumn* column, int64_t at, const uint8_t* validity, int64_t n,
 ) except -1 nogil:
-    """Clear the bits of rows at..at+n that are null in `validity`; beyond, all bits stay ones."""
+    """Clear the bits of rows at..at+n that are null in `validity`. The bits of later rows stay ones."""
     cdef uint8_t* bits
     cdef int64_t i
     if column.validity == NULL:
         column.validity = buffer_new(store.account, bitmap_bytes(store.capacity))
         bytes_fill(column.validity.data, 0xFF, column.validity.size, store.account)
+    qc_check(bitmap_bytes(at + n) <= column.validity.size, b"the validity bits of appended rows are in the bitmap")
     bits = <uint8_t*> column.validity.data
     for i in range(n):
         if not bit_get(validity, i):
@@ -95,7 +97,7 @@ cdef int append_nulls(
 
 
 cdef bint is_sparse(StoreColumn* column, const Column* given, const uint32_t* rows, int64_t n) noexcept nogil:
-    """Whether n rows of the column are so few of those in its heap that they should not keep it."""
+    """Whether n rows of the column are so small a share of its heap that their strings are to be copied."""
     cdef const Column* flat = given if given.encoding != DICTIONARY else given.base
     cdef const void* heap = column_heap(given)
     cdef int64_t held = flat.n_rows
@@ -105,13 +107,13 @@ cdef bint is_sparse(StoreColumn* column, const Column* given, const uint32_t* ro
         column.copied_from = heap
         column.n_copied = 0
     if given.encoding == DICTIONARY:
-        # Tables of joins are the base of many batches and stay as they are; copies of their rows would add up.
+        # A join table is the base of many batches and stays alive anyway. Copies of its rows would add up.
         if held > SPARSE_HEAP_ROWS_MAX:
             return False
     elif rows == NULL:
         return False
     elif n == VECTOR_ROWS:
-        held = <int64_t> rows[n - 1] - rows[0] + 1      # one full vector of several: how dense they are
+        held = <int64_t> rows[n - 1] - rows[0] + 1      # a full vector: compare with the rows that it spans
     column.n_copied += n
     return n * SPARSE_FACTOR < held and column.n_copied * SPARSE_FACTOR < flat.n_rows
 
@@ -120,7 +122,7 @@ cdef int keep_strings(
     ColumnStore* store, StoreColumn* column, const Column* given, const uint32_t* rows, const uint8_t* validity,
     int64_t n,
 ) except -1 nogil:
-    """Copy the bytes of the last n strings, or keep their heap alive. Their views are already in `values`."""
+    """Copy the bytes of the last n strings, or keep their heap alive. `values` already holds their views."""
     cdef StringView* views
     cdef char* copy
     cdef int64_t i
@@ -144,7 +146,9 @@ cdef int column_store_append(
     cdef StoreColumn* column
     cdef Vector vector
     cdef int32_t i
+    qc_check(0 <= n <= VECTOR_ROWS, b"at most a vector of rows is appended at a time")
     reserve(store, store.n_rows + n)
+    qc_check(store.n_rows + n <= store.capacity, b"a store has capacity for the rows that are appended")
     for i in range(store.n_columns):
         column = &store.columns[i]
         if column.type.id == TYPE_NESTED:
@@ -171,6 +175,8 @@ cdef int copy_part(
     cdef const uint8_t* bits
     cdef uint8_t* out
     cdef int64_t i
+    qc_check((at + n) * column.width <= column.values.size, b"the rows of a part are within the concatenated store")
+    qc_check(n * column.width <= part.values.size, b"a part's values have all of its rows")
     bytes_copy(column.values.data + at * column.width, part.values.data, n * column.width, account)
     if column.heaps != NULL:
         owner_list_add(column.heaps, <Owner*> part.heaps)
@@ -194,6 +200,7 @@ cdef int copy_parts(ColumnStore* store, ColumnStore** parts, int64_t n_parts, in
     for part in range(n_parts):
         if parts[part].n_rows == 0:
             continue
+        qc_check(parts[part].n_columns == store.n_columns, b"the parts of a store have the same columns")
         for i in range(store.n_columns):
             column = &store.columns[i]
             if parts[part].columns[i].validity != NULL and column.validity == NULL:
@@ -204,6 +211,7 @@ cdef int copy_parts(ColumnStore* store, ColumnStore** parts, int64_t n_parts, in
         if parts[part].nested != NULL:
             for kept in range(parts[part].nested.n_items):
                 column_store_keep_nested(store, parts[part].nested.items[kept])
+    qc_check(at == n_rows, b"a concatenated store has the rows of all parts")
     store.n_rows = n_rows
     return 0
 
@@ -222,7 +230,7 @@ cdef ColumnStore* column_store_concat(ColumnStore** parts, int64_t n_parts, Memo
             largest = part
     if parts[largest].n_rows == n_rows:
         return <ColumnStore*> owner_ref(<Owner*> parts[largest])
-    # A driver that had no batch does not know its types; the one with most rows does.
+    # A driver without a batch does not know the types. The part with the most rows knows them.
     types = <DataType*> struct_new(parts[largest].n_columns * sizeof(DataType) + 1)
     try:
         for i in range(parts[largest].n_columns):
@@ -242,6 +250,7 @@ cdef ColumnStore* column_store_concat(ColumnStore** parts, int64_t n_parts, Memo
 cdef Column* column_store_column(const ColumnStore* store, int32_t i) except NULL nogil:
     cdef const StoreColumn* stored = &store.columns[i]
     cdef Column* column
+    qc_check(0 <= i < store.n_columns, b"a column of a store is one of its columns")
     if stored.type.phys == PHYS_NONE:
         return column_constant_null(&stored.type, store.n_rows)
     column = column_new(&stored.type, store.n_rows)

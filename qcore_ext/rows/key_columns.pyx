@@ -1,14 +1,15 @@
-"""Key columns kept row by group in growing arrays: the keys of a group table that do not pack into words."""
+"""Key columns: rows of keys in growing arrays, one array a column. Row g holds the keys of group g."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from qcore_ext.data.column cimport VIEW_INLINE_BYTES, Column, StringView, Vector, column_new_flat
+from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, column_new_flat
 from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I64, PHYS_VIEW, DataType, phys_width,
 )
 from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
     Arena, Buffer, MemoryAccount, Owner, arena_new, arena_take, buffer_grow, buffer_new, buffer_unref, owner_ref,
     owner_unref, struct_free, struct_new,
@@ -112,9 +113,10 @@ cdef int key_columns_append(KeyColumns* keys, const Vector* vectors, const uint3
     cdef int32_t c
     cdef int64_t i
     if n == 0:
-        # Nothing may be reserved yet.
+        # The arrays may not be reserved yet.
         return 0
     key_columns_reserve(keys, keys.n_rows + n)
+    qc_check(keys.n_rows + n <= keys.capacity, b"the key columns have capacity for the rows that are appended")
     for c in range(keys.n_columns):
         column = &keys.columns[c]
         vector = &vectors[c]
@@ -187,7 +189,7 @@ cdef void compare_strings(
     for i in range(n):
         a = &(<const StringView*> vector.values)[rows[i]]
         b = &stored_values[stored[i]]
-        # Length and the first four bytes in one word, then the rest.
+        # The first word holds the length and the first four bytes.
         if not is_valid(vector.validity, rows[i]) or (<const uint64_t*> a)[0] != (<const uint64_t*> b)[0]:
             same[i] = False
         elif a.length <= VIEW_INLINE_BYTES:
@@ -200,13 +202,15 @@ cdef void key_columns_compare(
     const KeyColumns* keys, const Vector* vectors, const uint32_t* rows, const uint32_t* stored, int64_t n,
     uint8_t* equal,
 ) noexcept nogil:
-    cdef uint8_t same[2048]
+    cdef uint8_t same[VECTOR_ROWS]
     cdef const StoredColumn* column
     cdef const Vector* vector
     cdef const uint8_t* nulls
     cdef int32_t c
     cdef int64_t i
     cdef uint8_t a_null
+    qc_check(0 <= n <= VECTOR_ROWS, b"at most a vector of rows is compared at a time")
+    qc_check_rows(stored, n, keys.n_rows, b"a row to compare with is one of the stored rows")
     memset(equal, 1, n)
     for c in range(keys.n_columns):
         column = &keys.columns[c]
@@ -239,7 +243,7 @@ cdef void key_columns_compare(
                 <const uint8_t*> vector.values, <const uint8_t*> column.values.data, rows, stored, n, same
             )
         else:
-            continue            # type null: always equal
+            continue            # type null: all rows are equal
         if vector.validity == NULL:
             for i in range(n):
                 equal[i] &= same[i] & (nulls[stored[i]] ^ 1)
@@ -266,7 +270,9 @@ cdef void key_columns_vector(
     const KeyColumns* keys, int32_t column, int64_t start, int64_t n, uint8_t* validity, Vector* out,
 ) noexcept nogil:
     cdef const StoredColumn* stored = &keys.columns[column]
-    cdef bint any_null = validity_from_nulls(<const uint8_t*> stored.nulls.data + start, n, validity)
+    cdef bint any_null
+    qc_check((start >= 0) & (n >= 0) & (start + n <= keys.n_rows), b"rows to read are stored rows")
+    any_null = validity_from_nulls(<const uint8_t*> stored.nulls.data + start, n, validity)
     out.phys = stored.type.phys
     out.values = stored.values.data + start * stored.width
     out.validity = validity if any_null else NULL
@@ -279,6 +285,7 @@ cdef Column* key_columns_column(
     cdef Buffer* values
     cdef uint8_t* validity
     cdef Column* out = column_new_flat(&stored.type, n, True, account, &values, &validity)
+    qc_check((start >= 0) & (n >= 0) & (start + n <= keys.n_rows), b"rows to read are stored rows")
     memcpy(values.data, stored.values.data + start * stored.width, n * stored.width)
     if not validity_from_nulls(<const uint8_t*> stored.nulls.data + start, n, validity):
         out.validity = NULL

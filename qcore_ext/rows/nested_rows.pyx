@@ -1,4 +1,4 @@
-"""Lists, structs and maps that are kept: as they came, put together once by pyarrow."""
+"""Lists, structs and maps of kept rows. They stay in their batches, and pyarrow concatenates them once at the end."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -66,17 +66,17 @@ cdef Batch* concat_with_gil(const OwnerList* parts, MemoryAccount* account) exce
             account_reserve(account, n_bytes)
             held += n_bytes
         if len(batches) > 1:
-            # In parts, and together.
+            # The parts and the result are in memory at the same time.
             account_reserve(account, held)
             held *= 2
-        rows = put_together(batches)
+        rows = combine_batches(batches)
         batches.clear()
     finally:
         account_release(account, held)
     return batch_of_arrow(rows, account, True)
 
 
-cdef object put_together(list batches):
+cdef object combine_batches(list batches):
     import pyarrow
 
     rows = pyarrow.Table.from_batches(batches).combine_chunks()

@@ -1,4 +1,4 @@
-"""Kept rows under a wider schema than they came in. SPEC D6."""
+"""Conversion of kept rows to a wider schema. SPEC D6."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -17,7 +17,7 @@ from qcore_ext.rows.column_store cimport (
 
 
 cdef int refuse_new_nested(CSchema* held, CSchema* wide) except -1 nogil:
-    """Raise an error for a new nested column: the batches in which nested columns are kept do not have it."""
+    """Raise SchemaChangeError if `wide` has a nested column that the kept batches of nested columns do not have."""
     cdef DataType absent
     cdef int32_t i, at
     for i in range(wide.n_fields):
@@ -28,7 +28,7 @@ cdef int refuse_new_nested(CSchema* held, CSchema* wide) except -1 nogil:
             memset(&absent, 0, sizeof(DataType))
             raise_types_differ(
                 wide.fields[i].name, &absent, &wide.fields[i].type,
-                b"rows are kept that have no such column of lists, structs or maps; declare it at the source",
+                b"rows kept before have no such column of lists, structs or maps; declare the column at the source",
             )
     return 0
 
@@ -46,7 +46,7 @@ cdef ColumnStore* store_of(CSchema* schema, Account account) except NULL nogil:
 
 
 cdef Batch* batch_of(ColumnStore* store, CSchema* schema) except NULL nogil:
-    """The store's rows as a batch. Its nested columns are null: the store keeps them in a list of their own."""
+    """The store's rows as a batch. Its nested columns are null, because the store keeps them in a separate list."""
     cdef Batch* batch = batch_new(schema, store.n_rows)
     cdef bint done = False
     cdef int32_t i
@@ -78,7 +78,7 @@ cdef int append_all(ColumnStore* store, Batch* batch, Account account) except -1
     return 0
 
 
-cdef ColumnStore* column_store_widened(
+cdef ColumnStore* column_store_widen(
     ColumnStore* store, CSchema* held, CSchema* wide, Account account,
 ) except NULL nogil:
     cdef ColumnStore* out = NULL
@@ -93,7 +93,7 @@ cdef ColumnStore* column_store_widened(
         out = store_of(wide, account)
         if store.n_rows > 0:
             batch = batch_of(store, held)
-            widened = batch_widened(batch, wide, account)
+            widened = batch_widen(batch, wide, account)
             append_all(out, widened, account)
         if store.nested != NULL:
             for i in range(store.nested.n_items):
@@ -107,7 +107,7 @@ cdef ColumnStore* column_store_widened(
     return out
 
 
-cdef Batch* batch_widened(Batch* batch, CSchema* wide, Account account) except NULL nogil:
+cdef Batch* batch_widen(Batch* batch, CSchema* wide, Account account) except NULL nogil:
     cdef Batch* out
     with gil:
         out = widen_once(batch, wide, account)
@@ -117,4 +117,4 @@ cdef Batch* batch_widened(Batch* batch, CSchema* wide, Account account) except N
 cdef Batch* widen_once(Batch* batch, CSchema* wide, Account account) except NULL:
     cdef Widener widener = Widener(account)
     widener.aim(batch.schema, wide)
-    return widener.widened(batch)
+    return widener.widen_batch(batch)

@@ -61,5 +61,5 @@ def test_d6_a_new_column_is_null_in_rows_kept_and_lists_stay() -> None:
 def test_d6_a_new_column_of_lists_is_refused_by_name() -> None:
     first = pa.record_batch({"i": pa.array([2, 1])})
     second = pa.record_batch({"i": pa.array([0]), "l": pa.array([[2, 3]])})
-    with pytest.raises(SchemaChangeError, match=r"'l'.*declare it at the source"):
+    with pytest.raises(SchemaChangeError, match=r"'l'.*declare the column at the source"):
         run_chain([OrderBy("o", Account(), KEYS)], [first, second])
