@@ -1,4 +1,4 @@
-"""Where the drivers of a sort meet: each delivers its run, the last one merges them all."""
+"""The shared state of a sort's drivers. Each driver delivers its run, and the last one merges all runs."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -10,20 +10,21 @@ from qcore_ext.sort.run cimport SortRun
 
 
 cdef class SortState:
-    """Shared by one task's drivers; locked only when one of them finishes."""
+    """Shared by one task's drivers. A driver takes the lock only when it finishes."""
     cdef Mutex mutex
     cdef readonly int64_t n_drivers
     cdef Barrier barrier
     cdef int64_t n_runs
-    cdef SortRun** runs             # owned; room for n_drivers
-    cdef void join(self, Membership* member) noexcept nogil     # each operator, before it runs
-    # A driver's run, taken over (NULL: it had no rows, or gives up). True: it was the last driver, and the runs are its
-    # to use, without the lock, until clear().
+    cdef SortRun** runs             # owned; space for n_drivers
+    cdef void join(self, Membership* member) noexcept nogil     # called by each operator before it runs
+    # Deliver a driver's run and its ownership. The run is NULL if the driver had no rows or was abandoned. Returns True
+    # for the last driver, which may then use the runs without the lock until it calls clear().
     cdef bint deliver(self, SortRun* run, Membership* member) noexcept nogil
     cdef void clear(self) noexcept nogil
 
 
-# uint32 positions of all rows in order, counted through the runs one after the other; the caller owns the buffer.
+# The positions (uint32) of all rows, in order. Positions count through the runs one after the other. The caller owns
+# the buffer.
 cdef Buffer* merge_runs(
     SortRun** runs, int64_t n_runs, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
 ) except NULL nogil

@@ -1,7 +1,8 @@
-"""Where the drivers of a sort meet: each delivers its run, the last one merges them all."""
+"""The shared state of a sort's drivers. Each driver delivers its run, and the last one merges all runs."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref, struct_free, struct_new,
@@ -15,17 +16,17 @@ cdef int64_t ROWS_MAX = 0xFFFFFFFE
 
 
 cdef class SortState:
-    """What the drivers of one OrderBy share.
+    """The state that the drivers of one OrderBy share.
 
     Parameters
     ----------
     n_drivers : int
-        How many OrderBy operators meet here.
+        The number of OrderBy operators that share it.
     """
 
     def __cinit__(self, int64_t n_drivers):
         if n_drivers < 1:
-            raise ValueError(f"a sort needs at least one driver, not {n_drivers}")
+            raise ValueError(f"a sort needs at least one driver, but n_drivers is {n_drivers}")
         mutex_init(&self.mutex, LOCK_STRUCTURE)
         self.n_drivers = n_drivers
         self.barrier.n_members = n_drivers
@@ -43,6 +44,7 @@ cdef class SortState:
         cdef bint last
         mutex_lock(&self.mutex)
         if run != NULL:
+            qc_check(self.n_runs < self.n_drivers, b"each driver delivers at most one run")
             self.runs[self.n_runs] = run
             self.n_runs += 1
         last = barrier_leave(&self.barrier, member) == 0
@@ -64,7 +66,7 @@ cdef Buffer* merge_runs(
     for i in range(n_runs):
         n_rows += runs[i].rows.n_rows
     if n_rows > ROWS_MAX:
-        raise_execution(b"a sort takes up to 2**32 rows")
+        raise_execution(b"a sort has more than 2**32 - 2 rows, which is the most that it can order")
         return NULL
     cdef Buffer* out = buffer_new(account, n_rows * sizeof(uint32_t))
     cdef int64_t* at = NULL
@@ -84,9 +86,7 @@ cdef int merge_into(
     SortRun** runs, int64_t n_runs, const SortKey* parts, int32_t first_open, int32_t n_keys, int64_t n_rows,
     int64_t* heads, int64_t* bases, uint32_t* out, const MemoryAccount* account,
 ) except -1 nogil:
-    """Take the least of the runs' heads, over and over: there are as many runs as drivers, too few for a heap to
-    pay.
-    """
+    """Repeatedly take the smallest of the runs' heads. There is one run a driver, too few for a heap to be faster."""
     cdef const SortEntry* entry
     cdef const SortEntry* best
     cdef int64_t base = 0
@@ -101,6 +101,7 @@ cdef int merge_into(
         best = NULL
         best_run = 0
         for j in range(n_runs):
+            qc_check(heads[j] <= runs[j].rows.n_rows, b"a run's head is at most its end")
             if heads[j] == runs[j].rows.n_rows:
                 continue
             entry = (<const SortEntry*> runs[j].entries.data) + heads[j]
@@ -112,6 +113,8 @@ cdef int merge_into(
             if before:
                 best = entry
                 best_run = j
+        qc_check(best != NULL, b"a run has rows left while rows are missing")
+        qc_check(best.row < runs[best_run].rows.n_rows, b"an entry's row is a row of its run")
         out[i] = <uint32_t> (bases[best_run] + best.row)
         heads[best_run] += 1
     return 0

@@ -1,4 +1,4 @@
-"""The order of rows: keys, 64-bit prefixes that sort like them, and the comparison that settles ties."""
+"""The order of rows: sort keys, 64-bit prefixes that sort like the keys, and a comparison of values for ties."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
@@ -11,6 +11,7 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.data.take cimport gather_validity, gather_width
 from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, struct_new
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.ground.words cimport Real, Signed, Unsigned
@@ -32,7 +33,7 @@ ctypedef fused Plain:
     int128
 
 cdef int value_bits(uint8_t phys) noexcept nogil:
-    """Bits of a value's sortable code; 0 for type null."""
+    """The number of bits of a value's sortable code; 0 for type null."""
     if phys == PHYS_NONE:
         return 0
     if phys == PHYS_BOOL:
@@ -45,7 +46,7 @@ cdef int value_bits(uint8_t phys) noexcept nogil:
 
 
 cdef class SortOrder:
-    """What rows are ordered by.
+    """The keys that rows are ordered by.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ cdef void codes_of_floats(const float* values, int64_t n, uint64_t* out) noexcep
 
 
 cdef void codes_of_wide(const int128* values, int64_t n, uint64_t* out) noexcept nogil:
-    """Clamped to 64 bits: sums of decimals are of that type, and rarely so large."""
+    """Codes clamped to 64 bits. Wide decimals are mostly sums, and their values rarely need more."""
     cdef int128 low = -(<int128> 0x7FFFFFFFFFFFFFFFULL) - 1
     cdef int128 high = <int128> 0x7FFFFFFFFFFFFFFFULL
     cdef int128 value
@@ -159,7 +160,7 @@ cdef void codes_of_wide(const int128* values, int64_t n, uint64_t* out) noexcept
 cdef void codes_of_strings(
     const StringView* values, const uint8_t* validity, int64_t n, int64_t offset, uint64_t* out,
 ) noexcept nogil:
-    """Eight bytes from `offset` on, the first one highest, zeros behind the end."""
+    """Eight bytes from `offset` on, the first one highest. Bytes past the end of the string are zero."""
     cdef uint64_t word
     cdef int64_t i, length
     for i in range(n):
@@ -203,7 +204,7 @@ cdef void key_codes(const Vector* key, int64_t n, int64_t offset, uint64_t* out)
 cdef void add_key(
     const SortKey* part, const Vector* key, int64_t n, uint64_t* codes, uint64_t* prefixes,
 ) noexcept nogil:
-    """Mix one key's codes into the prefixes, where it has at least the bit for nulls."""
+    """Add one key's codes to the prefixes. The key must have at least the bit that orders nulls."""
     cdef int drop = max(value_bits(key.phys) - part.bits, 0)
     cdef int shift = part.shift
     cdef uint64_t ones = ((<uint64_t> 1) << part.bits) - 1
@@ -242,6 +243,7 @@ cdef int sort_prefixes(
         for k in range(n_keys):
             if k > 0 and parts[k - 1].shift == 0:
                 break               # the prefix is full
+            qc_check(parts[k].bits + parts[k].shift < 64, b"a key's bits are within the prefix")
             block.phys = keys[k].phys
             block.values = (<const char*> keys[k].values) + start * phys_bytes(keys[k].phys)
             block.validity = keys[k].validity + (start >> 3) if keys[k].validity != NULL else NULL
@@ -265,6 +267,7 @@ cdef void sort_key_words(
     cdef uint64_t codes[VECTOR_ROWS]
     cdef SortKey whole = part[0]
     cdef Vector gathered
+    qc_check(0 <= n <= VECTOR_ROWS, b"words are computed for at most a vector of rows")
     whole.bits = <uint8_t> (8 * STRING_WORD_BYTES if key.phys == PHYS_VIEW else min(value_bits(key.phys), 63))
     whole.shift = <uint8_t> (63 - whole.bits)
     gathered.phys = key.phys

@@ -1,4 +1,4 @@
-"""Order by: every driver sorts a run, the last one to finish merges the runs and gives them out."""
+"""Order by: each driver sorts a run, and the last driver to finish merges the runs and returns all rows."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -16,15 +16,15 @@ from qcore_ext.sort.merge cimport SortState
 cdef class OrderBy(Operator):
     cdef SortOrder order
     cdef SortState state
-    cdef ColumnStore* rows             # owned; until the run is delivered
-    cdef int32_t* positions         # owned; 0, 1, … of the columns; NULL when none is nested
+    cdef ColumnStore* rows          # owned; NULL after the run is delivered
+    cdef int32_t* positions         # owned; the numbers 0, 1, … of the columns; NULL if no column is nested
     cdef Buffer* scratch            # owned; one VectorScratch
-    cdef Buffer* merged             # owned; uint32 positions of all rows in order
-    cdef Column** columns           # owned; of all rows
+    cdef Buffer* merged             # owned; positions (uint32) of all rows, in order
+    cdef Column** columns           # owned; n_columns columns of all rows
     cdef int64_t n_columns
     cdef CSchema* merged_schema     # owned
     cdef int64_t n_merged
-    cdef int64_t n_given
+    cdef int64_t next_row           # the position of the next merged row to return
     cdef bint delivered
     cdef bint input_over
 
@@ -32,6 +32,6 @@ cdef class OrderBy(Operator):
     cdef int keep_nested(self, Batch* batch) except -1 nogil
     cdef int take_columns(self, ColumnStore* rows) except -1 nogil
     cdef int merge(self) except -1 nogil
-    cdef int agree(self, SortRun** runs, int64_t n_runs) except -1 nogil
+    cdef int align_runs(self, SortRun** runs, int64_t n_runs) except -1 nogil
     cdef void leave(self) noexcept nogil
     cdef void release(self) noexcept nogil

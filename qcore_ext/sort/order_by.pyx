@@ -1,4 +1,4 @@
-"""Order by: every driver sorts a run, the last one to finish merges the runs and gives them out."""
+"""Order by: each driver sorts a run, and the last driver to finish merges the runs and returns all rows."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -6,6 +6,7 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, VectorScratch, column_ref, column_unref, columns_take
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, schema_equal
 from qcore_ext.data.widening cimport schema_widen
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
     Account, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -19,14 +20,14 @@ from qcore_ext.rows.column_store cimport (
 from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new
 from qcore_ext.sort.merge cimport SortState, merge_runs
-from qcore_ext.rows.widened_rows cimport column_store_widened
+from qcore_ext.rows.widened_rows cimport column_store_widen
 
 cdef enum:
     OUTPUT_ROWS = 65536
 
 
 cdef class OrderBy(Operator):
-    """All rows in order, from whichever driver finishes last; the others give none.
+    """Sorts all rows. The driver that finishes last returns all rows in order; the other drivers return none.
 
     Parameters
     ----------
@@ -35,12 +36,12 @@ cdef class OrderBy(Operator):
     keys : list of (str, bool, bool)
         Column name, descending, nulls first.
     state : SortState, optional
-        Shared by the operators of one sort; left out: this one is alone.
+        The state shared by the operators of one sort. Without it the operator sorts alone.
 
     Raises
     ------
     PlanError
-        At bind: a key is missing or has no order.
+        At bind, if a key's column is missing or its type has no order.
     """
 
     def __init__(self, str node_id, Account query_memory, list keys, SortState state=None):
@@ -57,7 +58,7 @@ cdef class OrderBy(Operator):
         with gil:
             self.order.resolve(schema)
         if self.rows != NULL:
-            wider = column_store_widened(self.rows, self.input_schema, schema, self.memory)
+            wider = column_store_widen(self.rows, self.input_schema, schema, self.memory)
             owner_unref(<Owner*> self.rows)
             self.rows = wider
         self.set_input_schema(schema)
@@ -128,7 +129,7 @@ cdef class OrderBy(Operator):
         return 0
 
     cdef int merge(self) except -1 nogil:
-        """All runs are there: put them in one order and under one set of columns."""
+        """Merge all delivered runs into one order over one set of columns."""
         cdef SortRun** runs = self.state.runs
         cdef int64_t n_runs = self.state.n_runs
         cdef ColumnStore** parts = NULL
@@ -137,7 +138,7 @@ cdef class OrderBy(Operator):
         if n_runs == 0:
             return 0
         try:
-            self.agree(runs, n_runs)
+            self.align_runs(runs, n_runs)
             self.merged = merge_runs(
                 runs, n_runs, self.order.parts, self.order.first_open, self.order.n_keys, self.account
             )
@@ -154,8 +155,8 @@ cdef class OrderBy(Operator):
             self.state.clear()
         return 0
 
-    cdef int agree(self, SortRun** runs, int64_t n_runs) except -1 nogil:
-        """Put all runs, and the order, under one schema: drivers may have seen different ones (SPEC D6)."""
+    cdef int align_runs(self, SortRun** runs, int64_t n_runs) except -1 nogil:
+        """Widen all runs to one schema, and resolve the keys in it. Drivers may have seen several schemas (SPEC D6)."""
         cdef CSchema* wide = <CSchema*> owner_ref(<Owner*> runs[0].schema)
         cdef CSchema* wider
         cdef SortRun* run
@@ -171,7 +172,7 @@ cdef class OrderBy(Operator):
             for i in range(n_runs):
                 if not schema_equal(runs[i].schema, wide):
                     run = sort_run_new(
-                        column_store_widened(runs[i].rows, runs[i].schema, wide, self.memory), wide, self.order.parts,
+                        column_store_widen(runs[i].rows, runs[i].schema, wide, self.memory), wide, self.order.parts,
                         self.order.first_open, self.order.n_keys, self.account,
                     )
                     sort_run_free(runs[i])
@@ -206,22 +207,26 @@ cdef class OrderBy(Operator):
         cdef bint done = False
         if not self.input_over:
             return NEEDS_INPUT
-        if self.n_given == self.n_merged:
+        if self.next_row == self.n_merged:
             self.release()
             return FINISHED
-        n = min(self.n_merged - self.n_given, <int64_t> OUTPUT_ROWS)
+        n = min(self.n_merged - self.next_row, <int64_t> OUTPUT_ROWS)
+        qc_check(n > 0, b"the output position is before the end of the merged rows")
+        qc_check_rows(
+            (<uint32_t*> self.merged.data) + self.next_row, n, self.n_merged, b"a merged position is a row of a run"
+        )
         batch = batch_new(self.merged_schema, n)
         try:
             columns_take(
-                self.columns, self.n_columns, (<uint32_t*> self.merged.data) + self.n_given, n, <Owner*> self.merged,
+                self.columns, self.n_columns, (<uint32_t*> self.merged.data) + self.next_row, n, <Owner*> self.merged,
                 self.account, batch.columns,
             )
             done = True
         finally:
             if not done:
-                batch.n_columns = 0         # columns_take has dropped what it made
+                batch.n_columns = 0         # columns_take has dropped the columns that it made
                 batch_unref(batch)
-        self.n_given += n
+        self.next_row += n
         out[0] = batch
         return OUTPUT
 
@@ -234,9 +239,7 @@ cdef class OrderBy(Operator):
         self.release()
 
     cdef void leave(self) noexcept nogil:
-        """Leave the barrier. A driver that does so without its run wants no output, so nobody merges if it is the
-        last.
-        """
+        """Leave the barrier without a run. This driver needs no output: if it is the last, the runs are not merged."""
         if not self.delivered:
             self.delivered = True
             if self.state.deliver(NULL, &self.membership):
@@ -249,7 +252,7 @@ cdef class OrderBy(Operator):
         struct_free(self.columns)
         self.columns = NULL
         self.n_columns = 0
-        self.n_given = self.n_merged
+        self.next_row = self.n_merged
         struct_free(self.positions)
         self.positions = NULL
         buffer_unref(self.merged)

@@ -1,4 +1,4 @@
-"""A sorted run: rows of one driver and their order."""
+"""A sorted run: the rows of one driver and their order."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -16,19 +16,20 @@ ctypedef struct SortEntry:
 
 
 ctypedef struct SortRun:
-    CSchema* schema             # owned; of the rows
-    ColumnStore* rows              # owned
-    Buffer* entries             # owned; SortEntry a row, in order
-    Vector* keys                # owned; over rows, a key each
+    CSchema* schema             # owned; the schema of the rows
+    ColumnStore* rows           # owned
+    Buffer* entries             # owned; one SortEntry a row, in order
+    Vector* keys                # owned; n_keys vectors over all rows
     int32_t n_keys
 
 
-# Entries 0..n over flat canonical columns, ordered; the caller owns the buffer of SortEntry.
+# The entries of rows 0..n of flat canonical columns, in order. The caller owns the buffer of SortEntry. Raises
+# Cancelled if the account's query is stopped.
 cdef Buffer* sort_columns(
     const Vector* keys, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
 ) except NULL nogil
 
-# A run of the rows; takes over the reference to `rows`, also on error.
+# A run of the rows. Takes over the reference to `rows`, also on error.
 cdef SortRun* sort_run_new(
     ColumnStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys,
     MemoryAccount* account,

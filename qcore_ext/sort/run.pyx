@@ -1,8 +1,10 @@
-"""A sorted run: rows of one driver and their order.
+"""A sorted run: the rows of one driver and their order.
 
-Radix sort over the prefixes, from the lowest byte up and skipping bytes that are the same in all rows. Then each
-stretch of equal prefixes is sorted in the same way by what the prefixes left out, a word of a key at a time; short ones
-by comparing values. A sort whose query is stopped gives up half-way, and sort_columns raises Cancelled.
+A radix sort orders the prefixes, from the lowest byte up. It skips bytes that are the same in all rows. Then each range
+of equal prefixes is sorted by the parts of the keys that are not in the prefix. A long range is sorted by radix, one
+word of a key at a time; a short range is sorted by comparing values.
+
+If the query is stopped the functions return early, with entries in no order, and sort_columns raises Cancelled.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -11,6 +13,7 @@ from libc.string cimport memcpy, memset
 from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_VIEW, CSchema
 from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, account_stopped, buffer_new, buffer_unref, give_way,
     owner_ref, owner_unref, struct_free, struct_new,
@@ -22,23 +25,23 @@ from qcore_ext.sort.order cimport (
 )
 
 cdef enum:
-    INSERTION_MAX = 16          # below, insertion sort beats everything
-    COMPARE_MAX = 200           # below, comparing beats the radix sort's 256 counters a byte
+    INSERTION_MAX = 16          # up to here insertion sort is fastest
+    COMPARE_MAX = 200           # up to here merge sort is faster than the radix sort, which has 256 counters a byte
 
 cdef int64_t ROWS_MAX = 0xFFFFFFFE
 
 
 ctypedef struct Ties:
-    # What settles equal prefixes.
+    # How rows with equal prefixes are compared.
     const SortKey* parts
-    int32_t first_open
+    int32_t first_open                  # the first key to compare
     int32_t n_keys
     const Vector* keys
-    const MemoryAccount* account        # tells when to give up
+    const MemoryAccount* account        # of the query that may be stopped
 
 
-cdef inline bint gives_up(const MemoryAccount* account) noexcept nogil:
-    """Whether the query is stopped; if not, other drivers may be served meanwhile, as account_check has it."""
+cdef inline bint is_stopped(const MemoryAccount* account) noexcept nogil:
+    """Whether the query is stopped. If it is not, other drivers may run now, as in account_check."""
     if account_stopped(account):
         return True
     give_way()
@@ -69,7 +72,7 @@ cdef void merge(
     cdef int64_t i = 0
     cdef int64_t j = 0
     while i < n_a and j < n_b:
-        if (i + j) % CHECK_ROWS == 0 and gives_up(ties.account):
+        if (i + j) % CHECK_ROWS == 0 and is_stopped(ties.account):
             return
         if compare_entries(ties, &b[j], &a[i]) < 0:
             out[i + j] = b[j]
@@ -85,13 +88,13 @@ cdef void copy_entries(
     const SortEntry* entries, int64_t n, SortEntry* out, const MemoryAccount* account,
 ) noexcept nogil:
     cdef int64_t start = 0
-    while start < n and not gives_up(account):
+    while start < n and not is_stopped(account):
         memcpy(out + start, entries + start, min(n - start, <int64_t> CHECK_ROWS) * sizeof(SortEntry))
         start += CHECK_ROWS
 
 
 cdef void merge_sort(SortEntry* entries, SortEntry* other, int64_t n, const Ties* ties) noexcept nogil:
-    """In place; `other` is room for n."""
+    """Sort the entries in place. `other` has space for n entries."""
     cdef SortEntry* source = entries
     cdef SortEntry* target = other
     cdef SortEntry* swap
@@ -102,7 +105,7 @@ cdef void merge_sort(SortEntry* entries, SortEntry* other, int64_t n, const Ties
         insertion_sort(entries + at, min(n - at, width), ties)
         at += width
     while width < n:
-        if gives_up(ties.account):
+        if is_stopped(ties.account):
             return
         at = 0
         while at < n:
@@ -121,7 +124,7 @@ cdef void merge_sort(SortEntry* entries, SortEntry* other, int64_t n, const Ties
 cdef SortEntry* radix_sort(
     SortEntry* entries, SortEntry* other, int64_t n, const MemoryAccount* account,
 ) noexcept nogil:
-    """By prefix; returns where the result lies."""
+    """Sort by prefix. Returns `entries` or `other`, whichever holds the result."""
     cdef uint32_t counts[8][256]
     cdef SortEntry* source = entries
     cdef SortEntry* target = other
@@ -134,7 +137,7 @@ cdef SortEntry* radix_sort(
     memset(counts, 0, sizeof(counts))
     start = 0
     while start < n:
-        if gives_up(account):
+        if is_stopped(account):
             return source
         for i in range(start, min(n, start + CHECK_ROWS)):
             prefix = entries[i].prefix
@@ -153,10 +156,11 @@ cdef SortEntry* radix_sort(
             at += here
         start = 0
         while start < n:
-            if gives_up(account):
+            if is_stopped(account):
                 return source
             for i in range(start, min(n, start + CHECK_ROWS)):
                 prefix = (source[i].prefix >> shift) & 0xFF
+                qc_check(count[prefix] < n, b"a digit's next position is within the run")
                 target[count[prefix]] = source[i]
                 count[prefix] += 1
             start += CHECK_ROWS
@@ -169,12 +173,12 @@ cdef SortEntry* radix_sort(
 # --- ties ---
 
 cdef void set_words(SortEntry* entries, int64_t n, const Ties* ties, int32_t k, int64_t offset) noexcept nogil:
-    """Put the next word of key k into the entries' prefixes."""
+    """Set the entries' prefixes to the next word of key k."""
     cdef uint32_t rows[VECTOR_ROWS]
     cdef uint64_t words[VECTOR_ROWS]
     cdef int64_t i, m
     cdef int64_t start = 0
-    while start < n and not gives_up(ties.account):
+    while start < n and not is_stopped(ties.account):
         m = min(n - start, <int64_t> VECTOR_ROWS)
         for i in range(m):
             rows[i] = entries[start + i].row
@@ -189,7 +193,7 @@ cdef bint key_is_constant(const SortEntry* entries, int64_t n, const Ties* ties,
     for i in range(1, n):
         if sort_compare(ties.parts, k, k + 1, ties.keys, entries[0].row, ties.keys, entries[i].row) != 0:
             return False
-        if i % CHECK_ROWS == 0 and gives_up(ties.account):
+        if i % CHECK_ROWS == 0 and is_stopped(ties.account):
             return False
     return True
 
@@ -197,13 +201,13 @@ cdef bint key_is_constant(const SortEntry* entries, int64_t n, const Ties* ties,
 cdef bint has_more_words(
     const SortEntry* entries, int64_t n, const Ties* ties, int32_t k, int64_t offset,
 ) noexcept nogil:
-    """Whether some string goes on behind the word at `offset`. Of those that do not, zeros may hide the end."""
+    """Whether some string is longer than the word at `offset`. In a shorter string zeros may hide where it ends."""
     cdef const StringView* views = <const StringView*> ties.keys[k].values
     cdef int64_t i, row
     if ties.keys[k].phys == PHYS_VIEW:
         for i in range(n):
             row = entries[i].row
-            if i % CHECK_ROWS == 0 and gives_up(ties.account):
+            if i % CHECK_ROWS == 0 and is_stopped(ties.account):
                 return False
             if is_valid(ties.keys[k].validity, row) and views[row].length > offset + STRING_WORD_BYTES:
                 return True
@@ -213,7 +217,7 @@ cdef bint has_more_words(
 cdef void sort_ties(
     SortEntry* entries, SortEntry* other, int64_t n, const Ties* ties, int32_t k, int64_t offset,
 ) noexcept nogil:
-    """Order entries that are equal in all keys before k, and in key k before byte `offset`. Changes their prefixes."""
+    """Sort entries that are equal in all keys before k, and in key k before byte `offset`. Changes their prefixes."""
     cdef SortEntry* sorted
     cdef Ties rest = ties[0]
     cdef int64_t end
@@ -222,7 +226,7 @@ cdef void sort_ties(
     while k < ties.n_keys and n > COMPARE_MAX and key_is_constant(entries, n, ties, k):
         k += 1
         offset = 0
-    if k == ties.n_keys or gives_up(ties.account):
+    if k == ties.n_keys or is_stopped(ties.account):
         return
     rest.first_open = k
     if n <= COMPARE_MAX:
@@ -232,12 +236,12 @@ cdef void sort_ties(
     sorted = radix_sort(entries, other, n, ties.account)
     if sorted != entries:
         copy_entries(sorted, n, entries, ties.account)
-    while start < n and not gives_up(ties.account):
+    while start < n and not is_stopped(ties.account):
         end = start + 1
         while end < n and entries[end].prefix == entries[start].prefix:
             end += 1
         if end - start == n and not has_more_words(entries, n, ties, k, offset):
-            merge_sort(entries, other, n, &rest)        # all words were equal, and no string has another one
+            merge_sort(entries, other, n, &rest)        # all words are equal, and no string has another word
         elif end - start > 1:
             sort_ties(
                 entries + start, other + start, end - start, ties, k,
@@ -250,12 +254,12 @@ cdef SortEntry* sort_entries(
     SortEntry* entries, SortEntry* other, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys,
     const Vector* keys, const MemoryAccount* account,
 ) noexcept nogil:
-    """Order entries whose prefixes are set; `other` has as much room. Returns which of the two holds the result."""
+    """Sort entries whose prefixes are set. `other` has space for n. Returns the one of the two that has the result."""
     cdef Ties ties
     cdef SortEntry* sorted
     cdef uint64_t prefix
     cdef int64_t end, i
-    cdef int64_t look = 0           # the row at which to look whether the query is stopped
+    cdef int64_t look = 0           # the next row at which to check whether the query is stopped
     cdef int64_t start = 0
     ties.parts = parts
     ties.first_open = first_open
@@ -270,7 +274,7 @@ cdef SortEntry* sort_entries(
         other = entries
     while first_open < n_keys and start < n:
         if start >= look:
-            if gives_up(account):
+            if is_stopped(account):
                 return sorted
             look = start + CHECK_ROWS
         prefix = sorted[start].prefix
@@ -280,9 +284,17 @@ cdef SortEntry* sort_entries(
         if end - start > 1:
             sort_ties(sorted + start, other + start, end - start, &ties, first_open, 0)
             for i in range(start, end):
-                sorted[i].prefix = prefix       # runs are merged by it
+                sorted[i].prefix = prefix       # the merge of runs needs it
         start = end
     return sorted
+
+
+cdef inline void check_entries(const SortEntry* entries, int64_t n) noexcept nogil:
+    """In a debug build: the rows of the entries are rows, and the prefixes ascend."""
+    cdef int64_t i
+    for i in range(n):
+        qc_check(0 <= <int64_t> entries[i].row < n, b"an entry's row is a row of the run")
+        qc_check(entries[i - (i > 0)].prefix <= entries[i].prefix, b"the prefixes of a run ascend")
 
 
 cdef Buffer* sort_columns(
@@ -296,7 +308,7 @@ cdef Buffer* sort_columns(
     cdef int64_t i
     cdef bint done = False
     if n > ROWS_MAX:
-        raise_execution(b"a driver sorts up to 2**32 rows; use more drivers")
+        raise_execution(b"a driver has more than 2**32 - 2 rows to sort; use more drivers")
         return NULL
     try:
         entries = buffer_new(account, n * sizeof(SortEntry))
@@ -313,6 +325,7 @@ cdef Buffer* sort_columns(
         if sort_entries(at, <SortEntry*> other.data, n, parts, first_open, n_keys, keys, account) != at:
             entries, other = other, entries
         account_check(account)
+        check_entries(<const SortEntry*> entries.data, n)
         done = True
     finally:
         buffer_unref(other)

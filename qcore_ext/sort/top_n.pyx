@@ -1,7 +1,8 @@
 """Top-N: the first rows of an order, without sorting the rest.
 
-Candidates gather until there are twice as many as needed; then they are sorted and the worse half goes. From then on a
-row must beat the worst one kept: most are turned away by their 64-bit prefix, before any other column is looked at.
+The operator collects candidates until it has twice as many as it needs. Then it sorts them and drops the worse half.
+From then on a row becomes a candidate only if it sorts before the worst row kept. The 64-bit prefix rejects most rows
+before another column is loaded.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -11,6 +12,7 @@ from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType
 from qcore_ext.ground.bitmap cimport bitmap_bytes
+from qcore_ext.ground.check cimport qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Account, Buffer, account_check, buffer_new, buffer_unref, struct_free, struct_new,
 )
@@ -22,26 +24,26 @@ from qcore_ext.rows.key_columns cimport (
     KeyColumns, key_columns_append, key_columns_column, key_columns_free, key_columns_new, key_columns_reserve,
     key_columns_vector,
 )
-from qcore_ext.rows.widened_rows cimport batch_widened
+from qcore_ext.rows.widened_rows cimport batch_widen
 
 from qcore_ext.ground.status import PlanError
 
 cdef enum:
     OUTPUT_ROWS = 65536
-    SLACK_ROWS = 4096           # candidates beyond those needed, at least
+    SLACK_ROWS = 4096           # the smallest number of candidates beyond those needed
 
 
 ctypedef struct TopNScratch:
-    # Of the vector under way; a VectorScratch a column lies behind.
+    # Data of the current vector. A VectorScratch a column follows.
     uint64_t prefixes[VECTOR_ROWS]
     uint32_t rows[VECTOR_ROWS]
 
 
 cdef class TopN(Operator):
-    """The rows `offset`..`offset + count` of an order.
+    """Returns the rows `offset`..`offset + count` of an order.
 
-    Several drivers: each keeps its first count + offset rows (offset 0); behind a gathering exchange one more TopN
-    picks.
+    With several drivers each driver returns its first count + offset rows, and one more TopN behind a gathering
+    exchange selects the result.
 
     Parameters
     ----------
@@ -55,18 +57,18 @@ cdef class TopN(Operator):
     Raises
     ------
     PlanError
-        At bind: a key is missing or has no order, or a column is nested.
+        At bind, if a key's column is missing or has no order, or a column is nested.
     """
 
     def __init__(self, str node_id, Account query_memory, list keys, int64_t count, int64_t offset=0):
         Operator.__init__(self, "TopN", node_id, query_memory)
         if count < 0 or offset < 0:
-            raise PlanError(f"count and offset of a top-n are not negative, but {count} and {offset} (node {node_id})")
+            raise PlanError(f"TopN of node {node_id} has count {count} and offset {offset}; neither may be negative")
         self.order = SortOrder(keys)
         self.n_keys = self.order.n_keys
         self.count = count
         self.offset = offset
-        self.n_given = offset
+        self.next_row = offset
         self.rows_max = count + offset + max(count + offset, <int64_t> SLACK_ROWS)
 
     def __dealloc__(self):
@@ -84,7 +86,7 @@ cdef class TopN(Operator):
                     )
         try:
             if self.rows != NULL and self.rows.n_rows > 0:
-                held = self.widened_candidates(schema)
+                held = self.widen_candidates(schema)
             elif self.rows != NULL:
                 self.drop_candidates()
             self.set_input_schema(schema)
@@ -96,12 +98,12 @@ cdef class TopN(Operator):
             batch_unref(held)
         return 0
 
-    cdef Batch* widened_candidates(self, CSchema* schema) except NULL nogil:
-        """The rows kept so far under a wider schema, to be kept anew; they are dropped here (SPEC D6)."""
+    cdef Batch* widen_candidates(self, CSchema* schema) except NULL nogil:
+        """Drop the candidates and return them as a batch of the wider schema, to be added again (SPEC D6)."""
         cdef Batch* held = self.batch_of(0, self.rows.n_rows)
         cdef Batch* wider
         try:
-            wider = batch_widened(held, schema, self.memory)
+            wider = batch_widen(held, schema, self.memory)
         finally:
             batch_unref(held)
         self.drop_candidates()
@@ -140,7 +142,7 @@ cdef class TopN(Operator):
         return 0
 
     cdef Batch* batch_of(self, int64_t start, int64_t n) except NULL nogil:
-        """Some of the rows kept."""
+        """The candidates start..start+n as a batch."""
         cdef Batch* batch = batch_new(self.output_schema, n)
         cdef bint done = False
         cdef int32_t c
@@ -153,8 +155,8 @@ cdef class TopN(Operator):
                 batch_unref(batch)
         return batch
 
-    cdef int64_t pick(self, int64_t n) noexcept nogil:
-        """Positions in the vector of rows that may be among the first, into scratch.rows. Returns how many."""
+    cdef int64_t select_candidates(self, int64_t n) noexcept nogil:
+        """Write the positions of the vector's rows that are candidates to scratch.rows. Returns their number."""
         cdef TopNScratch* scratch = <TopNScratch*> self.scratch.data
         cdef const uint64_t* prefixes = scratch.prefixes
         cdef uint32_t* rows = scratch.rows
@@ -183,28 +185,28 @@ cdef class TopN(Operator):
 
     cdef int add_vector(self, Batch* batch, int64_t start, int64_t n) except -1 nogil:
         cdef TopNScratch* scratch = <TopNScratch*> self.scratch.data
-        cdef VectorScratch* room = <VectorScratch*> (scratch + 1)
+        cdef VectorScratch* buffers = <VectorScratch*> (scratch + 1)
         cdef const uint32_t* selection = batch.selection + start if batch.selection != NULL else NULL
-        cdef int64_t i, picked
+        cdef int64_t i, n_candidates
         cdef int32_t c
         for c in range(self.n_keys):
-            column_load(batch.columns[self.order.parts[c].column], start, selection, n, &room[c], &self.keys[c])
+            column_load(batch.columns[self.order.parts[c].column], start, selection, n, &buffers[c], &self.keys[c])
         sort_prefixes(self.order.parts, self.n_keys, self.keys, n, scratch.prefixes, self.account)
-        picked = self.pick(n)
-        if picked == 0:
+        n_candidates = self.select_candidates(n)
+        if n_candidates == 0:
             return 0
-        for i in range(picked):
+        for i in range(n_candidates):
             scratch.rows[i] = selection[scratch.rows[i]] if selection != NULL else <uint32_t> (start + scratch.rows[i])
         for c in range(self.n_columns):
-            column_load(batch.columns[c], 0, scratch.rows, picked, &room[c], &self.vectors[c])
-        key_columns_append(self.rows, self.vectors, NULL, picked)
+            column_load(batch.columns[c], 0, scratch.rows, n_candidates, &buffers[c], &self.vectors[c])
+        key_columns_append(self.rows, self.vectors, NULL, n_candidates)
         if self.rows.n_rows >= self.rows_max:
             return self.shrink(False)
-        self.note_worst()
+        self.set_worst()
         return 0
 
     cdef int shrink(self, bint final) except -1 nogil:
-        """Sort the candidates and keep those needed, in order."""
+        """Sort the candidates and keep the rows that are needed, in order."""
         cdef int64_t n_rows = self.rows.n_rows
         cdef int64_t n_kept = min(n_rows, self.count + self.offset)
         cdef int64_t bitmap = bitmap_bytes(n_rows)
@@ -231,6 +233,7 @@ cdef class TopN(Operator):
             order = buffer_new(self.account, n_kept * sizeof(uint32_t))
             for i in range(n_kept):
                 (<uint32_t*> order.data)[i] = (<SortEntry*> entries.data)[i].row
+            qc_check_rows(<const uint32_t*> order.data, n_kept, n_rows, b"a row to keep is a candidate")
             kept = key_columns_new(self.account, self.types, self.n_columns)
             key_columns_reserve(kept, n_kept)
             while start < n_kept:
@@ -252,11 +255,11 @@ cdef class TopN(Operator):
         key_columns_free(self.rows)
         self.rows = kept
         if not final:
-            self.note_worst()
+            self.set_worst()
         return 0
 
-    cdef void note_worst(self) noexcept nogil:
-        """Point `worst` at the last row kept by the last sort; the arrays may have moved since."""
+    cdef void set_worst(self) noexcept nogil:
+        """Point `worst` at the last row that the last sort kept. Appending may have moved the arrays since then."""
         cdef int32_t c
         if not self.full:
             return
@@ -272,17 +275,17 @@ cdef class TopN(Operator):
             return FINISHED
         if not self.input_over:
             return NEEDS_INPUT
-        if self.rows == NULL or self.n_given >= self.rows.n_rows:
+        if self.rows == NULL or self.next_row >= self.rows.n_rows:
             self.release()
             return FINISHED
-        n = min(self.rows.n_rows - self.n_given, <int64_t> OUTPUT_ROWS)
-        out[0] = self.batch_of(self.n_given, n)
-        self.n_given += n
+        n = min(self.rows.n_rows - self.next_row, <int64_t> OUTPUT_ROWS)
+        out[0] = self.batch_of(self.next_row, n)
+        self.next_row += n
         return OUTPUT
 
     cdef int finish(self) except -1 nogil:
         self.input_over = True
-        # Batches without rows bring a schema and nothing to sort.
+        # If all batches were empty there is a schema but nothing to sort.
         if self.rows != NULL and self.rows.n_rows > 0:
             self.shrink(True)
         return 0

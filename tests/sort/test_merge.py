@@ -48,5 +48,5 @@ def test_v2_a_driver_without_rows_delivers_no_run(empty: int) -> None:
 
 
 def test_v2_a_sort_has_a_driver() -> None:
-    with pytest.raises(ValueError, match="at least one driver, not 0"):
+    with pytest.raises(ValueError, match="at least one driver, but n_drivers is 0"):
         SortState(0)

@@ -54,7 +54,7 @@ def test_q2_the_best_rows_may_come_first_last_or_never(values: str) -> None:
 
 def test_q2_what_cannot_be_is_refused() -> None:
     for count, offset in ((-1, 0), (1, -1)):
-        with pytest.raises(PlanError, match=f"not negative, but {count} and {offset}"):
+        with pytest.raises(PlanError, match=f"has count {count} and offset {offset}; neither may be negative"):
             TopN("top", Account(), [("k", False, False)], count, offset)
     nested = pa.table({"k": [1], "l": [[1]]})
     with pytest.raises(PlanError, match="nested column 'l'; use OrderBy and Limit"):
