@@ -19,7 +19,7 @@ from qcore.expression.types import compares_by_bytes, is_text
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import Aggregate, AggregateCall
-from qcore_ext.aggregate.calls import COLLECTED, partial_schema
+from qcore_ext.aggregate.calls import HOLISTIC, partial_schema
 from qcore_ext.data.schema import Schema
 
 Named = list[tuple[str, Expr]]
@@ -155,11 +155,11 @@ def _operator_type(function: str, types: Sequence[pa.DataType]) -> pa.DataType:
         return types[0]
     if function == "quantile_cont":
         return pa.float64()
-    return aggregate_type(function, types[:1] if function in COLLECTED else types)
+    return aggregate_type(function, types[:1] if function in HOLISTIC else types)
 
 
 def _needs_all_rows(calls: Sequence[OperatorCall]) -> bool:
-    return any(distinct or function in COLLECTED for function, _, _, distinct, *_ in calls)
+    return any(distinct or function in HOLISTIC for function, _, _, distinct, *_ in calls)
 
 
 def constant_value(expr: Expr) -> Any:

@@ -1,4 +1,4 @@
-"""Hash aggregation: partial, final or in a single step."""
+"""Hash aggregation in a single step, or in a partial and a final step."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -18,54 +18,54 @@ from qcore_ext.rows.key_columns cimport KeyColumns
 
 cdef class HashAggregation(Operator):
     cdef object compile
-    cdef Schema declared            # of the vectors, or None
-    cdef Schema declared_output     # made for these
+    cdef Schema declared            # schema of the vectors that the output schema was made for, or None
+    cdef Schema declared_output     # the output schema made for it
     cdef Evaluator evaluator
     cdef bint evaluating            # evaluator is set and open
     cdef AggregateCalls calls
     cdef int step
     cdef int32_t n_keys
-    cdef int32_t n_inputs           # of calls; kept here for when calls is gone
+    cdef int32_t n_inputs           # calls.n_inputs; release() needs it when calls may be gone
     cdef int32_t n_states
-    cdef int32_t n_loaded           # vectors a load gives
+    cdef int32_t n_loaded           # number of vectors that load() fills
     cdef bint needs_all_rows
     cdef int64_t partial_groups_max
     cdef int64_t radix_groups_min
-    cdef DataType* types            # owned; of the vectors, then of what each state is made for
+    cdef DataType* types            # owned; the vectors' types, then the argument type of each state
     cdef Vector* vectors            # owned; n_loaded
-    cdef Buffer* scratch            # owned; a VectorScratch a vector, when there is no program
-    cdef Buffer* numbers            # owned; uint32 a row of the vector: its group
-    cdef int64_t n_last             # rows of the last vector grouped
+    cdef Buffer* scratch            # owned; one VectorScratch a vector; NULL if there is a program
+    cdef Buffer* numbers            # owned; the group (uint32) of each row of the vector
+    cdef int64_t n_last             # number of rows of the last vector that was grouped
     cdef AggregateInput* inputs     # owned; calls.n_inputs
     cdef GroupPlan plan
     cdef GroupSet* groups           # owned; NULL until bound
-    cdef RadixGroups* radix         # owned; takes over when there are many groups
-    cdef int64_t part               # of radix, being given out
-    cdef Batch* batch               # owned; being read
-    cdef int64_t position           # rows of it done
+    cdef RadixGroups* radix         # owned; replaces `groups` when there are many groups
+    cdef int64_t part               # the part of radix whose groups are returned
+    cdef Batch* batch               # owned; the input batch that is being read
+    cdef int64_t position           # number of its rows that were read
     cdef bint input_over
-    cdef bint emitting
+    cdef bint emitting              # groups are being returned
     cdef bint done
-    cdef int64_t emitted            # groups given out, of this part
-    cdef int64_t n_emitting         # groups to give out, of all parts
-    # Partial step: rows since the table was last emptied, and rows still to pass through without a table.
+    cdef int64_t emitted            # number of groups of this part that were returned
+    cdef int64_t n_emitting         # number of groups to return, of all parts
+    # Partial step: rows grouped since the table was last empty, and rows still to pass through without a table.
     cdef int64_t rows_grouped
     cdef int64_t rows_to_pass
-    cdef KeyColumns* passed         # owned; keys of rows passed through, NULL when the table is in use
+    cdef KeyColumns* passed         # owned; keys of rows passed through; NULL if the table is in use
 
     cdef int bind_program(self, Schema schema) except -1
     cdef bint types_differ(self, CSchema* loaded) noexcept nogil
-    cdef int take_types(self, CSchema* loaded) except -1
+    cdef int set_types(self, CSchema* loaded) except -1
     cdef int widen_output(self) except -1
     cdef int widen_groups(self, CSchema* loaded) except -1
-    cdef void free_room(self) noexcept nogil
+    cdef void free_scratch(self) noexcept nogil
     cdef int prepare(self) except -1
     cdef int load(self, int64_t n) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil
     cdef int start_radix(self) except -1 nogil
     cdef bint is_full(self) noexcept nogil
     cdef double share_of_recent_groups(self) noexcept nogil
-    cdef bint make_room(self) except -1 nogil
+    cdef bint try_radix(self) except -1 nogil
     cdef int consume(self) except -1 nogil
     cdef int64_t n_groups(self) noexcept nogil
     cdef int start_emitting(self) except -1 nogil

@@ -1,9 +1,11 @@
-"""Hash aggregation: partial, final or in a single step.
+"""Hash aggregation in a single step, or in a partial and a final step.
 
-Reads vectors, finds each row's group, then runs one kernel an aggregate over the vector. When there are many groups it
-goes over to a radix-partitioned table. The partial step's table is bounded: when it is full its groups are given out as
-states and it starts anew; where rows hardly ever share their keys, it passes them through as states without a table for
-a while. Partial output: keys, then state columns (compute.aggregate_calls).
+The operator loads a vector of rows, finds the group of each row, and runs one kernel for each aggregate over the
+vector. Above radix_groups_min groups it changes to a radix-partitioned table.
+
+The table of the partial step is bounded. When it is full the operator returns all groups as states and empties the
+table. If few rows share their keys, it passes the next rows through as states without a table. The output of the
+partial step has the keys, then the state columns (aggregate.calls).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -23,7 +25,7 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.aggregate.call_input cimport AggregateInput, aggregate_input_init, aggregate_inputs_free
 from qcore_ext.aggregate.group_output cimport (
-    group_results, group_states, output_for_types, results_of_nothing, state_arguments,
+    group_results, group_states, output_for_types, result_of_no_rows, state_arguments,
 )
 from qcore_ext.aggregate.group_set cimport (
     GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_update,
@@ -48,49 +50,48 @@ cdef enum:
     PARTIAL = 1
     FINAL = 2
     OUTPUT_ROWS = 65536
-    PART_ROWS_MIN = 32768       # parts of a radix-partitioned table with fewer groups are given out together
-    # Rows passed through before the table is tried again: enough that trying costs little, few enough to notice a
-    # change.
+    PART_ROWS_MIN = 32768       # parts of a radix-partitioned table with fewer groups share an output batch
+    # Number of rows to pass through before the table is used again: many, so that the trial costs little, but few
+    # enough to notice that the input has changed.
     PASS_ROWS = 1048576
-    ORDERED_GROUPS_MAX = 16384  # kept of input in order of its key: a table in the second-level cache, cleared often
-    PARTITIONED_GROUPS = 16     # times the groups of a plain table are kept in a partitioned one
+    ORDERED_GROUPS_MAX = 16384  # table size for input in key order: it stays in the second-level cache
+    PARTITIONED_GROUPS = 16     # a partitioned table may have this many times the groups of a plain one
 
 STEPS = {"single": SINGLE, "partial": PARTIAL, "final": FINAL}
 
 
 cdef class HashAggregation(Operator):
-    """Groups rows by keys and aggregates each group; without keys, all rows are one group.
+    """Groups rows by keys and aggregates each group. Without keys, all rows are one group.
 
     Parameters
     ----------
     node_id : str
     query_memory : Account
     compile : callable or None
-        Schema of the input to a Program that computes keys, arguments and filters. None: the input's columns are just
-        these.
+        Makes a Program from the input schema. The program computes keys, arguments and filters. None: the input's
+        columns are the keys, arguments and filters.
     n_keys : int
-        How many of the program's first outputs are keys.
+        The number of keys. They are the first outputs of the program.
     aggregates : list of (str, int, int, bool)
-        As AggregateCalls takes them, with positions among the program's outputs. In step 'final' only the functions
-        and the distinctness of positions count: it reads what partial_schema says.
+        The calls, as AggregateCalls takes them. Positions are those of the program's outputs. Step 'final' reads the
+        columns of partial_schema instead; it uses only the functions and which calls have equal positions.
     step : {'single', 'partial', 'final'}
-        Aggregates that are distinct or keep their values need 'single', below which rows of one group must meet in one
-        driver.
+        Calls that are distinct or holistic need 'single'. All rows of a group must then come to the same driver.
     output_schema : Schema
-        Keys, then a column an aggregate; for 'partial', what partial_schema gives.
+        The keys, then one column for each call. For step 'partial' the result of partial_schema.
     partial_groups_max : int
-        Groups the partial step keeps in a plain table: as many as fit the second-level cache with their states. In a
-        partitioned one it keeps sixteen times as many.
+        The number of groups that the partial step keeps in a plain table. Groups and states should fit in the
+        second-level cache. A partitioned table keeps sixteen times as many.
     radix_groups_min : int
-        Groups from which on the other steps partition rows before grouping them.
+        The number of groups from which on the other steps partition rows before grouping them.
     input_schema : Schema, optional
-        What the output schema was made for: keys and arguments. The output is of wider types as soon as they are
-        (SPEC D6). Left out: the first input's.
+        The types of keys and arguments that the output schema was made for. If the input's types become wider, so
+        does the output schema (SPEC D6). Default: the schema of the first input.
 
     Raises
     ------
     PlanError
-        An aggregate is unknown or cannot take its argument's type, or is distinct outside step 'single'.
+        If a call is unknown or does not take its argument's type, or is distinct or holistic outside step 'single'.
     """
 
     def __init__(
@@ -100,9 +101,11 @@ cdef class HashAggregation(Operator):
     ):
         Operator.__init__(self, "HashAggregation", node_id, query_memory)
         if step not in STEPS:
-            raise PlanError(f"the step of an aggregation is one of {', '.join(STEPS)}, not {step!r}")
+            raise PlanError(f"unknown aggregation step {step!r} of node {node_id}; use one of {', '.join(STEPS)}")
         if n_keys > KEY_COLUMNS_MAX:
-            raise PlanError(f"an aggregation takes up to {KEY_COLUMNS_MAX} keys, not {n_keys}")
+            raise PlanError(
+                f"the aggregation of node {node_id} has {n_keys} keys; the most that it supports is {KEY_COLUMNS_MAX}"
+            )
         self.compile = compile
         self.n_keys = n_keys
         self.declared = input_schema
@@ -113,14 +116,17 @@ cdef class HashAggregation(Operator):
         self.step = STEPS[step]
         if self.step != SINGLE and self.needs_all_rows:
             raise PlanError(
-                f"an aggregate that is distinct or keeps its values cannot be computed in steps; node {node_id} must "
-                "use step 'single'"
+                "a distinct or holistic aggregate cannot be computed in two steps; use step 'single' for node "
+                f"{node_id}"
             )
         self.radix_groups_min = radix_groups_min
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
         wanted = n_keys + (self.calls.n_state_columns if self.step == PARTIAL else self.calls.n_results)
         if len(output_schema) != wanted:
-            raise PlanError(f"the aggregation of node {node_id} gives {wanted} columns, not {len(output_schema)}")
+            raise PlanError(
+                f"the aggregation of node {node_id} returns {wanted} columns, but its output schema has "
+                f"{len(output_schema)}"
+            )
         self.declared_output = output_schema
         self.set_output_schema(output_schema.schema)
 
@@ -136,7 +142,7 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef int bind_program(self, Schema schema) except -1:
-        """Compile for an input schema. Groups there are move to one of wider types (SPEC D6)."""
+        """Compile the program for an input schema. If its types are wider, widen the groups (SPEC D6)."""
         cdef Program program
         cdef CSchema* loaded = schema.schema
         cdef int32_t changed
@@ -152,13 +158,16 @@ cdef class HashAggregation(Operator):
         if self.declared is None:
             self.declared = Schema.wrap(loaded)
         if loaded.n_fields < self.declared.schema.n_fields:
-            raise SchemaChangeError(f"reads {self.declared.schema.n_fields} columns, not {loaded.n_fields}")
+            raise SchemaChangeError(
+                f"the aggregation of node {self.node_id} reads {self.declared.schema.n_fields} columns, but its input "
+                f"now has {loaded.n_fields}"
+            )
         changed = first_change(self.declared.schema, loaded)
         if self.groups != NULL and not self.types_differ(loaded):
             return 0
         try:
             if self.groups == NULL:
-                self.take_types(loaded)
+                self.set_types(loaded)
                 self.prepare()
             else:
                 self.widen_groups(loaded)
@@ -175,14 +184,14 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef bint types_differ(self, CSchema* loaded) noexcept nogil:
-        """Whether the groups are made for other types."""
+        """Whether the groups were made for other types than these."""
         cdef int32_t i
         for i in range(self.n_loaded):
             if not type_equal(&loaded.fields[i].type, &self.types[i]):
                 return True
         return False
 
-    cdef int take_types(self, CSchema* loaded) except -1:
+    cdef int set_types(self, CSchema* loaded) except -1:
         cdef int32_t i
         self.n_loaded = loaded.n_fields
         self.types = <DataType*> struct_new((self.n_loaded + self.n_states + 1) * sizeof(DataType))
@@ -200,7 +209,7 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef int widen_groups(self, CSchema* loaded) except -1:
-        """Make everything anew for wider types and take in what there is."""
+        """Prepare for wider types, and move the groups to them."""
         cdef HeldGroups held
         cdef int32_t n_loaded = self.n_loaded
         if self.radix != NULL:
@@ -217,7 +226,7 @@ cdef class HashAggregation(Operator):
         self.radix = NULL
         self.passed = NULL
         try:
-            self.take_types(loaded)
+            self.set_types(loaded)
             self.n_loaded = n_loaded
             self.prepare()
             held_groups_move(&held, held.types + n_loaded, self.groups, loaded, self.memory)
@@ -232,20 +241,25 @@ cdef class HashAggregation(Operator):
         cdef DataType* types = self.types
         cdef DataType* state_types = types + self.n_loaded
         if self.n_keys > self.n_loaded:
-            raise PlanError(f"the aggregation of node {self.node_id} has {self.n_keys} keys but {self.n_loaded} inputs")
+            raise PlanError(
+                f"the aggregation of node {self.node_id} has {self.n_keys} keys, but its input has only "
+                f"{self.n_loaded} columns"
+            )
         for i in range(self.n_keys):
             if types[i].id == TYPE_NESTED:
-                raise PlanError(f"node {self.node_id}: key {i} is nested; group by one of its fields")
+                raise PlanError(
+                    f"key {i} of the aggregation of node {self.node_id} is nested; group by one of its fields"
+                )
         if self.step == FINAL:
             if self.n_loaded != self.n_keys + self.calls.n_state_columns:
                 wanted = self.n_keys + self.calls.n_state_columns
                 raise PlanError(
-                    f"the final aggregation of node {self.node_id} reads {wanted} columns of keys and states, not "
-                    f"{self.n_loaded}"
+                    f"the final aggregation of node {self.node_id} reads {wanted} columns of keys and states, but its "
+                    f"input has {self.n_loaded}"
                 )
         else:
             self.calls.check_types(types, self.n_loaded)
-        self.free_room()
+        self.free_scratch()
         self.vectors = <Vector*> struct_new(max(self.n_loaded, 1) * sizeof(Vector))
         self.numbers = buffer_new(self.account, VECTOR_ROWS * sizeof(uint32_t))
         if self.compile is None:
@@ -286,11 +300,11 @@ cdef class HashAggregation(Operator):
             done = True
         finally:
             if not done:
-                self.batch = NULL           # after an error it is still the driver's
+                self.batch = NULL           # after an error the driver still owns the batch
         return ACCEPTED
 
     cdef int load(self, int64_t n) except -1 nogil:
-        """The next n selected rows as vectors."""
+        """Load the next n selected rows into self.vectors."""
         cdef VectorScratch* scratch
         cdef const uint32_t* rows
         cdef int32_t i
@@ -306,7 +320,7 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef int pass_through(self, int64_t n) except -1 nogil:
-        """Make each of the n rows a group."""
+        """Make a group of each of the n rows, without the table."""
         cdef uint32_t* numbers = <uint32_t*> self.numbers.data
         cdef int64_t first = self.passed.n_rows
         cdef int64_t i
@@ -317,18 +331,18 @@ cdef class HashAggregation(Operator):
         return group_set_update(self.groups, self.vectors, n, numbers, first + n)
 
     cdef int start_radix(self) except -1 nogil:
-        """Go over to a partitioned table, if there is memory for its buffers and no reason against it."""
+        """Change to a partitioned table if there is memory for its buffers and no call needs all rows of its group."""
         cdef int64_t rows_each = 0
         if not self.needs_all_rows:
             rows_each = radix_groups_rows_each(&self.plan)
         if rows_each == 0:
-            self.radix_groups_min *= 2          # until later
+            self.radix_groups_min *= 2          # try again later
             return 0
         self.radix = radix_groups_new(&self.plan, self.groups, rows_each)
         return group_set_clear(self.groups)
 
     cdef bint is_full(self) noexcept nogil:
-        """Whether the partial step must give out what it has before it reads on."""
+        """Whether the partial step must return its groups before it reads more rows."""
         cdef int64_t n_groups = 0
         cdef int64_t p
         if self.step != PARTIAL or self.n_keys == 0:
@@ -336,14 +350,14 @@ cdef class HashAggregation(Operator):
         if self.radix == NULL:
             return self.n_groups() + VECTOR_ROWS > self.partial_groups_max
         if self.position > 0:
-            return False                        # once a batch will do
+            return False                        # one check for each batch is enough
         for p in range(RADIX_PARTS):
             if self.radix.sets[p] != NULL:
                 n_groups += self.radix.sets[p].table.n_groups
         return n_groups > self.partial_groups_max * PARTITIONED_GROUPS
 
     cdef double share_of_recent_groups(self) noexcept nogil:
-        """Share of the last vector's rows whose group is one of the last opened."""
+        """The share of the last vector's rows whose group is among the newest groups."""
         cdef const uint32_t* numbers = <const uint32_t*> self.numbers.data
         cdef int64_t recent = self.groups.table.n_groups - 2 * VECTOR_ROWS
         cdef int64_t n = 0
@@ -352,14 +366,14 @@ cdef class HashAggregation(Operator):
             n += numbers[i] >= recent
         return <double> n / max(self.n_last, <int64_t> 1)
 
-    cdef bint make_room(self) except -1 nogil:
-        """Try to go over to a partitioned table, whose groups may be more."""
+    cdef bint try_radix(self) except -1 nogil:
+        """Change to a partitioned table, which may have more groups, if that is useful. Returns whether it changed."""
         if self.radix != NULL or self.passed != NULL:
             return False
-        # Of rows that are nearly all distinct by now, few will find their group again soon.
+        # If nearly all rows were distinct so far, few of the next rows will belong to a group of the table.
         if self.rows_grouped * 50 < self.groups.table.n_groups * 51:
             return False
-        # Input in order of the key does not come back to a group: the table's groups are done with.
+        # If the input is in key order, its next rows do not belong to a group of the table.
         if self.share_of_recent_groups() > 0.9:
             self.partial_groups_max = min(self.partial_groups_max, <int64_t> ORDERED_GROUPS_MAX)
             return False
@@ -367,11 +381,11 @@ cdef class HashAggregation(Operator):
         return self.radix != NULL
 
     cdef int consume(self) except -1 nogil:
-        """Read on in the batch, until its end or until the partial table is full."""
+        """Read the batch to its end, or until the partial step's table is full."""
         cdef int64_t n_rows = self.batch.n_selected
         cdef int64_t n
         while self.position < n_rows:
-            if self.is_full() and not self.make_room():
+            if self.is_full() and not self.try_radix():
                 return self.start_emitting()
             account_check(self.account)
             n = min(n_rows - self.position, <int64_t> VECTOR_ROWS)
@@ -395,7 +409,7 @@ cdef class HashAggregation(Operator):
     # --- output ---
 
     cdef int64_t n_groups(self) noexcept nogil:
-        """Of the set being filled or given out."""
+        """The number of groups of the set that is being filled or returned."""
         cdef GroupSet* groups = self.radix.sets[self.part] if self.radix != NULL else self.groups
         if groups == NULL:
             return 0
@@ -419,7 +433,7 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef bint next_part(self) noexcept nogil:
-        """Turn to the next part of the key space, done with this one. False: there is none."""
+        """Free this part of the key space and go to the next one. Returns False if this part is the last."""
         if self.radix == NULL or self.part == RADIX_PARTS - 1:
             return False
         group_set_free(self.radix.sets[self.part])
@@ -429,7 +443,7 @@ cdef class HashAggregation(Operator):
         return True
 
     cdef int stop_emitting(self) except -1 nogil:
-        """All groups are out: start anew, with or without a table."""
+        """Start again after all groups were returned, with or without a table."""
         cdef GroupSet* groups
         self.emitting = False
         if self.input_over and self.batch == NULL:
@@ -440,7 +454,7 @@ cdef class HashAggregation(Operator):
         radix_groups_free(self.radix)
         self.radix = NULL
         if self.n_emitting > 2 * self.partial_groups_max:
-            groups = group_set_new(&self.plan, NULL)        # its slots are more than will be needed again
+            groups = group_set_new(&self.plan, NULL)        # the old set has more slots than will be needed
             group_set_free(self.groups)
             self.groups = groups
         else:
@@ -454,7 +468,9 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil:
-        """Columns of n groups of the set being given out, each owned by the caller (also on error, where not NULL)."""
+        """Write the columns of n groups of the current set. The caller owns each column that is not NULL, also after
+        an error.
+        """
         cdef GroupSet* groups = self.radix.sets[self.part] if self.radix != NULL else self.groups
         if self.step == PARTIAL:
             return group_states(groups, self.passed, start, n, columns, self.account)
@@ -478,7 +494,7 @@ cdef class HashAggregation(Operator):
         return out
 
     cdef int append_part(self, ColumnStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil:
-        """The n groups left of this part, behind `rows`."""
+        """Append the next n groups of this part to `rows`."""
         cdef int32_t n_columns = self.output_schema.n_fields
         cdef Column** columns = <Column**> struct_new(n_columns * sizeof(Column*))
         cdef int64_t start = 0
@@ -495,7 +511,7 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef Batch* emit_parts(self) except NULL nogil:
-        """Groups of several small parts as one batch."""
+        """The groups of several small parts as one batch."""
         cdef CSchema* schema = self.output_schema
         cdef DataType* types = <DataType*> struct_new(schema.n_fields * sizeof(DataType))
         cdef Buffer* scratch = NULL
@@ -511,7 +527,7 @@ cdef class HashAggregation(Operator):
             rows = column_store_new(self.account, types, schema.n_fields)
             while rows.n_rows < PART_ROWS_MIN:
                 n = min(self.n_groups() - self.emitted, <int64_t> OUTPUT_ROWS - rows.n_rows)
-                if n > 0:               # a part without a group has no set
+                if n > 0:               # a part without groups has no set
                     self.append_part(rows, <VectorScratch*> scratch.data, n)
                 self.emitted += n
                 if self.emitted == self.n_groups() and not self.next_part():
@@ -532,7 +548,7 @@ cdef class HashAggregation(Operator):
         while not self.done:
             if self.emitting:
                 if self.groups == NULL:
-                    out[0] = results_of_nothing(self.calls, self.output_schema, self.memory)
+                    out[0] = result_of_no_rows(self.calls, self.output_schema, self.memory)
                     self.done = True
                     return OUTPUT
                 if self.emitted < self.n_groups():
@@ -579,9 +595,9 @@ cdef class HashAggregation(Operator):
         self.inputs = NULL
         struct_free(self.types)
         self.types = NULL
-        self.free_room()
+        self.free_scratch()
 
-    cdef void free_room(self) noexcept nogil:
+    cdef void free_scratch(self) noexcept nogil:
         struct_free(self.vectors)
         self.vectors = NULL
         buffer_unref(self.scratch)

@@ -1,8 +1,9 @@
-"""Groups of keys with few possible values, looked up in an array: no hash, no comparison.
+"""Array groups: the groups of keys with few possible values, looked up in an array without hashing or comparing.
 
-A shortcut in front of a group table. Each key column's values are counted from the least seen (a null is 0; a string
-counts when it has at most one byte), and the columns' numbers are combined into one index of an array of groups. It
-learns from what the table behind it answered, and gives up when the values spread over too wide a range.
+They stand in front of a group table. Each value of a key column has a number: its distance from the smallest value
+seen, plus one; a null has 0. A string has a number only if it has at most one byte. The numbers of a row's columns are
+combined into one code, the index into an array of groups. The array is filled from the group table's answers. It is
+disabled when the values of a column span too wide a range.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -17,7 +18,7 @@ cdef enum:
 
 ctypedef struct DirectField:
     uint8_t phys
-    bint seen                   # a value that is not null; then low, high are set
+    bint seen                   # a value that is not null was seen; then low and high are set
     int64_t low                 # values low..high have numbers 1..high - low + 1
     int64_t high
     uint32_t stride
@@ -26,21 +27,21 @@ ctypedef struct DirectField:
 ctypedef struct ArrayGroups:
     MemoryAccount* account      # borrowed
     bint enabled
-    bint coded                  # `codes` are those of the vector last looked for
+    bint coded                  # `codes` are those of the vector of the last array_groups_find
     int32_t n_columns
     DirectField fields[DIRECT_COLUMNS_MAX]
     int64_t n_codes
     int64_t n_rebuilds
-    Buffer* groups              # owned; uint32 group by code; all ones: not known
-    Buffer* codes               # owned; uint32 a row of the vector
+    Buffer* groups              # owned; the group (uint32) of each code; all ones if it is not known
+    Buffer* codes               # owned; the code (uint32) of each row of the vector
 
 
 cdef ArrayGroups* array_groups_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
 cdef void array_groups_free(ArrayGroups* direct) noexcept nogil          # NULL is ignored
 cdef void array_groups_clear(ArrayGroups* direct) noexcept nogil
-# True when all n rows' groups were known; else `groups` holds rubbish.
+# Returns True if the groups of all n rows were known. Otherwise the contents of `groups` are undefined.
 cdef bint array_groups_find(ArrayGroups* direct, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil
-# Remember the groups of the vector that was just looked for in vain.
+# Store the groups of the vector for which array_groups_find has just returned False.
 cdef int array_groups_learn(
     ArrayGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups,
 ) except -1 nogil

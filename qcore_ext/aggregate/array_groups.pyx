@@ -1,4 +1,4 @@
-"""Groups of keys with few possible values, looked up in an array: no hash, no comparison."""
+"""Array groups: the groups of keys with few possible values, looked up in an array without hashing or comparing."""
 
 from libc.stdint cimport (
     INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
@@ -10,11 +10,12 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U16, PHYS_U32, PHYS_VIEW, DataType,
 )
 from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.check cimport qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref, struct_free, struct_new
 
 cdef enum:
-    CODES_MAX = 65536           # 256 KB of groups: within the second-level cache
+    CODES_MAX = 65536           # 256 KB of groups, which fit in the second-level cache
     REBUILDS_MAX = 32
 
 ctypedef fused CodedInteger:
@@ -64,7 +65,8 @@ cdef uint64_t add_integers(
     const CodedInteger* values, const uint8_t* validity, int64_t n, int64_t low, uint64_t span, uint32_t stride,
     uint32_t* codes,
 ) noexcept nogil:
-    """Add each row's number times stride; the result is non-zero when a value lies outside low..low + span - 1."""
+    """Add each row's number times stride to its code. The result is not zero if a value is outside low..low + span - 1.
+    """
     cdef uint64_t distance
     cdef uint64_t outside = 0
     cdef int64_t i
@@ -86,7 +88,7 @@ cdef uint32_t add_strings(
     const uint32_t* words, const uint8_t* validity, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
     uint32_t* codes,
 ) noexcept nogil:
-    """As add_integers; the number of a string is that of GroupingKernels.add_letters."""
+    """Like add_integers. The number of a string is the one of GroupingKernels.add_letters."""
     cdef uint32_t distance
     cdef uint32_t outside = 0
     cdef int64_t i
@@ -101,7 +103,7 @@ cdef uint32_t add_strings(
 
 
 cdef bint encode(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
-    """Codes of the rows; False when a value lies outside the ranges known."""
+    """Compute the codes of the rows. Returns False if a value is outside the known ranges."""
     cdef uint32_t* codes = <uint32_t*> direct.codes.data
     cdef DirectField* field
     cdef const void* values
@@ -155,6 +157,7 @@ cdef bint array_groups_find(ArrayGroups* direct, const Vector* keys, int64_t n, 
     direct.coded = True
     known = <const uint32_t*> direct.groups.data
     codes = <const uint32_t*> direct.codes.data
+    qc_check_rows(codes, n, direct.n_codes, b"a row's code is one of the codes")
     for i in range(n):
         groups[i] = known[codes[i]]
         missing |= groups[i]
@@ -185,7 +188,7 @@ cdef void range_of_integers(
 cdef bint range_of_strings(
     const StringView* views, const uint8_t* validity, int64_t n, DirectField* field,
 ) noexcept nogil:
-    """False when a string has more than one byte."""
+    """Extend the range by the strings' numbers. Returns False if a string has more than one byte."""
     cdef int64_t value
     cdef int64_t i
     for i in range(n):
@@ -199,8 +202,8 @@ cdef bint range_of_strings(
     return True
 
 
-cdef bint widen(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
-    """Make the ranges cover the vector's values; False when they cannot be numbered or are too many."""
+cdef bint widen_ranges(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
+    """Extend the ranges to the vector's values. Returns False if values have no number or there are too many codes."""
     cdef DirectField* field
     cdef const void* values
     cdef int32_t c
@@ -226,12 +229,13 @@ cdef bint widen(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nog
             range_of_integers[uint16_t](<const uint16_t*> values, keys[c].validity, n, field)
         else:
             range_of_integers[uint8_t](<const uint8_t*> values, keys[c].validity, n, field)
-        # As unsigned, so that the width of a range over most of the 64 bits does not overflow.
+        # The subtraction is unsigned, so that it does not overflow for a range over most of the 64 bits.
         if field.seen and <uint64_t> field.high - <uint64_t> field.low >= CODES_MAX:
             return False
         if field.seen and (field.low < -(INT64_MAX // 2) or field.high > INT64_MAX // 2):
             return False
-    # Half a range more on either side, if that is still small: saves learning anew when values creep.
+    # Extend each range by half of its length on both sides if the codes are still few. If values grow slowly, this
+    # avoids rebuilds.
     total = 1
     loose_total = 1
     for c in range(direct.n_columns):
@@ -257,7 +261,7 @@ cdef bint widen(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nog
 cdef int rebuild(ArrayGroups* direct, const Vector* keys, int64_t n) except -1 nogil:
     cdef Buffer* groups
     direct.n_rebuilds += 1
-    if direct.n_rebuilds > REBUILDS_MAX or not widen(direct, keys, n):
+    if direct.n_rebuilds > REBUILDS_MAX or not widen_ranges(direct, keys, n):
         direct.enabled = False
         buffer_unref(direct.groups)
         direct.groups = NULL
@@ -285,6 +289,7 @@ cdef int array_groups_learn(
     if direct.coded:
         known = <uint32_t*> direct.groups.data
         codes = <const uint32_t*> direct.codes.data
+        qc_check_rows(codes, n, direct.n_codes, b"a row's code is one of the codes")
         for i in range(n):
             known[codes[i]] = groups[i]
     return 0

@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-# `kind` is STATE_BIT_AND, STATE_BIT_OR or STATE_BIT_XOR. groups NULL: every row is of group 0. mask NULL: every row
-# takes part.
+# `kind` is STATE_BIT_AND, STATE_BIT_OR or STATE_BIT_XOR. If groups is NULL all rows belong to group 0. If mask is NULL
+# all rows take part.
 cdef void bits_update(
     int kind, uint64_t* bits, const uint32_t* groups, int64_t n, const uint64_t* values, const uint8_t* mask,
 ) noexcept nogil

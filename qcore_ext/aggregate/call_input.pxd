@@ -1,4 +1,4 @@
-"""What an aggregate reads of one vector: its arguments, widened, and which rows take part."""
+"""The input of aggregates: the arguments of one vector of rows, widened, and the mask of the rows that take part."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -11,22 +11,22 @@ from qcore_ext.aggregate.group_table cimport GroupTable
 
 ctypedef struct AggregateInput:
     CallInput call
-    GroupTable* pairs           # owned; distinct: the (group, values) met so far
-    int32_t n_compared          # distinct: arguments that make up the values
-    Buffer* room                # owned
-    # Of the vector last loaded:
+    GroupTable* pairs           # owned; for distinct calls: the pairs (group, values) seen so far
+    int32_t n_compared          # for distinct calls: the number of arguments that are compared
+    Buffer* scratch             # owned; CallScratch
+    # Set by aggregate_input_load for its vector:
     Vector[2] vectors           # the first two arguments, widened
-    const uint8_t* mask         # NULL: every row takes part
+    const uint8_t* mask         # the rows that take part; NULL: all rows
     bint nothing                # no row takes part
 
 
-# `types` of all that is loaded.
+# `types` are the types of all loaded vectors.
 cdef int aggregate_input_init(
     AggregateInput* input, MemoryAccount* account, const CallInput* call, const DataType* types,
 ) except -1 nogil
 cdef void aggregate_input_free(AggregateInput* input) noexcept nogil
-cdef void aggregate_inputs_free(AggregateInput* inputs, int32_t n_inputs) noexcept nogil      # and their array
-# `loaded`: the vectors of all inputs; `groups` NULL: all rows are of group 0.
+cdef void aggregate_inputs_free(AggregateInput* inputs, int32_t n_inputs) noexcept nogil      # frees the array too
+# `loaded` are all loaded vectors. If groups is NULL all rows belong to group 0.
 cdef int aggregate_input_load(
     AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
 ) except -1 nogil

@@ -1,4 +1,4 @@
-"""What an aggregate reads of one vector: its arguments, widened, and which rows take part."""
+"""The input of aggregates: the arguments of one vector of rows, widened, and the mask of the rows that take part."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -9,12 +9,13 @@ from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, DataType, phys_width
 from qcore_ext.data.take cimport gather_validity, gather_width
 from qcore_ext.ground.bitmap cimport bit_get, bit_set
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref, struct_free
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.aggregate.group_table cimport group_table_assign, group_table_free, group_table_new
 
 ctypedef struct Gathered:
-    # Distinct: an argument of the rows that take part.
+    # For distinct calls: an argument of the rows that take part.
     char values[VECTOR_ROWS * 16]
     uint8_t validity[VECTOR_BITMAP_BYTES]
 
@@ -24,7 +25,7 @@ ctypedef struct CallScratch:
     uint32_t rows[VECTOR_ROWS]
     uint32_t groups[VECTOR_ROWS]
     uint32_t pairs[VECTOR_ROWS]
-    uint8_t met[VECTOR_ROWS]
+    uint8_t met[VECTOR_ROWS]            # whether a row with this new pair was seen
     Gathered gathered[1]                # n_compared
 
 
@@ -37,7 +38,7 @@ cdef int aggregate_input_init(
     input.call = call[0]
     if call.distinct:
         input.n_compared = max(call.n_required, <int32_t> 1)
-    input.room = buffer_new(account, sizeof(CallScratch) + input.n_compared * sizeof(Gathered))
+    input.scratch = buffer_new(account, sizeof(CallScratch) + input.n_compared * sizeof(Gathered))
     if call.distinct:
         memset(&compared[0], 0, sizeof(DataType))
         compared[0].id = TYPE_UINT32
@@ -49,7 +50,7 @@ cdef int aggregate_input_init(
 
 
 cdef void aggregate_input_free(AggregateInput* input) noexcept nogil:
-    buffer_unref(input.room)
+    buffer_unref(input.scratch)
     group_table_free(input.pairs)
     memset(input, 0, sizeof(AggregateInput))
 
@@ -65,8 +66,8 @@ cdef void aggregate_inputs_free(AggregateInput* inputs, int32_t n_inputs) noexce
 cdef int keep_first_of_pairs(
     AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
 ) except -1 nogil:
-    """Narrow the mask to rows whose (group, values) were not met before."""
-    cdef CallScratch* room = <CallScratch*> input.room.data
+    """Restrict the mask to the first row of each pair (group, values) that was not seen before."""
+    cdef CallScratch* scratch = <CallScratch*> input.scratch.data
     cdef Vector[ARGUMENTS_MAX + 1] keys
     cdef const Vector* vector
     cdef int64_t before = input.pairs.n_groups
@@ -75,54 +76,55 @@ cdef int keep_first_of_pairs(
     cdef int32_t k
     for i in range(n):
         if input.mask == NULL or bit_get(input.mask, i):
-            room.rows[count] = <uint32_t> i
-            room.groups[count] = groups[i] if groups != NULL else 0
+            scratch.rows[count] = <uint32_t> i
+            scratch.groups[count] = groups[i] if groups != NULL else 0
             count += 1
     keys[0].phys = PHYS_U32
-    keys[0].values = room.groups
+    keys[0].values = scratch.groups
     keys[0].validity = NULL
     for k in range(input.n_compared):
         vector = &loaded[input.call.arguments[k]]
-        gather_width(vector.values, phys_width(vector.phys), room.rows, count, room.gathered[k].values)
+        gather_width(vector.values, phys_width(vector.phys), scratch.rows, count, scratch.gathered[k].values)
         keys[k + 1].phys = vector.phys
-        keys[k + 1].values = room.gathered[k].values
+        keys[k + 1].values = scratch.gathered[k].values
         keys[k + 1].validity = NULL
         if vector.validity != NULL:
-            gather_validity(vector.validity, room.rows, count, room.gathered[k].validity)
-            keys[k + 1].validity = room.gathered[k].validity
-    group_table_assign(input.pairs, keys, count, room.pairs)
-    memset(room.mask, 0, VECTOR_BITMAP_BYTES)
-    memset(room.met, 0, count)
+            gather_validity(vector.validity, scratch.rows, count, scratch.gathered[k].validity)
+            keys[k + 1].validity = scratch.gathered[k].validity
+    group_table_assign(input.pairs, keys, count, scratch.pairs)
+    memset(scratch.mask, 0, VECTOR_BITMAP_BYTES)
+    memset(scratch.met, 0, count)
     for i in range(count):
-        fresh = <int64_t> room.pairs[i] - before
-        if fresh >= 0 and not room.met[fresh]:
-            room.met[fresh] = 1
-            bit_set(room.mask, room.rows[i])
-    input.mask = room.mask
+        fresh = <int64_t> scratch.pairs[i] - before
+        qc_check(fresh < count, b"a vector adds at most one pair a row")
+        if fresh >= 0 and not scratch.met[fresh]:
+            scratch.met[fresh] = 1
+            bit_set(scratch.mask, scratch.rows[i])
+    input.mask = scratch.mask
     return 0
 
 
 cdef void restrict(AggregateInput* input, const uint8_t* bits, bint inverted, int64_t n) noexcept nogil:
-    """And `bits`, or their opposite, into the mask."""
-    cdef CallScratch* room = <CallScratch*> input.room.data
-    cdef uint64_t* mask = <uint64_t*> room.mask
+    """Clear the mask's bits where `bits` is 0, or where it is 1 if `inverted`."""
+    cdef CallScratch* scratch = <CallScratch*> input.scratch.data
+    cdef uint64_t* mask = <uint64_t*> scratch.mask
     cdef uint64_t word
     cdef int64_t i
     cdef int64_t n_bytes = (n + 7) >> 3
     if input.mask == NULL:
-        memset(room.mask, 0xFF, VECTOR_BITMAP_BYTES)
+        memset(scratch.mask, 0xFF, VECTOR_BITMAP_BYTES)
     for i in range(n_bytes >> 3):
         memcpy(&word, bits + 8 * i, 8)
         mask[i] &= ~word if inverted else word
     for i in range(n_bytes & ~7, n_bytes):
-        room.mask[i] &= ~bits[i] if inverted else bits[i]
-    input.mask = room.mask
+        scratch.mask[i] &= ~bits[i] if inverted else bits[i]
+    input.mask = scratch.mask
 
 
 cdef int aggregate_input_load(
     AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
 ) except -1 nogil:
-    cdef CallScratch* room = <CallScratch*> input.room.data
+    cdef CallScratch* scratch = <CallScratch*> input.scratch.data
     cdef const Vector* vector = NULL
     cdef const Vector* filter
     cdef int32_t k
@@ -130,8 +132,8 @@ cdef int aggregate_input_load(
     input.nothing = False
     if input.call.filter >= 0:
         filter = &loaded[input.call.filter]
-        simd_kernels().mask_to_bits(<const uint8_t*> filter.values, n, room.mask)
-        input.mask = room.mask
+        simd_kernels().mask_to_bits(<const uint8_t*> filter.values, n, scratch.mask)
+        input.mask = scratch.mask
         if filter.validity != NULL:
             restrict(input, filter.validity, False, n)
     if input.call.argument < 0:
@@ -147,5 +149,5 @@ cdef int aggregate_input_load(
     if input.call.distinct:
         keep_first_of_pairs(input, loaded, groups, n)
     for k in range(min(input.call.n_arguments, <int32_t> 2)):
-        state_widen(&loaded[input.call.arguments[k]], n, room.widened[k], &input.vectors[k])
+        state_widen(&loaded[input.call.arguments[k]], n, scratch.widened[k], &input.vectors[k])
     return 0

@@ -5,7 +5,7 @@ from typing_extensions import disjoint_base
 from qcore_ext.data.schema import Schema
 
 FUNCTIONS: dict[str, tuple[int, tuple[int, ...]]]
-COLLECTED: dict[str, int]
+HOLISTIC: dict[str, int]
 INDIFFERENT_TO_REPEATS: set[str]
 
 @disjoint_base

@@ -1,4 +1,4 @@
-"""Aggregate calls taken apart: what is read, which states are kept, how results come of them."""
+"""Aggregate calls, divided into inputs, states and results."""
 
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -25,7 +25,7 @@ from qcore_ext.ground.wide cimport int128, wide_power_of_ten
 
 from qcore_ext.ground.status import PlanError
 
-# Function: how the result comes about, and the states it needs.
+# For each function: how its result is computed, and the states that it needs.
 FUNCTIONS = {
     "count": (RESULT_STATE, (STATE_COUNT,)),
     "count_null": (RESULT_STATE, (STATE_COUNT,)),
@@ -58,8 +58,8 @@ FUNCTIONS = {
     "regr_intercept": (RESULT_COMOMENT + REGR_INTERCEPT, (STATE_COMOMENTS,)),
     "regr_r2": (RESULT_COMOMENT + REGR_R2, (STATE_COMOMENTS,)),
 }
-# Functions of values that are all kept until the last has come: the first argument, in the order of the others.
-COLLECTED = {
+# Holistic functions. They keep all values of the first argument, and compute with them in the order of the others.
+HOLISTIC = {
     "string_agg": COLLECT_TEXT,
     "array_agg": COLLECT_LIST,
     "first_ordered": COLLECT_FIRST,
@@ -68,21 +68,21 @@ COLLECTED = {
     "quantile_disc": COLLECT_NEAREST,
     "mode": COLLECT_MODE,
 }
-# A null value is one of these functions' values.
+# Null is a value for these functions.
 KEEPS_NULLS = {"array_agg", "first_ordered", "last_ordered"}
-# Taking each value once changes nothing.
+# DISTINCT does not change the result of these functions.
 INDIFFERENT_TO_REPEATS = {"min", "max", "bool_and", "bool_or", "first", "any_value", "last"}
 
 
 cdef class AggregateCalls:
-    """Aggregate calls, checked and taken apart.
+    """Aggregate calls, checked and divided into inputs, states and results.
 
     Parameters
     ----------
     calls : list of tuples
-        Function, position of the argument (a tuple of several; none: -1), position of the filter or -1, distinct.
-        Functions of COLLECTED have a fifth part: (descending, nulls first) of each argument but the first, and the
-        separator (str) or the fraction (float).
+        For each call: function, position of the argument (a tuple if there are several, -1 if there is none), position
+        of the filter or -1, distinct. A call of a holistic function has a fifth item: a list with (descending, nulls
+        first) for each argument but the first, and the separator (str) or the fraction (float).
     """
 
     def __init__(self, list calls):
@@ -93,22 +93,25 @@ cdef class AggregateCalls:
         results = []
         self.functions = [call[0] for call in calls]
         for function, argument, filter, distinct, *more in calls:
-            if function not in FUNCTIONS and function not in COLLECTED:
-                known = ", ".join(sorted([*FUNCTIONS, *COLLECTED]))
-                raise PlanError(f"unknown aggregate function {function!r}; there are {known}")
+            if function not in FUNCTIONS and function not in HOLISTIC:
+                known = ", ".join(sorted([*FUNCTIONS, *HOLISTIC]))
+                raise PlanError(f"unknown aggregate function {function!r}; the functions are {known}")
             arguments = argument if isinstance(argument, tuple) else (argument,) if argument >= 0 else ()
             if not arguments and function != "count":
                 raise PlanError(f"the aggregate function {function!r} needs an argument")
             if len(arguments) > ARGUMENTS_MAX:
-                raise PlanError(f"{function} takes up to {ARGUMENTS_MAX} arguments and keys, not {len(arguments)}")
+                raise PlanError(
+                    f"{function} has {len(arguments)} arguments and sort keys; the most that it supports is "
+                    f"{ARGUMENTS_MAX}"
+                )
             repeats = bool(distinct) and function not in INDIFFERENT_TO_REPEATS and len(arguments) > 0
             n_required = len(arguments) if function in FUNCTIONS else 0 if function in KEEPS_NULLS else 1
             wanted = (arguments, n_required, filter, repeats, function == "count_null")
             at = inputs.setdefault(wanted, len(inputs))
-            if function in COLLECTED:
+            if function in HOLISTIC:
                 order, parameter = more[0]
-                wanted = (at, COLLECTED[function], tuple(order), parameter)
-                results.append((RESULT_COLLECTED, [collections.setdefault(wanted, len(collections))]))
+                wanted = (at, HOLISTIC[function], tuple(order), parameter)
+                results.append((RESULT_HOLISTIC, [collections.setdefault(wanted, len(collections))]))
             else:
                 how, kinds = FUNCTIONS[function]
                 results.append((how, [states.setdefault((kind, at), len(states)) for kind in kinds]))
@@ -167,7 +170,7 @@ cdef class AggregateCalls:
 
     @property
     def needs_all_rows(self):
-        """Whether a group's rows must meet in one driver: some call takes each value once, or keeps them all."""
+        """Whether all rows of a group must come to the same driver, because some call is distinct or holistic."""
         return self.n_collections > 0 or any(self.inputs[i].distinct for i in range(self.n_inputs))
 
     cdef int check_types(self, const DataType* types, int32_t n_types) except -1:
@@ -177,9 +180,11 @@ cdef class AggregateCalls:
             for k in range(self.inputs[i].n_arguments):
                 last = max(last, self.inputs[i].arguments[k])
             if last >= n_types:
-                raise PlanError(f"an aggregate reads input {last} of {n_types}")
+                raise PlanError(f"an aggregate reads input {last}, but there are only {n_types} inputs")
             if self.inputs[i].filter >= 0 and types[self.inputs[i].filter].id != TYPE_BOOL:
-                raise PlanError(f"the filter of an aggregate is {type_name(&types[self.inputs[i].filter])}, not bool")
+                raise PlanError(
+                    f"the filter of an aggregate has type {type_name(&types[self.inputs[i].filter])}; it must be bool"
+                )
         for i in range(self.n_states):
             argument = self.inputs[self.states[i].input].argument
             if argument < 0 or self.states[i].kind == STATE_COUNT:
@@ -197,12 +202,17 @@ cdef class AggregateCalls:
             for k in range(1, self.inputs[self.collections[i].input].n_arguments):
                 argument = self.inputs[self.collections[i].input].arguments[k]
                 if types[argument].id == TYPE_NESTED or types[argument].phys == PHYS_INTERVAL:
-                    raise PlanError(f"an aggregate cannot order by input {argument}, a {type_name(&types[argument])}")
+                    raise PlanError(
+                        f"an aggregate cannot order by input {argument}: {type_name(&types[argument])} values have no "
+                        "order"
+                    )
         return 0
 
     cdef int refuse(self, int32_t argument, const DataType* type) except -1:
         names = ", ".join(sorted(set(self.functions)))
-        raise PlanError(f"one of {names} cannot take input {argument}, a {type_name(type)}; cast it first")
+        raise PlanError(
+            f"one of the functions {names} does not take input {argument} of type {type_name(type)}; cast it first"
+        )
 
 
 cdef bint can_take(int kind, const DataType* type) noexcept nogil:
@@ -210,7 +220,7 @@ cdef bint can_take(int kind, const DataType* type) noexcept nogil:
     if kind == STATE_COMOMENTS:
         return type.phys == PHYS_F64
     if STATE_BIT_AND <= kind <= STATE_BIT_XOR:
-        # Not a decimal, which is an integer to the kernel but has no bits.
+        # A decimal is an integer to the kernel, but it has no bits.
         return TYPE_INT8 <= type.id <= TYPE_UINT64 or type.id == TYPE_NULL
     return rep >= 0 and not (rep == REP_VIEW and (kind == STATE_SUM or kind == STATE_MOMENTS))
 
@@ -224,17 +234,26 @@ cdef bint can_collect(int kind, const DataType* type) noexcept nogil:
 
 
 def partial_schema(Schema inputs, int n_keys, list calls, Schema results):
-    """Schema of what step 'partial' gives and step 'final' reads: keys, then states.
+    """The output schema of step 'partial', which is the input schema of step 'final': keys, then states.
 
     Parameters
     ----------
     inputs : Schema
-        Of the expressions the partial step computes: keys, arguments, filters.
+        The schema of the expressions that the partial step computes: keys, arguments, filters.
     n_keys : int
     calls : list of (str, int, int, bool)
-        As HashAggregation takes them.
+        The calls, as HashAggregation takes them.
     results : Schema
-        Of the final step's output: the keys' names are taken from it.
+        The output schema of the final step. The keys' names are taken from it.
+
+    Returns
+    -------
+    Schema
+
+    Raises
+    ------
+    PlanError
+        If a call is unknown or does not take its argument's type.
     """
     cdef AggregateCalls parts = AggregateCalls(calls)
     cdef CSchema* schema
@@ -263,7 +282,7 @@ def partial_schema(Schema inputs, int n_keys, list calls, Schema results):
 
 
 cdef DataType* schema_types(CSchema* schema) except NULL:
-    """The fields' types side by side; the caller frees them."""
+    """The fields' types as an array. The caller frees it."""
     cdef DataType* types = <DataType*> struct_new(max(schema.n_fields, 1) * sizeof(DataType))
     cdef int32_t i
     for i in range(schema.n_fields):
@@ -289,7 +308,7 @@ cdef int sum_to_doubles(const AggregateState* state, int64_t start, int64_t n, d
 cdef int sum_to_wholes(
     const AggregateState* state, const DataType* type, int64_t start, int64_t n, char* out,
 ) except -1 nogil:
-    """Sums as int64, uint64 or decimals of the state's scale."""
+    """Convert sums to int64, uint64 or decimals of the state's scale."""
     cdef const int128* sums = (<const int128*> state.values.data) + start
     cdef int128 low = -wide_power_of_ten(38)
     cdef int128 high = wide_power_of_ten(38)
@@ -327,7 +346,7 @@ cdef void averages(
         for i in range(n):
             out[i] = (<const double*> sums.values.data)[start + i] / count[i]
     else:
-        # The sum is exact, so only this one division rounds.
+        # The sum is exact, so only this division rounds.
         for i in range(n):
             out[i] = <double> (<long double> (<const int128*> sums.values.data)[start + i] / (unit * count[i]))
 
@@ -347,7 +366,7 @@ cdef void variances(const Moments* moments, int how, int64_t n, double* out, uin
             out[i] = moments[i].m2 / freedom
 
 
-cdef Column* computed_column(
+cdef Column* compute_result(
     const CallResult* result, AggregateState* states, const DataType* type, int64_t start, int64_t n,
     MemoryAccount* account,
 ) except NULL nogil:
@@ -390,4 +409,4 @@ cdef Column* result_column(
 ) except NULL nogil:
     if result.how == RESULT_STATE:
         return state_column(&states[result.states[0]], 0, start, n, account)
-    return computed_column(result, states, type, start, n, account)
+    return compute_result(result, states, type, start, n, account)

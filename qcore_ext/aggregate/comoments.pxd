@@ -19,17 +19,17 @@ cpdef enum ComomentResult:
     REGR_INTERCEPT = 10
     REGR_R2 = 11
 
-# groups NULL: every row is of group 0. mask NULL: every row takes part.
+# If groups is NULL all rows belong to group 0. If mask is NULL all rows take part.
 cdef void comoments_update(
     Comoments* moments, const uint32_t* groups, int64_t n, const double* ys, const double* xs, const uint8_t* mask,
 ) noexcept nogil
-# The same for rows that are states: vectors of the six columns comoments_out gives.
+# The same for rows that are states: vectors of the six columns that comoments_out writes.
 cdef void comoments_merge(
     Comoments* moments, const uint32_t* groups, int64_t n, const Vector* columns,
 ) noexcept nogil
-# Column `column` of n states: the count as int64, all others as doubles.
+# Column `column` of n states. The count is int64, the other columns are doubles.
 cdef void comoments_out(const Comoments* moments, int32_t column, int64_t n, char* out) noexcept nogil
-# One result of n groups: REGR_COUNT as int64, all others as doubles; null where it is not defined.
+# One result of n groups. REGR_COUNT is int64, the other results are doubles. A result that is not defined is null.
 cdef void comoments_result(
     const Comoments* moments, int result, int64_t n, char* out, uint8_t* validity,
 ) noexcept nogil

@@ -1,6 +1,7 @@
 """Moments of pairs by group: covariance, correlation and regression without cancellation.
 
-Welford's update, of both arguments and of the product of their distances from their means; states meet by Chan's.
+Rows update the moments by Welford's method, for both arguments and for the product of their distances from their means.
+States are merged by Chan's method.
 """
 
 from libc.math cimport sqrt
@@ -61,7 +62,7 @@ cdef void comoments_out(const Comoments* moments, int32_t column, int64_t n, cha
         if column == 0:
             (<int64_t*> out)[i] = <int64_t> moments[i].count
         else:
-            # The fields lie in the columns' order.
+            # The fields are in the order of the columns.
             (<double*> out)[i] = (<const double*> &moments[i])[column]
 
 
@@ -80,7 +81,7 @@ cdef inline double value_of(const Comoments* at, int result) noexcept nogil:
     if result == COVAR_SAMP:
         return at.products / (at.count - 1)
     if result == CORR:
-        # Of points on an upright or level line it is 0 / 0, NaN. Rounding may carry others past the ends.
+        # For points on a vertical or horizontal line the result is 0 / 0, NaN. Rounding may exceed 1 or -1.
         share = at.products / (sqrt(at.m2_x) * sqrt(at.m2_y))
         return 1.0 if share > 1.0 else -1.0 if share < -1.0 else share
     if result == REGR_AVGX:

@@ -1,4 +1,4 @@
-"""Rows met so far, and which of a batch are new: what a recursive UNION keeps between its rounds."""
+"""A set of distinct rows that finds the new rows of a batch. A recursive UNION keeps it between its rounds."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
@@ -8,27 +8,33 @@ from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport TYPE_NESTED, DataType, Schema, schema_equal
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, struct_free, struct_new,
 )
-from qcore_ext.aggregate.widened_groups cimport group_table_widened
+from qcore_ext.aggregate.widened_groups cimport group_table_widen
 from qcore_ext.aggregate.group_table cimport GroupTable, group_table_assign, group_table_free, group_table_new
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
 
 
 cdef class DistinctRows:
-    """A set of rows; nulls equal nulls. Used by one thread at a time.
+    """A set of rows in which nulls equal nulls. One thread uses it at a time.
 
     Parameters
     ----------
     schema : Schema
-        Of the rows.
+        The schema of the rows. No column may be nested.
     memory : Account
-        Pays for what is kept.
+        The account that is charged for the rows.
+
+    Raises
+    ------
+    PlanError
+        If a column is nested.
     """
     cdef GroupTable* table      # owned
-    cdef Buffer* scratch        # owned; a VectorScratch a column
+    cdef Buffer* scratch        # owned; one VectorScratch a column
     cdef Schema schema
     cdef Account memory
 
@@ -47,8 +53,10 @@ cdef class DistinctRows:
             for i in range(n_columns):
                 types[i] = schema.schema.fields[i].type
                 if types[i].id == TYPE_NESTED:
-                    raise PlanError(f"column {schema.schema.fields[i].name.decode()!r} is nested; rows with lists, "
-                                    "structs or maps cannot be told apart, use UNION ALL")
+                    raise PlanError(
+                        f"a recursive UNION cannot compare rows with the nested column "
+                        f"{schema.schema.fields[i].name.decode()!r}; use UNION ALL"
+                    )
             return group_table_new(self.memory.account, types, n_columns, NULL)
         finally:
             struct_free(types)
@@ -58,25 +66,25 @@ cdef class DistinctRows:
         buffer_unref(self.scratch)
 
     def widen(self, Schema schema):
-        """From now on rows are of a schema of the same columns that holds those met so far (SPEC D6)."""
+        """Convert the rows to a schema with the same columns and wider types (SPEC D6)."""
         cdef GroupTable* wide = self.table_for(schema)
         try:
-            group_table_widened(self.table, wide, self.memory)
+            group_table_widen(self.table, wide, self.memory)
             self.table, wide = wide, self.table
             self.schema = schema
         finally:
             group_table_free(wide)
 
     def add(self, PyBatch batch):
-        """Take in a batch; gives its rows that were not there yet, each once, as a PyBatch.
+        """Add the rows of a batch. Returns a PyBatch of the rows that are new, each once.
 
-        SchemaChangeError when the batch is of another schema.
+        Raises SchemaChangeError if the batch has another schema.
         """
         cdef Buffer* fresh = NULL
         cdef Batch* taken = NULL
         cdef int64_t n = 0
         if not schema_equal(batch.batch.schema, self.schema.schema):
-            raise SchemaChangeError("rows of a recursive query changed their schema; cast its columns to one type")
+            raise SchemaChangeError("the schema of a recursive query's rows changed; cast its columns to one type")
         try:
             with nogil:
                 fresh = buffer_new(self.memory.account, (batch.batch.n_selected + 1) * sizeof(uint32_t))
@@ -91,9 +99,9 @@ cdef class DistinctRows:
             buffer_unref(fresh)
 
     cdef int64_t find_fresh(self, Batch* batch, uint32_t* fresh) except -1 nogil:
-        """Rows that open a group, in order; their number."""
+        """Write the rows that make a new group, in order. Returns their number."""
         cdef uint32_t numbers[VECTOR_ROWS]
-        cdef uint8_t met[VECTOR_ROWS]       # of the groups that this vector opened
+        cdef uint8_t met[VECTOR_ROWS]       # whether a row of this vector's new group was seen
         cdef Vector* vectors = <Vector*> struct_new((batch.n_columns + 1) * sizeof(Vector))
         cdef VectorScratch* scratch = <VectorScratch*> self.scratch.data
         cdef const uint32_t* rows
@@ -112,6 +120,7 @@ cdef class DistinctRows:
                 memset(met, 0, n)
                 for i in range(n):
                     at = <int64_t> numbers[i] - known
+                    qc_check(at < n, b"a vector opens at most one group a row")
                     if at >= 0 and not met[at]:
                         met[at] = 1
                         fresh[count] = rows[i] if rows != NULL else <uint32_t> (start + i)

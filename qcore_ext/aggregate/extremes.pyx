@@ -1,4 +1,4 @@
-"""Least, greatest, first and last values by group, a vector at a time."""
+"""Smallest, largest, first and last values by group, a vector at a time."""
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
@@ -86,7 +86,7 @@ cdef void extreme_update(
 # --- strings ---
 
 cdef int compare_views(const StringView* a, const StringView* b) noexcept nogil:
-    """Order of bytes, as memcmp's."""
+    """Compare the bytes, as memcmp does."""
     cdef uint32_t shorter = a.length if a.length < b.length else b.length
     cdef int order = memcmp(view_data(a), view_data(b), shorter)
     if order != 0:
@@ -95,18 +95,18 @@ cdef int compare_views(const StringView* a, const StringView* b) noexcept nogil:
 
 
 cdef int keep_string(StringView* kept, bint had_one, const StringView* view, Arena* arena) except -1 nogil:
-    cdef char* place
+    cdef char* copy
     if view.length <= VIEW_INLINE_BYTES:
         kept[0] = view[0]
         return 0
-    # The room of a longer string kept before serves again: a falling minimum does not fill the arena.
+    # The bytes of a longer string kept before are reused, so that a falling minimum does not fill the arena.
     if had_one and kept.length >= view.length:
-        place = kept.pointer
+        copy = kept.pointer
     else:
-        place = <char*> arena_take(arena, view.length)
-    memcpy(place, view.pointer, view.length)
+        copy = <char*> arena_take(arena, view.length)
+    memcpy(copy, view.pointer, view.length)
     kept[0] = view[0]
-    kept.pointer = place
+    kept.pointer = copy
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Groups as columns: keys, and their aggregates' states or results."""
+"""Groups as columns: the keys, and the states or the results of the aggregate calls."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -10,24 +10,26 @@ from qcore_ext.ground.memory cimport Account, MemoryAccount
 from qcore_ext.aggregate.group_set cimport GroupSet
 from qcore_ext.rows.key_columns cimport KeyColumns
 
-# Keys and states of n groups from start, each owned by the caller (also on error, where not NULL). `passed`: where the
-# keys are instead of in the set's table, or NULL.
+# Write the keys and states of n groups from start. The caller owns each column that is not NULL, also after an error.
+# If `passed` is not NULL it has the keys, otherwise the set's table has them.
 cdef int group_states(
     GroupSet* groups, KeyColumns* passed, int64_t start, int64_t n, Column** columns, MemoryAccount* account,
 ) except -1 nogil
-# Keys and results, as fields of `schema`, likewise.
+# Write the keys and results of n groups from start, with the types of `schema`. The caller owns them as above.
 cdef int group_results(
     GroupSet* groups, AggregateCalls calls, CSchema* schema, int64_t start, int64_t n, Column** columns,
     MemoryAccount* account,
 ) except -1 nogil
-# The one row of an aggregation without keys that never saw a batch: counts are 0, all else is null.
-cdef Batch* results_of_nothing(AggregateCalls calls, CSchema* schema, Account account) except NULL nogil
-# What the states of an operator's calls are made for, by state; `merging`: `types` are of keys and state columns.
+# The result row of an aggregation without keys that had no batch. Counts are 0, other results are null.
+cdef Batch* result_of_no_rows(AggregateCalls calls, CSchema* schema, Account account) except NULL nogil
+# Write the argument type of each state. If `merging`, `types` are the types of keys and state columns, otherwise those
+# of keys, arguments and filters.
 cdef void state_arguments(
     AggregateCalls calls, const DataType* types, int32_t n_keys, bint merging, DataType* out,
 ) noexcept nogil
-# `output`, made for inputs of the types `declared`, for those of `types`: keys and states (`as_states`), else keys and
-# results. SchemaChangeError for lists of values, which are not widened.
+# The schema `output`, which was made for inputs of the types `declared`, changed to inputs of the types `types`. Its
+# columns are keys and states if `as_states`, otherwise keys and results. Raises SchemaChangeError for a list of values,
+# because lists are not widened.
 cdef CSchema* output_for_types(
     AggregateCalls calls, CSchema* output, CSchema* declared, const DataType* types, int32_t n_keys, bint merging,
     bint as_states,

@@ -1,10 +1,10 @@
-"""Groups as columns: keys, and their aggregates' states or results."""
+"""Groups as columns: the keys, and the states or the results of the aggregate calls."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
 from qcore_ext.aggregate.calls cimport (
-    COLLECT_BETWEEN, COLLECT_LIST, COLLECT_TEXT, RESULT_COLLECTED, RESULT_COMOMENT, RESULT_STATE, RESULT_SUM,
+    COLLECT_BETWEEN, COLLECT_LIST, COLLECT_TEXT, RESULT_COMOMENT, RESULT_HOLISTIC, RESULT_STATE, RESULT_SUM,
     CallResult, result_column,
 )
 from qcore_ext.aggregate.comoments cimport REGR_COUNT
@@ -15,7 +15,7 @@ from qcore_ext.data.column cimport column_constant_null, column_new_flat
 from qcore_ext.data.schema cimport schema_copy_field, schema_new, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.memory cimport Buffer, Owner, owner_unref, struct_free, struct_new
-from qcore_ext.aggregate.holistic cimport collected_column
+from qcore_ext.aggregate.holistic cimport holistic_column
 from qcore_ext.aggregate.group_table cimport group_table_column
 from qcore_ext.rows.key_columns cimport key_columns_column
 
@@ -48,9 +48,9 @@ cdef int group_results(
         columns[i] = group_table_column(groups.table, i, start, n, account)
     columns += n_keys
     for i in range(calls.n_results):
-        if calls.results[i].how == RESULT_COLLECTED:
-            columns[i] = collected_column(
-                &groups.collected[calls.results[i].states[0]], schema, n_keys + i, start, n, account
+        if calls.results[i].how == RESULT_HOLISTIC:
+            columns[i] = holistic_column(
+                &groups.holistic[calls.results[i].states[0]], schema, n_keys + i, start, n, account
             )
             continue
         columns[i] = result_column(
@@ -60,13 +60,13 @@ cdef int group_results(
 
 
 cdef bint is_count(AggregateCalls calls, const CallResult* result) noexcept nogil:
-    """Whether the result for no rows is 0 rather than null."""
+    """Whether the result for no rows is 0. Otherwise it is null."""
     if result.how == RESULT_STATE:
         return calls.states[result.states[0]].kind == STATE_COUNT
     return result.how == RESULT_COMOMENT + REGR_COUNT
 
 
-cdef Batch* results_of_nothing(AggregateCalls calls, CSchema* schema, Account account) except NULL nogil:
+cdef Batch* result_of_no_rows(AggregateCalls calls, CSchema* schema, Account account) except NULL nogil:
     cdef Batch* out = batch_new(schema, 1)
     cdef Buffer* values
     cdef uint8_t* validity
@@ -101,23 +101,26 @@ cdef void state_arguments(
             out[i] = types[argument]
 
 
-cdef int result_type(
+cdef int widen_result_type(
     AggregateCalls calls, const CallResult* result, CSchema* declared, const DataType* types, const DataType* before,
     const DataType* after, DataType* type,
 ) except -1:
-    """Change the type of a result as its argument's has changed; `before` and `after` are by state."""
+    """Widen the type of a result if its argument's type has become wider.
+
+    `before` and `after` are the argument types of the states.
+    """
     cdef int32_t state = result.states[0]
     cdef int32_t argument
     cdef DataType old, new
-    if result.how == RESULT_COLLECTED:
+    if result.how == RESULT_HOLISTIC:
         argument = calls.inputs[calls.collections[state].input].argument
         if type_equal(&types[argument], &declared.fields[argument].type):
             return 0
         if calls.collections[state].kind == COLLECT_LIST:
             raise_types_differ(
                 declared.fields[argument].name, &declared.fields[argument].type, &types[argument],
-                b"array_agg gives lists of the first type, and lists are not widened; declare the wider type at the "
-                b"source, or cast to it",
+                b"array_agg has made lists of the first type, and lists cannot be widened; declare the wider type at "
+                b"the source, or cast to it",
             )
         if calls.collections[state].kind not in (COLLECT_TEXT, COLLECT_BETWEEN):
             type[0] = types[argument]
@@ -126,7 +129,7 @@ cdef int result_type(
         return 0
     state_column_type(calls.states[state].kind, &before[state], 0, &old)
     state_column_type(calls.states[state].kind, &after[state], 0, &new)
-    # A sum of integers is as wide as it was declared, whichever integers it is of.
+    # The declared type of a sum of integers is wide enough for all integers.
     if not type_equal(&old, &new):
         type[0] = new
     return 0
@@ -139,7 +142,7 @@ cdef CSchema* output_for_types(
     cdef DataType* before = <DataType*> struct_new((2 * calls.n_states + declared.n_fields + 1) * sizeof(DataType))
     cdef DataType* after = before + calls.n_states
     cdef DataType* given = after + calls.n_states
-    cdef CSchema* made = NULL
+    cdef CSchema* wide = NULL
     cdef bint done = False
     cdef int32_t i, j
     try:
@@ -147,26 +150,26 @@ cdef CSchema* output_for_types(
             given[i] = declared.fields[i].type
         state_arguments(calls, given, n_keys, merging, before)
         state_arguments(calls, types, n_keys, merging, after)
-        made = schema_new(output.n_fields)
+        wide = schema_new(output.n_fields)
         for i in range(output.n_fields):
-            schema_copy_field(made, i, &output.fields[i], NULL)
+            schema_copy_field(wide, i, &output.fields[i], NULL)
         for i in range(n_keys):
             if not type_equal(&types[i], &given[i]):
-                made.fields[i].type = types[i]
+                wide.fields[i].type = types[i]
         if as_states:
             for i in range(calls.n_states):
                 for j in range(state_n_columns(calls.states[i].kind)):
                     state_column_type(
-                        calls.states[i].kind, &after[i], j, &made.fields[n_keys + calls.states[i].column + j].type
+                        calls.states[i].kind, &after[i], j, &wide.fields[n_keys + calls.states[i].column + j].type
                     )
         else:
             for i in range(calls.n_results):
-                result_type(
-                    calls, &calls.results[i], declared, types, before, after, &made.fields[n_keys + i].type
+                widen_result_type(
+                    calls, &calls.results[i], declared, types, before, after, &wide.fields[n_keys + i].type
                 )
         done = True
     finally:
         struct_free(before)
         if not done:
-            owner_unref(<Owner*> made)
-    return made
+            owner_unref(<Owner*> wide)
+    return wide

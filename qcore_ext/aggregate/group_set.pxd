@@ -1,4 +1,4 @@
-"""Groups and their aggregates: a group table with a state an aggregate beside it."""
+"""A group set: a group table, and one state for each aggregate of its groups."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -13,39 +13,39 @@ from qcore_ext.aggregate.group_table cimport GroupTable
 
 
 ctypedef struct GroupPlan:
-    # What all sets of one operator have in common. Everything is borrowed.
+    # The data that all group sets of one operator share. Everything is borrowed.
     MemoryAccount* account
-    int32_t n_vectors           # keys first
+    int32_t n_vectors           # keys come first
     int32_t n_keys
     int32_t n_inputs
     int32_t n_states
     int32_t n_collections
     const CallCollection* collections
-    const DataType* types       # of the vectors
-    const DataType* state_types     # what each state was made for
+    const DataType* types       # the types of the vectors
+    const DataType* state_types     # the argument type of each state
     const CallState* states
     AggregateInput* inputs
-    bint merging                # vectors behind the keys are state columns, not arguments and filters
+    bint merging                # the vectors after the keys are state columns, not arguments and filters
 
 
 ctypedef struct GroupSet:
     const GroupPlan* plan       # borrowed
     GroupTable* table           # owned
-    AggregateState* states      # owned; plan.n_states, behind the struct
-    HolisticValues* collected  # owned; plan.n_collections, behind the states
+    AggregateState* states      # owned; plan.n_states, in the same allocation after the struct
+    HolisticValues* holistic   # owned; plan.n_collections, in the same allocation after the states
 
 
-# `scratch` as group_table_new's.
+# `scratch` is passed to group_table_new.
 cdef GroupSet* group_set_new(const GroupPlan* plan, Buffer* scratch) except NULL nogil
 cdef void group_set_free(GroupSet* groups) noexcept nogil          # NULL is ignored
 cdef int group_set_clear(GroupSet* groups) except -1 nogil
-# Take in n <= VECTOR_ROWS rows; `numbers` is room for their groups.
+# Add n <= VECTOR_ROWS rows. `numbers` is scratch for their groups.
 cdef int group_set_add(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
 # The same for rows that are states: keys, then state columns.
 cdef int group_set_merge(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
-# Update the states alone, for rows whose groups are known (NULL: all are group 0).
+# Update only the states, for rows whose groups are known. If `numbers` is NULL all rows belong to group 0.
 cdef int group_set_update(
     GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups,
 ) except -1 nogil
-# Give every group a state, before reading out.
+# Give each group a state. Must be called before the states are read.
 cdef int group_set_complete(GroupSet* groups, int64_t n_groups) except -1 nogil

@@ -1,4 +1,4 @@
-"""Groups and their aggregates: a group table with a state an aggregate beside it."""
+"""A group set: a group table, and one state for each aggregate of its groups."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -11,7 +11,7 @@ from qcore_ext.data.column cimport Vector, VectorScratch
 from qcore_ext.ground.memory cimport Buffer, struct_free, struct_new
 from qcore_ext.aggregate.call_input cimport AggregateInput, aggregate_input_load
 from qcore_ext.aggregate.holistic cimport (
-    HolisticValues, collected_append, collected_clear, collected_finish, collected_free, collected_init,
+    HolisticValues, holistic_append, holistic_clear, holistic_finish, holistic_free, holistic_init,
 )
 from qcore_ext.aggregate.group_table cimport (
     group_table_assign, group_table_clear, group_table_free, group_table_new,
@@ -28,13 +28,13 @@ cdef GroupSet* group_set_new(const GroupPlan* plan, Buffer* scratch) except NULL
     cdef bint done = False
     groups.plan = plan
     groups.states = <AggregateState*> (groups + 1)
-    groups.collected = <HolisticValues*> (groups.states + plan.n_states)
+    groups.holistic = <HolisticValues*> (groups.states + plan.n_states)
     try:
         for i in range(plan.n_states):
             state_init(&groups.states[i], plan.account, plan.states[i].kind, &plan.state_types[i])
         for i in range(plan.n_collections):
             input = &plan.inputs[plan.collections[i].input].call
-            collected_init(&groups.collected[i], plan.account, &plan.collections[i], input, plan.types)
+            holistic_init(&groups.holistic[i], plan.account, &plan.collections[i], input, plan.types)
         groups.table = group_table_new(plan.account, plan.types, plan.n_keys, scratch)
         done = True
     finally:
@@ -50,7 +50,7 @@ cdef void group_set_free(GroupSet* groups) noexcept nogil:
     for i in range(groups.plan.n_states):
         state_free(&groups.states[i])
     for i in range(groups.plan.n_collections):
-        collected_free(&groups.collected[i])
+        holistic_free(&groups.holistic[i])
     group_table_free(groups.table)
     struct_free(groups)
 
@@ -60,21 +60,21 @@ cdef int group_set_clear(GroupSet* groups) except -1 nogil:
     for i in range(groups.plan.n_states):
         state_clear(&groups.states[i])
     for i in range(groups.plan.n_collections):
-        collected_clear(&groups.collected[i])
+        holistic_clear(&groups.holistic[i])
     return group_table_clear(groups.table)
 
 
 cdef int merge_states(GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers) except -1 nogil:
     cdef const GroupPlan* plan = groups.plan
     cdef int64_t n_groups = groups.table.n_groups
-    cdef VectorScratch room
+    cdef VectorScratch scratch
     cdef Vector argument
     cdef const Vector* arguments
     cdef int32_t i
     for i in range(plan.n_states):
         arguments = vectors + plan.n_keys + plan.states[i].column
         if state_n_columns(plan.states[i].kind) == 1:
-            state_widen(&arguments[0], n, room.values, &argument)
+            state_widen(&arguments[0], n, scratch.values, &argument)
             arguments = &argument
         state_merge(&groups.states[i], n_groups, numbers, n, arguments, arguments[0].validity)
     return 0
@@ -94,7 +94,7 @@ cdef int group_set_update(
             state_update(&groups.states[i], n_groups, numbers, n, input.vectors, input.mask)
     for i in range(plan.n_collections):
         input = &plan.inputs[plan.collections[i].input]
-        collected_append(&groups.collected[i], vectors, numbers, n, input.mask)
+        holistic_append(&groups.holistic[i], vectors, numbers, n, input.mask)
     return 0
 
 
@@ -119,5 +119,5 @@ cdef int group_set_complete(GroupSet* groups, int64_t n_groups) except -1 nogil:
     for i in range(groups.plan.n_states):
         state_extend(&groups.states[i], n_groups)
     for i in range(groups.plan.n_collections):
-        collected_finish(&groups.collected[i], n_groups)
+        holistic_finish(&groups.holistic[i], n_groups)
     return 0

@@ -1,8 +1,8 @@
-"""Group table: keys to dense group numbers, a vector at a time, adapting to what the keys turn out to be.
+"""Group table: finds or creates the group of each key of a vector. Groups are numbered from 0 without gaps.
 
-Keys that pack into one or two words live in the slots of an open-addressing table; the first string that does not fit
-turns it, once, into a table of hash tags over stored key columns. Group numbers never change, so whatever is indexed by
-them stays as it is. In front of either, keys of few possible values are looked up in an array (direct_groups).
+Keys that pack into one or two words are stored in the slots of an open-addressing table. The first string that does not
+fit changes the table, once, to slots of hash tags with the keys in key columns. Group numbers never change, so states
+that are indexed by them stay valid. Keys with few possible values are looked up in an array first (array_groups).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -15,7 +15,7 @@ from qcore_ext.aggregate.key_packing cimport KeyLayout
 from qcore_ext.rows.key_columns cimport KeyColumns
 
 cdef enum:
-    GROUP_SCRATCH_BYTES = 262144        # of a scratch to be shared
+    GROUP_SCRATCH_BYTES = 262144        # size of a scratch that tables share
 
 
 ctypedef struct GroupTable:
@@ -24,29 +24,30 @@ ctypedef struct GroupTable:
     KeyLayout layout
     DataType* types             # owned; n_columns
     int32_t n_columns
-    bint is_part                # of a key space split among many tables
+    bint is_part                # the table has one part of a key space that many tables share
     int64_t n_groups
     int64_t n_slots             # a power of two, or 0 before the first insertion
-    int64_t groups_limit        # groups that n_slots take without exceeding the load factor
-    Buffer* slots               # owned; what lies in them depends on layout.mode
-    Buffer* words               # owned; packed keys by group, or the hashes of stored ones
-    Buffer* nulls               # owned; null masks of packed keys by group
-    int64_t capacity            # groups that words and nulls have room for
-    KeyColumns* stored          # owned; KEYS_STORED
-    ArrayGroups* direct        # owned
-    Buffer* scratch             # owned; vectors of the call under way; may be shared with tables of the same driver
+    int64_t groups_limit        # the number of groups at which n_slots reaches its load factor
+    Buffer* slots               # owned; layout.mode says which kind of slot
+    Buffer* words               # owned; the packed key of each group, or the hash of its stored key
+    Buffer* nulls               # owned; the null mask of each packed key
+    int64_t capacity            # the number of groups for which words and nulls have space
+    KeyColumns* stored          # owned; keys of mode KEYS_STORED
+    ArrayGroups* direct         # owned; NULL for a part and for stored keys
+    Buffer* scratch             # owned; GroupScratch; tables of the same driver may share it
 
 
-# `scratch` NULL: a table of its own; else one of many parts of a key space, which share it and have no direct look-up.
+# If `scratch` is NULL the table has all keys. Otherwise it has one part of a key space; the parts share `scratch` and
+# have no array groups.
 cdef GroupTable* group_table_new(
     MemoryAccount* account, const DataType* types, int32_t n_columns, Buffer* scratch,
 ) except NULL nogil
 cdef void group_table_free(GroupTable* table) noexcept nogil           # NULL is ignored
-# The group of each of n <= VECTOR_ROWS rows; unseen keys make new groups, numbered on from table.n_groups.
+# Find the group of each of n <= VECTOR_ROWS rows. A new key makes a new group with the number table.n_groups.
 cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil
-# Forget all groups but keep the memory that no output column points into.
+# Remove all groups. The memory is kept, except what output columns may point to.
 cdef int group_table_clear(GroupTable* table) except -1 nogil
-# Keys of the n groups from start as a flat column; it may outlive the table.
+# Key column `column` of the n groups from start, as a flat column that may outlive the table.
 cdef Column* group_table_column(
     GroupTable* table, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil

@@ -1,4 +1,4 @@
-"""Group table: keys to dense group numbers, a vector at a time."""
+"""Group table: finds or creates the group of each key of a vector. Groups are numbered from 0 without gaps."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -6,6 +6,7 @@ from libc.string cimport memcpy, memset
 from qcore_ext.compute.row_hash cimport HASH_TAG_SHIFT, hash_vector
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, column_new_flat
 from qcore_ext.data.schema cimport DataType
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref,
@@ -25,8 +26,8 @@ from qcore_ext.rows.key_columns cimport (
 cdef enum:
     SLOTS_MIN = 64
     GROUPS_MIN = 64
-    # A quarter full while the slots stay within the caches: at 1K groups load 0.49 -> 0.12 goes 2.8 -> 1.6 ns a row.
-    # Beyond, every row misses the cache anyway and memory counts more.
+    # Up to this size the slots fit in the caches and are at most a quarter full: at 1K groups a load of 0.12 instead of
+    # 0.49 takes 1.6 instead of 2.8 ns a row. In a larger table each row misses the cache, and memory counts more.
     SPARSE_BYTES_MAX = 8388608
 
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
@@ -34,7 +35,7 @@ cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 
 ctypedef struct OneWordSlot:
     uint64_t low
-    uint32_t group              # plus one; 0: empty
+    uint32_t group              # the group plus one; 0 if the slot is empty
     uint32_t nulls
 
 ctypedef struct TwoWordSlot:
@@ -53,14 +54,14 @@ ctypedef struct GroupScratch:
     uint64_t low[VECTOR_ROWS]
     uint64_t high[VECTOR_ROWS]
     uint64_t hashes[VECTOR_ROWS]
-    uint64_t moved_low[VECTOR_ROWS]     # of groups moving to bigger slots
+    uint64_t moved_low[VECTOR_ROWS]     # keys of groups that move to a larger table
     uint64_t moved_high[VECTOR_ROWS]
     uint64_t moved_hashes[VECTOR_ROWS]
     uint32_t nulls[VECTOR_ROWS]
-    uint32_t pending[VECTOR_ROWS]       # rows still without a group
-    uint32_t rows[VECTOR_ROWS]          # candidates: these rows ...
-    uint32_t groups[VECTOR_ROWS]        # ... may be of these groups
-    uint32_t fresh[VECTOR_ROWS]         # rows that opened a group
+    uint32_t pending[VECTOR_ROWS]       # rows whose group is not known yet
+    uint32_t rows[VECTOR_ROWS]          # candidates: rows[i] may belong to groups[i]
+    uint32_t groups[VECTOR_ROWS]
+    uint32_t fresh[VECTOR_ROWS]         # rows that made a new group
     uint8_t hit[VECTOR_ROWS]
 
 ctypedef fused PackedSlot:
@@ -115,7 +116,7 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil:
     if table.layout.mode == KEYS_NONE:
         return 0
     if table.layout.mode == KEYS_STORED:
-        # Output columns may point into the old arena.
+        # Output columns may point to the old arena.
         stored = key_columns_new(table.account, table.types, table.n_columns)
         key_columns_free(table.stored)
         table.stored = stored
@@ -148,13 +149,14 @@ cdef void hash_words(
         grouping_kernels().hash_two(low, high, nulls, n, out)
 
 
-cdef int place_packed(
+cdef int fill_packed_slots(
     PackedSlot* slots, int64_t mask, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, uint64_t* hashes,
     uint64_t* low, uint64_t* high, const MemoryAccount* account,
 ) except -1 nogil:
-    """Put groups 0..n_groups into empty slots; hashes, low and high are room for a vector each."""
+    """Insert groups 0..n_groups into empty slots. hashes, low and high are scratch for a vector each."""
     cdef int64_t n, i, at
     cdef int64_t start = 0
+    qc_check(n_groups <= mask, b"a slot of a group table stays empty")
     while start < n_groups:
         account_check(account)
         n = min(n_groups - start, <int64_t> VECTOR_ROWS)
@@ -179,10 +181,11 @@ cdef int place_packed(
     return 0
 
 
-cdef int place_stored(
+cdef int fill_stored_slots(
     StoredSlot* slots, int64_t mask, const uint64_t* hashes, int64_t n_groups, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i, at
+    qc_check(n_groups <= mask, b"a slot of a group table stays empty")
     for i in range(n_groups):
         if i % CHECK_ROWS == 0:
             account_check(account)
@@ -195,7 +198,10 @@ cdef int place_stored(
 
 
 cdef int64_t limit_of(const GroupTable* table, int64_t n_slots) noexcept nogil:
-    """Groups that so many slots take. One of many tables shares the second-level cache with what streams through it."""
+    """The number of groups at which n_slots reaches its load factor.
+
+    A table that is a part is never sparse, because it shares the second-level cache with the rows of all parts.
+    """
     cdef bint sparse = not table.is_part and n_slots * slot_width(table.layout.mode) <= SPARSE_BYTES_MAX
     return n_slots // (4 if sparse else 2)
 
@@ -210,29 +216,31 @@ cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
     if table.n_groups == 0:
         return 0
     if table.layout.mode == KEYS_ONE_WORD:
-        place_packed[OneWordSlot](
+        fill_packed_slots[OneWordSlot](
             <OneWordSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
             table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high, table.account,
         )
     elif table.layout.mode == KEYS_TWO_WORDS:
-        place_packed[TwoWordSlot](
+        fill_packed_slots[TwoWordSlot](
             <TwoWordSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
             table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high, table.account,
         )
     else:
-        place_stored(<StoredSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, table.n_groups, table.account)
+        fill_stored_slots(
+            <StoredSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, table.n_groups, table.account
+        )
     return 0
 
 
 cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
-    """Room for n_more new groups, in the slots and in the keys by group."""
+    """Reserve space for n_more new groups, in the slots and in the keys by group."""
     cdef int64_t n_groups = table.n_groups + n_more
     cdef int64_t capacity = max(table.capacity, <int64_t> GROUPS_MIN)
     cdef int64_t n_slots = max(table.n_slots, <int64_t> SLOTS_MIN)
     cdef int64_t limit = table.groups_limit
     cdef int word_bytes = 16 if table.layout.mode == KEYS_TWO_WORDS else 8
     if n_groups > GROUPS_MAX:
-        return raise_execution(b"an aggregation has more than 2**32 groups in one driver; use more drivers")
+        return raise_execution(b"an aggregation has more than 2**32 - 2 groups in one driver; use more drivers")
     if n_groups > table.capacity:
         while capacity < n_groups:
             capacity *= 2
@@ -259,10 +267,10 @@ cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
 cdef int64_t find_packed(
     const PackedSlot* slots, int64_t mask, const uint64_t* hashes, const uint64_t* low, const uint64_t* high,
     const uint32_t* nulls, int64_t n,
-    uint32_t* groups,           # OUT, of the rows that hit
-    uint8_t* hit,               # OUT
+    uint32_t* groups,           # OUT: the groups of the rows that hit
+    uint8_t* hit,               # OUT: whether the row's key is in the first slot of its hash
 ) noexcept nogil:
-    """Compare each row with the first slot of its hash, without a branch. Returns the number of hits."""
+    """Compare each row's key with the first slot of its hash, without branches. Returns the number of hits."""
     cdef const PackedSlot* slot
     cdef int64_t i
     cdef int64_t hits = 0
@@ -277,7 +285,7 @@ cdef int64_t find_packed(
     return hits
 
 
-cdef int64_t list_missed(const uint8_t* hit, int64_t n, uint32_t* pending) noexcept nogil:
+cdef int64_t list_misses(const uint8_t* hit, int64_t n, uint32_t* pending) noexcept nogil:
     cdef int64_t i
     cdef int64_t count = 0
     for i in range(n):
@@ -291,15 +299,18 @@ cdef int64_t insert_packed(
     const uint32_t* nulls, const uint32_t* pending, int64_t n_pending, int64_t n_groups,
     uint64_t* group_words, uint32_t* group_nulls, uint32_t* groups,
 ) noexcept nogil:
-    """Find or insert the rows `pending`. Returns the number of groups afterwards."""
+    """Find or insert the keys of the rows `pending`. Returns the new number of groups."""
     cdef PackedSlot* slot
     cdef int64_t j, i, at
     for j in range(n_pending):
         i = pending[j]
         at = <int64_t> hashes[i] & mask
         while True:
+            qc_check(0 <= at <= mask, b"a slot is one of the slots of the table")
             slot = &slots[at]
+            qc_check(slot.group <= n_groups, b"the group in a slot is one of the groups")
             if slot.group == 0:
+                qc_check(n_groups < mask, b"a slot of a group table stays empty")
                 slot.low = low[i]
                 slot.nulls = nulls[i]
                 if PackedSlot is TwoWordSlot:
@@ -324,7 +335,7 @@ cdef int64_t insert_packed(
 
 
 cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1 nogil:
-    """Groups of the n keys that lie packed in scratch."""
+    """Find or create the groups of n keys. The scratch holds the packed keys."""
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
     cdef int64_t hits = 0
@@ -345,8 +356,9 @@ cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1
         )
     if hits == n:
         return 0
-    n_pending = list_missed(scratch.hit, n, scratch.pending)
+    n_pending = list_misses(scratch.hit, n, scratch.pending)
     reserve(table, n_pending)
+    qc_check(table.n_groups + n_pending <= table.capacity, b"a group table has capacity for the keys of its groups")
     mask = table.n_slots - 1
     if one_word:
         table.n_groups = insert_packed[OneWordSlot](
@@ -377,9 +389,9 @@ cdef int64_t probe_stored(
     StoredSlot* slots, int64_t mask, GroupScratch* scratch, int64_t n_pending, int64_t n_groups, uint64_t* group_hashes,
     uint32_t* groups, int64_t* n_fresh,
 ) noexcept nogil:
-    """One round for the rows pending: each either opens a group, or names a candidate. Returns the candidates' number.
+    """Probe the table for each pending row until the row makes a new group or finds a candidate with its hash tag.
 
-    scratch.low holds each row's place in the table and moves on with it.
+    scratch.low holds the slot of each row, and is advanced with it. Returns the number of candidates.
     """
     cdef StoredSlot* slot
     cdef int64_t j, i
@@ -389,8 +401,11 @@ cdef int64_t probe_stored(
         i = scratch.pending[j]
         tag = <uint32_t> (scratch.hashes[i] >> HASH_TAG_SHIFT)
         while True:
+            qc_check(scratch.low[i] <= <uint64_t> mask, b"a slot is one of the slots of the table")
             slot = &slots[scratch.low[i]]
+            qc_check(slot.group <= n_groups + n_fresh[0], b"the group in a slot is one of the groups")
             if slot.group == 0:
+                qc_check(n_groups + n_fresh[0] < mask, b"a slot of a group table stays empty")
                 group_hashes[n_groups + n_fresh[0]] = scratch.hashes[i]
                 groups[i] = <uint32_t> (n_groups + n_fresh[0])
                 scratch.fresh[n_fresh[0]] = <uint32_t> i
@@ -413,6 +428,7 @@ cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_
     cdef int64_t n_candidates, n_fresh, i, row
     cdef uint64_t mask
     reserve(table, n)
+    qc_check(table.n_groups + n <= table.capacity, b"a group table has capacity for the hashes of its groups")
     mask = <uint64_t> (table.n_slots - 1)
     hash_keys(keys, table.n_columns, n, scratch.hashes, table.account)
     for i in range(n):
@@ -425,7 +441,7 @@ cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_
             <uint64_t*> table.words.data, groups, &n_fresh,
         )
         if n_fresh > 0:
-            # Before comparing: a later row's candidate may be a group just opened.
+            # The keys must be stored before the comparison, because a candidate may be one of the new groups.
             key_columns_append(table.stored, keys, scratch.fresh, n_fresh)
             table.n_groups += n_fresh
         key_columns_compare(table.stored, keys, scratch.rows, scratch.groups, n_candidates, scratch.hit)
@@ -442,48 +458,48 @@ cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_
 
 
 cdef int unpack_vectors(
-    GroupTable* table, int64_t start, int64_t n, char* room, Vector* out,
+    GroupTable* table, int64_t start, int64_t n, char* scratch, Vector* out,
 ) except -1 nogil:
-    """Packed keys of n groups as vectors, in `room` of VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES a column."""
-    cdef char* place = room
+    """Unpack the keys of n groups to vectors. `scratch` has VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES a column."""
+    cdef char* values = scratch
     cdef int stride = 2 if table.layout.mode == KEYS_TWO_WORDS else 1
     cdef int32_t c
+    qc_check((n >= 0) & (n <= VECTOR_ROWS) & (start + n <= table.n_groups), b"keys to unpack are those of groups")
     for c in range(table.n_columns):
         key_unpack(
             &table.layout, c, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start,
-            n,
-            place, <uint8_t*> place + VECTOR_ROWS * 16,
+            n, values, <uint8_t*> values + VECTOR_ROWS * 16,
         )
         out[c].phys = table.types[c].phys
-        out[c].values = place
-        out[c].validity = <uint8_t*> place + VECTOR_ROWS * 16
-        place += VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES
+        out[c].values = values
+        out[c].validity = <uint8_t*> values + VECTOR_ROWS * 16
+        values += VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES
     return 0
 
 
 cdef int store_keys(GroupTable* table) except -1 nogil:
-    """Turn packed keys into stored ones; groups keep their numbers."""
+    """Change packed keys to stored keys. Groups keep their numbers."""
     cdef Vector vectors[16]
-    cdef Buffer* room = NULL
+    cdef Buffer* scratch = NULL
     cdef Buffer* hashes = NULL
     cdef KeyColumns* stored = NULL
     cdef int64_t n
     cdef int64_t start = 0
     cdef bint done = False
     try:
-        room = buffer_new(table.account, table.n_columns * (VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES))
+        scratch = buffer_new(table.account, table.n_columns * (VECTOR_ROWS * 16 + VECTOR_BITMAP_BYTES))
         hashes = buffer_new(table.account, max(table.capacity, <int64_t> GROUPS_MIN) * 8)
         stored = key_columns_new(table.account, table.types, table.n_columns)
         while start < table.n_groups:
             account_check(table.account)
             n = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
-            unpack_vectors(table, start, n, room.data, vectors)
+            unpack_vectors(table, start, n, scratch.data, vectors)
             hash_keys(vectors, table.n_columns, n, (<uint64_t*> hashes.data) + start, table.account)
             key_columns_append(stored, vectors, NULL, n)
             start += n
         done = True
     finally:
-        buffer_unref(room)
+        buffer_unref(scratch)
         if not done:
             buffer_unref(hashes)
             key_columns_free(stored)
@@ -499,13 +515,10 @@ cdef int store_keys(GroupTable* table) except -1 nogil:
     return resize_slots(table, max(table.n_slots, <int64_t> SLOTS_MIN))
 
 
-# --- for callers ---
+# --- groups of keys, keys of groups ---
 
-cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
+cdef int assign_groups(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
     cdef GroupScratch* scratch
-    if table.layout.mode == KEYS_NONE:
-        memset(groups, 0, n * sizeof(uint32_t))
-        return 0
     if table.direct != NULL and array_groups_find(table.direct, keys, n, groups):
         return 0
     if table.layout.mode != KEYS_STORED:
@@ -519,6 +532,16 @@ cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, ui
     return assign_stored(table, keys, n, groups)
 
 
+cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
+    qc_check(0 <= n <= VECTOR_ROWS, b"the groups of at most a vector of rows are assigned at a time")
+    if table.layout.mode == KEYS_NONE:
+        memset(groups, 0, n * sizeof(uint32_t))
+        return 0
+    assign_groups(table, keys, n, groups)
+    qc_check_rows(groups, n, table.n_groups, b"a row's group is one of the groups")
+    return 0
+
+
 cdef Column* group_table_column(
     GroupTable* table, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
@@ -526,6 +549,8 @@ cdef Column* group_table_column(
     cdef Buffer* values
     cdef uint8_t* validity
     cdef int stride = 2 if table.layout.mode == KEYS_TWO_WORDS else 1
+    qc_check((start >= 0) & (n >= 0) & (start + n <= table.n_groups), b"keys to read are those of groups")
+    qc_check(0 <= column < table.n_columns, b"a key column is one of the key columns")
     if table.layout.mode == KEYS_STORED:
         return key_columns_column(table.stored, column, start, n, account)
     out = column_new_flat(&table.types[column], n, True, account, &values, &validity)

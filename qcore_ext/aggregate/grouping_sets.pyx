@@ -1,7 +1,8 @@
-"""Grouping sets: every batch once a set, with the keys that are not of the set null. SPEC Q2.
+"""Grouping sets: the operator returns each batch once for each set. Keys that are not in the set are null. SPEC Q2.
 
-No value is copied: the batches share the input's columns, and what differs are constant columns. A set without keys is
-one group even where there is no row, so a driver without rows gives one that counts for nothing.
+No value is copied. The output batches share the input's columns, and the other columns are constants. A set without
+keys has one group even if there are no rows. Therefore a driver without rows returns one row for such a set, marked as
+not from the input.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -24,7 +25,7 @@ cdef enum:
 cdef Column* constant_column(
     const DataType* type, int64_t value, int64_t n_rows, MemoryAccount* account,
 ) except NULL nogil:
-    """n_rows times one value of a type of up to eight bytes."""
+    """A column that repeats one value n_rows times. The type has at most eight bytes."""
     cdef Buffer* buffer = buffer_new(account, VALUE_BYTES)
     cdef Column* column = NULL
     (<int64_t*> buffer.data)[0] = value
@@ -40,7 +41,7 @@ cdef Column* constant_column(
 
 
 cdef class GroupingSets(Operator):
-    """Repeats its input once a grouping set.
+    """Repeats its input once for each grouping set.
 
     Parameters
     ----------
@@ -49,19 +50,24 @@ cdef class GroupingSets(Operator):
     sets : list of list of int
         The keys of each set, as positions among the first columns.
     numbers : list of int
-        What the number column says of each set.
+        The value of the number column for each set.
     n_keys : int
-        How many of the first columns are keys.
+        The number of keys. They are the first columns.
     schema : Schema
-        Of the output: the input's columns, the set's number (int64), and whether the row is one of the input's
-        (boolean, true or null).
+        The output schema: the input's columns, the set's number (int64), and a boolean that is true if the row is from
+        the input and null otherwise.
+
+    Raises
+    ------
+    PlanError
+        If a set names a key that does not exist, or, at bind, if the output schema does not fit the input.
     """
     cdef int64_t n_sets
     cdef int32_t n_keys
-    cdef uint8_t* kept          # owned; n_keys flags a set
+    cdef uint8_t* kept          # owned; n_keys flags a set: whether the key is in the set
     cdef int64_t* numbers       # owned
-    cdef bint* is_empty         # owned; sets without keys
-    cdef Batch* batch           # owned; the one being repeated
+    cdef bint* is_empty         # owned; whether the set has no keys
+    cdef Batch* batch           # owned; the batch that is being repeated
     cdef int64_t next_set
     cdef bint has_rows
     cdef bint input_over
@@ -78,7 +84,9 @@ cdef class GroupingSets(Operator):
             self.is_empty[i] = not keys
             for key in keys:
                 if not 0 <= key < n_keys:
-                    raise PlanError(f"a grouping set of node {node_id} names key {key}; there are {n_keys}")
+                    raise PlanError(
+                        f"a grouping set of node {node_id} names key {key}; the keys are numbered 0 to {n_keys - 1}"
+                    )
                 self.kept[i * n_keys + <int64_t> key] = 1
         self.set_output_schema(schema.schema)
 
@@ -92,15 +100,15 @@ cdef class GroupingSets(Operator):
         if self.input_schema == NULL and schema.n_fields + 2 != self.output_schema.n_fields:
             with gil:
                 raise PlanError(
-                    f"GroupingSets of node {self.node_id}: the input has {schema.n_fields} columns, the output "
-                    f"{self.output_schema.n_fields}; two are added"
+                    f"GroupingSets of node {self.node_id} adds two columns to its input, but its input has "
+                    f"{schema.n_fields} columns and its output {self.output_schema.n_fields}"
                 )
         self.widen_output(schema)
         self.set_input_schema(schema)
         return 0
 
     cdef int widen_output(self, CSchema* schema) except -1 nogil:
-        """The output is this input's columns and the two of ours (SPEC D6)."""
+        """Set the output schema to this input's columns and the two columns of the operator (SPEC D6)."""
         cdef CSchema* output = schema_new(schema.n_fields + 2)
         cdef int32_t n_before = self.output_schema.n_fields
         cdef int32_t i
@@ -131,7 +139,7 @@ cdef class GroupingSets(Operator):
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         if self.batch != NULL:
-            out[0] = self.repeated(self.next_set)
+            out[0] = self.repeat_batch(self.next_set)
             self.next_set += 1
             if self.next_set == self.n_sets:
                 batch_unref(self.batch)
@@ -147,11 +155,11 @@ cdef class GroupingSets(Operator):
                     return OUTPUT
         return FINISHED
 
-    cdef Batch* repeated(self, int64_t of) except NULL nogil:
-        """The batch as set `of` sees it."""
+    cdef Batch* repeat_batch(self, int64_t set_number) except NULL nogil:
+        """The batch for one set."""
         cdef Batch* batch = batch_new(self.output_schema, self.batch.n_rows)
         cdef int32_t n_inputs = self.batch.n_columns
-        cdef const uint8_t* kept = self.kept + of * self.n_keys
+        cdef const uint8_t* kept = self.kept + set_number * self.n_keys
         cdef int64_t n = self.batch.n_rows
         cdef bint done = False
         cdef int32_t i
@@ -162,7 +170,7 @@ cdef class GroupingSets(Operator):
                 else:
                     batch.columns[i] = column_ref(self.batch.columns[i])
             batch.columns[n_inputs] = constant_column(
-                &self.output_schema.fields[n_inputs].type, self.numbers[of], n, self.account
+                &self.output_schema.fields[n_inputs].type, self.numbers[set_number], n, self.account
             )
             batch.columns[n_inputs + 1] = constant_column(
                 &self.output_schema.fields[n_inputs + 1].type, 1, n, self.account
@@ -175,8 +183,8 @@ cdef class GroupingSets(Operator):
                 batch_unref(batch)
         return batch
 
-    cdef Batch* row_of_nulls(self, int64_t of) except NULL nogil:
-        """One row that gives set `of` its group."""
+    cdef Batch* row_of_nulls(self, int64_t set_number) except NULL nogil:
+        """One row that makes the only group of a set without keys."""
         cdef int32_t n = self.output_schema.n_fields
         cdef Batch* batch = batch_new(self.output_schema, 1)
         cdef bint done = False
@@ -185,7 +193,7 @@ cdef class GroupingSets(Operator):
             for i in range(n):
                 if i == n - 2:
                     batch.columns[i] = constant_column(
-                        &self.output_schema.fields[i].type, self.numbers[of], 1, self.account
+                        &self.output_schema.fields[i].type, self.numbers[set_number], 1, self.account
                     )
                 else:
                     batch.columns[i] = column_constant_null(&self.output_schema.fields[i].type, 1)

@@ -1,7 +1,7 @@
-"""Values of every group kept until the last row has come: for aggregates of lists, of text and of ranks.
+"""Holistic aggregates: lists, text and ranks. They keep the values of each group until the last row.
 
-Rows are (group, order keys, value) in growing columns; once all are there, one sort puts each group's values side by
-side and in their order.
+The rows (group, order keys, value) are kept in growing columns. After the last row one sort brings the values of each
+group together, in their order.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -18,44 +18,47 @@ cdef enum:
 
 
 ctypedef struct HolisticValues:
-    # Zero-initialised, then collected_init. Belongs to one operator.
+    # Zeroed, then initialised by holistic_init. Belongs to one operator.
     MemoryAccount* account      # borrowed
     const CallCollection* call  # borrowed
     const CallInput* input      # borrowed
-    KeyColumns* rows            # owned; group, keys, value
-    Buffer* order               # owned; uint32 a row: rows by group, in their order; once finished
-    Buffer* begins              # owned; int64 a group and one more: where its rows begin
-    Column* values              # owned; the values of all rows, once finished; NULL without rows
-    Buffer* numbers             # owned; of the most frequent value: value_numbers of all rows
+    KeyColumns* rows            # owned; columns: group, order keys, value
+    # Set by holistic_finish:
+    Buffer* order               # owned; the rows (uint32) by group, and in order within a group
+    Buffer* begins              # owned; int64, n_groups + 1: the position in `order` where each group begins
+    Column* values              # owned; the values of all rows; NULL if there are none
+    Buffer* numbers             # owned; for COLLECT_MODE: value_numbers of all rows; NULL before the first result
 
 
-# `types` of all that is loaded.
-cdef int collected_init(
+# `types` are the types of all loaded vectors.
+cdef int holistic_init(
     HolisticValues* self, MemoryAccount* account, const CallCollection* call, const CallInput* input,
     const DataType* types,
 ) except -1 nogil
-cdef void collected_free(HolisticValues* self) noexcept nogil
-cdef int collected_clear(HolisticValues* self) except -1 nogil
-# n <= VECTOR_ROWS rows of all loaded vectors; groups NULL: all are of group 0; mask NULL: every row takes part.
-cdef int collected_append(
+cdef void holistic_free(HolisticValues* self) noexcept nogil
+cdef int holistic_clear(HolisticValues* self) except -1 nogil
+# Append n <= VECTOR_ROWS rows of the loaded vectors. If groups is NULL all rows belong to group 0. If mask is NULL all
+# rows take part.
+cdef int holistic_append(
     HolisticValues* self, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* mask,
 ) except -1 nogil
-# No more rows come: sort them.
-cdef int collected_finish(HolisticValues* self, int64_t n_groups) except -1 nogil
-# The results of n groups from start: field `field` of `schema`.
-cdef Column* collected_column(
+# Sort the rows, after the last one was appended.
+cdef int holistic_finish(HolisticValues* self, int64_t n_groups) except -1 nogil
+# The results of n groups from start, as field `field` of `schema`.
+cdef Column* holistic_column(
     HolisticValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil
 
-# Lists of the column's rows `rows` (uint32, n_rows): list i has those from ends[i] to ends[i + 1]; an empty one is
-# null.
+# Lists of values of a column. List i has the values of the rows rows[ends[i]..ends[i + 1]). `rows` has n_rows uint32.
+# An empty list is null.
 cdef Column* list_of_rows(
     Column* values, Buffer* rows, int64_t n_rows, const int32_t* ends, int64_t n, CSchema* schema, int field,
     MemoryAccount* account,
 ) except NULL nogil
 
 
-# string_agg of n rows of a column of strings, into `out`, which is zeroed; ExecutionError past TEXT_BYTES_MAX.
+# Write the strings of n rows, joined by the call's separator, to `out`, which must be zeroed. Raises ExecutionError
+# above TEXT_BYTES_MAX bytes.
 cdef int text_of_rows(
     const StringView* views, const uint32_t* rows, int64_t n, const CallCollection* call, Arena* arena,
     StringView* out, const MemoryAccount* account,
@@ -63,6 +66,7 @@ cdef int text_of_rows(
 cdef int raise_text_too_long() except -1 nogil
 
 
+# The point between low and high at the given share of the distance.
 cdef inline double point_between(double low, double high, double share) noexcept nogil:
-    # Equal infinities have no difference.
+    # The difference of equal infinities is NaN.
     return low if low == high or share <= 0 else low + (high - low) * share

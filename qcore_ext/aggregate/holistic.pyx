@@ -1,4 +1,4 @@
-"""Values of every group kept until the last row has come: for aggregates of lists, of text and of ranks."""
+"""Holistic aggregates: lists, text and ranks. They keep the values of each group until the last row."""
 
 from libc.math cimport ceil, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -15,6 +15,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_U32, PHYS_VIEW, TYPE_UINT32, Schema
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set, bitmap_bytes
+from qcore_ext.ground.check cimport qc_check, qc_check_offsets, qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Arena, Owner, account_check, account_release, account_reserve, arena_new, arena_take, buffer_new,
     buffer_new_zeroed, buffer_unref, bytes_copy, owner_ref, owner_unref,
@@ -28,7 +29,7 @@ from qcore_ext.rows.key_columns cimport (
 from qcore_ext.aggregate.value_numbers cimport value_numbers
 
 
-cdef int collected_init(
+cdef int holistic_init(
     HolisticValues* self, MemoryAccount* account, const CallCollection* call, const CallInput* input,
     const DataType* types,
 ) except -1 nogil:
@@ -47,7 +48,7 @@ cdef int collected_init(
     return 0
 
 
-cdef void collected_free(HolisticValues* self) noexcept nogil:
+cdef void holistic_free(HolisticValues* self) noexcept nogil:
     key_columns_free(self.rows)
     buffer_unref(self.order)
     buffer_unref(self.begins)
@@ -60,19 +61,19 @@ cdef void collected_free(HolisticValues* self) noexcept nogil:
     self.values = NULL
 
 
-cdef int collected_clear(HolisticValues* self) except -1 nogil:
+cdef int holistic_clear(HolisticValues* self) except -1 nogil:
     cdef KeyColumns* rows
     cdef DataType[ARGUMENTS_MAX + 1] columns
     cdef int32_t k
     for k in range(self.rows.n_columns):
         columns[k] = self.rows.columns[k].type
     rows = key_columns_new(self.account, columns, self.rows.n_columns)
-    collected_free(self)
+    holistic_free(self)
     self.rows = rows
     return 0
 
 
-cdef int collected_append(
+cdef int holistic_append(
     HolisticValues* self, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* mask,
 ) except -1 nogil:
     cdef Vector[ARGUMENTS_MAX + 1] columns
@@ -96,7 +97,7 @@ cdef int collected_append(
     return key_columns_append(self.rows, columns, chosen, count)
 
 
-cdef int collected_finish(HolisticValues* self, int64_t n_groups) except -1 nogil:
+cdef int holistic_finish(HolisticValues* self, int64_t n_groups) except -1 nogil:
     cdef int64_t n = self.rows.n_rows
     cdef int32_t n_keys = self.input.n_arguments
     cdef SortKey[ARGUMENTS_MAX + 1] parts
@@ -135,12 +136,15 @@ cdef int collected_finish(HolisticValues* self, int64_t n_groups) except -1 nogi
         for i in range(n):
             if i % CHECK_ROWS == 0:
                 account_check(self.account)
+            qc_check(groups[i] < n_groups, b"the group of a kept value is one of the groups")
             order[i] = entry[i].row
             begins[groups[i] + 1] += 1
         for i in range(n_groups):
             if i % CHECK_ROWS == 0:
                 account_check(self.account)
             begins[i + 1] += begins[i]
+        qc_check_rows(order, n, n, b"an ordered row is one of the kept rows")
+        qc_check_offsets(begins, n_groups, n, b"the begins of groups ascend to the number of kept rows")
         self.values = values_column(self, n_keys)
     finally:
         buffer_unref(validity)
@@ -149,7 +153,7 @@ cdef int collected_finish(HolisticValues* self, int64_t n_groups) except -1 nogi
 
 
 cdef Column* values_column(HolisticValues* self, int32_t k) except NULL nogil:
-    """Column k of the rows kept, as it lies there."""
+    """Column k of the kept rows, without a copy."""
     cdef int64_t n = self.rows.n_rows
     cdef StoredColumn* stored = &self.rows.columns[k]
     cdef Column* column
@@ -188,12 +192,16 @@ cdef Column* values_column(HolisticValues* self, int32_t k) except NULL nogil:
 
 # --- results ---
 
-cdef Column* collected_column(
+cdef Column* holistic_column(
     HolisticValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     cdef uint8_t kind = self.call.kind
-    if self.rows.n_rows == 0:           # nothing was ever reserved
+    if self.rows.n_rows == 0:           # the arrays are not reserved
         return column_constant_null(&schema.fields[field].type, n)
+    qc_check(
+        (start >= 0) & ((start + n + 1) * <int64_t> sizeof(int64_t) <= self.begins.size),
+        b"results to read are those of groups",
+    )
     if kind == COLLECT_TEXT:
         return text_column(self, &schema.fields[field].type, start, n, account)
     if kind == COLLECT_BETWEEN:
@@ -202,11 +210,11 @@ cdef Column* collected_column(
         return list_column(self, schema, field, start, n, account)
     if kind == COLLECT_MODE:
         return most_frequent_column(self, start, n, account)
-    return picked_column(self, start, n, account)
+    return pick_values(self, start, n, account)
 
 
-cdef Column* picked_column(HolisticValues* self, int64_t start, int64_t n, MemoryAccount* account) except NULL nogil:
-    """One of the values of each group; null where there is none."""
+cdef Column* pick_values(HolisticValues* self, int64_t start, int64_t n, MemoryAccount* account) except NULL nogil:
+    """One value of each group, by its position in the order. A group without values has null."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
     cdef const uint32_t* order = <const uint32_t*> self.order.data
     cdef Buffer* indices = NULL
@@ -235,7 +243,7 @@ cdef Column* picked_column(HolisticValues* self, int64_t start, int64_t n, Memor
 cdef Column* most_frequent_column(
     HolisticValues* self, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
-    """The value that each group has most often; of several the one that comes first."""
+    """The most frequent value of each group. Of several equally frequent values it is the first in the order."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
     cdef const uint32_t* order = <const uint32_t*> self.order.data
     cdef Buffer* indices = NULL
@@ -248,7 +256,7 @@ cdef Column* most_frequent_column(
     cdef int64_t i, at
     try:
         if self.numbers == NULL:
-            self.numbers = numbers_of_all(self.values, self.rows.n_rows, account)
+            self.numbers = number_all_values(self.values, self.rows.n_rows, account)
         numbers = <const uint32_t*> self.numbers.data
         for i in range(begins[0], begins[n]):
             if i % CHECK_ROWS == 0:
@@ -281,7 +289,7 @@ cdef Column* most_frequent_column(
         buffer_unref(counts)
 
 
-cdef Buffer* numbers_of_all(Column* values, int64_t n, MemoryAccount* account) except NULL nogil:
+cdef Buffer* number_all_values(Column* values, int64_t n, MemoryAccount* account) except NULL nogil:
     cdef Buffer* all_rows = buffer_new(account, (n + 1) * sizeof(uint32_t))
     cdef uint32_t n_values
     cdef int64_t i
@@ -296,13 +304,13 @@ cdef Buffer* numbers_of_all(Column* values, int64_t n, MemoryAccount* account) e
 cdef Column* between_column(
     HolisticValues* self, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
-    """A point between two neighbours among each group's numbers."""
+    """A quantile of each group's numbers, interpolated between two neighbours."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
     cdef const uint32_t* order = <const uint32_t*> self.order.data
     cdef const double* numbers = NULL
     cdef Buffer* values
     cdef uint8_t* validity
-    cdef double place, low, high
+    cdef double position, low, high
     cdef int64_t i, at, count
     cdef Column* out = column_new_flat(type, n, True, account, &values, &validity)
     if self.rows.n_rows > 0:
@@ -313,18 +321,18 @@ cdef Column* between_column(
             (<double*> values.data)[i] = 0
             bit_clear(validity, i)
             continue
-        place = self.call.fraction * (count - 1)
-        at = begins[i] + <int64_t> floor(place)
+        position = self.call.fraction * (count - 1)
+        at = begins[i] + <int64_t> floor(position)
         low = numbers[order[at]]
-        high = numbers[order[at + 1]] if place > floor(place) else low
-        (<double*> values.data)[i] = point_between(low, high, place - floor(place))
+        high = numbers[order[at + 1]] if position > floor(position) else low
+        (<double*> values.data)[i] = point_between(low, high, position - floor(position))
     return out
 
 
 cdef Column* text_column(
     HolisticValues* self, const DataType* type, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
-    """Each group's strings with the separator between them."""
+    """The strings of each group, joined by the separator."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
     cdef const uint32_t* order = <const uint32_t*> self.order.data
     cdef const StringView* views = <const StringView*> self.rows.columns[self.rows.n_columns - 1].values.data
@@ -359,7 +367,7 @@ cdef int text_of_rows(
     StringView* out, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t size = (n - 1) * call.separator_bytes
-    cdef char* place
+    cdef char* end
     cdef int64_t i
     for i in range(n):
         if i % CHECK_ROWS == 0:
@@ -367,31 +375,32 @@ cdef int text_of_rows(
         size += views[rows[i]].length
     if size > TEXT_BYTES_MAX:
         return raise_text_too_long()
-    place = <char*> out + 4 if size <= VIEW_INLINE_BYTES else <char*> arena_take(arena, size)
+    end = <char*> out + 4 if size <= VIEW_INLINE_BYTES else <char*> arena_take(arena, size)
     out.length = <uint32_t> size
     if size > VIEW_INLINE_BYTES:
-        out.pointer = place
+        out.pointer = end
     for i in range(n):
         if i % CHECK_ROWS == 0:
             account_check(account)
         if i > 0 and call.separator_bytes > 0:
-            memcpy(place, call.separator, call.separator_bytes)
-            place += call.separator_bytes
-        memcpy(place, view_data(&views[rows[i]]), views[rows[i]].length)
-        place += views[rows[i]].length
+            memcpy(end, call.separator, call.separator_bytes)
+            end += call.separator_bytes
+        memcpy(end, view_data(&views[rows[i]]), views[rows[i]].length)
+        end += views[rows[i]].length
     if size > VIEW_INLINE_BYTES:
+        qc_check(end == out.pointer + size, b"a joined string has the length that was computed")
         memcpy(out.prefix, out.pointer, 4)
     return 0
 
 
 cdef int raise_text_too_long() except -1 nogil:
-    return raise_execution(b"string_agg made a string of more than 2 GB; give it fewer rows, or aggregate into a list")
+    return raise_execution(b"a result of string_agg has more than 2 GB; aggregate fewer rows, or use array_agg")
 
 
 cdef Column* list_column(
     HolisticValues* self, CSchema* schema, int field, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
-    """Each group's values as a list."""
+    """The values of each group as a list."""
     cdef const int64_t* begins = <const int64_t*> self.begins.data + start
     cdef int64_t count = begins[n] - begins[0]
     cdef Buffer* indices = NULL
@@ -399,7 +408,7 @@ cdef Column* list_column(
     cdef int64_t i
     try:
         if count > 0x7FFFFFFF:
-            raise_execution(b"array_agg made lists of more than 2**31 values; group by more")
+            raise_execution(b"the lists of array_agg have more than 2**31 - 1 values in one batch; use smaller groups")
         indices = buffer_new(account, (count + 1) * sizeof(uint32_t))
         bytes_copy(indices.data, <const uint32_t*> self.order.data + begins[0], count * sizeof(uint32_t), account)
         ends = buffer_new(account, (n + 1) * sizeof(int32_t))
@@ -420,18 +429,19 @@ cdef Column* list_of_rows(
     try:
         validity = buffer_new_zeroed(account, bitmap_bytes(n) + 1)
         for i in range(n):
+            qc_check(0 <= ends[i] <= ends[i + 1] <= n_rows, b"the ends of lists ascend to the number of rows")
             if ends[i + 1] > ends[i]:
                 bit_set(<uint8_t*> validity.data, i)
         with gil:
-            return made_list(values, rows, n_rows, ends, <const uint8_t*> validity.data, n, schema, field, account)
+            return build_lists(values, rows, n_rows, ends, <const uint8_t*> validity.data, n, schema, field, account)
     finally:
         buffer_unref(validity)
 
 
-cdef object taken_values(
+cdef object take_values(
     Column* values, Schema schema, Buffer* rows, int64_t start, int64_t n, MemoryAccount* account,
 ):
-    """The values of n of the rows as a pyarrow.Array; `schema` is of one column, theirs."""
+    """The values of the rows rows[start..start+n) as a pyarrow.Array. `schema` has one column, that of the values."""
     import pyarrow
 
     cdef Batch* batch = NULL
@@ -443,31 +453,31 @@ cdef object taken_values(
         batch_unref(batch)
 
 
-cdef Column* made_list(
+cdef Column* build_lists(
     Column* values, Buffer* rows, int64_t n_rows, const int32_t* ends, const uint8_t* validity, int64_t n,
     CSchema* schema, int field, MemoryAccount* account,
 ) except NULL:
-    """Build the lists with pyarrow: the engine passes nested columns on but does not build them."""
+    """Build the lists with pyarrow. The engine passes nested columns on, but does not build them."""
     cdef int64_t n_bytes = column_bytes(values) * n_rows // max(values.n_rows, <int64_t> 1)
     cdef Batch* lists
-    # In pieces, and then together.
+    # The pieces and the concatenated values are in memory at the same time.
     account_reserve(account, 2 * n_bytes)
     try:
-        made = arrow_lists(values, rows, n_rows, ends, validity, n, schema, field, account)
+        arrow = build_arrow_lists(values, rows, n_rows, ends, validity, n, schema, field, account)
     finally:
         account_release(account, 2 * n_bytes)
-    lists = batch_of_arrow(made, account, True)
+    lists = batch_of_arrow(arrow, account, True)
     try:
         return column_ref(lists.columns[0])
     finally:
         batch_unref(lists)
 
 
-cdef object arrow_lists(
+cdef object build_arrow_lists(
     Column* values, Buffer* rows, int64_t n_rows, const int32_t* ends, const uint8_t* validity, int64_t n,
     CSchema* schema, int field, MemoryAccount* account,
 ):
-    """A record batch with the lists as its one column."""
+    """A record batch whose only column has the lists."""
     import pyarrow
 
     cdef int64_t at = 0
@@ -477,13 +487,13 @@ cdef object arrow_lists(
     pieces = []
     while at < n_rows or not pieces:
         account_check(account)
-        piece = taken_values(values, value_schema, rows, at, min(n_rows - at, <int64_t> CHECK_ROWS), account)
+        piece = take_values(values, value_schema, rows, at, min(n_rows - at, <int64_t> CHECK_ROWS), account)
         pieces.append(piece.cast(list_type.value_type))
         at += CHECK_ROWS
-    taken = pyarrow.concat_arrays(pieces)
+    elements = pyarrow.concat_arrays(pieces)
     buffers = [
         pyarrow.py_buffer((<const char*> validity)[:bitmap_bytes(n)]),
         pyarrow.py_buffer((<const char*> ends)[:(n + 1) * sizeof(int32_t)]),
     ]
-    made = pyarrow.Array.from_buffers(list_type, n, buffers, children=[taken])
-    return pyarrow.RecordBatch.from_arrays([made], names=["value"])
+    lists = pyarrow.Array.from_buffers(list_type, n, buffers, children=[elements])
+    return pyarrow.RecordBatch.from_arrays([lists], names=["value"])

@@ -1,4 +1,4 @@
-"""Group keys packed into one or two 64-bit words, where their types and lengths allow."""
+"""Key packing: group keys as one or two 64-bit words, if their types and lengths fit."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -8,10 +8,11 @@ from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I64, PHYS_NESTED, PHYS_VIEW, DataType, phys_width,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.words cimport Unsigned
 
 cdef enum:
-    SHORT_STRING_BYTES = 7      # one byte of the word says the length
+    SHORT_STRING_BYTES = 7      # the eighth byte of the word is the length
 
 cdef void key_layout_choose(KeyLayout* layout, const DataType* types, int32_t n_columns) noexcept nogil:
     cdef int32_t i
@@ -38,7 +39,7 @@ cdef void key_layout_choose(KeyLayout* layout, const DataType* types, int32_t n_
         return
     layout.mode = KEYS_ONE_WORD if total <= 8 else KEYS_TWO_WORDS
     layout.is_empty = total == 0
-    # Widest first: widths are powers of two, so no field straddles the two words.
+    # The widest fields come first. Widths are powers of two, so no field crosses from one word into the other.
     used = 0
     size = 16
     while size > 0:
@@ -48,6 +49,7 @@ cdef void key_layout_choose(KeyLayout* layout, const DataType* types, int32_t n_
                 layout.fields[i].shift = <uint8_t> ((used & 7) * 8)
                 used += size
         size >>= 1
+    qc_check(used == total, b"each byte of the key's words belongs to one field")
 
 
 # --- packing ---
@@ -80,12 +82,12 @@ cdef void words_from_floats(const float* values, int64_t n, uint64_t* out) noexc
 
 
 cdef uint64_t words_from_strings(const StringView* values, int64_t n, uint64_t* out) noexcept nogil:
-    """Short strings as words; the result is over SHORT_STRING_BYTES when one was too long."""
+    """Write short strings as words. Returns the length of the longest string, which may be too long for a word."""
     cdef const uint64_t* halves = <const uint64_t*> values
     cdef uint64_t first, longest = 0
     cdef int64_t i
     for i in range(n):
-        # First half of a view: length, 4 bytes; second: the other bytes. Unused bytes are zero.
+        # The first half of a view has the length and 4 bytes, the second half has the other bytes. Unused bytes are 0.
         first = halves[2 * i]
         longest = longest if longest > (first & 0xFFFFFFFFULL) else first & 0xFFFFFFFFULL
         out[i] = (first >> 32) | (halves[2 * i + 1] & 0xFFFFFFULL) << 32 | first << 56
@@ -110,7 +112,7 @@ cdef void words_from_pairs(const uint64_t* values, int64_t n, uint64_t* low, uin
 
 
 cdef bint field_words(const KeyField* field, const Vector* key, int64_t n, uint64_t* out) noexcept nogil:
-    """Column `key` as words of field.width bytes, the rest of each word zero. False: a string is too long."""
+    """Write column `key` as words of field.width bytes, with zeros above. Returns False if a string is too long."""
     if field.phys == PHYS_VIEW:
         if words_from_strings(<const StringView*> key.values, n, out) > SHORT_STRING_BYTES:
             return not valid_string_longer(<const StringView*> key.values, key.validity, n, SHORT_STRING_BYTES)
@@ -130,7 +132,9 @@ cdef bint field_words(const KeyField* field, const Vector* key, int64_t n, uint6
 
 
 cdef bint pack_wide(const KeyField* field, const Vector* key, int64_t n, uint64_t* low, uint64_t* high) noexcept nogil:
-    """A lone key of 16 bytes: a wide decimal, an interval or an inline string."""
+    """Pack an only key of 16 bytes: a wide decimal, an interval or an inline string. Returns False if a string is too
+    long.
+    """
     cdef const int64_t* narrow
     cdef int64_t i
     if key.phys == PHYS_I64:
@@ -169,7 +173,7 @@ cdef bint key_pack(
     memset(nulls, 0, n * sizeof(uint32_t))
     if layout.is_empty:
         memset(low, 0, n * sizeof(uint64_t))
-    # The field at shift 0 of a word is written there first, the others are mixed in.
+    # The field at shift 0 of each word is written first. Then the other fields are combined with it.
     for shift in range(2):
         for c in range(layout.n_columns):
             field = &layout.fields[c]

@@ -1,12 +1,12 @@
-"""Count, mean and squared distances by group: variance without cancellation (Welford)."""
+"""Moments by group: count, mean and sum of squared distances. Welford's method avoids cancellation."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from qcore_ext.aggregate.state_kind cimport Moments
 from qcore_ext.data.column cimport Vector
 
-# groups NULL: every row is of group 0. mask NULL: every row takes part. Integers are divided by `unit` (a decimal's
-# 10**scale).
+# If groups is NULL all rows belong to group 0. If mask is NULL all rows take part. Integers are divided by `unit`,
+# which is 10**scale for decimals.
 cdef void moments_update(
     Moments* moments, const uint32_t* groups, int64_t n, const Vector* argument, double unit, const uint8_t* mask,
 ) noexcept nogil

@@ -1,4 +1,4 @@
-"""Count, mean and squared distances by group: variance without cancellation (Welford)."""
+"""Moments by group: count, mean and sum of squared distances. Welford's method avoids cancellation."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 

@@ -1,4 +1,4 @@
-"""Many groups, a part of the key space at a time."""
+"""Radix groups: many groups, partitioned by hash, so that the table and the states of one part stay in the cache."""
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -13,6 +13,7 @@ from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_VIEW, phys_width
 from qcore_ext.data.take cimport scatter_width
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.bitmap cimport bit_get, is_valid
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
     Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_new, buffer_unref, owner_unref,
     struct_free, struct_new,
@@ -26,40 +27,40 @@ from qcore_ext.ground.words cimport Word128
 
 cdef enum:
     ROWS_EACH_MAX = 16384
-    BUFFER_BYTES_MAX = 33554432         # of all parts' rows together
+    BUFFER_BYTES_MAX = 33554432         # for the rows of all parts
     ARENA_BYTES_MAX = 33554432
 
 ctypedef struct RadixScratch:
     uint64_t hashes[VECTOR_ROWS]
-    uint32_t places[VECTOR_ROWS]        # where each row goes, counted through all parts
+    uint32_t positions[VECTOR_ROWS]     # the position of each row in the buffers; counted through all parts
     uint32_t numbers[VECTOR_ROWS]
     uint8_t parts[VECTOR_ROWS]
     uint32_t counts[RADIX_PARTS]
-    Vector vectors[1]                   # n_vectors; then a VectorScratch each
+    Vector vectors[1]                   # n_vectors; then one VectorScratch for each
 
 
-cdef int64_t room_left(MemoryAccount* account) noexcept nogil:
-    """Bytes that may still be reserved."""
-    cdef int64_t room = INT64_MAX
+cdef int64_t bytes_left(MemoryAccount* account) noexcept nogil:
+    """The number of bytes that may still be reserved."""
+    cdef int64_t left = INT64_MAX
     while account != NULL:
         if account.limit > 0:
-            room = min(room, account.limit - qc_load(&account.reserved))
+            left = min(left, account.limit - qc_load(&account.reserved))
         account = account.parent
-    return room
+    return left
 
 
 cdef int64_t radix_groups_rows_each(const GroupPlan* plan) noexcept nogil:
     cdef int64_t row_bytes = 1
     cdef int64_t rows_each = ROWS_EACH_MAX
-    # Half of what is left: the groups themselves need room too.
-    cdef int64_t bytes_max = min(room_left(plan.account) // 2, <int64_t> BUFFER_BYTES_MAX)
+    # The buffers get at most half of the memory that is left, because the groups need memory too.
+    cdef int64_t bytes_max = min(bytes_left(plan.account) // 2, <int64_t> BUFFER_BYTES_MAX)
     cdef int32_t c
     for c in range(plan.n_vectors):
         row_bytes += phys_width(plan.types[c].phys)
     while rows_each > VECTOR_ROWS and rows_each * RADIX_PARTS * row_bytes > bytes_max:
         rows_each >>= 1
-    # Wide rows may take more than BUFFER_BYTES_MAX, but never more than there is.
-    if rows_each * RADIX_PARTS * row_bytes > max(bytes_max, room_left(plan.account) // 4):
+    # The buffers of wide rows may exceed BUFFER_BYTES_MAX, but not a quarter of the memory that is left.
+    if rows_each * RADIX_PARTS * row_bytes > max(bytes_max, bytes_left(plan.account) // 4):
         return 0
     return rows_each
 
@@ -75,8 +76,8 @@ cdef RadixGroups* radix_groups_new(const GroupPlan* plan, GroupSet* groups, int6
         for c in range(plan.n_vectors):
             radix.columns[c].width = phys_width(plan.types[c].phys)
             radix.columns[c].values = buffer_new(plan.account, RADIX_PARTS * rows_each * radix.columns[c].width)
-        radix.scratch = buffer_new(plan.account, GROUP_SCRATCH_BYTES)
-        radix.room = buffer_new(
+        radix.table_scratch = buffer_new(plan.account, GROUP_SCRATCH_BYTES)
+        radix.scratch = buffer_new(
             plan.account, sizeof(RadixScratch) + plan.n_vectors * (sizeof(Vector) + sizeof(VectorScratch))
         )
         radix.arena = arena_new(plan.account)
@@ -100,24 +101,26 @@ cdef void radix_groups_free(RadixGroups* radix) noexcept nogil:
     for p in range(RADIX_PARTS):
         group_set_free(radix.sets[p])
     struct_free(radix.columns)
+    buffer_unref(radix.table_scratch)
     buffer_unref(radix.scratch)
-    buffer_unref(radix.room)
     owner_unref(<Owner*> radix.arena)
     struct_free(radix)
 
 
-cdef inline VectorScratch* scratch_of(RadixGroups* radix, int32_t column) noexcept nogil:
-    cdef RadixScratch* room = <RadixScratch*> radix.room.data
-    return (<VectorScratch*> (room.vectors + radix.plan.n_vectors + 1)) + column
+cdef inline VectorScratch* column_scratch(RadixGroups* radix, int32_t column) noexcept nogil:
+    cdef RadixScratch* scratch = <RadixScratch*> radix.scratch.data
+    return (<VectorScratch*> (scratch.vectors + radix.plan.n_vectors + 1)) + column
 
 
 cdef GroupSet* part_set(RadixGroups* radix, int64_t part) except NULL nogil:
+    """The group set of a part. The first call for a part makes it."""
+    qc_check(0 <= part < RADIX_PARTS, b"a part is one of the parts")
     if radix.sets[part] == NULL:
-        radix.sets[part] = group_set_new(radix.plan, radix.scratch)
+        radix.sets[part] = group_set_new(radix.plan, radix.table_scratch)
     return radix.sets[part]
 
 
-# --- moving the groups there were ---
+# --- moving groups into parts ---
 
 cdef int32_t n_state_columns(const GroupPlan* plan) noexcept nogil:
     cdef int32_t n = 0
@@ -143,7 +146,7 @@ cdef int merge_by_part(
     RadixGroups* radix, Column** columns, int32_t n_columns, const uint64_t* hashes, int64_t n, uint32_t* order,
     Vector* vectors, VectorScratch* scratch,
 ) except -1 nogil:
-    """Merge rows 0..n of the columns (keys, states) into their parts' sets. `order` is room for n."""
+    """Merge rows 0..n of the columns (keys, states) into the sets of their parts. `order` has space for n rows."""
     cdef int64_t starts[RADIX_PARTS + 1]
     cdef int64_t i, p, m, start
     cdef int32_t c
@@ -154,6 +157,7 @@ cdef int merge_by_part(
         starts[p + 1] += starts[p]
     for i in range(n):
         p = (hashes[i] >> HASH_RADIX_SHIFT) & (RADIX_PARTS - 1)
+        qc_check(starts[p] < n, b"a part's next position is one of the rows")
         order[starts[p]] = <uint32_t> i
         starts[p] += 1
     start = 0
@@ -162,7 +166,7 @@ cdef int merge_by_part(
             m = min(starts[p] - start, <int64_t> VECTOR_ROWS)
             for c in range(n_columns):
                 column_load_narrow(columns[c], 0, order + start, m, &scratch[c], &vectors[c])
-            group_set_merge(part_set(radix, p), vectors, m, (<RadixScratch*> radix.room.data).numbers)
+            group_set_merge(part_set(radix, p), vectors, m, (<RadixScratch*> radix.scratch.data).numbers)
             start += m
     return 0
 
@@ -213,25 +217,25 @@ cdef int move_groups(RadixGroups* radix, GroupSet* groups) except -1 nogil:
 # --- scattering ---
 
 
-cdef void scatter_narrow(const int64_t* values, const uint32_t* places, int64_t n, Word128* out) noexcept nogil:
+cdef void scatter_narrow(const int64_t* values, const uint32_t* positions, int64_t n, Word128* out) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        out[places[i]].low = <uint64_t> values[i]
-        out[places[i]].high = <uint64_t> (values[i] >> 63)
+        out[positions[i]].low = <uint64_t> values[i]
+        out[positions[i]].high = <uint64_t> (values[i] >> 63)
 
 
 cdef int scatter_strings(
-    RadixGroups* radix, const Vector* vector, const uint32_t* places, int64_t n, StringView* out,
+    RadixGroups* radix, const Vector* vector, const uint32_t* positions, int64_t n, StringView* out,
 ) except -1 nogil:
-    """The bytes of long strings are copied: their batch may be gone when the rows are taken in."""
+    """Scatter strings, and copy the bytes of long ones, because their batch may be freed before the rows are read."""
     cdef const StringView* views = <const StringView*> vector.values
     cdef StringView* view
     cdef char* copy
     cdef int64_t i
-    scatter_width(views, sizeof(StringView), places, n, out)
+    scatter_width(views, sizeof(StringView), positions, n, out)
     for i in range(n):
         if views[i].length > VIEW_INLINE_BYTES:
-            view = &out[places[i]]
+            view = &out[positions[i]]
             if not is_valid(vector.validity, i):
                 memset(view, 0, sizeof(StringView))
                 continue
@@ -243,62 +247,64 @@ cdef int scatter_strings(
 
 
 cdef int scatter_column(
-    RadixGroups* radix, int32_t c, const Vector* vector, const uint32_t* places, int64_t n,
+    RadixGroups* radix, int32_t c, const Vector* vector, const uint32_t* positions, int64_t n,
 ) except -1 nogil:
     cdef RadixColumn* column = &radix.columns[c]
     cdef char* out = column.values.data
     cdef uint8_t* valid
     cdef int64_t i
     if vector.phys == PHYS_VIEW:
-        scatter_strings(radix, vector, places, n, <StringView*> out)
+        scatter_strings(radix, vector, positions, n, <StringView*> out)
     elif column.width == 16 and vector.phys == PHYS_I64:
-        scatter_narrow(<const int64_t*> vector.values, places, n, <Word128*> out)
+        scatter_narrow(<const int64_t*> vector.values, positions, n, <Word128*> out)
     else:
-        scatter_width(vector.values, column.width, places, n, out)
+        scatter_width(vector.values, column.width, positions, n, out)
     if vector.validity != NULL and column.valid == NULL:
         column.valid = buffer_new(radix.plan.account, RADIX_PARTS * radix.rows_each)
         memset(column.valid.data, 1, RADIX_PARTS * radix.rows_each)
     if column.valid != NULL:
         valid = <uint8_t*> column.valid.data
         for i in range(n):
-            valid[places[i]] = vector.validity == NULL or bit_get(vector.validity, i)
+            valid[positions[i]] = vector.validity == NULL or bit_get(vector.validity, i)
     return 0
 
 
 cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) except -1 nogil:
-    cdef RadixScratch* room = <RadixScratch*> radix.room.data
-    cdef uint32_t* counts = room.counts
+    cdef RadixScratch* scratch = <RadixScratch*> radix.scratch.data
+    cdef uint32_t* counts = scratch.counts
     cdef int64_t i, p
     cdef int32_t c
     for c in range(radix.plan.n_keys):
-        hash_vector(&vectors[c], n, c > 0, room.hashes, radix.plan.account)
-    memset(counts, 0, sizeof(room.counts))
+        hash_vector(&vectors[c], n, c > 0, scratch.hashes, radix.plan.account)
+    memset(counts, 0, sizeof(scratch.counts))
     for i in range(n):
-        room.parts[i] = <uint8_t> (room.hashes[i] >> HASH_RADIX_SHIFT)
-        counts[room.parts[i]] += 1
+        scratch.parts[i] = <uint8_t> (scratch.hashes[i] >> HASH_RADIX_SHIFT)
+        counts[scratch.parts[i]] += 1
     for p in range(RADIX_PARTS):
         if radix.n_rows[p] + counts[p] > radix.rows_each:
-            take_in(radix, p)
+            group_part(radix, p)
+        qc_check(radix.n_rows[p] + counts[p] <= radix.rows_each, b"the rows of a part are within its buffer")
         counts[p] = <uint32_t> (p * radix.rows_each + radix.n_rows[p])
     for i in range(n):
-        room.places[i] = counts[room.parts[i]]
-        counts[room.parts[i]] += 1
+        scratch.positions[i] = counts[scratch.parts[i]]
+        counts[scratch.parts[i]] += 1
+    qc_check_rows(scratch.positions, n, RADIX_PARTS * radix.rows_each, b"a row's position is within the buffers")
     for c in range(radix.plan.n_vectors):
-        scatter_column(radix, c, &vectors[c], room.places, n)
+        scatter_column(radix, c, &vectors[c], scratch.positions, n)
     for p in range(RADIX_PARTS):
         radix.n_rows[p] = counts[p] - p * radix.rows_each
     if radix.arena_bytes > ARENA_BYTES_MAX:
-        return take_in_all(radix)
+        return group_all_parts(radix)
     return 0
 
 
-# --- taking in ---
+# --- grouping the buffered rows ---
 
-cdef int take_in(RadixGroups* radix, int64_t part) except -1 nogil:
-    """A part's buffered rows into its groups."""
-    cdef RadixScratch* room = <RadixScratch*> radix.room.data
+cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
+    """Add the buffered rows of a part to its group set."""
+    cdef RadixScratch* scratch = <RadixScratch*> radix.scratch.data
     cdef RadixColumn* column
-    cdef VectorScratch* scratch
+    cdef VectorScratch* converted
     cdef Vector* vector
     cdef int64_t n, at
     cdef int64_t start = 0
@@ -309,31 +315,31 @@ cdef int take_in(RadixGroups* radix, int64_t part) except -1 nogil:
         at = part * radix.rows_each + start
         for c in range(radix.plan.n_vectors):
             column = &radix.columns[c]
-            scratch = scratch_of(radix, c)
-            vector = &room.vectors[c]
+            converted = column_scratch(radix, c)
+            vector = &scratch.vectors[c]
             vector.phys = radix.plan.types[c].phys
             vector.values = column.values.data + at * column.width
             vector.validity = NULL
             if vector.phys == PHYS_I128 and simd_kernels().narrow(
-                <const int64_t*> vector.values, n, <int64_t*> scratch.values
+                <const int64_t*> vector.values, n, <int64_t*> converted.values
             ) == 0:
                 vector.phys = PHYS_I64
-                vector.values = scratch.values
+                vector.values = converted.values
             if column.valid != NULL:
-                memset(scratch.validity, 0, VECTOR_BITMAP_BYTES)
-                simd_kernels().mask_to_bits(<const uint8_t*> column.valid.data + at, n, scratch.validity)
-                vector.validity = scratch.validity
-        group_set_add(part_set(radix, part), room.vectors, n, room.numbers)
+                memset(converted.validity, 0, VECTOR_BITMAP_BYTES)
+                simd_kernels().mask_to_bits(<const uint8_t*> column.valid.data + at, n, converted.validity)
+                vector.validity = converted.validity
+        group_set_add(part_set(radix, part), scratch.vectors, n, scratch.numbers)
         start += n
     radix.n_rows[part] = 0
     return 0
 
 
-cdef int take_in_all(RadixGroups* radix) except -1 nogil:
+cdef int group_all_parts(RadixGroups* radix) except -1 nogil:
     cdef Arena* arena
     cdef int64_t p
     for p in range(RADIX_PARTS):
-        take_in(radix, p)
+        group_part(radix, p)
     if radix.arena_bytes > 0:
         arena = arena_new(radix.plan.account)
         owner_unref(<Owner*> radix.arena)
@@ -344,7 +350,7 @@ cdef int take_in_all(RadixGroups* radix) except -1 nogil:
 
 cdef int radix_groups_finish(RadixGroups* radix) except -1 nogil:
     cdef int32_t c
-    take_in_all(radix)
+    group_all_parts(radix)
     for c in range(radix.plan.n_vectors):
         buffer_unref(radix.columns[c].values)
         buffer_unref(radix.columns[c].valid)

@@ -1,8 +1,10 @@
-"""State of one aggregate for every group: made, updated by vectors, and read out as columns.
+"""The state of one aggregate for all groups. It is updated by vectors of rows and read as columns.
 
-A state is one array over the groups (for moments, of three numbers). Updates take a vector of canonical values and the
-group of each row; every kernel runs over one vector for one aggregate. A state's columns can be read back into another
-state (`merging`), which is how partial aggregations meet. Nulls, filters and repeated values are taken out by `mask`.
+A state is one array over the groups; for moments an element has three numbers. An update takes a vector of canonical
+values and the group of each row. A kernel runs over one vector for one aggregate. `mask` excludes the rows with nulls,
+the rows that a filter rejects, and the repeated values of distinct calls.
+
+The columns of a state can be merged into another state. A final aggregation merges the states of partial ones.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -13,49 +15,49 @@ from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount
 
 cdef enum:
     STATE_COLUMNS_MAX = 6
-    # up to here kernels keep several copies of the sums, so that rows do not wait for one another
+    # Up to here kernels keep several copies of the sums, so that an addition does not wait for the one before it.
     FEW_GROUPS = 64
 
 
 ctypedef struct AggregateState:
-    # Belongs to one operator; used by one thread at a time.
+    # Belongs to one operator. One thread uses it at a time.
     MemoryAccount* account      # borrowed
     uint8_t kind                # StateKind
     uint8_t rep                 # StateRep of the argument
-    DataType type               # of the argument
+    DataType type               # type of the argument
     int64_t n_groups
     int64_t capacity
     Buffer* values              # owned
-    Buffer* seen                # owned; one byte a group: has it a value? NULL while every group has
-    Arena* arena                # owned; bytes of strings kept by MIN, MAX, FIRST and LAST
+    Buffer* seen                # owned; one byte a group: whether it has a value; NULL while all groups have one
+    Arena* arena                # owned; bytes of strings that MIN, MAX, FIRST and LAST keep
 
 
-# PlanError is the caller's business: kind and type are known to fit.
+# The caller has checked that the kind takes values of the type (AggregateCalls.check_types).
 cdef int state_init(AggregateState* state, MemoryAccount* account, int kind, const DataType* type) except -1 nogil
-cdef void state_free(AggregateState* state) noexcept nogil         # of a zeroed or initialised one
-cdef int state_clear(AggregateState* state) except -1 nogil        # no groups; columns made before stay valid
-cdef int state_rep(const DataType* type) noexcept nogil            # -1: no aggregate takes such values
-# Values of n rows in the state's rep, in `out`; `room` (VECTOR_ROWS * 8 bytes) is used when they must be widened. A
-# wide decimal stays narrow (REP_I64) when it comes so.
-cdef void state_widen(const Vector* vector, int64_t n, char* room, Vector* out) noexcept nogil
+cdef void state_free(AggregateState* state) noexcept nogil         # the state must be zeroed or initialised
+cdef int state_clear(AggregateState* state) except -1 nogil        # removes all groups; its columns stay valid
+cdef int state_rep(const DataType* type) noexcept nogil            # -1 if no aggregate takes values of the type
+# Convert the values of n rows to the state's rep. `scratch` (VECTOR_ROWS * 8 bytes) takes values that must be widened.
+# A vector of wide decimals that is narrow (PHYS_I64) stays narrow.
+cdef void state_widen(const Vector* vector, int64_t n, char* scratch, Vector* out) noexcept nogil
 
-# n <= VECTOR_ROWS rows: groups[i] < n_groups is the group of row i, NULL: all are of group 0. `argument` is widened
-# (NULL for COUNT of rows; two vectors of doubles for COMOMENTS); its own validity is not looked at: bit i of `mask`
-# says whether row i takes part, NULL: all do.
+# Update the state by n <= VECTOR_ROWS rows. groups[i] < n_groups is the group of row i; if groups is NULL all rows
+# belong to group 0. `argument` has the values, converted by state_widen: NULL for COUNT of rows, two vectors of doubles
+# for COMOMENTS. Its validity is ignored: row i takes part if bit i of `mask` is 1. If mask is NULL all rows take part.
 cdef int state_update(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
     const uint8_t* mask,
 ) except -1 nogil
-# The same for rows that are states: vectors of the columns state_column gave, `arguments[0..n_columns)`, widened.
+# The same for rows that are states. arguments[0..n_columns) are the columns of state_column, converted by state_widen.
 cdef int state_merge(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* arguments,
     const uint8_t* mask,
 ) except -1 nogil
-# Give groups up to n_groups an (empty) state.
+# Extend the state to n_groups groups. New groups have no value.
 cdef int state_extend(AggregateState* state, int64_t n_groups) except -1 nogil
 
-cdef int state_n_columns(int kind) noexcept nogil                  # 3 for moments, 6 for comoments, else 1
-# Type of column `column` of such a state over values of `type`.
+cdef int state_n_columns(int kind) noexcept nogil                  # 3 for moments, 6 for comoments, otherwise 1
+# The type of column `column` of a state of this kind over values of `type`.
 cdef void state_column_type(int kind, const DataType* type, int32_t column, DataType* out) noexcept nogil
 # Column `column` of the state of the n groups from start.
 cdef Column* state_column(

@@ -1,4 +1,4 @@
-"""State of one aggregate for every group: made, updated by vectors, and read out as columns."""
+"""The state of one aggregate for all groups. It is updated by vectors of rows and read as columns."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -22,6 +22,7 @@ from qcore_ext.data.schema cimport (
     PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT64, DataType, phys_width,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, buffer_grow, buffer_new, buffer_unref,
     bytes_fill, owner_ref, owner_unref,
@@ -70,15 +71,15 @@ cdef int value_width(const AggregateState* state) noexcept nogil:
     return 16 if state.rep == REP_WIDE or state.rep == REP_VIEW else 8
 
 
-cdef bint asks_seen(const AggregateState* state) noexcept nogil:
-    """Whether the kernel itself reads `seen`."""
+cdef bint kernel_reads_seen(const AggregateState* state) noexcept nogil:
+    """Whether the kernel reads `seen`."""
     if state.kind == STATE_FIRST or state.kind == STATE_LAST:
         return True
     return state.rep == REP_VIEW and (state.kind == STATE_MIN or state.kind == STATE_MAX)
 
 
-cdef bint counts_only(const AggregateState* state) noexcept nogil:
-    """Whether the state of a group without a value is a count of 0, so that `seen` is not needed."""
+cdef bint has_count(const AggregateState* state) noexcept nogil:
+    """Whether the state has a count, which is 0 for a group without a value, so that `seen` is not needed."""
     return state.kind == STATE_COUNT or state.kind == STATE_MOMENTS or state.kind == STATE_COMOMENTS
 
 
@@ -88,7 +89,7 @@ cdef int state_init(AggregateState* state, MemoryAccount* account, int kind, con
     state.kind = <uint8_t> kind
     state.type = type[0]
     state.rep = <uint8_t> max(state_rep(type), 0)
-    if state.rep == REP_VIEW and asks_seen(state):
+    if state.rep == REP_VIEW and kernel_reads_seen(state):
         state.arena = arena_new(account)
     return 0
 
@@ -117,7 +118,7 @@ cdef int state_clear(AggregateState* state) except -1 nogil:
 # --- growing ---
 
 cdef int grow(AggregateState* state, int64_t n_groups) except -1 nogil:
-    """Room for n_groups; those that are new get an empty state, but `seen` is left as it is."""
+    """Extend the values to n_groups groups. The new groups have no value. `seen` does not change."""
     cdef int width = value_width(state)
     cdef int64_t capacity = max(state.capacity, <int64_t> GROUPS_MIN)
     cdef int64_t start = state.n_groups
@@ -145,19 +146,20 @@ cdef int grow(AggregateState* state, int64_t n_groups) except -1 nogil:
 
 
 cdef int state_reserve(AggregateState* state, int64_t n_groups, bint all_take_part) except -1 nogil:
-    """Make room for an update in which every new group has a row; `all_take_part`: and each row counts."""
-    cdef bint track = state.seen != NULL or not all_take_part or asks_seen(state)
+    """Extend the state for an update in which each new group has a row. `all_take_part`: all rows take part."""
+    cdef bint track = state.seen != NULL or not all_take_part or kernel_reads_seen(state)
     cdef int64_t before = state.n_groups
     if n_groups > before or state.values == NULL:
         grow(state, n_groups)
-    if track and not counts_only(state):
+    if track and not has_count(state):
         if state.seen == NULL:
-            # Until now every group had a value.
+            # All groups had a value so far.
             state.seen = buffer_new(state.account, state.capacity)
             bytes_fill(state.seen.data, 1, before, state.account)
         elif state.seen.size < state.capacity:
             buffer_grow(&state.seen, before, state.capacity)
         bytes_fill(state.seen.data + before, 0, n_groups - before, state.account)
+    qc_check(before <= n_groups <= state.capacity, b"a state has capacity for its groups and keeps them")
     state.n_groups = n_groups
     return 0
 
@@ -192,46 +194,46 @@ cdef void widen_floats(const float* values, int64_t n, double* out) noexcept nog
         out[i] = values[i]
 
 
-cdef void state_widen(const Vector* vector, int64_t n, char* room, Vector* out) noexcept nogil:
+cdef void state_widen(const Vector* vector, int64_t n, char* scratch, Vector* out) noexcept nogil:
     cdef uint8_t phys = vector.phys
     out[0] = vector[0]
     if phys == PHYS_I64 or phys == PHYS_U64 or phys == PHYS_F64 or phys == PHYS_I128 or phys == PHYS_VIEW:
         return
-    out.values = room
+    out.values = scratch
     out.phys = PHYS_F64 if phys == PHYS_F32 else PHYS_I64
     if phys == PHYS_F32:
-        widen_floats(<const float*> vector.values, n, <double*> room)
+        widen_floats(<const float*> vector.values, n, <double*> scratch)
     elif phys == PHYS_I32:
-        widen_values[int32_t](<const int32_t*> vector.values, n, <int64_t*> room)
+        widen_values[int32_t](<const int32_t*> vector.values, n, <int64_t*> scratch)
     elif phys == PHYS_U32:
-        widen_values[uint32_t](<const uint32_t*> vector.values, n, <int64_t*> room)
+        widen_values[uint32_t](<const uint32_t*> vector.values, n, <int64_t*> scratch)
     elif phys == PHYS_I16:
-        widen_values[int16_t](<const int16_t*> vector.values, n, <int64_t*> room)
+        widen_values[int16_t](<const int16_t*> vector.values, n, <int64_t*> scratch)
     elif phys == PHYS_U16:
-        widen_values[uint16_t](<const uint16_t*> vector.values, n, <int64_t*> room)
+        widen_values[uint16_t](<const uint16_t*> vector.values, n, <int64_t*> scratch)
     elif phys == PHYS_I8:
-        widen_values[int8_t](<const int8_t*> vector.values, n, <int64_t*> room)
+        widen_values[int8_t](<const int8_t*> vector.values, n, <int64_t*> scratch)
     elif phys == PHYS_U8 or phys == PHYS_BOOL:
-        widen_values[uint8_t](<const uint8_t*> vector.values, n, <int64_t*> room)
+        widen_values[uint8_t](<const uint8_t*> vector.values, n, <int64_t*> scratch)
     else:
-        memset(room, 0, n * 8)      # type null
+        memset(scratch, 0, n * 8)      # type null
 
 
 cdef int update_value(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
     const uint8_t* mask,
 ) except -1 nogil:
-    """SUM, MIN, MAX, FIRST, LAST, BIT_AND, BIT_OR, BIT_XOR."""
+    """Update a state of SUM, MIN, MAX, FIRST, LAST, BIT_AND, BIT_OR or BIT_XOR."""
     cdef int128 wide[VECTOR_ROWS]
     cdef char* values = state.values.data
     cdef uint8_t* seen = <uint8_t*> state.seen.data if state.seen != NULL else NULL
-    cdef const char* picked = <const char*> argument.values
+    cdef const char* arguments = <const char*> argument.values
     cdef int width = value_width(state)
     if state.kind == STATE_SUM:
         if state.rep == REP_F64:
             sum_doubles(<double*> values, n_groups, groups, n, <const double*> argument.values, mask)
         elif sum_integers(<int128*> values, n_groups, groups, n, argument, mask):
-            return raise_execution(b"a sum has more than the 38 digits a decimal can hold; cast its argument to double")
+            return raise_execution(b"a sum has more than 38 digits, the most of a decimal; cast its argument to double")
     elif state.kind == STATE_MIN or state.kind == STATE_MAX:
         if state.rep == REP_VIEW:
             return string_update(
@@ -247,18 +249,27 @@ cdef int update_value(
             )
         if state.rep == REP_WIDE and argument.phys == PHYS_I64:
             simd_kernels().widen(<const int64_t*> argument.values, n, <int64_t*> wide)
-            picked = <const char*> wide
-        pick_update(state.kind == STATE_FIRST, width, values, seen, groups, n, picked, mask)
+            arguments = <const char*> wide
+        pick_update(state.kind == STATE_FIRST, width, values, seen, groups, n, arguments, mask)
         return 0
     if seen != NULL:
         mark_seen(seen, groups, n, mask)
     return 0
 
 
+cdef inline void check_rows(const uint32_t* groups, int64_t n, int64_t n_groups) noexcept nogil:
+    """In a debug build: there is at most a vector of rows, and the group of each row is one of the groups."""
+    qc_check(0 <= n <= VECTOR_ROWS, b"a state is updated by at most a vector of rows at a time")
+    qc_check((n_groups > 0) | (n == 0), b"rows belong to groups")
+    if groups != NULL:
+        qc_check_rows(groups, n, n_groups, b"a row's group is one of the groups")
+
+
 cdef int state_update(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
     const uint8_t* mask,
 ) except -1 nogil:
+    check_rows(groups, n, n_groups)
     state_reserve(state, n_groups, mask == NULL)
     if state.kind == STATE_COUNT:
         count_rows(<int64_t*> state.values.data, n_groups, groups, n, mask)
@@ -281,6 +292,7 @@ cdef int state_merge(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* arguments,
     const uint8_t* mask,
 ) except -1 nogil:
+    check_rows(groups, n, n_groups)
     state_reserve(state, n_groups, mask == NULL)
     if state.kind == STATE_COUNT:
         add_counts(<int64_t*> state.values.data, groups, n, <const int64_t*> arguments[0].values)
@@ -330,7 +342,7 @@ cdef void narrow_values(const int64_t* values, int64_t n, Integer* out) noexcept
 
 
 cdef void narrow_booleans(const int64_t* values, int64_t n, uint8_t* out) noexcept nogil:
-    """0 or 1 also for groups without a value, whose extreme is what any other beats."""
+    """Write 0 or 1 for each group. A group without a value has another number (extreme_fill), which is masked."""
     cdef int64_t i
     for i in range(n):
         out[i] = <uint8_t> (values[i] & 1)
@@ -343,7 +355,7 @@ cdef void narrow_doubles(const double* values, int64_t n, float* out) noexcept n
 
 
 cdef void copy_out(uint8_t phys, const char* values, int64_t n, char* out) noexcept nogil:
-    """Values as the state keeps them (8 or 16 bytes) to the column's width."""
+    """Convert values from the form of the state (8 or 16 bytes) to the column's width."""
     if phys == PHYS_F32:
         narrow_doubles(<const double*> values, n, <float*> out)
     elif phys == PHYS_BOOL:
@@ -377,6 +389,7 @@ cdef Column* state_column(
     cdef const uint8_t* seen
     cdef const char* source
     cdef int64_t i
+    qc_check((start >= 0) & (n >= 0) & (start + n <= state.n_groups), b"states to read are those of groups")
     state_column_type(state.kind, &state.type, column, &type)
     if type.phys == PHYS_NONE:
         return column_constant_null(&type, n)
@@ -389,7 +402,7 @@ cdef Column* state_column(
     elif state.kind == STATE_COMOMENTS:
         comoments_out(<const Comoments*> source, column, n, values.data)
     elif type.phys == PHYS_I128:
-        # Sums mostly fit 64 bits: half the memory to move, and the reader need not look again.
+        # Most sums fit 64 bits. This halves the memory, and the reader need not look for narrow values again.
         if simd_kernels().narrow(<const int64_t*> source, n, <int64_t*> values.data) == 0:
             out.storage = STORE_DECIMAL64
         else:

@@ -7,14 +7,14 @@ cdef enum StateKind:
     STATE_MAX = 3
     STATE_FIRST = 4             # the first value that is not null
     STATE_LAST = 5
-    STATE_MOMENTS = 6           # count, mean and sum of squared distances from it
-    STATE_COMOMENTS = 7         # of two arguments: moments of both, and the sum of the products of their distances
+    STATE_MOMENTS = 6           # count, mean and sum of squared distances from the mean
+    STATE_COMOMENTS = 7         # moments of two arguments, and the sum of the products of their distances
     STATE_BIT_AND = 8           # int64 or uint64
     STATE_BIT_OR = 9
     STATE_BIT_XOR = 10
 
 cdef enum StateRep:
-    # What values are widened to before they meet a kernel, and how they lie in the state.
+    # The form to which values are widened for a kernel, and in which the state keeps them.
     REP_I64 = 0
     REP_U64 = 1
     REP_F64 = 2
@@ -30,7 +30,7 @@ ctypedef struct Moments:
 
 ctypedef struct Comoments:
     double count
-    double mean_y               # of the first argument, as in covar_pop(y, x)
+    double mean_y               # y is the first argument, as in covar_pop(y, x)
     double mean_x
     double m2_y
     double m2_x

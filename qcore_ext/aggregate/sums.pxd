@@ -1,8 +1,8 @@
-"""Counting and summing by group, a vector at a time.
+"""Counts and sums by group, a vector at a time.
 
-Up to GROUPING_FEW groups a vector is summed in 64 bits by ground.grouping's kernels (Q1's four groups: 1.8 -> 0.8 ns a
-row and sum). Values too large for that, and many groups, go straight to the 128-bit sums, which cost as little as
-64-bit ones with an overflow check.
+With up to GROUPING_FEW groups a vector is summed in 64 bits by the kernels of ground.grouping. With Q1's four groups a
+row takes 0.8 ns a sum instead of 1.8. Larger values and more groups are added to the 128-bit sums directly, which costs
+no more than 64-bit sums with an overflow check.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -10,14 +10,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from qcore_ext.data.column cimport Vector
 from qcore_ext.ground.wide cimport int128
 
-# groups NULL: every row is of group 0. mask NULL: every row takes part.
+# If groups is NULL all rows belong to group 0. If mask is NULL all rows take part.
 cdef void count_rows(
     int64_t* counts, int64_t n_groups, const uint32_t* groups, int64_t n, const uint8_t* mask,
 ) noexcept nogil
 cdef void sum_doubles(
     double* sums, int64_t n_groups, const uint32_t* groups, int64_t n, const double* values, const uint8_t* mask,
 ) noexcept nogil
-# argument: PHYS_I64, PHYS_U64 or PHYS_I128. Returns non-zero when a sum went past 38 digits.
+# `argument` is PHYS_I64, PHYS_U64 or PHYS_I128. The result is not zero if a sum has more than 38 digits.
 cdef int sum_integers(
     int128* sums, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument, const uint8_t* mask,
 ) noexcept nogil

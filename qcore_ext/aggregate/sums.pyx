@@ -1,4 +1,4 @@
-"""Counting and summing by group, a vector at a time."""
+"""Counts and sums by group, a vector at a time."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -15,7 +15,7 @@ cdef extern from "native/clz.h" nogil:
 
 cdef enum:
     COPIES = 4
-    # Magnitudes below 2**52 cannot overflow a 64-bit sum over a vector of 2**11.
+    # A 64-bit sum of the 2**11 values of a vector cannot overflow if their magnitudes are below 2**52.
     SAFE_BITS = 52
 
 ctypedef fused Number:
@@ -24,7 +24,7 @@ ctypedef fused Number:
 
 
 cdef void mask_numbers(const Number* values, const uint8_t* mask, int64_t n, Number* out) noexcept nogil:
-    """Zero where the mask has no bit."""
+    """Copy the values. Rows that the mask excludes become zero."""
     cdef int64_t i
     cdef uint64_t keep
     for i in range(n):
@@ -50,7 +50,7 @@ cdef Number total(const Number* values, int64_t n) noexcept nogil:
 
 
 cdef void add_few(const double* values, const uint32_t* groups, int64_t n, double* sums) noexcept nogil:
-    """Into four copies of GROUPING_FEW sums."""
+    """Add the values to four copies of GROUPING_FEW sums."""
     cdef int64_t i
     cdef int64_t quarters = n >> 2
     for i in range(quarters):
@@ -150,7 +150,7 @@ cdef void sum_unsigned(
 
 
 cdef uint64_t any_bits(const uint64_t* values, int64_t n) noexcept nogil:
-    """The bits that some value has."""
+    """The bits that are set in some value."""
     cdef uint64_t bits = 0
     cdef int64_t i
     for i in range(n):
@@ -177,7 +177,7 @@ cdef int sum_integers(
             sums[groups[i]] += values[i]
         return 0
     if argument.phys == PHYS_U64:
-        # As signed integers the largest ones would look small.
+        # As signed integers the largest values would look small.
         magnitude = any_bits(<const uint64_t*> values, n)
     else:
         magnitude = simd_kernels().magnitude(values, n)

@@ -1,4 +1,4 @@
-"""Numbers for the distinct values of some rows: what counting values, and finding repeated ones, goes by."""
+"""Numbers for the distinct values of some rows, for counting values and finding repeated ones."""
 
 from libc.stdint cimport int64_t, uint32_t
 

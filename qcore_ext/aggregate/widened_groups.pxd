@@ -1,7 +1,7 @@
-"""Groups and what is kept of them under wider types than they were made for. SPEC D6.
+"""Conversion of groups to wider types. SPEC D6.
 
-Keys, states, values met and values kept are read out as columns, widened, and taken in again. Groups keep their
-numbers: widening makes no two values equal.
+Keys, states, distinct values and kept values are read as columns, widened, and added to new tables. Groups keep their
+numbers, because different values stay different when they are widened.
 """
 
 from libc.stdint cimport int32_t
@@ -16,23 +16,24 @@ from qcore_ext.rows.key_columns cimport KeyColumns
 
 
 ctypedef struct HeldGroups:
-    # What an operator made for narrower types; owned. Values are met or kept only where there are no parts.
-    DataType* types             # of the vectors, then of what each state is made for
+    # The groups of an operator, made for narrower types. Everything is owned. With radix groups there are no distinct
+    # values and no kept values.
+    DataType* types             # the vectors' types, then the argument type of each state
     AggregateInput* inputs
     int32_t n_inputs
     GroupSet* groups
-    RadixGroups* radix          # finished, or NULL
-    KeyColumns* passed          # the groups' keys, or NULL
+    RadixGroups* radix          # finished; NULL if the groups are not partitioned
+    KeyColumns* passed          # the groups' keys; NULL if the table has them
 
 
-# The first column of `loaded` that is of another type than declared; -1: none. SchemaChangeError for one that does not
-# widen into one type with it.
+# The first column of `loaded` whose type differs from the declared type; -1 if there is none. Raises SchemaChangeError
+# if there is no type to which both types can be widened.
 cdef int32_t first_change(CSchema* declared, CSchema* loaded) except -2
-# Take all that is held in `target`, an empty set whose plan is one of wider types, and in its plan's inputs.
-# `state_types` are those that held states are made for; `loaded` has the names of what is read, for errors.
+# Move the held groups to `target`, an empty set whose plan has wider types, and to the inputs of that plan.
+# `state_types` are the argument types of the held states. `loaded` has the columns' names, for errors.
 cdef int held_groups_move(
     HeldGroups* held, const DataType* state_types, GroupSet* target, CSchema* loaded, Account account,
 ) except -1
-# All groups of a table in an empty one of wider types.
-cdef int group_table_widened(GroupTable* source, GroupTable* target, Account account) except -1
+# Copy all groups of a table to an empty table of wider types.
+cdef int group_table_widen(GroupTable* source, GroupTable* target, Account account) except -1
 cdef void held_groups_free(HeldGroups* held) noexcept nogil

@@ -1,4 +1,4 @@
-"""Groups and what is kept of them under wider types than they were made for. SPEC D6."""
+"""Conversion of groups to wider types. SPEC D6."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -21,7 +21,7 @@ from qcore_ext.rows.key_columns cimport (
 )
 
 cdef enum:
-    CHUNK_ROWS = 65536          # widened at a time
+    PIECE_ROWS = 65536          # groups to widen at a time
 
 
 cdef CSchema* states_schema(
@@ -64,40 +64,40 @@ cdef CSchema* types_schema(const DataType* types, int32_t n_columns) except NULL
     return schema
 
 
-cdef Widener widener_of(CSchema* held, CSchema* wide, Account account):
+cdef Widener new_widener(CSchema* held, CSchema* wide, Account account):
     cdef Widener widener = Widener(account)
     widener.aim(held, wide)
     return widener
 
 
 ctypedef struct WidenedScratch:
-    # Vectors of one batch, a column each.
+    # One vector for each column of a batch.
     Vector* vectors
-    VectorScratch* scratch
+    VectorScratch* columns
     uint32_t numbers[VECTOR_ROWS]
 
 
-cdef Buffer* room_new(int32_t n_columns, Account account) except NULL nogil:
+cdef Buffer* scratch_new(int32_t n_columns, Account account) except NULL nogil:
     cdef Buffer* buffer = buffer_new(
         account.account, sizeof(WidenedScratch) + (n_columns + 1) * (sizeof(Vector) + sizeof(VectorScratch)) + 64
     )
-    cdef WidenedScratch* room = <WidenedScratch*> buffer.data
-    room.scratch = <VectorScratch*> (room + 1)
-    room.vectors = <Vector*> (room.scratch + n_columns + 1)
+    cdef WidenedScratch* scratch = <WidenedScratch*> buffer.data
+    scratch.columns = <VectorScratch*> (scratch + 1)
+    scratch.vectors = <Vector*> (scratch.columns + n_columns + 1)
     return buffer
 
 
-cdef int load(Batch* batch, int64_t start, int64_t n, WidenedScratch* room) except -1 nogil:
+cdef int load(Batch* batch, int64_t start, int64_t n, WidenedScratch* scratch) except -1 nogil:
     cdef int32_t i
     for i in range(batch.n_columns):
-        column_load_narrow(batch.columns[i], start, NULL, n, &room.scratch[i], &room.vectors[i])
+        column_load_narrow(batch.columns[i], start, NULL, n, &scratch.columns[i], &scratch.vectors[i])
     return 0
 
 
 cdef Batch* set_batch(
     GroupSet* source, KeyColumns* passed, CSchema* held, int64_t start, int64_t n, Account account,
 ) except NULL nogil:
-    """Keys and states of n groups as columns."""
+    """The keys and states of n groups as a batch."""
     cdef Batch* batch = batch_new(held, n)
     cdef bint done = False
     try:
@@ -109,28 +109,28 @@ cdef Batch* set_batch(
     return batch
 
 
-cdef int merge_chunk(Batch* batch, Widener widener, GroupSet* target, WidenedScratch* room) except -1 nogil:
-    cdef Batch* widened = widener.widened(batch)
+cdef int merge_batch(Batch* batch, Widener widener, GroupSet* target, WidenedScratch* scratch) except -1 nogil:
+    cdef Batch* widened = widener.widen_batch(batch)
     cdef int64_t start = 0
     cdef int64_t n
     try:
         while start < widened.n_rows:
             account_check(target.plan.account)
             n = min(widened.n_rows - start, <int64_t> VECTOR_ROWS)
-            load(widened, start, n, room)
-            group_set_merge(target, room.vectors, n, room.numbers)
+            load(widened, start, n, scratch)
+            group_set_merge(target, scratch.vectors, n, scratch.numbers)
             start += n
     finally:
         batch_unref(widened)
     return 0
 
 
-cdef int group_set_widened(
+cdef int group_set_widen(
     GroupSet* source, int64_t n_groups, KeyColumns* passed, CSchema* held, GroupSet* target, CSchema* wide,
     Account account,
 ) except -1:
-    """The groups of a set merged into another; their keys are in `passed`, unless that is NULL."""
-    cdef Widener widener = widener_of(held, wide, account)
+    """Merge the groups of a set into another. If `passed` is not NULL it has their keys."""
+    cdef Widener widener = new_widener(held, wide, account)
     with nogil:
         merge_set(source, n_groups, passed, held, target, widener, account)
     return 0
@@ -147,13 +147,13 @@ cdef int merge_set(
     cdef int32_t i
     for i in range(source.plan.n_states):
         state_extend(&source.states[i], n_groups)
-    buffer = room_new(held.n_fields, account)
+    buffer = scratch_new(held.n_fields, account)
     try:
         while start < n_groups:
-            n = min(n_groups - start, <int64_t> CHUNK_ROWS)
+            n = min(n_groups - start, <int64_t> PIECE_ROWS)
             batch = set_batch(source, passed, held, start, n, account)
             try:
-                merge_chunk(batch, widener, target, <WidenedScratch*> buffer.data)
+                merge_batch(batch, widener, target, <WidenedScratch*> buffer.data)
             finally:
                 batch_unref(batch)
             start += n
@@ -162,40 +162,40 @@ cdef int merge_set(
     return 0
 
 
-cdef int take_chunk(
-    Batch* batch, Widener widener, GroupTable* table, KeyColumns* rows, WidenedScratch* room,
+cdef int add_batch(
+    Batch* batch, Widener widener, GroupTable* table, KeyColumns* rows, WidenedScratch* scratch,
 ) except -1 nogil:
-    cdef Batch* widened = widener.widened(batch)
+    cdef Batch* widened = widener.widen_batch(batch)
     cdef int64_t start = 0
     cdef int64_t n
     try:
         while start < widened.n_rows:
             n = min(widened.n_rows - start, <int64_t> VECTOR_ROWS)
-            load(widened, start, n, room)
+            load(widened, start, n, scratch)
             if table != NULL:
                 account_check(table.account)
-                group_table_assign(table, room.vectors, n, room.numbers)
+                group_table_assign(table, scratch.vectors, n, scratch.numbers)
             else:
                 account_check(rows.account)
-                key_columns_append(rows, room.vectors, NULL, n)
+                key_columns_append(rows, scratch.vectors, NULL, n)
             start += n
     finally:
         batch_unref(widened)
     return 0
 
 
-cdef int columns_widened(
+cdef int widen_columns(
     GroupTable* table, GroupTable* wide_table, KeyColumns* rows, KeyColumns* wide_rows, CSchema* held, CSchema* wide,
     Account account,
 ) except -1:
-    """All groups of a table in another one, or all rows stored."""
-    cdef Widener widener = widener_of(held, wide, account)
+    """Copy all groups of `table` to `wide_table`. If `table` is NULL, copy all rows of `rows` to `wide_rows`."""
+    cdef Widener widener = new_widener(held, wide, account)
     with nogil:
-        take_columns(table, wide_table, rows, wide_rows, held, widener, account)
+        copy_columns(table, wide_table, rows, wide_rows, held, widener, account)
     return 0
 
 
-cdef int take_columns(
+cdef int copy_columns(
     GroupTable* table, GroupTable* wide_table, KeyColumns* rows, KeyColumns* wide_rows, CSchema* held,
     Widener widener, Account account,
 ) except -1 nogil:
@@ -205,10 +205,10 @@ cdef int take_columns(
     cdef int64_t start = 0
     cdef int64_t n
     cdef int32_t i
-    buffer = room_new(held.n_fields, account)
+    buffer = scratch_new(held.n_fields, account)
     try:
         while start < total:
-            n = min(total - start, <int64_t> CHUNK_ROWS)
+            n = min(total - start, <int64_t> PIECE_ROWS)
             batch = batch_new(held, n)
             try:
                 for i in range(held.n_fields):
@@ -216,7 +216,7 @@ cdef int take_columns(
                         batch.columns[i] = group_table_column(table, i, start, n, account.account)
                     else:
                         batch.columns[i] = key_columns_column(rows, i, start, n, account.account)
-                take_chunk(batch, widener, wide_table, wide_rows, <WidenedScratch*> buffer.data)
+                add_batch(batch, widener, wide_table, wide_rows, <WidenedScratch*> buffer.data)
             finally:
                 batch_unref(batch)
             start += n
@@ -225,12 +225,12 @@ cdef int take_columns(
     return 0
 
 
-cdef int group_table_widened(GroupTable* source, GroupTable* target, Account account) except -1:
+cdef int group_table_widen(GroupTable* source, GroupTable* target, Account account) except -1:
     cdef CSchema* held = types_schema(source.types, source.n_columns)
     cdef CSchema* wide = NULL
     try:
         wide = types_schema(target.types, target.n_columns)
-        columns_widened(source, target, NULL, NULL, held, wide, account)
+        widen_columns(source, target, NULL, NULL, held, wide, account)
     finally:
         owner_unref(<Owner*> held)
         owner_unref(<Owner*> wide)
@@ -251,13 +251,13 @@ cdef CSchema* stored_schema(const KeyColumns* rows) except NULL nogil:
     return schema
 
 
-cdef int key_columns_widened(KeyColumns* source, KeyColumns* target, Account account) except -1:
+cdef int key_columns_widen(KeyColumns* source, KeyColumns* target, Account account) except -1:
     cdef CSchema* held = stored_schema(source)
     cdef CSchema* wide = NULL
     try:
         wide = stored_schema(target)
         key_columns_reserve(target, source.n_rows)
-        columns_widened(NULL, NULL, source, target, held, wide, account)
+        widen_columns(NULL, NULL, source, target, held, wide, account)
     finally:
         owner_unref(<Owner*> held)
         owner_unref(<Owner*> wide)
@@ -278,7 +278,7 @@ cdef int32_t first_change(CSchema* declared, CSchema* loaded) except -2:
         if not type_widen(type, &loaded.fields[i].type, &both):
             raise_types_differ(
                 loaded.fields[i].name, type, &loaded.fields[i].type,
-                b"no groups can be made for both; cast it to one type at its source",
+                b"groups cannot be made of both types; cast the column to one type at its source",
             )
     return found
 
@@ -297,15 +297,15 @@ cdef int held_groups_move(
             for i in range(RADIX_PARTS):
                 if held.radix.sets[i] != NULL:
                     n_groups = held.radix.sets[i].table.n_groups
-                    group_set_widened(held.radix.sets[i], n_groups, NULL, narrow, target, wide, account)
+                    group_set_widen(held.radix.sets[i], n_groups, NULL, narrow, target, wide, account)
             return 0
         n_groups = held.passed.n_rows if held.passed != NULL else held.groups.table.n_groups
-        group_set_widened(held.groups, n_groups, held.passed, narrow, target, wide, account)
+        group_set_widen(held.groups, n_groups, held.passed, narrow, target, wide, account)
         for i in range(plan.n_inputs):
             if held.inputs[i].pairs != NULL:
-                group_table_widened(held.inputs[i].pairs, plan.inputs[i].pairs, account)
+                group_table_widen(held.inputs[i].pairs, plan.inputs[i].pairs, account)
         for i in range(plan.n_collections):
-            key_columns_widened(held.groups.collected[i].rows, target.collected[i].rows, account)
+            key_columns_widen(held.groups.holistic[i].rows, target.holistic[i].rows, account)
     finally:
         owner_unref(<Owner*> narrow)
         owner_unref(<Owner*> wide)

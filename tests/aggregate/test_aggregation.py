@@ -93,6 +93,7 @@ def check(table: pa.Table, n_keys: int, calls: list[Call], steps: tuple[str, ...
 NUMBERS = (*INTEGERS, *FLOATS, *DECIMALS)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", [*SIZES, 70_000])
 @pytest.mark.parametrize("n_groups", [0, 1, 4, 1000])
 def test_sums_counts_and_extremes_of_all_sizes(n_rows: int, n_groups: int) -> None:
@@ -108,6 +109,7 @@ def test_sums_counts_and_extremes_of_all_sizes(n_rows: int, n_groups: int) -> No
         check(table, 1, calls)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", NUMBERS, ids=str)
 @pytest.mark.parametrize("null_share", [0.0, 0.3, 1.0])
 def test_every_number_type(type: pa.DataType, null_share: float) -> None:

@@ -28,6 +28,7 @@ def calls(argument: int, filter: int, type: pa.DataType) -> list[Call]:
     return [call(name, at) for name in OPERATORS for at in (-1, filter)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", INTEGERS, ids=str)
 @pytest.mark.parametrize("n_rows", SIZES)
 def test_q2_every_integer_type(type: pa.DataType, n_rows: int) -> None:

@@ -37,6 +37,7 @@ def sum_distinct(values: list[Any]) -> Any:
     return sum(set(present(values))) if present(values) else None
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", [*SIZES, 63, 64, 65, 5000])
 @pytest.mark.parametrize("null_share", [0.0, 0.4])
 @pytest.mark.parametrize("n_keys", [0, 1])

@@ -29,6 +29,7 @@ def fresh(table: pa.Table, met: set[Any]) -> list[int]:
     return out
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("n_distinct", [5, 700, None])
 def test_q2_batches_of_all_sizes(type: pa.DataType, n_distinct: int | None) -> None:
@@ -54,12 +55,12 @@ def test_d6_rows_met_are_known_under_wider_types() -> None:
     wide = pa.table({"a": pa.array([None, 2999, 3000, 2**40, 0, 3000])})
     rows = DistinctRows(Schema(narrow.schema), Account())
     rows.add(*import_batches(narrow))
-    with pytest.raises(SchemaChangeError, match="changed their schema; cast"):
+    with pytest.raises(SchemaChangeError, match="schema of a recursive query's rows changed; cast"):
         rows.add(*import_batches(wide))
     rows.widen(Schema(wide.schema))
     assert pa.record_batch(rows.add(*import_batches(wide))).to_pydict() == {"a": [3000, 2**40]}
 
 
 def test_q2_nested_columns_are_named() -> None:
-    with pytest.raises(PlanError, match="column 'l' is nested"):
+    with pytest.raises(PlanError, match="nested column 'l'"):
         DistinctRows(Schema(pa.schema([("l", pa.list_(pa.int8()))])), Account())

@@ -41,6 +41,7 @@ def calls(x: int, type: pa.DataType, filter: int) -> list[Call]:
     return [Call(name, x, type, oracle, at) for name, oracle in ORACLES.items() for at in (-1, filter)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("n_rows", SIZES)
 def test_q2_every_type(type: pa.DataType, n_rows: int) -> None:

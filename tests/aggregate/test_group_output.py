@@ -98,5 +98,5 @@ def test_d6_lists_of_values_are_not_widened() -> None:
     calls = [("array_agg", (1, 1), -1, False, ORDER)]
     batches = [pa.record_batch({"k": [1], "x": pa.array([1], type)}) for type in (pa.int32(), pa.int64())]
     schema = Schema(pa.schema([("k", pa.int64()), ("a", pa.list_(pa.int32()))]))
-    with pytest.raises(SchemaChangeError, match=r"array_agg gives lists of the first type.*declare the wider type"):
+    with pytest.raises(SchemaChangeError, match=r"array_agg has made lists of the first type.*declare the wider type"):
         run_chain([HashAggregation("a", Account(), None, 1, calls, "single", schema)], batches)

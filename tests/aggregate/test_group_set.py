@@ -56,6 +56,7 @@ def given(n_rows: int, n_groups: int) -> pa.Table:
     )
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n_groups", [1, 70, 1000])
 def test_q2_states_and_kept_values_of_the_same_groups(n_rows: int, n_groups: int) -> None:

@@ -29,6 +29,7 @@ def numbered(table: pa.Table) -> pa.Table:
     return table.append_column("row", pa.array(np.arange(table.num_rows)))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", [*SIZES, 30_000])
 @pytest.mark.parametrize("n_distinct", [3, 70, None])
 @pytest.mark.parametrize("name", KEYS)

@@ -67,6 +67,7 @@ def call(
 DIRECTIONS = [(False, False), (False, True), (True, False), (True, True)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n_keys", [0, 1])
 @pytest.mark.parametrize("direction", DIRECTIONS)

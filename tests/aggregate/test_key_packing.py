@@ -15,6 +15,7 @@ COUNT = [Call("count", -1, pa.int64(), len)]
 WIDTHS = [pa.int8(), pa.int16(), pa.float32(), pa.float64(), pa.string(), pa.null()]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", [*KEY_TYPES, pa.null()], ids=str)
 @pytest.mark.parametrize("n_rows", SIZES)
 def test_q2_a_lone_key_of_every_type(type: pa.DataType, n_rows: int) -> None:

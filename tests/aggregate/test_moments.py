@@ -39,6 +39,7 @@ def calls(x: int, filter: int) -> list[Call]:
 TYPES = [pa.int8(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(), pa.decimal128(15, 2), pa.decimal128(30, 4)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", TYPES, ids=str)
 @pytest.mark.parametrize("n_rows", SIZES)
 def test_q2_every_number_type(type: pa.DataType, n_rows: int) -> None:

@@ -37,6 +37,7 @@ def calls(x: int, type: pa.DataType) -> list[Call]:
     return [Call(name, x, type, oracle) for name, oracle in kinds] + [Call("count", x, pa.int64(), n_present)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", [*KEY_TYPES, pa.null()], ids=str)
 @pytest.mark.parametrize("n_rows", [*SIZES, 9000])
 def test_q2_every_type_out_of_states_of_eight_or_sixteen_bytes(type: pa.DataType, n_rows: int) -> None:
@@ -47,6 +48,7 @@ def test_q2_every_type_out_of_states_of_eight_or_sixteen_bytes(type: pa.DataType
     check(table, 1, calls(1, type), ["both"], partial_groups_max=2048)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", [*INTEGERS, *FLOATS, *DECIMALS, pa.bool_(), pa.string()], ids=str)
 @pytest.mark.parametrize("n_full", [0, 1, 64, 2048, 5000])
 def test_q2_the_first_null_may_come_late(type: pa.DataType, n_full: int) -> None:

@@ -45,6 +45,7 @@ def counts(x: int, filter: int) -> list[Call]:
 
 
 # One group, few (several copies of the sums), the last of few, and many.
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_groups", [0, 1, 5, 64, 65, 700])
 @pytest.mark.parametrize("n_rows", [*SIZES, 5003])
 @pytest.mark.parametrize("null_share", [0.0, 0.3])
@@ -67,6 +68,7 @@ ENDS = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", ENDS, ids=str)
 @pytest.mark.parametrize("n_groups", [0, 1, 3, 100])
 @pytest.mark.parametrize("step", ["single", "both"])

@@ -28,6 +28,7 @@ def calls(type: pa.DataType) -> list[Call]:
     return [Call("mode", (1, 2), type, most_frequent, more=ORDER)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("n_rows", [*SIZES, 7000])
 def test_q2_values_of_every_type(type: pa.DataType, n_rows: int) -> None:

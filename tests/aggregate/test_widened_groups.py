@@ -72,6 +72,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_groups", [1, 2047, 2049, 9000])
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("name", STEPS)
