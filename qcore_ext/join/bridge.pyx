@@ -1,6 +1,4 @@
-"""The structure between the build and the probe pipeline of a join, shared by the drivers of both. SPEC V15,
-G8.
-"""
+"""The bridge of a join: the structure that the drivers of its build and probe pipelines share. SPEC V15, G8."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
@@ -10,35 +8,41 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_load_pointer, qc_swap, qc_swap_pointer
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.wait_token cimport WaitToken, wait_set_add, wait_set_clear, wait_set_fire_all
 from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
-from qcore_ext.join.kind cimport gives_build_rows, join_kind_of, needs_no_groups
+from qcore_ext.join.kind cimport returns_build_rows, join_kind_of, needs_no_groups
 from qcore_ext.join.table cimport INDEX_CODES, INDEX_RANKS, JoinTable
 from qcore_ext.join.table_build cimport join_table_build
 from qcore_ext.join.key_codes cimport KeyPart
 from qcore_ext.rows.column_store cimport ColumnStore, column_store_concat
-from qcore_ext.rows.widened_rows cimport column_store_widened
+from qcore_ext.rows.widened_rows cimport column_store_widen
 
 from qcore_ext.ground.status import PlanError
 from qcore_ext.join.table import IndexKind
 
 
 cdef class JoinBridge:
-    """Shared state of one join.
+    """The shared state of one join.
 
     Parameters
     ----------
     kind : str
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, null_aware_anti, mark or
-        null_aware_mark; left is the probe side.
+        null_aware_mark. Left is the probe side.
     n_build_drivers, n_probe_drivers : int
-        How many HashBuild and how many HashProbe (or NestedLoopJoin) instances share this bridge.
+        The numbers of HashBuild and HashProbe operators that share this bridge.
     has_condition : bool
-        Pairs must pass a further condition; the table then keeps the rows of each key for every kind.
+        Whether pairs must pass a further condition. The table then keeps the rows of each key for every kind.
     build_schema, probe_schema : object with __arrow_c_schema__, optional
-        Full schemas of both inputs. Needed for an outer join one of whose inputs may have no batch at all.
+        The full schemas of both inputs. They are needed for an outer join if an input may have no batch.
+
+    Raises
+    ------
+    PlanError
+        If the kind is unknown or a number of drivers is below one.
     """
 
     def __cinit__(self):
@@ -49,7 +53,9 @@ cdef class JoinBridge:
         build_schema=None, probe_schema=None,
     ):
         if n_build_drivers < 1 or n_probe_drivers < 1:
-            raise PlanError("a join needs at least one build and one probe driver")
+            raise PlanError(
+                f"a join needs at least one build and one probe driver, but has {n_build_drivers} and {n_probe_drivers}"
+            )
         self.kind = join_kind_of(kind)
         self.has_condition = has_condition
         self.builders.n_members = n_build_drivers
@@ -78,7 +84,7 @@ cdef class JoinBridge:
         self.n_stores = 0
 
     cdef void drop_table(self) noexcept nogil:
-        # The probers that still give build rows hold it themselves.
+        # Probe drivers that still output build rows have their own references.
         owner_unref(<Owner*> qc_swap_pointer(<void**> &self.table, NULL))
 
     cdef void join(self, Membership* member) noexcept nogil:
@@ -94,7 +100,7 @@ cdef class JoinBridge:
             seen = <CSchema*> owner_ref(<Owner*> self.build_schema)
             mutex_unlock(&self.mutex)
             try:
-                # Outside the lock: it may raise, which needs the GIL.
+                # Not under the lock, because it may raise an error, which needs the GIL.
                 wide = schema if seen == NULL else schema_widen(seen, schema)
                 if seen == NULL:
                     owner_ref(<Owner*> wide)
@@ -104,14 +110,16 @@ cdef class JoinBridge:
         return 0
 
     cdef bint replace_build_schema(self, CSchema* seen, CSchema* wide) noexcept nogil:
-        """Takes over the reference to `wide`; False: another driver changed the schema since it was `seen`."""
+        """Replace the schema `seen` by `wide` and take over the reference to `wide`. Returns False if another driver
+        has changed the schema since it was `seen`.
+        """
         cdef CSchema* dropped = wide
         cdef bint replaced
         mutex_lock(&self.mutex)
         replaced = self.build_schema == seen
         if replaced:
             dropped = seen
-            qc_swap_pointer(<void**> &self.build_schema, wide)      # seen without the lock: whether there is one
+            qc_swap_pointer(<void**> &self.build_schema, wide)      # probe drivers read without the lock if it is NULL
             self.n_build_schemas += wide != seen
         mutex_unlock(&self.mutex)
         owner_unref(<Owner*> dropped)
@@ -126,6 +134,7 @@ cdef class JoinBridge:
         mutex_lock(&self.mutex)
         lost = self.build_state == BUILD_LOST
         if not lost:
+            qc_check(self.n_stores < self.builders.n_members, b"each build driver delivers one store")
             self.stores[self.n_stores] = store
             self.store_schemas[self.n_stores] = <CSchema*> owner_ref(<Owner*> schema)
             self.n_stores += 1
@@ -135,18 +144,18 @@ cdef class JoinBridge:
         if lost:
             owner_unref(<Owner*> store)
         elif last:
-            # Every other build driver is done: the stores are this one's alone.
+            # All other build drivers have delivered, so only this driver uses the stores.
             self.publish(key_columns, n_keys, memory)
         barrier_leave(&self.builders, member)
         return 0
 
     cdef int widen_stores(self, Account memory) except -1 nogil:
-        """Put all stores under the table's schema, which one driver's rows may have widened after another's came."""
+        """Widen all stores to the table's schema. A driver may have widened it after another driver delivered."""
         cdef ColumnStore* wider
         cdef int64_t i
         for i in range(self.n_stores):
             if self.store_schemas[i] != NULL and not schema_equal(self.store_schemas[i], self.build_schema):
-                wider = column_store_widened(self.stores[i], self.store_schemas[i], self.build_schema, memory)
+                wider = column_store_widen(self.stores[i], self.store_schemas[i], self.build_schema, memory)
                 owner_unref(<Owner*> self.stores[i])
                 self.stores[i] = wider
         return 0
@@ -162,12 +171,12 @@ cdef class JoinBridge:
         try:
             table = join_table_build(
                 rows, key_columns, n_keys, needs_no_groups(self.kind) and not self.has_condition,
-                gives_build_rows(self.kind), account
+                returns_build_rows(self.kind), account
             )
         finally:
             owner_unref(<Owner*> rows)
         try:
-            self.note_bounds(table)
+            self.copy_bounds(table)
             done = True
         finally:
             if not done:
@@ -175,12 +184,12 @@ cdef class JoinBridge:
         qc_swap_pointer(<void**> &self.table, table)
         qc_swap(&self.build_state, BUILD_PUBLISHED)
         if barrier_is_empty(&self.probers):
-            self.drop_table()           # no prober is left
+            self.drop_table()           # all probe drivers have left
         wait_set_fire_all(&self.build_waiters)
         return 0
 
-    cdef int note_bounds(self, const JoinTable* table) except -1 nogil:
-        """Copy what key_bounds and index_kind return, since the table itself belongs to the probers."""
+    cdef int copy_bounds(self, const JoinTable* table) except -1 nogil:
+        """Copy the data of key_bounds and index_kind, because the table belongs to the probe drivers."""
         cdef int32_t i
         self.published_index = table.index
         if table.index != INDEX_RANKS and table.index != INDEX_CODES:
@@ -196,7 +205,7 @@ cdef class JoinBridge:
         return 0
 
     cdef bint keys_changed(self, const JoinTable* table) noexcept nogil:
-        """Whether the values of a key have another format than the plan declares, such as decimals of another scale."""
+        """Whether the values of a key have another format than declared, such as decimals of another scale."""
         cdef const DataType* given
         cdef const DataType* declared
         cdef int32_t i, k, at
@@ -223,8 +232,8 @@ cdef class JoinBridge:
             qc_swap(&self.build_state, BUILD_LOST)
         mutex_unlock(&self.mutex)
         if was_pending:
-            # This driver's alone: nobody delivers to a lost build, and no table is being made, since that starts when
-            # all have delivered, and the one who makes it is then the only one who can lose it.
+            # Only this driver uses the stores. No driver delivers to a lost build. And no table is being built, because
+            # that begins when all drivers have delivered.
             self.drop_stores()
         barrier_leave(&self.builders, member)
         wait_set_fire_all(&self.build_waiters)
@@ -235,7 +244,7 @@ cdef class JoinBridge:
             wait_set_add(&self.build_waiters, token)
             state = qc_load(&self.build_state)
         if state == BUILD_PUBLISHED:
-            # The caller has not left, so the table stays while its reference is taken.
+            # The caller has not left, so the table is not dropped before its reference is taken.
             table[0] = <JoinTable*> owner_ref(<Owner*> qc_load_pointer(<void**> &self.table))
         return <int> state
 
@@ -253,13 +262,13 @@ cdef class JoinBridge:
         return barrier_is_empty(&self.probers)
 
     def key_bounds(self):
-        """Smallest and largest key of the build side, for filters ahead of the probe.
+        """The smallest and largest key of the build side, for filters below the probe side.
 
         Returns
         -------
         list of (int, int) or None
-            One pair a key column, in the values' physical form (days, unscaled decimals); None while the table is not
-            there, when it is empty, or when its keys are not integers of some kind that fit 64 bits together.
+            One pair for each key column, in the values' physical form (days, unscaled decimals). None if the table is
+            not published or is empty, or if its keys are not integers, dates or decimals that fit 64 bits together.
         """
         cdef const KeyPart* part
         cdef int32_t i
@@ -276,11 +285,12 @@ cdef class JoinBridge:
 
     @property
     def index_kind(self):
-        """IndexKind of the published table, or None."""
+        """The IndexKind of the published table, or None before it is published."""
         if qc_load_pointer(<void**> &self.table) == NULL:
             return None
         return IndexKind(self.published_index)
 
     cdef int64_t claim_build_rows(self, const JoinTable* table, int64_t n, int64_t* start) noexcept nogil:
+        qc_check(n >= 0, b"build rows are claimed in ascending order")
         start[0] = qc_fetch_add(&self.next_build_row, n)
         return min(n, table.n_rows - start[0]) if start[0] < table.n_rows else 0

@@ -1,4 +1,4 @@
-"""Sink that collects the build side of a join; the last of its drivers makes the table. SPEC V15, G8."""
+"""The sink of a join's build side. It collects rows, and the last of its drivers builds the table. SPEC V15, G8."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -8,6 +8,7 @@ from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport (
     CSchema, DataType, Schema, schema_copy_field, schema_index, schema_new,
 )
+from qcore_ext.ground.check cimport qc_check_selection
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -19,42 +20,47 @@ from qcore_ext.join.kind cimport keeps_null_keys
 from qcore_ext.join.key_codes cimport rows_without_null
 from qcore_ext.rows.nested_rows cimport nested_part, schema_has_nested
 from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_keep_nested, column_store_new
-from qcore_ext.rows.widened_rows cimport column_store_widened
+from qcore_ext.rows.widened_rows cimport column_store_widen
 
 from qcore_ext.ground.status import PlanError
 
 
 cdef class HashBuild(Operator):
-    """Build side of a hash join; without keys, of a nested-loop join.
+    """The build side of a hash join, or of a nested-loop join if there are no keys.
 
     Parameters
     ----------
     node_id : str
-        Plan node.
+        The id of the plan node.
     query_memory : Account
         The query's account.
     bridge : JoinBridge
-        Shared with the other drivers of this join.
+        The bridge that all drivers of this join share.
     key_names : list of str
-        Key columns, in the order of the probe's.
+        The key columns, in the order of the probe side's keys.
     payload_names : list of str
-        Columns that the join's output or condition needs; may repeat keys.
+        The columns that the join's output or condition needs. Keys may occur again.
+
+    Raises
+    ------
+    PlanError
+        If the input has no column of one of the names.
     """
     cdef JoinBridge bridge
     cdef list key_names
-    cdef list stored_names          # keys first, each column once
+    cdef list stored_names          # keys first; each column once
     cdef int32_t n_keys
     cdef int32_t n_stored
-    cdef int32_t* key_columns       # owned; by key, position among the stored
-    cdef int32_t* input_columns     # owned; by stored column, position in the input
+    cdef int32_t* key_columns       # owned; for each key its position among the stored columns
+    cdef int32_t* input_columns     # owned; for each stored column its position in the input
     cdef CSchema* stored_schema     # owned
-    cdef ColumnStore* store            # owned; NULL before the first batch and once handed over
-    cdef Buffer* scratch            # owned; of a vector
-    cdef Column** picked            # owned array; columns of the batch under way, borrowed
+    cdef ColumnStore* store         # owned; NULL before the first batch and after delivery
+    cdef Buffer* scratch            # owned; for one vector
+    cdef Column** stored_columns    # owned array; borrowed columns of the current batch
     cdef bint has_nested
     cdef bint null_key_seen
     cdef bint is_done
-    cdef bint has_left              # delivered or lost: the barrier is left once
+    cdef bint has_left              # delivered or lost, so the barrier is left
 
     def __init__(self, str node_id, Account query_memory, JoinBridge bridge, key_names, payload_names):
         Operator.__init__(self, "HashBuild" if key_names else "NestedLoopBuild", node_id, query_memory)
@@ -67,7 +73,7 @@ cdef class HashBuild(Operator):
         self.n_stored = len(self.stored_names)
         self.key_columns = <int32_t*> struct_new(self.n_keys * sizeof(int32_t) + 1)
         self.input_columns = <int32_t*> struct_new(self.n_stored * sizeof(int32_t) + 1)
-        self.picked = <Column**> struct_new(self.n_stored * sizeof(Column*) + 1)
+        self.stored_columns = <Column**> struct_new(self.n_stored * sizeof(Column*) + 1)
         for i in range(self.n_keys):
             self.key_columns[i] = self.stored_names.index(self.key_names[i])
         if bridge.declared_build_schema is not None:
@@ -78,10 +84,10 @@ cdef class HashBuild(Operator):
         owner_unref(<Owner*> self.stored_schema)
         struct_free(self.key_columns)
         struct_free(self.input_columns)
-        struct_free(self.picked)
+        struct_free(self.stored_columns)
 
     cdef int resolve(self, Schema schema) except -1:
-        """Find the columns to store in `schema` and tell the bridge what they are."""
+        """Find the columns to store in `schema`, and set the bridge's build schema."""
         cdef CSchema* stored
         cdef int32_t i, at
         stored = schema_new(self.n_stored)
@@ -107,11 +113,11 @@ cdef class HashBuild(Operator):
         return 0
 
     cdef int widen_store(self, CSchema* stored) except -1 nogil:
-        """Put the rows kept under the types of what follows (SPEC D6); without rows the store is made anew."""
+        """Widen the rows kept so far to the types of the next batches (SPEC D6)."""
         cdef ColumnStore* wider
         if self.store == NULL:
             return 0
-        wider = column_store_widened(self.store, self.stored_schema, stored, self.memory)
+        wider = column_store_widen(self.store, self.stored_schema, stored, self.memory)
         owner_unref(<Owner*> self.store)
         self.store = wider
         return 0
@@ -123,14 +129,15 @@ cdef class HashBuild(Operator):
         return 0
 
     cdef bint needs_input(self) noexcept nogil:
-        # Independent of the probers: they may leave after get_output answered NEEDS_INPUT. The next get_output sees it.
+        # Does not depend on the probe drivers. They may leave after get_output has returned NEEDS_INPUT; the next
+        # get_output sees it.
         return not self.is_done
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         cdef int32_t i
         self.prepare()
         for i in range(self.n_stored):
-            self.picked[i] = batch.columns[self.input_columns[i]]
+            self.stored_columns[i] = batch.columns[self.input_columns[i]]
         self.append(batch)
         if self.has_nested:
             self.keep_nested(batch)
@@ -146,7 +153,7 @@ cdef class HashBuild(Operator):
         return 0
 
     cdef int prepare(self) except -1 nogil:
-        """The store and a vector's scratch, at first use."""
+        """Make the store and the scratch if they do not exist."""
         if self.scratch == NULL:
             self.scratch = buffer_new(
                 self.account,
@@ -175,7 +182,7 @@ cdef class HashBuild(Operator):
         cdef uint32_t* rows = <uint32_t*> (
             self.scratch.data + (self.n_keys + 1) * sizeof(VectorScratch) + self.n_keys * sizeof(Vector)
         )
-        # Nested columns are kept by the batch, so its rows stay together.
+        # Nested columns are kept as whole batches, so all rows of a batch must be kept.
         cdef bint drop_nulls = self.n_keys > 0 and not keeps_null_keys(self.bridge.kind) and not self.has_nested
         cdef const uint32_t* selected
         cdef int64_t n_selected = batch.n_selected
@@ -186,9 +193,10 @@ cdef class HashBuild(Operator):
             selected = batch.selection + start if batch.selection != NULL else NULL
             kept = self.keyed_rows(selected, start, n, rows) if drop_nulls else n
             if kept == n:
-                column_store_append(self.store, self.picked, start, selected, n, scratch)
+                column_store_append(self.store, self.stored_columns, start, selected, n, scratch)
             elif kept > 0:
-                column_store_append(self.store, self.picked, 0, rows, kept, scratch)
+                qc_check_selection(rows, kept, batch.n_rows, b"the rows with keys ascend and are rows of the batch")
+                column_store_append(self.store, self.stored_columns, 0, rows, kept, scratch)
             start += n
         return 0
 
@@ -196,8 +204,8 @@ cdef class HashBuild(Operator):
         self, const uint32_t* selected, int64_t start, int64_t n,
         uint32_t* rows,             # OUT
     ) except -1 nogil:
-        """The rows of a vector without a null key; `rows` is left alone when that is all n. A null equals nothing: it
-        cannot match.
+        """Write the rows of a vector without a null key, which cannot match. Returns their number. If all n rows have
+        keys `rows` is not written.
         """
         cdef VectorScratch* scratch = <VectorScratch*> self.scratch.data
         cdef Vector* keys = <Vector*> (scratch + self.n_keys + 1)
@@ -206,14 +214,14 @@ cdef class HashBuild(Operator):
         cdef bint nullable = False
         cdef const Column* column
         for k in range(self.n_keys):
-            column = self.picked[self.key_columns[k]]
+            column = self.stored_columns[self.key_columns[k]]
             nullable = nullable or column.validity != NULL or column.type.phys == 0 or (
                 column.base != NULL and column.base.validity != NULL
             )
         if not nullable:
             return n
         for k in range(self.n_keys):
-            column_load(self.picked[self.key_columns[k]], start, selected, n, &scratch[k], &keys[k])
+            column_load(self.stored_columns[self.key_columns[k]], start, selected, n, &scratch[k], &keys[k])
         if not rows_without_null(keys, self.n_keys, n, flags):
             return n
         if simd_kernels().mask_count(flags, n) == n:
@@ -232,7 +240,7 @@ cdef class HashBuild(Operator):
         cdef ColumnStore* store
         self.is_done = True
         if self.bridge.all_probers_left():
-            return 0                # no prober is left, so no table is made; close leaves the barrier
+            return 0                # all probe drivers have left, so no table is needed; close leaves the barrier
         self.prepare()
         store = self.store
         self.store = NULL

@@ -1,4 +1,4 @@
-"""Probe side of a hash join. SPEC V8, V13, V15."""
+"""The probe side of a hash join. SPEC V8, V13, V15."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
@@ -12,6 +12,7 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.data.widening cimport type_widen
 from qcore_ext.ground.atomic cimport qc_load_pointer
 from qcore_ext.ground.bitmap cimport bit_clear
+from qcore_ext.ground.check cimport qc_check, qc_check_rows, qc_check_selection
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free,
     struct_new,
@@ -22,7 +23,7 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 from qcore_ext.join.bridge cimport BUILD_LOST, BUILD_PENDING, JoinBridge
 from qcore_ext.join.kind cimport (
-    JOIN_LEFT_SEMI, JOIN_RIGHT_SEMI, ends_on_empty_build, gives_build_rows, gives_pairs, is_mark, is_null_aware,
+    JOIN_LEFT_SEMI, JOIN_RIGHT_SEMI, ends_on_empty_build, returns_build_rows, returns_pairs, is_mark, is_null_aware,
     keeps_probe,
 )
 from qcore_ext.join.output cimport JoinOutput, join_output, pair_columns
@@ -38,54 +39,59 @@ from qcore_ext.join.table cimport (
 from qcore_ext.ground.status import PlanError, SchemaChangeError
 
 cdef enum:
-    # Pairs of one output batch. Bounds memory when a row has many matches (SPEC V13); where no key occurs twice, a
-    # batch gives at most as many pairs as it has rows.
+    # The most pairs of one output batch. It bounds the memory for rows with many matches (SPEC V13). If all keys are
+    # unique a batch has at most as many pairs as rows.
     PAIRS_MAX = 65536
 
 
 cdef class HashProbe(Operator):
-    """Probe side of a hash join; without keys, of a nested-loop join: every build row is then a candidate.
+    """The probe side of a hash join. Without keys it is a nested-loop join: each build row is a candidate for each row.
 
     Parameters
     ----------
     node_id : str
-        Plan node.
+        The id of the plan node.
     query_memory : Account
         The query's account.
     bridge : JoinBridge
-        Shared with the other drivers of this join; knows the kind.
+        The bridge that all drivers of this join share. It has the kind of the join.
     key_names : list of str
-        Key columns of the probe side, in the order of the build's and of equal types.
+        The key columns of the probe side, in the order of the build side's keys, and of equal types.
     output : list of (str, str, str)
-        Side ('probe', 'build', or 'mark' for the flag of a mark join), column, and name in the output.
-        Of build columns, the ones that HashBuild keeps.
+        For each output column its side ('probe', 'build', or 'mark' for the flag of a mark join), its name in the
+        input, and its name in the output. A build column must be one that HashBuild keeps.
     condition_compile : callable, optional
-        Given the Schema of the probe's columns followed by those that the build side stores, returns the Program of a
-        conjunction that pairs must pass. The bridge must have been made with has_condition.
+        Makes the Program of a conjunction that pairs must pass. Its argument is a Schema of the probe side's columns
+        followed by the columns that the build side stores. The bridge must have has_condition.
+
+    Raises
+    ------
+    PlanError
+        If a column is missing, or the types of keys differ, or the condition contradicts the bridge or the kind.
     """
     cdef JoinBridge bridge
     cdef int kind
     cdef list key_names
     cdef list output
     cdef object condition_compile
-    cdef Evaluator condition        # None: none
-    cdef JoinOutput columns         # None until the input schemas are known
-    cdef JoinOutput pair_output     # of the condition's input
-    cdef int64_t n_build_schemas    # of the bridge, when the columns were resolved
+    cdef Evaluator condition        # None if there is no condition
+    cdef JoinOutput columns         # None before the input schemas are known
+    cdef JoinOutput pair_output     # columns of the condition's input
+    cdef int64_t n_build_schemas    # the bridge's n_build_schemas when the columns were resolved
     cdef int32_t n_keys
     cdef int32_t* key_columns       # owned; positions in the input
-    cdef Column** keys              # owned array; borrowed columns of the batch under way
-    cdef DataType* key_types        # owned; by key those of the probe, then those of the table
-    cdef bint has_key_types         # they are known
-    cdef bint lookup_is_aimed       # the lookup knows them
+    cdef Column** keys              # owned array; borrowed columns of the current batch
+    cdef DataType* key_types        # owned; the probe side's key types, then the table's
+    cdef bint has_key_types         # key_types is set
+    cdef bint lookup_has_types      # the lookup has the current key_types
     cdef JoinTable* table           # owned
     cdef JoinLookup lookup
-    cdef Batch* batch               # owned; under way, or NULL
-    cdef int64_t position           # first selected row of the vector under way
-    cdef int64_t vector_rows        # rows of the vector that was looked up and is not used up; 0: none
+    cdef Batch* batch               # owned; the current batch, or NULL
+    cdef int64_t position           # the first selected row of the current vector
+    cdef int64_t vector_rows        # number of rows of the current vector after its lookup; 0 if there is none
     cdef PairCursor cursor
     cdef Pairs pairs
-    cdef Buffer* row_matched        # owned; with a condition, by physical row of the batch: a pair of it passed
+    cdef Buffer* row_matched        # owned; with a condition: one byte a row of the batch, 1 if a pair of it passed
     cdef bint is_finishing
     cdef bint is_ended
     cdef bint has_left
@@ -102,9 +108,11 @@ cdef class HashProbe(Operator):
         self.output = [tuple(column) for column in output]
         self.condition_compile = condition_compile
         if (condition_compile is not None) != bridge.has_condition:
-            raise PlanError("a join's bridge and its probe disagree on whether there is a condition")
+            raise PlanError(
+                f"join {node_id}: has_condition of the bridge and condition_compile of the probe contradict each other"
+            )
         if is_null_aware(self.kind) and (self.n_keys != 1 or condition_compile is not None):
-            raise PlanError("a null-aware join (NOT IN) takes one key and no further condition")
+            raise PlanError(f"join {node_id} is null-aware (NOT IN), which takes one key and no further condition")
         memset(&self.lookup, 0, sizeof(JoinLookup))
         memset(&self.pairs, 0, sizeof(Pairs))
         self.key_columns = <int32_t*> struct_new(self.n_keys * sizeof(int32_t) + 1)
@@ -118,7 +126,7 @@ cdef class HashProbe(Operator):
         struct_free(self.key_types)
 
     cdef int open(self) except -1 nogil:
-        # Not in the constructor: the condition's registers are memory, and running out of it is this operator's error.
+        # Not in the constructor, because the condition's registers are charged to this operator.
         if qc_load_pointer(<void**> &self.bridge.build_schema) != NULL:
             with gil:
                 if self.bridge.declared_probe_schema is not None:
@@ -126,10 +134,10 @@ cdef class HashProbe(Operator):
         return 0
 
     cdef int resolve(self, Schema probe) except -1:
-        """Output columns, keys and condition for this input schema; None: it never came."""
+        """Resolve output columns, keys and condition for an input schema, or for None if it is not known."""
         cdef Schema build = Schema.wrap(self.bridge.build_schema) if self.bridge.build_schema != NULL else None
         self.n_build_schemas = self.bridge.n_build_schemas
-        self.lookup_is_aimed = False
+        self.lookup_has_types = False
         if probe is not None:
             self.resolve_keys(probe, build)
         self.columns = join_output(self.output, self.kind, probe, build, self.account)
@@ -169,7 +177,7 @@ cdef class HashProbe(Operator):
         return 0
 
     cdef bint keys_changed(self, int32_t k, const DataType* here, const DataType* there) except -1:
-        """Whether one of the keys is not of the type declared; else the plan is wrong."""
+        """Whether one of the keys has another type than declared. Otherwise the plan is wrong."""
         cdef Schema declared
         build_names = Schema.wrap(self.bridge.build_schema).names
         for declared, given in (
@@ -181,13 +189,13 @@ cdef class HashProbe(Operator):
         return False
 
     cdef int raise_keys_differ(self, int32_t k, const DataType* here, const DataType* there) except -1:
-        """An error of the plan, unless one of the keys is not what was declared."""
+        """Raise PlanError, or SchemaChangeError if one of the keys has another type than declared."""
         changed = self.keys_changed(k, here, there)
         build_names = Schema.wrap(self.bridge.build_schema).names
         raise (SchemaChangeError if changed else PlanError)(
             f"the keys of join {self.node_id} differ in type: {self.key_names[k]!r} is {type_name(here)} on "
             f"the probe side, {build_names[self.bridge.key_columns[k]]!r} is {type_name(there)} on the build side; "
-            "cast one of them in a projection ahead"
+            "cast one of them in a projection below the join"
         )
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
@@ -203,9 +211,9 @@ cdef class HashProbe(Operator):
         cdef int32_t k
         if self.lookup.buffer == NULL:
             join_lookup_open(&self.lookup, self.n_keys, self.account)
-            self.lookup_is_aimed = False
-        if not self.lookup_is_aimed:
-            self.lookup_is_aimed = True
+            self.lookup_has_types = False
+        if not self.lookup_has_types:
+            self.lookup_has_types = True
             if self.has_key_types:
                 join_lookup_convert(&self.lookup, self.account, self.key_types, self.key_types + self.n_keys)
         if self.condition_compile is not None:
@@ -228,7 +236,7 @@ cdef class HashProbe(Operator):
                 return BLOCKED
             if state != BUILD_LOST and self.n_build_schemas != self.bridge.n_build_schemas:
                 self.resolve_again()
-            if state == BUILD_LOST or self.nothing_can_match():
+            if state == BUILD_LOST or self.has_no_output():
                 self.end()
                 return FINISHED
         if self.batch != NULL:
@@ -237,20 +245,20 @@ cdef class HashProbe(Operator):
             self.drop_batch()
         if not self.is_finishing:
             return NEEDS_INPUT
-        if gives_build_rows(self.kind):
-            return self.give_build_rows(out, token)
+        if returns_build_rows(self.kind):
+            return self.output_build_rows(out, token)
         self.end()
         return FINISHED
 
     cdef int resolve_again(self) except -1 nogil:
-        """The build side turned out wider than declared; matters where no probe batch comes (SPEC D6)."""
+        """Resolve for a build side that is wider than declared. Without a probe batch nothing else does (SPEC D6)."""
         if self.bridge.declared_probe_schema is not None:
             with gil:
                 self.resolve(self.bridge.declared_probe_schema)
         return 0
 
-    cdef bint nothing_can_match(self) noexcept nogil:
-        """No output whatever the probe rows are: upstream need not run at all."""
+    cdef bint has_no_output(self) noexcept nogil:
+        """Whether there is no output for any probe rows, so that the operators above need not run."""
         if self.table.n_rows == 0 and ends_on_empty_build(self.kind):
             return True
         return is_null_aware(self.kind) and not is_mark(self.kind) and self.bridge.null_key_seen
@@ -291,47 +299,47 @@ cdef class HashProbe(Operator):
     # One batch
 
     cdef bint advance(self, Batch** out) except -1 nogil:
-        """True: *out is a batch. False: the batch under way is used up."""
+        """Set *out to the next batch. Returns False if the current input batch has no more output."""
         if self.condition_compile is not None:
-            return self.advance_checked(out)
-        if gives_pairs(self.kind):
+            return self.advance_with_condition(out)
+        if returns_pairs(self.kind):
             if self.find_pairs(keeps_probe(self.kind)) == 0:
                 return False
             if self.table.matched != NULL:
                 mark_rows(self.table.matched, <const uint32_t*> self.pairs.build_rows.data, self.pairs.n)
-            return self.give_pairs(out)
-        if gives_build_rows(self.kind):
+            return self.output_pairs(out)
+        if returns_build_rows(self.kind):
             self.mark_all_groups()
             return False
-        return self.give_rows(out)
+        return self.output_rows(out)
 
-    cdef bint advance_checked(self, Batch** out) except -1 nogil:
-        """The same with a condition: pairs pass it first, and only then count as matches."""
+    cdef bint advance_with_condition(self, Batch** out) except -1 nogil:
+        """Like advance, for a join with a condition. Only pairs that pass the condition are matches."""
         cdef bint any_left = True
         if self.row_matched == NULL:
-            return False                # the rows without a match have been given
+            return False                # the rows without a match were returned
         while self.find_pairs(False) > 0:
-            # There may be very many, and none that passes.
+            # There may be many pairs and none that passes.
             account_check(self.account)
             self.check_pairs()
             if self.pairs.n > 0:
                 if self.table.matched != NULL:
                     mark_rows(self.table.matched, <const uint32_t*> self.pairs.build_rows.data, self.pairs.n)
-                if gives_pairs(self.kind):
-                    return self.give_pairs(out)
+                if returns_pairs(self.kind):
+                    return self.output_pairs(out)
             self.pairs.n = 0
         if keeps_probe(self.kind):
-            any_left = self.give_unmatched(out)
-        elif gives_pairs(self.kind) or gives_build_rows(self.kind):
+            any_left = self.output_unmatched(out)
+        elif returns_pairs(self.kind) or returns_build_rows(self.kind):
             any_left = False
         else:
-            any_left = self.give_rows(out)
+            any_left = self.output_rows(out)
         buffer_unref(self.row_matched)
         self.row_matched = NULL
         return any_left
 
     cdef int64_t find_pairs(self, bint keep_misses) except -1 nogil:
-        """Fill up with pairs; their number, 0 when the batch has no more. Resumes within a group."""
+        """Fill the buffers with pairs, from the cursor on. Returns their number, 0 if the batch has no more pairs."""
         cdef Pairs* pairs = &self.pairs
         cdef const uint32_t* rows
         cdef int64_t n_selected = self.batch.n_selected
@@ -358,6 +366,7 @@ cdef class HashProbe(Operator):
                 self.cursor.hit = self.lookup.n_hits
             else:
                 group_pairs(self.table, &self.lookup, rows, self.position, &self.cursor, pairs)
+            qc_check(pairs.n <= pairs.capacity, b"the pairs are within their buffers")
             if self.cursor.hit == self.lookup.n_hits:
                 self.position += self.vector_rows
                 self.vector_rows = 0
@@ -373,7 +382,7 @@ cdef class HashProbe(Operator):
         return 0
 
     cdef int check_pairs(self) except -1 nogil:
-        """Keep the pairs that pass the condition, and note their probe rows."""
+        """Keep the pairs that pass the condition, and mark their probe rows in row_matched."""
         cdef Pairs* pairs = &self.pairs
         cdef uint32_t* probe_rows = <uint32_t*> pairs.probe_rows.data
         cdef uint32_t* build_rows = <uint32_t*> pairs.build_rows.data
@@ -390,18 +399,20 @@ cdef class HashProbe(Operator):
             batch_unref(candidates)
         if passed != NULL:
             at = <const uint32_t*> passed.data
+            qc_check_selection(at, n, pairs.n, b"the pairs that pass ascend")
             for i in range(n):
                 probe_rows[i] = probe_rows[at[i]]
                 build_rows[i] = build_rows[at[i]]
             buffer_unref(passed)
         pairs.n = n
+        qc_check_rows(probe_rows, n, self.batch.n_rows, b"a pair's probe row is a row of the batch")
         for i in range(n):
             row_matched[probe_rows[i]] = 1
         return 0
 
-    cdef bint give_pairs(self, Batch** out) except -1 nogil:
+    cdef bint output_pairs(self, Batch** out) except -1 nogil:
         cdef Pairs* pairs = &self.pairs
-        # As many pairs as rows, none of them twice: the rows are all there, in order, and need no index.
+        # If keys are unique and there are as many pairs as rows, the pairs have all rows, in order, without an index.
         cdef bint whole = self.table.unique and pairs.n == self.batch.n_selected
         try:
             pairs_trim(pairs)
@@ -413,10 +424,10 @@ cdef class HashProbe(Operator):
             pairs_drop(pairs)
         return True
 
-    cdef bint give_unmatched(self, Batch** out) except -1 nogil:
-        """With a condition: probe rows none of whose pairs passed."""
+    cdef bint output_unmatched(self, Batch** out) except -1 nogil:
+        """With a condition: output the probe rows without a pair that passed."""
         cdef Buffer* rows = NULL
-        cdef int64_t n = self.rows_where_matched(False, &rows)
+        cdef int64_t n = self.select_matched(False, &rows)
         try:
             if n > 0:
                 out[0] = self.columns.pairs(self.batch, rows, self.table, NULL, False, n)
@@ -424,8 +435,8 @@ cdef class HashProbe(Operator):
             buffer_unref(rows)
         return n > 0
 
-    cdef int64_t rows_where_matched(self, bint matched, Buffer** rows) except -1 nogil:
-        """The batch's selected rows that have, or have not, a pair that passed."""
+    cdef int64_t select_matched(self, bint matched, Buffer** rows) except -1 nogil:
+        """The batch's selected rows with (`matched`) or without a pair that passed. Returns their number."""
         cdef const uint8_t* flags = <const uint8_t*> self.row_matched.data
         cdef const uint32_t* selection = self.batch.selection
         cdef int64_t n_selected = self.batch.n_selected
@@ -441,17 +452,17 @@ cdef class HashProbe(Operator):
             n += flags[row] == matched
         return n
 
-    # Probe rows by themselves: semi, anti, mark
+    # Output of probe rows alone: semi, anti and mark joins
 
-    cdef bint give_rows(self, Batch** out) except -1 nogil:
+    cdef bint output_rows(self, Batch** out) except -1 nogil:
         cdef Buffer* rows = NULL
         cdef int64_t n
         if is_mark(self.kind):
-            return self.give_marks(out)
+            return self.output_marks(out)
         if self.position >= self.batch.n_selected and self.row_matched == NULL:
             return False
         if self.row_matched != NULL:
-            n = self.rows_where_matched(self.kind == JOIN_LEFT_SEMI, &rows)
+            n = self.select_matched(self.kind == JOIN_LEFT_SEMI, &rows)
         else:
             n = self.select_rows(&rows)
         try:
@@ -463,10 +474,10 @@ cdef class HashProbe(Operator):
         return n > 0
 
     cdef int64_t select_rows(self, Buffer** rows) except -1 nogil:
-        """Rows that have a match, or for an anti join those that have none, over the whole batch."""
+        """The rows of the batch with a match, or without one for an anti join. Returns their number."""
         cdef int64_t n_selected = self.batch.n_selected
         cdef bint wanted = self.kind == JOIN_LEFT_SEMI
-        # A null-aware anti join over an empty build side keeps even null keys.
+        # A null-aware anti join with an empty build side keeps null keys too.
         cdef bint drop_nulls = is_null_aware(self.kind) and self.table.n_rows > 0
         cdef const uint32_t* selected
         cdef uint32_t* chosen
@@ -490,10 +501,11 @@ cdef class HashProbe(Operator):
             else:
                 kept += simd_kernels().mask_rows(flags, n, <uint32_t> self.position, chosen + kept)
             self.position += n
+        qc_check_selection(chosen, kept, self.batch.n_rows, b"selected rows ascend and are rows of the batch")
         return kept
 
-    cdef bint give_marks(self, Batch** out) except -1 nogil:
-        """Every row, and whether it has a match."""
+    cdef bint output_marks(self, Batch** out) except -1 nogil:
+        """Output all rows with a column that says whether the row has a match."""
         cdef DataType truth
         cdef Buffer* values
         cdef uint8_t* validity
@@ -531,7 +543,7 @@ cdef class HashProbe(Operator):
             for i in range(n):
                 row = selected[i] if selected != NULL else self.position + i
                 marks[row] = self.lookup.flags[i]
-                # x IN (…) is unknown when x is null, or unequal to all but a null; over no rows it is false.
+                # x IN (…) is false over no rows. It is unknown if x is null, or if x has no match and a null is there.
                 if validity != NULL and not build_empty and not self.lookup.flags[i] and (
                     null_seen or not self.lookup.valid[i]
                 ):
@@ -539,7 +551,7 @@ cdef class HashProbe(Operator):
             self.position += n
         return 0
 
-    # Build rows by themselves: right, full, right semi, right anti
+    # Output of build rows alone: right, full, right semi and right anti joins
 
     cdef int mark_all_groups(self) except -1 nogil:
         cdef int64_t n_selected = self.batch.n_selected
@@ -554,8 +566,10 @@ cdef class HashProbe(Operator):
             self.position += self.vector_rows
         return 0
 
-    cdef int give_build_rows(self, Batch** out, WaitToken* token) except -1 nogil:
-        """Once every prober has left: share out the build rows without a match (right semi: with one)."""
+    cdef int output_build_rows(self, Batch** out, WaitToken* token) except -1 nogil:
+        """Output build rows without a match, or with one for a right semi join. The probe drivers share them after all
+        of them have left.
+        """
         cdef uint8_t wanted = self.kind == JOIN_RIGHT_SEMI
         cdef const uint8_t* matched = self.table.matched
         cdef Buffer* rows
@@ -574,6 +588,7 @@ cdef class HashProbe(Operator):
             if n == 0:
                 self.end()
                 return FINISHED
+            qc_check((start >= 0) & (start + n <= self.table.n_rows), b"claimed build rows are rows of the table")
             rows = buffer_new(self.account, (n + 1) * 4)
             chosen = <uint32_t*> rows.data
             try:
@@ -589,7 +604,7 @@ cdef class HashProbe(Operator):
                 return OUTPUT
 
     cdef int resolve_unbound(self) except -1 nogil:
-        """No probe batch ever came: its columns are known only if they were declared."""
+        """Resolve for the declared probe schema, because there was no probe batch."""
         with gil:
             self.resolve(self.bridge.declared_probe_schema)
         return 0

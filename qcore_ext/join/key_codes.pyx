@@ -1,5 +1,4 @@
-"""Join keys as one integer each: the distance from the build side's smallest key, several keys packed by range.
-"""
+"""Key codes: the keys of a row as one integer, made of their distances from the smallest keys of the build side."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -10,6 +9,7 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
 )
 from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, struct_new
 from qcore_ext.ground.dispatch cimport probe_kernels
 from qcore_ext.ground.words cimport Real, SmallInteger
@@ -30,13 +30,12 @@ cdef void real_patterns(const Real* values, int64_t n, uint64_t* out) noexcept n
             value = 0               # -0.0 equals 0.0
         memcpy(&bits, &value, 8)
         if value != value:
-            bits = 0x7FF8000000000000ULL        # every NaN is one value
+            bits = 0x7FF8000000000000ULL        # all NaNs are equal
         out[i] = bits
 
 
 cdef const uint64_t* patterns(const Vector* vector, int64_t n, uint64_t* scratch) noexcept nogil:
-    """The vector's values as 64-bit words: its own buffer, or `scratch` after a conversion. NULL for types that
-    are not codable.
+    """The vector's values as 64-bit words, in its own buffer or converted in `scratch`. NULL if its type has no codes.
     """
     if vector.phys == PHYS_I64 or vector.phys == PHYS_U64:
         return <const uint64_t*> vector.values
@@ -101,8 +100,8 @@ cdef bint rows_without_null(const Vector* vectors, int32_t n_vectors, int64_t n,
 cdef void measure_part(
     KeyPart* part, const uint64_t* words, const uint8_t* flags, int64_t n, uint64_t* smallest, uint64_t* largest,
 ) noexcept nogil:
-    """Widen smallest..largest by the words of flagged rows. Both are kept with the sign flipped, so that all compare
-    unsigned.
+    """Extend the range smallest..largest by the words of flagged rows. The sign bit of signed words is flipped, so that
+    all compare as unsigned numbers.
     """
     cdef uint64_t low = smallest[0]
     cdef uint64_t high = largest[0]
@@ -194,7 +193,7 @@ cdef void key_coder_free(KeyCoder* coder) noexcept nogil:
     coder.n_parts = 0
 
 
-cdef void further_codes(
+cdef void add_codes(
     const uint64_t* words, int64_t n, uint64_t minimum, uint64_t span, int shift, uint64_t* codes, uint8_t* flags,
 ) noexcept nogil:
     cdef int64_t i
@@ -218,11 +217,13 @@ cdef void key_codes(
         if k == 0:
             probe_kernels().codes(patterns(&vectors[k], n, words), n, part.minimum, part.range, codes, flags)
         else:
-            # A part of range 0 after 64 bits adds nothing; shifting by 64 would be undefined.
-            further_codes(
+            # A part after 64 bits has range 0 and adds nothing. A shift by 64 would be undefined.
+            add_codes(
                 patterns(&vectors[k], n, words), n, part.minimum, part.range, part.shift & 63, codes, flags
             )
     if rows_without_null(vectors, coder.n_parts, n, valid):
         for i in range(n):
             flags[i] &= valid[i]
             codes[i] = codes[i] if flags[i] else 0
+    for i in range(n):
+        qc_check(codes[i] <= coder.range, b"a code is within the range of codes")

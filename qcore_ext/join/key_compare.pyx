@@ -1,10 +1,11 @@
-"""Comparison of probe keys with build keys whose hashes are equal."""
+"""Comparison of probe keys and build keys with equal hashes."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, Column, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_VIEW, phys_width
+from qcore_ext.ground.check cimport qc_check_rows
 from qcore_ext.ground.words cimport Real, Unsigned
 
 cdef void compare_words(
@@ -37,7 +38,7 @@ cdef void compare_reals(
 
 
 cdef inline bint bytes_equal(const char* a, const char* b, int64_t n) noexcept nogil:
-    """n is more than 8: whole words, the last of them overlapping. Most keys are short, and memcmp is a call."""
+    """Compare n > 8 bytes by words; the last word overlaps. Most keys are short, for which a call of memcmp is slow."""
     cdef uint64_t here, there
     cdef int64_t i = 0
     while i < n - 8:
@@ -76,6 +77,7 @@ cdef void keys_compare(
     cdef const void* here = vector.values
     cdef const void* there = column.values
     cdef int width = phys_width(vector.phys)
+    qc_check_rows(rows, n, column.n_rows, b"a build row to compare is a row of the key column")
     if vector.phys == PHYS_VIEW:
         compare_views(<const StringView*> here, <const StringView*> there, at, rows, n, equal)
     elif vector.phys == PHYS_F64:

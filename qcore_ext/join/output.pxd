@@ -1,6 +1,6 @@
-"""Output batches of a join: columns of the probe batch and of the build side by index vectors.
+"""Output batches of a join: columns of the probe batch and of the build side, with row numbers as indices.
 
-No value is copied. A probe column is taken by the pairs' probe rows. A build column is a dictionary over the table's
+No value is copied. A probe column is indexed by the pairs' probe rows. A build column is a dictionary over the table's
 flat column, with the build rows as indices. An operator that needs the values gathers them.
 """
 
@@ -25,21 +25,22 @@ ctypedef struct JoinOutputColumn:
 
 cdef class JoinOutput:
     """The output columns of one join operator, resolved for one pair of input schemas."""
-    cdef CSchema* schema        # owned; of the output
+    cdef CSchema* schema        # owned; schema of the output
     cdef int32_t n_columns
     cdef JoinOutputColumn* columns  # owned
-    cdef int32_t n_probe
-    cdef Column** picked        # owned array of 2 * n_columns borrowed columns: scratch of pairs()
+    cdef int32_t n_probe        # number of probe columns
+    cdef Column** scratch       # owned array of 2 * n_columns borrowed columns
     cdef MemoryAccount* account     # borrowed from the operator
 
-    # n pairs. `probe_rows` NULL: the selected rows of the batch in order, all of them. `probe` NULL: nulls on that
-    # side. `build_rows` NULL: nulls on the build side; `some_missing`: entries may be NO_ROW. The buffers are
-    # referenced.
+    # A batch of n pairs. If `probe_rows` is NULL the pairs have all selected rows of the batch, in order. If `probe` is
+    # NULL the probe columns are null. If `build_rows` is NULL the build columns are null. `some_missing` says that
+    # build rows may be NO_ROW. The batch takes references to the buffers.
     cdef Batch* pairs(
         self, Batch* probe, Buffer* probe_rows, const JoinTable* table, Buffer* build_rows, bint some_missing,
         int64_t n,
     ) except NULL nogil
-    # Rows selection[0..n) of the batch (NULL: those it selects), with the marks when there are some (by physical row).
+    # The rows selection[0..n) of the batch, or its selected rows if `selection` is NULL. `marks` is the mark column,
+    # with a value for each row of the batch; NULL if there is none.
     cdef Batch* rows(self, Batch* probe, Buffer* selection, int64_t n, Column* marks) except NULL nogil
     cdef int take_probe(self, Batch* out, Batch* probe, Buffer* rows, int64_t n) except -1 nogil
     cdef int take_build(
@@ -47,8 +48,8 @@ cdef class JoinOutput:
     ) except -1 nogil
 
 
-# `output`: (side, column, name) for each column, side being 'probe', 'build' or 'mark'. A schema may be None when no
-# column of that side is asked for. PlanError names what is missing.
+# `output` has (side, column, name) for each column; the side is 'probe', 'build' or 'mark'. A schema may be None if
+# `output` has no column of its side. Raises PlanError if a column or a schema is missing.
 cdef JoinOutput join_output(list output, int kind, Schema probe, Schema build, MemoryAccount* account)
-# All columns of the probe, then all that the table stores: what a join condition is evaluated on.
+# The input columns of a join condition: all columns of the probe side, then all columns that the table stores.
 cdef list pair_columns(Schema probe, Schema build)

@@ -1,4 +1,4 @@
-"""Output batches of a join: columns of the probe batch and of the build side by index vectors."""
+"""Output batches of a join: columns of the probe batch and of the build side, with row numbers as indices."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
@@ -15,7 +15,7 @@ from qcore_ext.ground.check cimport qc_check_rows
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
-from qcore_ext.join.kind cimport gives_build_rows, keeps_probe
+from qcore_ext.join.kind cimport returns_build_rows, keeps_probe
 from qcore_ext.join.table cimport JoinTable
 
 from qcore_ext.ground.status import PlanError
@@ -29,7 +29,7 @@ cdef class JoinOutput:
     def __dealloc__(self):
         owner_unref(<Owner*> self.schema)
         struct_free(self.columns)
-        struct_free(self.picked)
+        struct_free(self.scratch)
 
     cdef Batch* pairs(
         self, Batch* probe, Buffer* probe_rows, const JoinTable* table, Buffer* build_rows, bint some_missing,
@@ -47,7 +47,8 @@ cdef class JoinOutput:
         return out
 
     cdef int take_probe(self, Batch* out, Batch* probe, Buffer* rows, int64_t n) except -1 nogil:
-        cdef Column** taken = self.picked + self.n_columns
+        cdef Column** columns = self.scratch
+        cdef Column** indexed = self.scratch + self.n_columns
         cdef const uint32_t* indices = NULL
         cdef Owner* owner = NULL
         cdef int32_t i
@@ -67,17 +68,18 @@ cdef class JoinOutput:
             owner = probe.selection_owner
         for i in range(self.n_columns):
             if self.columns[i].side == SIDE_PROBE:
-                self.picked[at] = probe.columns[self.columns[i].position]
+                columns[at] = probe.columns[self.columns[i].position]
                 at += 1
         if indices != NULL:
-            columns_take(self.picked, self.n_probe, indices, n, owner, self.account, taken)
+            qc_check_rows(indices, n, probe.n_rows, b"a probe row is a row of the batch")
+            columns_take(columns, self.n_probe, indices, n, owner, self.account, indexed)
         else:
             for i in range(self.n_probe):
-                taken[i] = column_ref(self.picked[i])
+                indexed[i] = column_ref(columns[i])
         at = 0
         for i in range(self.n_columns):
             if self.columns[i].side == SIDE_PROBE:
-                out.columns[i] = taken[at]
+                out.columns[i] = indexed[at]
                 at += 1
         return 0
 
@@ -137,7 +139,7 @@ cdef class JoinOutput:
 
 cdef void split_missing(
     const uint32_t* rows, int64_t n,
-    uint32_t* clean,            # OUT; 0 where a row is missing
+    uint32_t* clean,            # OUT; 0 if the row is missing
     uint8_t* validity,          # OUT
 ) noexcept nogil:
     cdef int64_t i
@@ -165,12 +167,12 @@ cdef JoinOutput join_output(list output, int kind, Schema probe, Schema build, M
     self.account = account
     self.n_columns = <int32_t> len(output)
     self.columns = <JoinOutputColumn*> struct_new(self.n_columns * sizeof(JoinOutputColumn) + 1)
-    self.picked = <Column**> struct_new(2 * self.n_columns * sizeof(Column*) + 1)
+    self.scratch = <Column**> struct_new(2 * self.n_columns * sizeof(Column*) + 1)
     self.schema = schema_new(self.n_columns)
     for i in range(self.n_columns):
         side, column, name = output[i]
         if side not in SIDES:
-            raise PlanError(f"a join's output column {name!r} is of side {side!r}; use 'probe', 'build' or 'mark'")
+            raise PlanError(f"a join's output column {name!r} has side {side!r}; use 'probe', 'build' or 'mark'")
         self.columns[i].side = SIDES[side]
         if side == "mark":
             schema_set_field(self.schema, i, name.encode(), &truth)
@@ -186,7 +188,7 @@ cdef JoinOutput join_output(list output, int kind, Schema probe, Schema build, M
             raise PlanError(f"the {side} side of a join has no column {column!r}; it has {', '.join(source.names)}")
         self.columns[i].position = at
         schema_copy_field(self.schema, i, &source.schema.fields[at], name.encode())
-        if side == "build" and keeps_probe(kind) or side == "probe" and gives_build_rows(kind):
+        if side == "build" and keeps_probe(kind) or side == "probe" and returns_build_rows(kind):
             self.schema.fields[i].type.nullable = 1
         self.n_probe += side == "probe"
     return self

@@ -1,4 +1,4 @@
-"""Pairs of probe and build rows, written from what a lookup found."""
+"""Pairs of probe and build rows, made of the hits of a lookup."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
@@ -7,7 +7,7 @@ from qcore_ext.join.table cimport JoinLookup, JoinTable
 
 
 ctypedef struct Pairs:
-    # Pairs found and not yet given.
+    # Pairs for the next output batch.
     Buffer* probe_rows          # owned
     Buffer* build_rows          # owned
     int64_t n
@@ -16,30 +16,30 @@ ctypedef struct Pairs:
 
 
 ctypedef struct PairCursor:
-    # How far the hits of a vector have been turned into pairs.
+    # The next pair of a vector: its hit, and its position within the hit's group.
     int64_t hit
     int64_t in_group
 
 
 cdef void pairs_drop(Pairs* pairs) noexcept nogil
-# Move into smaller buffers when most of their memory is unused: output batches may be kept for long.
+# Copy to smaller buffers if most of their memory is unused, because output batches may be kept for a long time.
 cdef int pairs_trim(Pairs* pairs) except -1 nogil
 cdef int rows_trim(Buffer** rows, int64_t n) except -1 nogil
-# In what follows a vector's rows are rows[0..n), or start..start+n when rows is NULL.
-# One pair a hit, of a table without duplicate keys.
+# In the functions below the rows of a vector are rows[0..n), or start..start+n if rows is NULL.
+# Write one pair for each hit. The keys of the table must be unique.
 cdef void unique_pairs(
     const JoinTable* table, const JoinLookup* lookup, const uint32_t* rows, int64_t start,
     uint32_t* probe_rows,       # OUT
     uint32_t* build_rows,       # OUT
 ) noexcept nogil
-# Pairs of the hits from the cursor on, until the hits end or the buffers are full. An empty group makes one with
-# NO_ROW.
+# Write the pairs of the hits from the cursor on, until there are no more hits or the buffers are full. An empty group
+# makes one pair with NO_ROW.
 cdef void group_pairs(
     const JoinTable* table, const JoinLookup* lookup, const uint32_t* rows, int64_t start, PairCursor* cursor,
     Pairs* pairs,
 ) noexcept nogil
-# Turn the hits into all n rows of the vector, those that missed with an empty group.
+# Make all n rows of the vector hits. Rows that missed get an empty group.
 cdef void spread_misses(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil
-# Mark build rows as matched. Cancelled when the query is stopped in a long group.
+# Mark build rows as matched. Raises Cancelled if the query is stopped during a long group.
 cdef int mark_group(const JoinTable* table, int64_t start, int64_t count) except -1 nogil
 cdef void mark_rows(uint8_t* matched, const uint32_t* rows, int64_t n) noexcept nogil

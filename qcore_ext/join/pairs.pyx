@@ -1,4 +1,4 @@
-"""Pairs of probe and build rows, written from what a lookup found."""
+"""Pairs of probe and build rows, made of the hits of a lookup."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
@@ -115,7 +115,9 @@ cdef void group_pairs(
 
 cdef int mark_group(const JoinTable* table, int64_t start, int64_t count) except -1 nogil:
     cdef int64_t i
-    # A group is marked as a whole: its first row tells. Read before writing, so that drivers share the cache line.
+    qc_check((start >= 0) & (start + count <= table.n_rows), b"a group's rows are rows of the table")
+    # All rows of a group are marked together, the first one last. Its flag is read before it is written, so that
+    # drivers can share the cache line.
     if qc_flag_get(table.matched + group_row(table, start)) == 0:
         for i in range(count - 1, -1, -1):
             if i % CHECK_ROWS == CHECK_ROWS - 1:

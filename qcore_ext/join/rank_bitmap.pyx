@@ -1,4 +1,4 @@
-"""A set of small integers with their ranks, for dense join keys: one bit for each possible key."""
+"""Rank bitmap: a set of small integers with their ranks, for dense join keys. It has one bit for each possible key."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 

@@ -1,11 +1,12 @@
-"""The build side of a join, ready to be probed: flat columns and an index from keys to rows.
+"""Join table: the build side of a join, as flat columns and an index from keys to rows.
 
-One thread makes it, then any number of drivers read it. The index is one of
-- ranks: keys that code into a small range (rank_bitmap); dense keys, as most primary keys are;
-- codes: open addressing over the keys' 64-bit codes (key_codes);
-- hashes: open addressing over 64-bit hashes, keys compared afterwards; strings, wide decimals, many wide keys.
-Rows of equal keys form a group: positions start..start+count of `group_rows` (NULL: of the rows themselves). Groups,
-not chains: 124 against 195 ms for four rows a key, a million keys.
+One thread builds it, then any number of drivers read it. The index is one of
+- ranks: keys whose codes have a small range (rank_bitmap), such as most primary keys;
+- codes: open addressing over the 64-bit codes of keys (key_codes);
+- hashes: open addressing over 64-bit hashes, with a comparison of keys, for strings, wide decimals and many wide keys.
+
+Rows with equal keys form a group: the positions start..start+count of `group_rows`, or of the rows if that is NULL.
+Groups are faster than chains: 124 instead of 195 ms for a million keys with four rows each.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -17,11 +18,11 @@ from qcore_ext.ground.probe cimport Group, RankWord, Slot
 from qcore_ext.join.key_codes cimport KeyCoder
 
 cpdef enum IndexKind:
-    INDEX_NONE = 0              # no row has a key: nothing matches
+    INDEX_NONE = 0              # no row has a key, so there are no matches
     INDEX_RANKS = 1
     INDEX_CODES = 2
     INDEX_HASHES = 3
-    INDEX_EVERY = 4             # no keys: all rows are one group, which everything matches (nested-loop join)
+    INDEX_EVERY = 4             # nested-loop join: all rows are one group that matches each probe row
 
 
 ctypedef struct JoinTable:
@@ -34,78 +35,80 @@ ctypedef struct JoinTable:
     int32_t* key_columns        # positions in columns
     int index                   # IndexKind
     bint unique                 # no key occurs twice
-    bint existence_only         # groups have no rows: only whether a key occurs is known
-    KeyCoder coder              # ranks and codes
-    Buffer* index_buffer        # owned; words or slots
+    bint existence_only         # the table knows whether a key occurs, but not its rows
+    KeyCoder coder              # for ranks and codes
+    Buffer* index_buffer        # owned; has the words or the slots
     RankWord* words
     Slot* slots
-    uint64_t slot_mask          # number of slots less one
-    Buffer* starts_buffer       # owned; ranks of keys that occur twice: where each rank's group starts, and the end
-    uint32_t* group_starts
-    Buffer* rows_buffer         # owned
+    uint64_t slot_mask          # number of slots minus one
+    Buffer* starts_buffer       # owned; has group_starts
+    uint32_t* group_starts      # for ranks that are not unique: the start of each rank's group, and the last one's end
+    Buffer* rows_buffer         # owned; has group_rows
     uint32_t* group_rows
-    Buffer* matched_buffer      # owned
-    uint8_t* matched            # by row: 1 when a probe has found it; NULL if unused. Only ever set to 1.
+    Buffer* matched_buffer      # owned; has matched
+    uint8_t* matched            # one byte a row: 1 after a probe has found it. NULL if the join kind does not need it
 
 
 ctypedef struct KeyConversion:
     bint is_needed
-    DataType given              # of the probe's key
-    DataType wanted             # of the table's
+    DataType given              # type of the probe side's key
+    DataType wanted             # type of the table's key
 
 
 ctypedef struct KeyConversions:
-    # Keys of other types than the table's are looked up as the table's (SPEC D6). A value outside that
-    # type matches no key of the table.
+    # Probe keys of other types than the table's are converted to the table's types (SPEC D6). A value outside the
+    # table's type matches no key.
     KeyConversion* keys
     char* values                # VECTOR_ROWS * 16 bytes a key
-    uint8_t fits[VECTOR_ROWS + 16]      # 1: the table's types have every key of the row
+    uint8_t fits[VECTOR_ROWS + 16]      # 1 if all keys of the row are values of the table's types
     uint8_t fits_key[VECTOR_ROWS + 16]
 
 
 ctypedef struct JoinLookup:
-    # One prober's scratch memory for a vector of keys and what was found.
-    Buffer* buffer              # owned
+    # The scratch of one probe driver for a vector of keys, and the result of their lookup.
+    Buffer* buffer              # owned; has the arrays
     int32_t n_keys
-    VectorScratch* scratch      # by key
+    VectorScratch* scratch      # one a key
     Vector* keys
     uint64_t* codes
     uint32_t* slot_numbers
-    Group* groups               # of the slot; right where flagged
-    uint8_t* flags              # 1: the row's key occurs
-    uint8_t* valid              # 1: the row has no null key
+    Group* groups               # the group of each row's slot; valid if the row's flag is 1
+    uint8_t* flags              # 1 if the row's key occurs
+    uint8_t* valid              # 1 if the row has no null key
     bint some_null
-    KeyConversions* conversions     # NULL: the keys are of the table's types
-    Buffer* conversion_buffer   # owned
+    KeyConversions* conversions     # NULL if the keys have the table's types
+    Buffer* conversion_buffer   # owned; has conversions
     uint32_t* hits              # positions of the flagged rows within the vector
-    uint32_t* starts            # by hit
-    uint32_t* counts            # by hit; of a table whose keys are unique, only once misses are spread among them
+    uint32_t* starts            # the start of each hit's group
+    uint32_t* counts            # the number of rows of each hit's group; not set for unique keys before spread_misses
     int64_t n_hits
 
 
-cdef JoinTable* join_table_new(MemoryAccount* account) except NULL nogil      # empty, for join_table_build
+cdef JoinTable* join_table_new(MemoryAccount* account) except NULL nogil      # an empty table for join_table_build
 cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* account) except -1 nogil
-# Take keys of the types `given` for keys of the types `wanted`, by key; each two types widen into one.
+# Convert keys of the types `given` to the types `wanted`. For each key there must be a type to which both can be
+# widened.
 cdef int join_lookup_convert(
     JoinLookup* lookup, MemoryAccount* account, const DataType* given, const DataType* wanted,
 ) except -1 nogil
 cdef void join_lookup_close(JoinLookup* lookup) noexcept nogil
-# Canonical vectors of n <= VECTOR_ROWS rows of the key columns (terms of column_load), into lookup.keys.
+# Load n <= VECTOR_ROWS rows of the key columns into lookup.keys. The arguments are those of column_load.
 cdef int join_lookup_load(
     JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
 ) except -1 nogil
-# First slot of each key; `mixed`: they are hashes already.
+# The first slot of each key. `mixed` says that the keys are hashes.
 cdef void find_first_slots(
     const uint64_t* keys, int64_t n, uint64_t mask, bint mixed, uint32_t* slot_numbers,
 ) noexcept nogil
-# Look n <= VECTOR_ROWS rows of the key columns up (terms of column_load): flags, hits and n_hits.
+# Look up n <= VECTOR_ROWS rows of the key columns, and set flags, hits and n_hits. The arguments are those of
+# column_load.
 cdef int join_table_find(
     const JoinTable* table, JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
 ) except -1 nogil
-# Starts of the hits' groups, and their counts unless no key occurs twice.
+# Set the starts of the hits' groups, and their counts unless keys are unique.
 cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept nogil
 
 
 cdef inline uint32_t group_row(const JoinTable* table, int64_t position) noexcept nogil:
-    """Row of the build side at a position of group_rows."""
+    """The build row at a position of group_rows."""
     return table.group_rows[position] if table.group_rows != NULL else <uint32_t> position

@@ -1,4 +1,4 @@
-"""The build side of a join, ready to be probed: flat columns and an index from keys to rows."""
+"""Join table: the build side of a join, as flat columns and an index from keys to rows."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -8,7 +8,7 @@ from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport DataType, type_equal
-from qcore_ext.ground.check cimport qc_check_selection
+from qcore_ext.ground.check cimport qc_check, qc_check_rows, qc_check_selection
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -47,7 +47,7 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
     cdef int64_t n = VECTOR_ROWS
     cdef char* at
     join_lookup_close(lookup)
-    # 16 entries beyond the vector, for kernels that store whole registers.
+    # 16 more entries than a vector, because kernels store whole registers.
     lookup.buffer = buffer_new(
         account, n_keys * (sizeof(VectorScratch) + sizeof(Vector)) + (n + 16) * (8 + 8 + 4 * 4 + 2) + 64
     )
@@ -110,7 +110,7 @@ cdef int join_lookup_convert(
 
 
 cdef void convert_keys(JoinLookup* lookup, int64_t n) noexcept nogil:
-    """The keys as the table's types have them; `fits` says which rows are there."""
+    """Convert the keys to the table's types. `fits` is 1 for the rows whose keys are values of these types."""
     cdef KeyConversions* conversions = lookup.conversions
     cdef KeyConversion* key
     cdef Vector converted
@@ -162,10 +162,13 @@ cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint
     cdef uint8_t pending[VECTOR_ROWS]
     cdef int64_t n_pending
     find_first_slots(lookup.codes, n, table.slot_mask, mixed, lookup.slot_numbers)
+    qc_check_rows(
+        lookup.slot_numbers, n, <int64_t> table.slot_mask + 1, b"a key's first slot is one of the slots of the table"
+    )
     if probe_kernels().first_slots(
         table.slots, lookup.codes, lookup.slot_numbers, n, lookup.flags, pending, lookup.groups
     ) > 0:
-        # The hits are not listed yet: their array holds the rows that still look for a slot.
+        # The array of hits is not used yet. It holds the rows whose slot is not found.
         n_pending = simd_kernels().mask_rows(pending, n, 0, lookup.hits)
         walk_slots(
             table.slots, table.slot_mask, lookup.codes, lookup.hits, n_pending, lookup.slot_numbers, lookup.flags,
@@ -174,7 +177,7 @@ cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint
 
 
 cdef bint next_equal(const JoinTable* table, JoinLookup* lookup, uint32_t at) noexcept nogil:
-    """Another key has this hash: walk on to the slot whose keys are equal. False when there is none."""
+    """Find the next slot with the same hash and equal keys. Returns False if there is none."""
     cdef uint64_t slot = lookup.slot_numbers[at]
     while True:
         slot = (slot + 1) & table.slot_mask
@@ -200,6 +203,7 @@ cdef void verify_hits(const JoinTable* table, JoinLookup* lookup, int64_t n) noe
     cdef int32_t k
     for i in range(n_hits):
         rows[i] = group_row(table, lookup.groups[lookup.hits[i]].start)
+    qc_check_rows(rows, n_hits, table.n_rows, b"the first row of a group is a row of the table")
     memset(equal, 1, VECTOR_ROWS)
     for k in range(table.n_keys):
         keys_compare(&lookup.keys[k], table.columns[table.key_columns[k]], lookup.hits, rows, n_hits, equal)
@@ -217,6 +221,7 @@ cdef int join_lookup_load(
     JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
 ) except -1 nogil:
     cdef int32_t k
+    qc_check(0 <= n <= VECTOR_ROWS, b"the keys of at most a vector of rows are loaded at a time")
     for k in range(lookup.n_keys):
         column_load(keys[k], start, rows, n, &lookup.scratch[k], &lookup.keys[k])
     if lookup.conversions != NULL:
@@ -274,6 +279,7 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept
         if not table.unique:
             for i in range(n):
                 rank = out[i]
+                qc_check(starts[rank] < starts[rank + 1] <= table.n_rows, b"the starts of groups ascend")
                 out[i] = starts[rank]
                 counts[i] = starts[rank + 1] - starts[rank]
     else:

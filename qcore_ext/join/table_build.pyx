@@ -29,15 +29,15 @@ cdef extern from "native/huge_pages.h" nogil:
     void qc_advise_huge_pages(void* start, int64_t n_bytes)
 
 cdef enum:
-    # A rank word covers 64 codes in 16 bytes, so up to 64 codes a row ranks take no more memory than one slot a row.
+    # A rank word covers 64 codes in 16 bytes. Up to 64 codes a row, rank words take no more memory than one slot a row.
     CODES_PER_ROW_MAX = 64
-    # 16 KiB of rank words are worth it for however few rows.
+    # Up to this number of codes (16 KiB of rank words) ranks are used for any number of rows.
     CODES_FREE = 65536
-    # A load of at most 1/8 while that takes no more than 16 MiB, so that few keys miss their first slot; beyond, 1/3,
-    # as the table leaves the caches and its size costs too.
+    # Up to 16 MiB of slots the load is at most 1/8, so that most keys are in their first slot. A larger table does not
+    # fit in the caches, and its size counts more; its load is at most 1/3.
     SPARSE_SLOTS_MAX = 1048576
     SLOTS_MIN = 64
-    ROWS_MAX = 0xFFFFFFF0       # row numbers have 32 bits, the last is NO_ROW
+    ROWS_MAX = 0xFFFFFFF0       # row numbers have 32 bits, and the last one is NO_ROW
     NO_SLOT = 0xFFFFFFFF
 
 
@@ -59,12 +59,12 @@ cdef int build_ranks(JoinTable* table, JoinLookup* lookup, Column** keys) except
     n_groups = rank_words_finish(table.words, table.coder.range, table.account)
     table.unique = n_groups == table.coder.n_rows
     if not table.existence_only:
-        place_rows_by_rank(table, lookup, keys, n_groups)
+        group_rows_by_rank(table, lookup, keys, n_groups)
     return 0
 
 
-cdef int place_rows_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, int64_t n_groups) except -1 nogil:
-    """Group the rows. A build side in the order of its key needs no row numbers: the rank is the row."""
+cdef int group_rows_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, int64_t n_groups) except -1 nogil:
+    """Group the rows by rank. If the build side is in key order, row numbers are not needed: the rank is the row."""
     cdef Buffer* rows_buffer = buffer_new(table.account, table.coder.n_rows * 4)
     cdef uint32_t* group_rows = <uint32_t*> rows_buffer.data
     cdef uint32_t* cursors
@@ -72,9 +72,10 @@ cdef int place_rows_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys,
     cdef int64_t i
     table.rows_buffer = rows_buffer
     if table.unique:
-        moved = place_unique(table, lookup, keys, group_rows)
+        moved = write_unique_rows(table, lookup, keys, group_rows)
     else:
-        # cursors[rank + 1] is where the rank's next row goes; when all are placed, where the next group starts.
+        # cursors[rank + 1] is the position of the rank's next row. After the last row it is the start of the next
+        # group.
         table.starts_buffer = buffer_new_zeroed(table.account, (n_groups + 2) * 4)
         cursors = <uint32_t*> table.starts_buffer.data
         count_by_rank(table, lookup, keys, cursors + 2)
@@ -82,7 +83,8 @@ cdef int place_rows_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys,
             if i % CHECK_ROWS == 0:
                 account_check(table.account)
             cursors[i] += cursors[i - 1]
-        moved = place_grouped(table, lookup, keys, cursors + 1, group_rows)
+            qc_check(cursors[i - 1] <= cursors[i] <= table.coder.n_rows, b"the starts of groups ascend")
+        moved = write_grouped_rows(table, lookup, keys, cursors + 1, group_rows)
         table.group_starts = cursors
     if moved == 0:
         table.rows_buffer = NULL
@@ -102,8 +104,10 @@ cdef int64_t ranks_of_vector(
     return lookup.n_hits
 
 
-cdef int64_t place_unique(JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* group_rows) except -1 nogil:
-    """0 when every row's rank is its number."""
+cdef int64_t write_unique_rows(
+    JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* group_rows,
+) except -1 nogil:
+    """Write each row at the position of its rank. Returns 0 if each row's rank is its row number."""
     cdef int64_t start, n, n_hits, i
     cdef int64_t n_rows = table.n_rows
     cdef uint32_t row
@@ -136,10 +140,10 @@ cdef int count_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, uint
     return 0
 
 
-cdef int64_t place_grouped(
+cdef int64_t write_grouped_rows(
     JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* cursors, uint32_t* group_rows,
 ) except -1 nogil:
-    """0 when every row's position in group_rows is its number."""
+    """Write each row into its rank's group. Returns 0 if each row's position is its row number."""
     cdef int64_t start, n, n_hits, i
     cdef int64_t n_rows = table.n_rows
     cdef uint32_t row, position
@@ -164,7 +168,7 @@ cdef int64_t insert_vector(
     JoinTable* table, JoinLookup* lookup, int64_t first_row, int64_t n,
     uint32_t* slot_of_row,      # OUT, or NULL
 ) noexcept nogil:
-    """Count each flagged row in the slot of its key; a slot's start is its first row. Returns the number of new
+    """Count each flagged row in the slot of its key. The start of a slot is its first row. Returns the number of new
     slots.
     """
     cdef Slot* slots = table.slots
@@ -178,6 +182,8 @@ cdef int64_t insert_vector(
         slot = lookup.slot_numbers[i]
         if lookup.flags[i]:
             while True:
+                qc_check(slot <= mask, b"a slot is one of the slots of the table")
+                qc_check(slots[slot].group.start < table.n_rows, b"the first row of a group is a row of the table")
                 if slots[slot].group.count == 0:
                     slots[slot].key = codes[i]
                     slots[slot].group.start = <uint32_t> (first_row + i)
@@ -198,7 +204,7 @@ cdef int64_t insert_vector(
 
 
 cdef int64_t insert_all(JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* slot_of_row) except -1 nogil:
-    """Returns the number of groups."""
+    """Insert all rows. Returns the number of groups."""
     cdef bint hashed = table.index == INDEX_HASHES
     cdef int64_t n_rows = table.n_rows
     cdef int64_t n_groups = 0
@@ -222,7 +228,7 @@ cdef int64_t insert_all(JoinTable* table, JoinLookup* lookup, Column** keys, uin
 
 
 cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 nogil:
-    """Give each slot a run of group_rows, in slot order, and its rows in theirs."""
+    """Write the rows of each slot to group_rows, in the order of the slots. The rows of a slot ascend."""
     cdef Slot* slots = table.slots
     cdef int64_t n_slots = <int64_t> table.slot_mask + 1
     cdef int64_t i
@@ -236,13 +242,14 @@ cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 
         if slots[i].group.count != 0:
             end += slots[i].group.count
             slots[i].group.start = end
-    # Backwards, so that the rows of a group end up ascending and start where the first went.
+    # From the last row to the first, so that the rows of a group ascend, and its start is the first row's position.
     for i in range(table.n_rows - 1, -1, -1):
         if i % CHECK_ROWS == 0:
             account_check(table.account)
         if slot_of_row[i] != <uint32_t> NO_SLOT:
             qc_check(slot_of_row[i] <= table.slot_mask, b"a row's slot is a slot of the table")
             slots[slot_of_row[i]].group.start -= 1
+            qc_check(slots[slot_of_row[i]].group.start < table.n_rows, b"a row's position is one of the rows")
             group_rows[slots[slot_of_row[i]].group.start] = <uint32_t> i
     table.group_rows = group_rows
     return 0
@@ -274,7 +281,7 @@ cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int in
     return 0
 
 
-cdef int64_t rows_with_keys(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
+cdef int64_t count_rows_with_keys(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
     cdef int64_t n_rows = table.n_rows
     cdef int64_t total = 0
     cdef int64_t start, n, i
@@ -301,7 +308,7 @@ cdef int build_index(JoinTable* table, JoinLookup* lookup, Column** keys) except
                 return build_ranks(table, lookup, keys)
             return build_slots(table, lookup, keys, INDEX_CODES)
     else:
-        table.coder.n_rows = rows_with_keys(table, lookup, keys)
+        table.coder.n_rows = count_rows_with_keys(table, lookup, keys)
     if table.coder.n_rows == 0:
         return 0
     return build_slots(table, lookup, keys, INDEX_HASHES)
@@ -361,7 +368,7 @@ cdef JoinTable* join_table_build(
     cdef JoinTable* table
     cdef bint done = False
     if store.n_rows > <int64_t> ROWS_MAX:
-        raise_execution(b"the build side of a join has more than 4 billion rows; build on the smaller side")
+        raise_execution(b"the build side of a join has more than 2**32 - 16 rows; build on the smaller input")
         return NULL
     table = join_table_new(account)
     try:

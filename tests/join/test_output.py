@@ -89,7 +89,7 @@ def test_selected_probe_rows(kind: str) -> None:
 
 def test_wrong_columns_are_named() -> None:
     for column, message in (
-        (("other", "x", "v"), "column 'v' is of side 'other'; use 'probe', 'build' or 'mark'"),
+        (("other", "x", "v"), "column 'v' has side 'other'; use 'probe', 'build' or 'mark'"),
         (("probe", "nothing", "v"), "the probe side of a join has no column 'nothing'; it has k, x"),
         (("build", "nothing", "v"), "the build side of a join has no column 'nothing'; it has k, z, y"),
     ):

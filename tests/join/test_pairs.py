@@ -37,6 +37,7 @@ def expected_pairs(probe: np.ndarray, build: np.ndarray, keeps_probe: bool) -> l
     ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["inner", "left"])
 @pytest.mark.parametrize("n_rows", [0, 1, 2047, 2048, 2049, 5000])
 @pytest.mark.parametrize("spread", [1, 1 << 40], ids=["ranks", "codes"])

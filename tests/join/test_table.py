@@ -40,6 +40,7 @@ def joined(build: pa.Array, probe: pa.Array, kind: str = "inner") -> list[tuple[
     ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("index", INDEXES, ids=lambda index: index.name)
 @pytest.mark.parametrize("repeats", [1, 3])

@@ -63,6 +63,7 @@ def test_the_index_follows_the_range(keys: list[Any], kind: IndexKind) -> None:
     assert index_of(array) == kind
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("spread", [1, 1 << 33, 0], ids=["ranks", "codes", "hashes"])
 @pytest.mark.parametrize("order", ["ascending", "descending", "random", "one repeats", "few keys"])

@@ -359,7 +359,7 @@ def test_lists_beside_a_column_that_widens() -> None:
     assert rows == list(reversed(first.to_pylist() + second.to_pylist()))
     late = changing(first.select(["k"]), second, schema=first.select(["k"]).schema).order_by(["k"])
     with pytest.raises(
-        SchemaChangeError, match=r"OrderBy \(node 1\): column 'l' changed from null to nested.*rows are kept"
+        SchemaChangeError, match=r"OrderBy \(node 1\): column 'l' changed from null to nested.*rows kept before"
     ):
         list(qcore.Task(late.build(), drivers=1).batches(timeout=30))
 
