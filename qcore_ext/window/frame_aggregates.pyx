@@ -1,9 +1,11 @@
-"""Aggregates over frames: one state for many stretches of rows.
+"""Aggregates over frames: the state of each frame, computed from stretches of rows.
 
-Sixteen rows make a node, sixteen nodes one of the next level. A stretch takes at each level what does not fill a node
-of the next, so it costs at most some thirty merges a level, however long it is and however stretches overlap. Rows meet
-states by state_update and nodes by state_merge: every aggregate that has partial states has frames. Distinct values
-have no nodes that could be shared: there each stretch reads its rows.
+Sixteen rows make a node, and sixteen nodes make a node of the next level. At each level a stretch reads the rows or
+nodes at its two ends that do not fill a node of the next level. It therefore costs at most about thirty merges a level,
+for any length and any overlap of stretches.
+
+Rows are added by state_update and nodes by state_merge, so each aggregate with partial states can have frames. Nodes
+of distinct values cannot be shared. For them each stretch reads all its rows.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -19,10 +21,11 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport DataType
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.window.frame_members cimport FrameMembers, frame_members_free, frame_members_init
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_get
-from qcore_ext.window.previous_positions cimport stands_before
+from qcore_ext.window.previous_positions cimport occurs_before
 from qcore_ext.window.frames cimport EXCLUDE_NO_OTHERS, Stretches
 
 cdef enum:
@@ -34,16 +37,16 @@ ctypedef struct FrameScratch:
     char widened[STATE_COLUMNS_MAX][16384]      # VECTOR_ROWS numbers of eight bytes
     uint32_t groups[2048]
     uint32_t rows[2048]
-    uint8_t both[256]           # a mask: rows where neither of two arguments is null
-    uint8_t all_rows[256]       # a mask; without one, a state takes every group for fed, and frames may be empty
+    uint8_t both[256]           # mask of the rows where neither of two arguments is null
+    uint8_t all_rows[256]       # mask with all bits set: without a mask a state assumes that each group has a row
 
 
 ctypedef struct Feed:
-    # What the states of one level are read from, and the pairs (group, row) still to be fed.
-    Column* columns[STATE_COLUMNS_MAX]          # owned; of rows, or of a level's states
+    # The input of one level's states, and the pairs (group, row) that are not added yet.
+    Column* columns[STATE_COLUMNS_MAX]          # owned; columns of rows, or the state columns of a level
     int32_t n_columns
-    bint merging
-    const uint32_t* perm        # NULL: a row's number is its position
+    bint merging                # the columns are state columns
+    const uint32_t* perm        # the row at each position; NULL if the position is the row
     FrameScratch* scratch
     int64_t n
 
@@ -57,6 +60,8 @@ cdef int feed_flush(Feed* feed, AggregateState* target, int64_t n_groups) except
     cdef int64_t i
     if feed.n == 0:
         return 0
+    if feed.n_columns > 0:
+        qc_check_rows(scratch.rows, feed.n, feed.columns[0].n_rows, b"a row of a stretch is a row of the columns")
     account_check(target.account)
     for c in range(feed.n_columns):
         column_load_narrow(feed.columns[c], 0, scratch.rows, feed.n, &scratch.vectors[c], &loaded[c])
@@ -82,6 +87,7 @@ cdef inline int feed_stretch(
     for at in range(start, end):
         if feed.n == VECTOR_ROWS:
             feed_flush(feed, target, n_groups)
+        qc_check(feed.n < VECTOR_ROWS, b"there is space for a pair after a flush")
         feed.scratch.groups[feed.n] = group
         feed.scratch.rows[feed.n] = feed.perm[at] if feed.perm != NULL else <uint32_t> at
         feed.n += 1
@@ -92,7 +98,9 @@ cdef int feed_level(
     Feed* feed, AggregateState* out, uint32_t* lo, uint32_t* hi, const uint32_t* frame_of, int64_t n_stretches,
     int64_t n_frames, bint* more,
 ) except -1 nogil:
-    """Give each stretch what it takes of this level, and leave lo and hi as nodes of the next."""
+    """Add the rows or nodes of this level to each stretch. Then lo and hi are numbers of the next level's nodes. `more`
+    says whether the next level is needed.
+    """
     cdef uint32_t step = 1 << NODE_SHIFT
     cdef uint32_t a, b, first, last, group
     cdef int64_t f
@@ -105,6 +113,7 @@ cdef int feed_level(
         if a >= b:
             continue
         group = frame_of[f] if frame_of != NULL else <uint32_t> f
+        qc_check(group < n_frames, b"a stretch belongs to one of the frames")
         first = (a + step - 1) >> NODE_SHIFT
         last = b >> NODE_SHIFT
         if first >= last:
@@ -123,10 +132,10 @@ cdef int feed_distinct(
     Feed* feed, AggregateState* out, const uint32_t* previous, const uint32_t* lo, const uint32_t* hi,
     const uint32_t* frame_of, int64_t n_stretches, int64_t n_frames,
 ) except -1 nogil:
-    """Give each group the rows whose value does not stand before them within it."""
+    """Add each row to its group unless its value occurs before it in the group."""
     cdef int64_t s, at
-    cdef int64_t first = 0          # stretch of the same group
-    cdef int64_t n_read = 0        # of rows that are fed, each flush looks; of repeated values there may be any number
+    cdef int64_t first = 0          # the first stretch of the same group
+    cdef int64_t n_read = 0         # the query is checked for this number of rows, because repeated rows make no flush
     for s in range(n_stretches):
         if frame_of == NULL or frame_of[s] != frame_of[first]:
             first = s
@@ -134,13 +143,13 @@ cdef int feed_distinct(
             n_read += 1
             if n_read % CHECK_ROWS == 0:
                 account_check(out.account)
-            if not stands_before(previous, lo, hi, first, s, at):
+            if not occurs_before(previous, lo, hi, first, s, at):
                 feed_stretch(feed, out, n_frames, frame_of[s] if frame_of != NULL else <uint32_t> s, at, at + 1)
     return feed_flush(feed, out, n_frames)
 
 
 cdef int feed_climb(Feed* feed, AggregateState* level, int64_t n, MemoryAccount* account) except -1 nogil:
-    """Make the next level's states of the n rows or nodes of this one, and read from them from now on."""
+    """Make the states of the next level from the n rows or nodes of this level, and use them as the new input."""
     cdef int64_t n_nodes = (n + (1 << NODE_SHIFT) - 1) >> NODE_SHIFT
     cdef int64_t node
     cdef int32_t c
@@ -210,7 +219,9 @@ cdef int64_t fill_stretches(
     const FrameRows* frames, const uint32_t* before, uint32_t* lo, uint32_t* hi, uint32_t* frame_of,
     const MemoryAccount* account,
 ) except -1 nogil:
-    """The stretches of all frames, of positions or, with `before`, of members; how many there are."""
+    """Write the stretches of all frames. They have positions, or numbers of members if `before` is not NULL. Returns
+    their number.
+    """
     cdef const uint32_t* firsts = <const uint32_t*> frames.firsts.data
     cdef Stretches here
     cdef int64_t n = 0
@@ -275,6 +286,7 @@ cdef int aggregate_over_frames(
             n_stretches = fill_stretches(
                 frames, members.before, bounds, bounds + capacity, bounds + 2 * capacity, account
             )
+            qc_check(n_stretches <= capacity, b"a frame has at most three stretches")
             frame_state(
                 &out[s], states[s].kind, &read[0].type if input.n_arguments > 0 else &none, read, input.n_arguments,
                 perm, n, previous, bounds, bounds + capacity, NULL if has_one else bounds + 2 * capacity, n_stretches,

@@ -1,4 +1,4 @@
-"""Aggregates over frames that need all values at once: quantiles, lists, text, mode."""
+"""Holistic aggregates over frames: quantiles, lists, text, mode."""
 
 from libc.math cimport ceil, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -12,6 +12,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.bitmap cimport bit_clear
+from qcore_ext.ground.check cimport qc_check, qc_check_offsets, qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_grow, buffer_new,
     buffer_new_zeroed, buffer_unref, owner_ref, owner_unref,
@@ -43,19 +44,19 @@ cdef int frame_values(
     try:
         frame_members_init(&members, frames, columns, call, input, account)
         if call.kind == COLLECT_MODE:
-            most_frequent(&members, value, result_rows)
+            find_modes(&members, value, result_rows)
         elif call.kind == COLLECT_TEXT and members.order == NULL and members.previous == NULL:
             out[0] = text_of_stretches(&members, call, value, type)
         elif call.kind == COLLECT_TEXT:
             out[0] = text_of_members(&members, call, value, type)
         elif call.kind == COLLECT_LIST:
-            out[0] = lists(&members, value, schema, field)
+            out[0] = build_lists(&members, value, schema, field)
         elif members.n == 0:
             memset(result_rows, 0xFF, frames.n_frames * sizeof(uint32_t))
         elif call.kind == COLLECT_BETWEEN:
-            out[0] = points_between(&members, call, value, type)
+            out[0] = interpolate_quantiles(&members, call, value, type)
         else:
-            pick(&members, call, result_rows)
+            pick_rows(&members, call, result_rows)
     finally:
         frame_members_free(&members)
     return 0
@@ -64,7 +65,7 @@ cdef int frame_values(
 # --- positions in an order ---
 
 cdef inline int64_t position_in(const CallCollection* call, int64_t count) noexcept nogil:
-    """Which of `count` values in their order is wanted."""
+    """The position of the result among `count` ordered values."""
     if call.kind == COLLECT_FIRST:
         return 0
     if call.kind == COLLECT_LAST:
@@ -74,8 +75,8 @@ cdef inline int64_t position_in(const CallCollection* call, int64_t count) noexc
     return max(<int64_t> ceil(call.fraction * count) - 1, <int64_t> 0)
 
 
-cdef int pick(FrameMembers* members, const CallCollection* call, uint32_t* result_rows) except -1 nogil:
-    """One row of each frame, by its position in the call's order."""
+cdef int pick_rows(FrameMembers* members, const CallCollection* call, uint32_t* result_rows) except -1 nogil:
+    """Write one row for each frame, by its position in the call's order."""
     cdef const uint32_t* order = <const uint32_t*> members.order.data
     cdef const uint32_t* found = NULL
     cdef WaveletMatrix tree
@@ -101,10 +102,10 @@ cdef int pick(FrameMembers* members, const CallCollection* call, uint32_t* resul
     return 0
 
 
-cdef Column* points_between(
+cdef Column* interpolate_quantiles(
     FrameMembers* members, const CallCollection* call, const Column* value, const DataType* type,
 ) except NULL nogil:
-    """A point between two neighbours among the numbers of each frame."""
+    """A quantile of each frame's numbers, interpolated between two neighbours."""
     cdef const double* numbers = <const double*> value.values
     cdef const uint32_t* order = <const uint32_t*> members.order.data
     cdef const uint32_t* found = NULL
@@ -137,6 +138,7 @@ cdef Column* points_between(
             else:
                 low = order[wavelet_matrix_pick(&tree, &here, at)]
                 high = order[wavelet_matrix_pick(&tree, &here, above)]
+            qc_check((low < members.n) & (high < members.n), b"a member's number is below the number of members")
             (<double*> values.data)[f] = point_between(
                 numbers[members.rows[low]], numbers[members.rows[high]], call.fraction * (count - 1) - at
             )
@@ -151,10 +153,10 @@ cdef Column* points_between(
 # --- the most frequent value ---
 
 ctypedef struct Counts:
-    uint32_t* numbers           # of each member: its value's
-    uint32_t* counts            # of each value, in the frame
-    uint32_t* firsts            # of each value in the frame: the first member that has it
-    uint32_t best               # the value that is most frequent, of several the one that comes first
+    uint32_t* numbers           # the number of each member's value
+    uint32_t* counts            # how often each value occurs in the frame
+    uint32_t* firsts            # the first position of each value in the frame
+    uint32_t best               # the most frequent value; of several the first one
     uint32_t best_count
 
 
@@ -169,7 +171,7 @@ cdef inline void count_member(Counts* self, uint32_t member, uint32_t position) 
         self.best_count = count
 
 
-cdef int most_frequent(FrameMembers* members, Column* value, uint32_t* result_rows) except -1 nogil:
+cdef int find_modes(FrameMembers* members, Column* value, uint32_t* result_rows) except -1 nogil:
     cdef Counts self
     cdef Buffer* numbers = NULL
     cdef Buffer* scratch = NULL
@@ -178,6 +180,7 @@ cdef int most_frequent(FrameMembers* members, Column* value, uint32_t* result_ro
         numbers = value_numbers(value, members.rows, members.n, &n_values, members.account)
         scratch = buffer_new_zeroed(members.account, (2 * <int64_t> n_values + 1) * sizeof(uint32_t))
         self.numbers = <uint32_t*> numbers.data
+        qc_check_rows(self.numbers, members.n, n_values, b"a value's number is below the number of values")
         self.counts = <uint32_t*> scratch.data
         self.firsts = self.counts + n_values
         self.best = self.best_count = 0
@@ -193,7 +196,7 @@ cdef int most_frequent(FrameMembers* members, Column* value, uint32_t* result_ro
 
 cdef int count_stretches(FrameMembers* members, Counts* self, uint32_t* result_rows) except -1 nogil:
     cdef Stretches here
-    cdef uint32_t begin = 0         # what is counted, when that is all between
+    cdef uint32_t begin = 0         # the members begin..end are counted, if is_whole
     cdef uint32_t end = 0
     cdef bint is_whole = True
     cdef int64_t f, at
@@ -240,8 +243,8 @@ cdef int count_members(FrameMembers* members, Counts* self, uint32_t* result_row
 
 # --- text ---
 
-cdef void put_view(StringView* out, char* bytes_start, int64_t size) noexcept nogil:
-    """A view of bytes that stay where they are."""
+cdef void set_view(StringView* out, char* bytes_start, int64_t size) noexcept nogil:
+    """Make a view of bytes, without copying more than an inline string."""
     memset(out, 0, sizeof(StringView))
     out.length = <uint32_t> size
     if size <= VIEW_INLINE_BYTES:
@@ -251,10 +254,10 @@ cdef void put_view(StringView* out, char* bytes_start, int64_t size) noexcept no
     out.pointer = bytes_start
 
 
-cdef char* all_text(
+cdef char* join_all_text(
     FrameMembers* members, const CallCollection* call, const StringView* views, int64_t* begins, Arena* arena,
 ) except NULL nogil:
-    """The strings of all members, a separator behind each; begins[m] is where that of member m begins."""
+    """The strings of all members, each followed by the separator. begins[m] is the offset of member m's string."""
     cdef const StringView* view
     cdef char* text
     cdef int64_t m
@@ -263,6 +266,7 @@ cdef char* all_text(
         if m % CHECK_ROWS == CHECK_ROWS - 1:
             account_check(members.account)
         begins[m + 1] = begins[m] + views[members.rows[m]].length + call.separator_bytes
+    qc_check_offsets(begins, members.n, begins[members.n], b"the offsets of the members' strings ascend")
     text = <char*> arena_take(arena, begins[members.n] + 1)
     for m in range(members.n):
         if m % CHECK_ROWS == CHECK_ROWS - 1:
@@ -277,7 +281,7 @@ cdef char* all_text(
 cdef Column* text_of_stretches(
     FrameMembers* members, const CallCollection* call, const Column* value, const DataType* type,
 ) except NULL nogil:
-    """All strings are put together once, and a frame of neighbours is a part of that."""
+    """Text without an order. All strings are joined once, and the text of a stretch is a part of the result."""
     cdef Buffer* values
     cdef uint8_t* validity
     cdef Arena* arena = arena_new(members.account)
@@ -295,7 +299,7 @@ cdef Column* text_of_stretches(
         out = column_new_flat(type, members.frames.n_frames, True, members.account, &values, &validity)
         scratch = buffer_new(members.account, (members.n + 1) * sizeof(int64_t))
         begins = <int64_t*> scratch.data
-        text = all_text(members, call, <const StringView*> value.values, begins, arena)
+        text = join_all_text(members, call, <const StringView*> value.values, begins, arena)
         for f in range(members.frames.n_frames):
             view = <StringView*> values.data + f
             memset(view, 0, sizeof(StringView))
@@ -311,7 +315,7 @@ cdef Column* text_of_stretches(
             bytes_start = text + begins[here.begin[0]]
             if here.n > 1:
                 frame_members_count(members, size)
-                # The last separator is copied too.
+                # The copy includes the last separator.
                 bytes_start = <char*> arena_take(arena, size + call.separator_bytes)
                 size = 0
                 for s in range(here.n):
@@ -319,7 +323,7 @@ cdef Column* text_of_stretches(
                     memcpy(bytes_start + size, text + begins[here.begin[s]], part)
                     size += part
                 size -= call.separator_bytes
-            put_view(view, bytes_start, size)
+            set_view(view, bytes_start, size)
         out.heap_owner = owner_ref(<Owner*> arena)
         done = True
     finally:
@@ -365,34 +369,36 @@ cdef Column* text_of_members(
 
 # --- lists ---
 
-cdef Column* lists(FrameMembers* members, Column* value, CSchema* schema, int32_t field) except NULL nogil:
+cdef Column* build_lists(FrameMembers* members, Column* value, CSchema* schema, int32_t field) except NULL nogil:
     cdef int64_t n_frames = members.frames.n_frames
     cdef Buffer* ends = NULL
-    cdef Buffer* taken = NULL       # rows of all lists
+    cdef Buffer* rows = NULL        # the rows of all lists
     cdef int64_t capacity = max(members.n, <int64_t> 1)
-    cdef int64_t n_taken = 0
+    cdef int64_t n_rows = 0
     cdef const uint32_t* found
     cdef int32_t* end
     cdef int64_t f, i, count
     try:
         ends = buffer_new(members.account, (n_frames + 1) * sizeof(int32_t))
-        taken = buffer_new(members.account, capacity * sizeof(uint32_t))
+        rows = buffer_new(members.account, capacity * sizeof(uint32_t))
         end = <int32_t*> ends.data
         end[0] = 0
         for f in range(n_frames):
             found = frame_members_gather(members, f, &count)
-            if n_taken + count > 0x7FFFFFFF:
-                raise_execution(b"array_agg over frames made lists of more than 2**31 values; take smaller frames")
-            while n_taken + count > capacity:
-                buffer_grow(&taken, n_taken * sizeof(uint32_t), 2 * capacity * sizeof(uint32_t))
+            if n_rows + count > 0x7FFFFFFF:
+                raise_execution(
+                    b"the lists of array_agg over frames have more than 2**31 - 1 values; use smaller frames"
+                )
+            while n_rows + count > capacity:
+                buffer_grow(&rows, n_rows * sizeof(uint32_t), 2 * capacity * sizeof(uint32_t))
                 capacity *= 2
             for i in range(count):
                 if i % CHECK_ROWS == CHECK_ROWS - 1:
                     account_check(members.account)
-                (<uint32_t*> taken.data)[n_taken + i] = members.rows[found[i]]
-            n_taken += count
-            end[f + 1] = <int32_t> n_taken
-        return list_of_rows(value, taken, n_taken, end, n_frames, schema, field, members.account)
+                (<uint32_t*> rows.data)[n_rows + i] = members.rows[found[i]]
+            n_rows += count
+            end[f + 1] = <int32_t> n_rows
+        return list_of_rows(value, rows, n_rows, end, n_frames, schema, field, members.account)
     finally:
         buffer_unref(ends)
-        buffer_unref(taken)
+        buffer_unref(rows)

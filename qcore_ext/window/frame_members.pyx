@@ -1,4 +1,4 @@
-"""The rows that aggregates over frames count: after the filter, in the call's order, each value once if distinct."""
+"""The members of frames: the rows that an aggregate over frames reads, after its filter and without nulls."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
@@ -8,11 +8,12 @@ from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid, qc_popcount
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
 )
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_get
-from qcore_ext.window.previous_positions cimport previous_positions, stands_before
+from qcore_ext.window.previous_positions cimport occurs_before, previous_positions
 from qcore_ext.sort.order cimport SortKey, sort_prefix_layout
 from qcore_ext.sort.run cimport SortEntry, sort_columns
 from qcore_ext.rows.key_columns cimport (
@@ -21,7 +22,7 @@ from qcore_ext.rows.key_columns cimport (
 from qcore_ext.window.frames cimport Stretches
 
 cdef enum:
-    MARKED_ROWS = 4096          # so many are not sorted one against the other
+    MARKED_ROWS = 4096          # from this number on ranks are sorted by a bitmap
 
 
 cdef int frame_members_init(
@@ -32,7 +33,7 @@ cdef int frame_members_init(
     cdef const Column* filter = columns[input.filter] if input.filter >= 0 else NULL
     self.frames = frames
     self.account = account
-    keep(self, value if input.n_required > 0 else NULL, filter)
+    select_members(self, value if input.n_required > 0 else NULL, filter)
     if input.distinct:
         find_repeats(self, columns[input.argument])
     if call != NULL and input.n_arguments > 1:
@@ -51,8 +52,8 @@ cdef void frame_members_free(FrameMembers* self) noexcept nogil:
     self.buffer = self.previous = self.order = self.ranks = self.found = self.marks = NULL
 
 
-cdef int keep(FrameMembers* self, const Column* value, const Column* filter) except -1 nogil:
-    """Number the rows whose value is no null (without one, all), and that the filter lets through."""
+cdef int select_members(FrameMembers* self, const Column* value, const Column* filter) except -1 nogil:
+    """Number the rows whose value is not null and whose filter is true. `value` and `filter` may be NULL."""
     cdef int64_t n = self.frames.rows.n
     cdef const uint32_t* perm = self.frames.rows.perm
     cdef const uint8_t* wanted = <const uint8_t*> filter.values if filter != NULL else NULL
@@ -71,13 +72,14 @@ cdef int keep(FrameMembers* self, const Column* value, const Column* filter) exc
         self.rows[self.before[i]] = perm[i]
         self.before[i + 1] = self.before[i] + is_member
     self.n = self.before[n]
+    qc_check_rows(self.rows, self.n, n, b"a member is a row of the window")
     return 0
 
 
 cdef int find_repeats(FrameMembers* self, Column* value) except -1 nogil:
     cdef int64_t n = self.frames.rows.n
     cdef const uint32_t* part_begin = self.frames.rows.part_begin
-    cdef Buffer* begins = NULL          # of each member: the first one of its partition
+    cdef Buffer* begins = NULL          # the first member of each member's partition
     cdef uint32_t* begin
     cdef const uint32_t* previous
     cdef int64_t i, at
@@ -95,7 +97,7 @@ cdef int find_repeats(FrameMembers* self, Column* value) except -1 nogil:
     finally:
         buffer_unref(begins)
     if self.frames.from_first:
-        # Frames that all begin with the partition: only the first of equal values is ever a member.
+        # All frames begin at the partition's first row, so only the first of equal values has to be a member.
         previous = <const uint32_t*> self.previous.data
         at = 0
         for i in range(n):
@@ -167,7 +169,7 @@ cdef int find_order(
 cdef int store_keys(
     FrameMembers* self, KeyColumns* stored, Column** columns, const CallInput* input,
 ) except -1 nogil:
-    """The keys of all members, one behind the other."""
+    """Append the keys of all members to `stored`."""
     cdef int32_t n_keys = input.n_arguments - 1
     cdef int64_t scratch_bytes = (sizeof(VectorScratch) + 63) & ~<int64_t> 63
     cdef Vector[ARGUMENTS_MAX] loaded
@@ -205,6 +207,7 @@ cdef int64_t frame_members_get(const FrameMembers* self, int64_t frame, Stretche
     cdef int32_t s
     frame_rows_get(self.frames, frame, out)
     for s in range(out.n):
+        qc_check(out.end[s] <= self.frames.rows.n, b"a stretch ends within the window")
         out.begin[s] = self.before[out.begin[s]]
         out.end[s] = self.before[out.end[s]]
         count += out.end[s] - out.begin[s]
@@ -218,11 +221,12 @@ cdef int by_number(const void* a, const void* b) noexcept nogil:
 
 
 cdef int sort_ranks(FrameMembers* self, uint32_t* ranks, int64_t n) except -1 nogil:
-    """Few are sorted, many marked in a bitmap of all, which is then read from its beginning."""
+    """Sort ranks: a few by comparison, many by a bitmap of all members that is read from its beginning."""
     cdef uint64_t* marks
     cdef uint64_t word
     cdef int64_t i
     cdef int64_t found = 0
+    qc_check_rows(ranks, n, self.n, b"a rank is below the number of members")
     if n < MARKED_ROWS:
         qsort(ranks, n, sizeof(uint32_t), by_number)
         return 0
@@ -242,6 +246,7 @@ cdef int sort_ranks(FrameMembers* self, uint32_t* ranks, int64_t n) except -1 no
             ranks[found] = <uint32_t> (i << 6) + <uint32_t> qc_popcount((word & (~word + 1)) - 1)
             found += 1
             word &= word - 1
+    qc_check(found == n, b"each rank occurs once")
     return 0
 
 
@@ -259,7 +264,8 @@ cdef uint32_t* frame_members_gather(FrameMembers* self, int64_t frame, int64_t* 
         for at in range(here.begin[s], here.end[s]):
             if at % CHECK_ROWS == CHECK_ROWS - 1:
                 account_check(self.account)
-            if previous == NULL or not stands_before(previous, here.begin, here.end, 0, s, at):
+            if previous == NULL or not occurs_before(previous, here.begin, here.end, 0, s, at):
+                qc_check((at < self.n) & (n < self.n), b"a frame's member is one of the members")
                 found[n] = ranks[at] if ranks != NULL else <uint32_t> at
                 n += 1
     if ranks != NULL:

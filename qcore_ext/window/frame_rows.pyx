@@ -1,4 +1,4 @@
-"""The frames of one window call. Neighbours with equal frames share one."""
+"""The frames of one window call. Consecutive rows with equal frames share one frame."""
 
 from libc.stdint cimport int64_t, uint32_t
 

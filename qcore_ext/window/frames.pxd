@@ -1,4 +1,4 @@
-"""Window frames: the rows around a row that a call reads."""
+"""Window frames: the rows of a partition that a call reads for a row."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -16,13 +16,13 @@ cpdef enum FrameExclusion:
     EXCLUDE_NO_OTHERS = 0
     EXCLUDE_CURRENT_ROW = 1
     EXCLUDE_GROUP = 2           # the current row and its peers
-    EXCLUDE_TIES = 3            # its peers
+    EXCLUDE_TIES = 3            # the peers of the current row
 
 
 ctypedef struct FrameBound:
-    int64_t whole               # rows, groups or distance in the order; negative: before the current row
-    double real                 # distance among floats
-    bint by_calendar            # distance among dates, times and timestamps:
+    int64_t whole               # number of rows or groups, or a distance of whole numbers; negative: preceding
+    double real                 # a distance of floats
+    bint by_calendar            # the distance of dates, times and timestamps is months, days and nanos
     int32_t months
     int32_t days
     int64_t nanos
@@ -31,20 +31,21 @@ ctypedef struct FrameBound:
 ctypedef struct Frame:
     uint8_t mode                # FrameMode
     uint8_t exclusion           # FrameExclusion
-    bint from_first             # from the partition's first row on, else from `start`
-    bint to_last
+    bint from_first             # the frame begins at the partition's first row, otherwise at `start`
+    bint to_last                # the frame ends at the partition's last row, otherwise at `end`
     FrameBound start
     FrameBound end
 
 
 ctypedef struct Stretches:
-    # What a frame is without the rows it excludes: positions begin[s]..end[s], ascending, apart, none empty.
+    # A frame without the rows that it excludes: the positions begin[s]..end[s]. Stretches ascend, do not touch, and are
+    # not empty.
     int32_t n
     uint32_t begin[3]
     uint32_t end[3]
 
-# lo[i]..hi[i] are the positions in the frame of the row at i; equal when there is none. `key` is the column a RANGE
-# with a distance goes by, all its rows, and `type` its type; else NULL.
+# Compute the frame lo[i]..hi[i] of the row at each position i. They are equal if the frame is empty. For RANGE with a
+# distance `key` has all rows of the sort column, and `type` is its type. Otherwise they are NULL.
 cdef int frames_find(
     const PartitionRows* rows, const Frame* frame, const Vector* key, const DataType* type, bint descending,
     uint32_t* lo,
@@ -66,7 +67,7 @@ cdef inline void stretches_add(Stretches* self, uint32_t begin, uint32_t end) no
 cdef inline void frame_stretches(
     const PartitionRows* rows, uint8_t exclusion, int64_t row, uint32_t lo, uint32_t hi, Stretches* out,
 ) noexcept nogil:
-    """The frame lo..hi of the row at a position."""
+    """The frame lo..hi of the row at a position, as stretches."""
     cdef uint32_t at = <uint32_t> row
     cdef uint32_t hole_begin = at
     cdef uint32_t hole_end = at + 1

@@ -1,9 +1,9 @@
-"""Window frames: the rows around a row that a call reads.
+"""Window frames: the rows of a partition that a call reads for a row.
 
-For a RANGE with a distance two positions move along the partition, since its values ascend (values in descending order
-are negated). Adding months does not keep the order of dates, since months have different lengths, so there each row's
-bound is found by binary search. Rows whose key is null or NaN have no distance to others: their frames end at their
-peers.
+The values of a partition ascend; values in descending order are negated. Therefore the bounds of RANGE with a distance
+are found by a position that moves along the partition. Adding months does not keep the order of dates, because months
+have different lengths; there each row's bound is found by binary search. A row whose key is null or NaN has no distance
+to other rows. Its frame ends at its peers.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -89,6 +89,7 @@ cdef int find_groups(
         for i in range(rows.n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
+            qc_check(rows.group[i] < rows.n, b"a group's number is below the number of rows")
             bounds[rows.group[i]] = rows.peer_end[i] if is_end else rows.peer_begin[i]
         for i in range(rows.n):
             if i % CHECK_ROWS == 0:
@@ -116,7 +117,7 @@ cdef int find_range(
     cdef double real
     cdef int64_t i
     if key == NULL:
-        return raise_execution(b"a RANGE frame with a distance needs one number to order by")
+        return raise_execution(b"a RANGE frame with a distance needs exactly one key to order by: a number or a time")
     if bound.by_calendar:
         return find_calendar(rows, key, type, descending, bound, is_end, out, account)
     buffer = buffer_new(account, rows.n * sizeof(int128))
@@ -144,7 +145,7 @@ cdef int move_along(
     const PartitionRows* rows, const Vector* key, const Measure* values, Measure distance, bint is_end, uint32_t* out,
     const MemoryAccount* account,
 ) except -1 nogil:
-    """Each row's bound among the rows of its partition that have a value."""
+    """Find each row's bound among the rows of its partition that have a value."""
     cdef int64_t start = 0
     cdef int64_t end, first, last, i, at
     while start < rows.n:
@@ -181,7 +182,7 @@ cdef int find_calendar(
     const PartitionRows* rows, const Vector* key, const DataType* type, bint descending, const FrameBound* bound,
     bint is_end, uint32_t* out, MemoryAccount* account,
 ) except -1 nogil:
-    """Bounds by months, days and nanoseconds: all values are taken as nanoseconds."""
+    """Find the bounds for a distance of months, days and nanoseconds. All values are converted to nanoseconds."""
     cdef int128 unit = DAY_NANOS if type.id == TYPE_DATE32 else 1000000000 / units_per_second(type.unit)
     cdef int64_t start = 0
     cdef int64_t end, first, last, i
@@ -204,7 +205,7 @@ cdef int find_calendar(
             if i < first or i >= last:
                 out[i] = rows.peer_end[i] if is_end else rows.peer_begin[i]
                 continue
-            # Later in a descending order is earlier in time.
+            # In a descending order a later row is earlier in time.
             wanted = add_interval(whole_at(key, rows.perm[i]) * unit, bound, -1 if descending else 1)
             out[i] = <uint32_t> search(rows, key, unit, descending, is_end, wanted, first, last)
         start = end
@@ -216,7 +217,7 @@ cdef inline int64_t search(
     int64_t first,
     int64_t last,
 ) noexcept nogil:
-    """The first position of first..last that is not before what is wanted; as an end, the first one after it."""
+    """The first position of first..last whose value is not before `wanted`, or, for an end, is after it."""
     cdef int64_t middle
     cdef int128 value
     while first < last:
@@ -237,7 +238,7 @@ cdef inline int128 add_interval(int128 nanos, const FrameBound* bound, int sign)
     if nanos < day * DAY_NANOS:
         day -= 1
     rest = nanos - day * DAY_NANOS
-    # The calendar only knows what a date can hold.
+    # The calendar is defined for days of 32 bits only.
     if bound.months != 0 and -2147483648LL <= day <= 2147483647LL:
         day = add_months(<int64_t> day, sign * bound.months)
     return (day + sign * bound.days) * DAY_NANOS + rest + <int128> sign * bound.nanos

@@ -1,4 +1,4 @@
-"""Values of another row of the window: lag, lead, first_value, last_value, nth_value."""
+"""Navigation functions: the value of another row of the window. lag, lead, first_value, last_value, nth_value."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
@@ -13,15 +13,17 @@ cdef enum:
     LAST_VALUE = 13
     NTH_VALUE = 14
 
-# LAG and LEAD: indices[i] is the row `number` rows before or behind the one at i, in its partition.
+# LAG and LEAD: set indices[i] to the row that is `number` rows before or after position i in its partition, or to
+# NO_ROW.
 cdef int find_rows_beside(
     const PartitionRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil
-# The others: the first, the last or the number-th row of the frame.
+# The other functions: the first, the last or the number-th row of the frame, or NO_ROW.
 cdef int find_rows_of_frames(
     const FrameRows* frames, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil
-# The same of rows whose value is no null; `frames` NULL for LAG and LEAD, where a number of 0 means the row itself.
+# The same among the rows whose value is not null. LAG and LEAD do not read `frames`, and a number of 0 is the row
+# itself.
 cdef int find_rows_with_values(
     const PartitionRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
     uint32_t* indices, MemoryAccount* account,

@@ -1,4 +1,4 @@
-"""Sorted rows and, for each, the bounds of its partition and of its peers."""
+"""The sorted rows of a window, and for each row the bounds of its partition and of its peers."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -8,17 +8,18 @@ from qcore_ext.sort.run cimport SortRun
 
 
 ctypedef struct PartitionRows:
-    # Zero-initialised, then partition_rows_init. Positions count the rows in their order; each array has one a row.
+    # Zeroed, then initialised by partition_rows_init. A position is a row's number in the order. Each array has one
+    # element for each position.
     int64_t n
-    Buffer* buffer              # owned; holds the arrays
-    uint32_t* perm              # where the row at a position lies
+    Buffer* buffer              # owned; has the arrays
+    uint32_t* perm              # the row at the position
     uint32_t* part_begin
     uint32_t* part_end
     uint32_t* peer_begin
     uint32_t* peer_end
-    uint32_t* group             # peers counted through, over all partitions
+    uint32_t* group             # the number of the group of peers, counted over all partitions
 
-# The first n_partition of the run's keys tell partitions apart, the others order.
+# The first n_partition keys of the run are the partition keys, the others are the order keys.
 cdef int partition_rows_init(
     PartitionRows* self, const SortRun* run, const SortKey* parts, int32_t n_partition, MemoryAccount* account,
 ) except -1 nogil

@@ -1,7 +1,8 @@
-"""Sorted rows and, for each, the bounds of its partition and of its peers."""
+"""The sorted rows of a window, and for each row the bounds of its partition and of its peers."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.sort.order cimport SortKey, sort_compare
 from qcore_ext.sort.run cimport SortEntry, SortRun
@@ -27,7 +28,17 @@ cdef int partition_rows_init(
     find_begins(self, run, parts, n_partition, account)
     find_ends(self.part_begin, n, self.part_end, account)
     find_ends(self.peer_begin, n, self.peer_end, account)
+    check_bounds(self)
     return 0
+
+
+cdef inline void check_bounds(const PartitionRows* self) noexcept nogil:
+    """In a debug build: each row is within its peers, and these are within their partition."""
+    cdef int64_t i
+    qc_check_rows(self.perm, self.n, self.n, b"a sorted row is a row of the window")
+    for i in range(self.n):
+        qc_check(self.part_begin[i] <= self.peer_begin[i] <= i, b"a row's peers and partition begin at most at the row")
+        qc_check(i < self.peer_end[i] <= self.part_end[i] <= self.n, b"a row's peers and partition end after the row")
 
 
 cdef int find_begins(

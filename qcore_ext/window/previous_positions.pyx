@@ -14,7 +14,7 @@ cdef Buffer* previous_positions(
     Column* column, const uint32_t* perm, const uint32_t* part_begin, int64_t n, MemoryAccount* account,
 ) except NULL nogil:
     cdef Buffer* numbers = NULL
-    cdef Buffer* last = NULL        # by value: one more than its last position; 0: not met yet
+    cdef Buffer* last = NULL        # one more than the last position of each value; 0 before its first position
     cdef Buffer* out = NULL
     cdef const uint32_t* number
     cdef uint32_t* seen
@@ -32,7 +32,7 @@ cdef Buffer* previous_positions(
         for i in range(n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
-            qc_check(number[i] <= n_values, b"a value's number is at most the number of values")
+            qc_check(number[i] < n_values, b"a value's number is below the number of values")
             positions[i] = seen[number[i]] if seen[number[i]] > part_begin[i] else 0
             seen[number[i]] = <uint32_t> (i + 1)
         done = True

@@ -1,4 +1,4 @@
-"""Numbers from a row's position in its partition: row_number, rank and the like."""
+"""Ranking functions: numbers computed from a row's position in its partition, such as row_number and rank."""
 
 from libc.stdint cimport int64_t
 
@@ -14,11 +14,11 @@ cdef enum:
     NTILE = 5
     PARTITION_ROWS = 6
 
-# One number a row, in the window's order; `tiles` is how many of NTILE.
+# One number for each row, in the window's order. `tiles` is the number of tiles of NTILE.
 cdef int compute_numbers(
     const PartitionRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
 ) except -1 nogil
-# PERCENT_RANK and CUME_DIST.
+# One fraction for each row, for PERCENT_RANK and CUME_DIST.
 cdef int compute_fractions(
     const PartitionRows* rows, int kind, double* out, const MemoryAccount* account,
 ) except -1 nogil

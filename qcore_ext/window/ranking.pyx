@@ -1,4 +1,4 @@
-"""Numbers from a row's position in its partition: row_number, rank and the like."""
+"""Ranking functions: numbers computed from a row's position in its partition, such as row_number and rank."""
 
 from libc.stdint cimport int64_t
 
@@ -45,7 +45,7 @@ cdef int compute_fractions(
 
 
 cdef inline int64_t tile(int64_t at, int64_t size, int64_t n_tiles) noexcept nogil:
-    """Which of n_tiles tiles, the larger ones first, holds row `at` of `size`."""
+    """The number of the tile of row `at` of `size` rows, from 1 on. Larger tiles come first."""
     cdef int64_t small = size / n_tiles
     cdef int64_t n_large = size % n_tiles
     if at < n_large * (small + 1):

@@ -1,4 +1,4 @@
-"""The k-th smallest of the numbers at some positions, in one step a bit of the numbers: a wavelet matrix."""
+"""Wavelet matrix: finds the k-th smallest number in ranges of positions, in one step for each bit of the numbers."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -16,7 +16,7 @@ cdef int wavelet_matrix_init(
 ) except -1 nogil:
     cdef Buffer* scratch = NULL
     cdef uint32_t* numbers_here
-    cdef uint32_t* parted
+    cdef uint32_t* next_numbers
     cdef RankWord* words
     cdef int64_t i
     cdef int32_t level
@@ -28,23 +28,27 @@ cdef int wavelet_matrix_init(
     try:
         scratch = buffer_new(account, (2 * n + 1) * sizeof(uint32_t))
         numbers_here = <uint32_t*> scratch.data
-        parted = numbers_here + n
+        next_numbers = numbers_here + n
         for i in range(n):
             numbers_here[i] = numbers[i]
         for level in range(self.n_levels):
             account_check(account)
             words = <RankWord*> self.words.data + level * self.n_words
-            self.zeros[level] = part(numbers_here, n, self.n_levels - 1 - level, words, self.n_words, parted)
-            numbers_here, parted = parted, numbers_here
+            self.zeros[level] = partition_by_bit(
+                numbers_here, n, self.n_levels - 1 - level, words, self.n_words, next_numbers
+            )
+            numbers_here, next_numbers = next_numbers, numbers_here
     finally:
         buffer_unref(scratch)
     return 0
 
 
-cdef uint32_t part(
+cdef uint32_t partition_by_bit(
     const uint32_t* numbers, int64_t n, int32_t bit, RankWord* words, int64_t n_words, uint32_t* out,
 ) noexcept nogil:
-    """The numbers without the bit, then those with it; how many are without. Writes the words of the level."""
+    """Write the words of a level, and the numbers without the bit followed by those with it. Returns how many numbers
+    do not have the bit.
+    """
     cdef int64_t i
     cdef uint32_t set_before = 0
     cdef uint32_t at[2]
@@ -56,6 +60,7 @@ cdef uint32_t part(
     at[0] = 0
     at[1] = <uint32_t> n - set_before
     for i in range(n):
+        qc_check(at[(numbers[i] >> bit) & 1] < n, b"a number's next position is within the level")
         out[at[(numbers[i] >> bit) & 1]] = numbers[i]
         at[(numbers[i] >> bit) & 1] += 1
     return <uint32_t> n - set_before
@@ -83,6 +88,7 @@ cdef uint32_t wavelet_matrix_pick(const WaveletMatrix* self, const Stretches* at
         words = <const RankWord*> self.words.data + level * self.n_words
         n_zeros = 0
         for s in range(here.n):
+            qc_check(here.begin[s] <= here.end[s], b"a stretch begins before its end")
             qc_check(here.end[s] >> 6 < self.n_words, b"a stretch ends within the level")
             begins[s] = ones_before(words, here.begin[s])
             ends[s] = ones_before(words, here.end[s])

@@ -10,10 +10,10 @@ KINDS: dict[str, int]
 MODES: dict[str, int]
 EXCLUSIONS: dict[str, int]
 
-# A frame's end: unbounded, a number, or an interval's months, days and nanoseconds.
+# A bound of a frame: None if it is unbounded, a number, or the months, days and nanoseconds of an interval.
 _Bound: TypeAlias = int | float | tuple[int, int, int] | None
-# How the values of an aggregate that keeps them are ordered, and its constant.
-_Collected: TypeAlias = tuple[tuple[tuple[bool, bool], ...], str | float | None]
+# The order of a holistic aggregate's values, and its constant.
+_Holistic: TypeAlias = tuple[tuple[tuple[bool, bool], ...], str | float | None]
 
 @disjoint_base
 class Window(Operator):
@@ -30,7 +30,7 @@ class Window(Operator):
                 int,
                 tuple[str, _Bound, _Bound, str],
                 tuple[bool, bool],
-                tuple[tuple[str, ...], str | None, _Collected | None],
+                tuple[tuple[str, ...], str | None, _Holistic | None],
             ]
         ],
         schema: Schema,

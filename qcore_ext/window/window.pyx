@@ -1,6 +1,7 @@
-"""Window functions: a driver's rows sorted by partition and order, and columns computed beside them. SPEC Q2.
+"""Window functions: a driver sorts its rows by partition and order, and computes a column for each call. SPEC Q2.
 
-All rows of a partition come to one driver. Rows go out in their order, the calls' columns behind the input's.
+All rows of a partition must come to the same driver. Rows are returned in the order of the sort, with the input's
+columns followed by the calls' columns.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -20,7 +21,7 @@ from qcore_ext.data.schema cimport (
     schema_new, type_equal,
 )
 from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart
-from qcore_ext.ground.check cimport qc_check_rows
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free,
     struct_new,
@@ -38,7 +39,7 @@ from qcore_ext.window.frames cimport (
     EXCLUDE_CURRENT_ROW, EXCLUDE_GROUP, EXCLUDE_NO_OTHERS, EXCLUDE_TIES, FRAME_GROUPS, FRAME_RANGE, FRAME_ROWS, Frame,
     FrameBound,
 )
-from qcore_ext.rows.widened_rows cimport column_store_widened
+from qcore_ext.rows.widened_rows cimport column_store_widen
 from qcore_ext.window.ranking cimport (
     CUME_DIST, DENSE_RANK, NTILE, PARTITION_ROWS, PERCENT_RANK, RANK, ROW_NUMBER, compute_fractions, compute_numbers,
 )
@@ -78,18 +79,20 @@ EXCLUSIONS = {
 
 ctypedef struct WindowCall:
     int kind
-    int32_t argument            # column, or -1
+    int32_t argument            # position of the argument's column, or -1
     bint ignores_nulls
-    int64_t number              # of lag, lead, ntile, nth_value
+    int64_t number              # the constant of lag, lead, ntile and nth_value
     Frame frame
-    const CallInput* input      # of an aggregate, borrowed
+    # For an aggregate:
+    const CallInput* input      # borrowed
     const CallState* states     # borrowed
     int32_t n_states
     const CallResult* result    # borrowed
-    const CallCollection* collection    # borrowed; of one that needs all values at once, else NULL
-    AggregateState[2] of_frames     # owned; of an aggregate with states, by frame
-    Column* base                # owned; the results of others,
-    Buffer* indices             # owned; and which of them, or which frame, each row has. NULL: one result a row
+    const CallCollection* collection    # borrowed; NULL unless the aggregate is holistic
+    AggregateState[2] of_frames     # owned; the states of frames, unless the aggregate is holistic
+    # Results:
+    Column* base                # owned; the results; NULL for an aggregate with states
+    Buffer* indices             # owned; for each row the row of `base`, or its frame; NULL if `base` has one a row
 
 
 cdef int set_bound(FrameBound* bound, object distance) except -1:
@@ -105,39 +108,50 @@ cdef int set_bound(FrameBound* bound, object distance) except -1:
 
 
 cdef class Window(Operator):
-    """Adds a column for each call to its input.
+    """Sorts its input by partition and order, and adds a column for each call.
 
     Parameters
     ----------
     node_id : str
     query_memory : Account
     partition_keys : list of str
+        Columns.
     order : list of (str, bool, bool)
         Column, descending, nulls first.
     calls : list of (str, str or None, int, (str, bound, bound, str), (bool, bool), tuple)
-        Function, argument column, number (distance of lag and lead, which of nth_value, how many of ntile), and the
-        frame: 'rows', 'range' or 'groups', its start and end from the current row on, None for the partition's, and
-        what it excludes. A bound is an int, of floats a float, of times (months, days, nanoseconds). Then whether an
-        aggregate takes each value once, and whether a function of another row's value passes over nulls. The last part
-        is an aggregate's: its further arguments, its filter or None, and of one that needs all values at once what
-        AggregateCalls takes as the fifth part of a call, else None.
+        For each call six items:
+
+        - its function;
+        - its argument's column or None;
+        - a number: the distance of lag and lead, the position of nth_value, the tiles of ntile;
+        - its frame: the mode ('rows', 'range' or 'groups'), start, end, and exclusion. A bound is relative to the
+          current row; None is the partition's begin or end. It is an int, a float for a RANGE over floats, or (months,
+          days, nanoseconds) for a RANGE over dates and times;
+        - whether an aggregate is distinct, and whether a navigation function ignores nulls;
+        - for an aggregate its further arguments, its filter or None, and the fifth item of a call of AggregateCalls if
+          it is holistic or None.
     schema : Schema
-        Of the output: the input's columns, then one a call.
+        The output schema: the input's columns, then one column for each call.
+
+    Raises
+    ------
+    PlanError
+        At bind, if a column is missing or nested, or if a function does not take its argument's type.
     """
     cdef SortOrder order
     cdef int32_t n_partition
     cdef list descriptions
-    cdef dict aggregates        # AggregateCalls by call: keeps what calls point at
+    cdef dict aggregates        # AggregateCalls by number of the call; `calls` points to their data
     cdef WindowCall* calls      # owned
     cdef int32_t n_calls
-    cdef CSchema* result_schema     # owned; of the output, for the input last bound
-    cdef CSchema* declared          # owned; the same in the plan
-    cdef ColumnStore* rows         # owned; until all are there
+    cdef CSchema* result_schema     # owned; the output schema for the last bound input schema
+    cdef CSchema* declared          # owned; the output schema of the plan
+    cdef ColumnStore* rows      # owned; NULL after finish
     cdef Buffer* scratch        # owned; one VectorScratch
     cdef PartitionRows window
-    cdef Column** columns       # owned; of all rows
+    cdef Column** columns       # owned; columns of all rows
     cdef int32_t n_columns
-    cdef int64_t n_given
+    cdef int64_t next_row       # the position of the next row to return
     cdef bint input_over
 
     def __init__(self, str node_id, Account query_memory, list partition_keys, list order, list calls, Schema schema):
@@ -172,7 +186,7 @@ cdef class Window(Operator):
         with gil:
             self.resolve_for(schema)
         if self.rows != NULL:
-            wider = column_store_widened(self.rows, self.input_schema, schema, self.memory)
+            wider = column_store_widen(self.rows, self.input_schema, schema, self.memory)
             owner_unref(<Owner*> self.rows)
             self.rows = wider
         self.widen_result(schema)
@@ -181,7 +195,7 @@ cdef class Window(Operator):
         return self.prepare(schema)
 
     cdef int widen_result(self, CSchema* schema) except -1 nogil:
-        """The result is this input's columns and one a call, of the type that this input's give (SPEC D6)."""
+        """Set the result schema to this input's columns, and a column for each call with its new type (SPEC D6)."""
         cdef CSchema* result = schema_new(schema.n_fields + self.n_calls)
         cdef int32_t first = self.declared.n_fields - self.n_calls
         cdef int32_t i
@@ -202,7 +216,7 @@ cdef class Window(Operator):
         return 0
 
     cdef int set_aggregate_type(self, int32_t number, CSchema* schema, DataType* type) except -1:
-        """Of an aggregate's result, when its argument is of another type than declared."""
+        """Set the type of an aggregate's result for an argument that may have another type than declared."""
         cdef CSchema* before = schema_new(schema.n_fields)
         cdef CSchema* output = NULL
         cdef CSchema* wide = NULL
@@ -253,22 +267,23 @@ cdef class Window(Operator):
         for i in range(schema.n_fields):
             if schema.fields[i].type.id == TYPE_NESTED:
                 raise PlanError(
-                    f"Window of node {self.node_id} cannot carry the nested column {schema.fields[i].name.decode()!r}"
+                    f"Window of node {self.node_id} cannot carry the nested column "
+                    f"{schema.fields[i].name.decode()!r}; leave it out in a projection below"
                 )
         self.aggregates = {}
         types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
         try:
             for i in range(schema.n_fields):
                 types[i] = schema.fields[i].type
-            for i, (function, argument, _, _, (distinct, _), (others, filter, collected)) in enumerate(
+            for i, (function, argument, _, _, (distinct, _), (others, filter, holistic)) in enumerate(
                 self.descriptions
             ):
                 self.calls[i].argument = self.position(schema, argument)
                 if self.calls[i].kind == AGGREGATE:
                     names = () if argument is None else (argument, *others)
-                    taken = tuple(self.position(schema, name) for name in names)
-                    described = (function, taken, self.position(schema, filter), distinct)
-                    calls = AggregateCalls([described if collected is None else (*described, collected)])
+                    arguments = tuple(self.position(schema, name) for name in names)
+                    call = (function, arguments, self.position(schema, filter), distinct)
+                    calls = AggregateCalls([call if holistic is None else (*call, holistic)])
                     calls.check_types(types, schema.n_fields)
                     self.aggregates[i] = calls
                     self.calls[i].input = calls.inputs
@@ -281,14 +296,15 @@ cdef class Window(Operator):
         return 0
 
     cdef int32_t position(self, CSchema* schema, object column) except -2:
-        """A column's position; -1 for none."""
+        """The position of a column; -1 for None."""
         cdef int32_t found
         if column is None:
             return -1
         name = column.encode()
         found = schema_index(schema, name)
         if found < 0:
-            raise PlanError(f"Window of node {self.node_id}: there is no column {column!r}")
+            names = ", ".join(schema.fields[i].name.decode() for i in range(schema.n_fields))
+            raise PlanError(f"Window of node {self.node_id} reads column {column!r}; its input has {names}")
         return found
 
     cdef int prepare(self, CSchema* schema) except -1 nogil:
@@ -380,7 +396,7 @@ cdef class Window(Operator):
         return frame_rows_init(out, &self.window, &call.frame, key, type, descending, self.account)
 
     cdef int take_values(self, WindowCall* call, SortRun* run) except -1 nogil:
-        """Values of another row: the number of its row in the argument's column."""
+        """Compute a navigation function: for each row the row of the argument's column with the result."""
         cdef FrameRows frames
         cdef uint32_t* indices
         cdef const uint8_t* validity
@@ -403,7 +419,7 @@ cdef class Window(Operator):
         return 0
 
     cdef int aggregate(self, int32_t number, SortRun* run) except -1 nogil:
-        """One result a frame; neighbours with the same frame share it."""
+        """Compute an aggregate: one result for each frame. Consecutive rows with equal frames share it."""
         cdef WindowCall* call = &self.calls[number]
         cdef int32_t field = self.n_columns + number
         cdef Buffer* result_rows = NULL
@@ -431,7 +447,7 @@ cdef class Window(Operator):
         return 0
 
     cdef int take_result_rows(self, WindowCall* call, const uint32_t* result_rows) except -1 nogil:
-        """Of each row the value of the argument in its frame's result row."""
+        """Set the index of each row to its frame's result row, which is a row of the argument."""
         cdef uint32_t* indices = <uint32_t*> call.indices.data
         cdef int64_t i
         for i in range(self.window.n):
@@ -454,7 +470,7 @@ cdef class Window(Operator):
         indices = <const uint32_t*> call.indices.data + start
         if call.base != NULL:
             return column_take(call.base, indices, n, <Owner*> call.indices, self.account)
-        # Frames are numbered in the order of their rows: those of a batch stand side by side.
+        # Frames are numbered in the order of their rows, so the frames of a batch have consecutive numbers.
         first = indices[0]
         try:
             base = result_column(
@@ -463,6 +479,7 @@ cdef class Window(Operator):
             )
             moved = buffer_new(self.account, n * sizeof(uint32_t))
             for i in range(n):
+                qc_check(first <= indices[i] <= indices[n - 1], b"the frames of consecutive rows ascend")
                 (<uint32_t*> moved.data)[i] = indices[i] - first
             return column_take(base, <uint32_t*> moved.data, n, <Owner*> moved, self.account)
         finally:
@@ -472,10 +489,10 @@ cdef class Window(Operator):
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         if not self.input_over:
             return NEEDS_INPUT
-        if self.n_given == self.window.n:
+        if self.next_row == self.window.n:
             self.release()
             return FINISHED
-        cdef int64_t start = self.n_given
+        cdef int64_t start = self.next_row
         cdef int64_t n = min(self.window.n - start, <int64_t> OUTPUT_ROWS)
         cdef Batch* batch = batch_new(self.result_schema, n)
         cdef int32_t i
@@ -495,7 +512,7 @@ cdef class Window(Operator):
         finally:
             if not done:
                 batch_unref(batch)
-        self.n_given += n
+        self.next_row += n
         out[0] = batch
         return OUTPUT
 
@@ -520,7 +537,7 @@ cdef class Window(Operator):
             self.calls[i].base = NULL
             self.calls[i].indices = NULL
         partition_rows_free(&self.window)
-        self.n_given = 0
+        self.next_row = 0
         buffer_unref(self.scratch)
         owner_unref(<Owner*> self.rows)
         self.scratch = NULL

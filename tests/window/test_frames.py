@@ -143,5 +143,6 @@ def test_distances_by_the_calendar(unit: str, descending: bool) -> None:
 def test_a_distance_needs_one_number() -> None:
     rows = pa.table({"id": [1, 2], "p": [0, 0], "k": ["a", "b"]})
     for order in ([], [SortKey("k")], [SortKey("k"), SortKey("id")]):
-        with pytest.raises(ExecutionError, match="a RANGE frame with a distance needs one number to order by"):
+        message = "a RANGE frame with a distance needs exactly one key to order by: a number or a time"
+        with pytest.raises(ExecutionError, match=message):
             run_window(rows, [WindowCall("x", "sum", "id", frame=WindowFrame("range", -1, 1))], ["p"], order)
