@@ -40,7 +40,7 @@ from qcore.functions.arrow.paths import PATH_FUNCTIONS
 from qcore.functions.arrow.scalar import ARROW_FUNCTIONS, ArrowFunction, Kernel, as_array, by_pattern, n_rows
 from qcore.functions.arrow.text_distances import TEXT_DISTANCES
 from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function
-from qcore_ext.compute.arrow_call import check_room
+from qcore_ext.compute.arrow_call import check_memory
 from qcore_ext.data.nested import take_rows
 
 # Of an element of a list while Python has it: a word in the list and the value.
@@ -117,7 +117,7 @@ def _series(*bounds: int, inclusive: bool) -> list[int]:
     numbers = range(start, stop + (0 if not inclusive else 1 if by > 0 else -1), by)
     if (stop - start) // by > SERIES_MAX:
         raise ValueError(f"a list of more than {SERIES_MAX} elements; among the tables, FROM range(…) streams")
-    check_room(len(numbers) * _ELEMENT_BYTES)
+    check_memory(len(numbers) * _ELEMENT_BYTES)
     return list(looked(numbers))
 
 
@@ -269,7 +269,7 @@ def _resize(elements: list[Any] | None, size: int | None, filling: Any = None) -
         return None
     if (size or 0) < 0:
         raise ValueError(f"a list has no {size} elements")
-    check_room((size or 0) * _ELEMENT_BYTES)
+    check_memory((size or 0) * _ELEMENT_BYTES)
     return [*elements, *[filling] * ((size or 0) - len(elements))][: size or 0]
 
 

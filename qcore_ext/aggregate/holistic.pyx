@@ -15,7 +15,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_U32, PHYS_VIEW, TYPE_UINT32, Schema
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set, bitmap_bytes
-from qcore_ext.ground.check cimport qc_check, qc_check_offsets, qc_check_rows
+from qcore_ext.ground.check cimport qc_check, qc_check_large_offsets, qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Arena, Owner, account_check, account_release, account_reserve, arena_new, arena_take, buffer_new,
     buffer_new_zeroed, buffer_unref, bytes_copy, owner_ref, owner_unref,
@@ -144,7 +144,8 @@ cdef int holistic_finish(HolisticValues* self, int64_t n_groups) except -1 nogil
                 account_check(self.account)
             begins[i + 1] += begins[i]
         qc_check_rows(order, n, n, b"an ordered row is one of the kept rows")
-        qc_check_offsets(begins, n_groups, n, b"the begins of groups ascend to the number of kept rows")
+        qc_check_large_offsets(begins, n_groups, b"the begins of groups ascend")
+        qc_check((begins[0] == 0) & (begins[n_groups] == n), b"the groups have all of the kept rows")
         self.values = values_column(self, n_keys)
     finally:
         buffer_unref(validity)

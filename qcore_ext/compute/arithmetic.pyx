@@ -1,8 +1,8 @@
 """Kernels of + - * / % and of functions from numbers to numbers.
 
-Decimals and int64 keep a bound of their magnitudes beside each vector: while the bound of a result fits 63 bits, the
-plain SIMD loop is right (TPC-H Q1's charge, declared with 38 digits, never leaves it); else decimals go to 128 bits and
-integers to the checked loop.
+A register of decimals or int64 has a bound of its values' magnitudes. If the bound of a result fits 63 bits, the result
+is computed by a SIMD loop without overflow checks. TPC-H Q1's charge, which is declared with 38 digits, always fits.
+Otherwise decimals are computed in 128 bits, and integers by a loop that checks for overflow.
 """
 
 from libc.math cimport ceil, exp, floor, fmod, log, pow, round, sqrt
@@ -10,7 +10,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 
 from qcore_ext.compute.kernel cimport (
     ERROR_ARGUMENT, ERROR_DIVISION_BY_ZERO, ERROR_OVERFLOW, STEP_STRICT, EvaluatorFrame, Register, Step, arg,
-    frame_fail, integer_at, measure, result, store_integer, widened,
+    frame_fail, integer_at, measure, result, store_integer, widen_register,
 )
 from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
@@ -30,9 +30,9 @@ cdef inline int shape_of(const Register* a, const Register* b) noexcept nogil:
 
 
 cdef inline bint bound_of(int64_t op, uint64_t a, uint64_t b, uint64_t* bound) noexcept nogil:
-    """Bound of a op b from its operands'; False when it does not fit 63 bits."""
+    """Compute the bound of `a op b` from the operands' bounds. Returns False if it does not fit 63 bits."""
     if op != SIMD_MULTIPLY:
-        bound[0] = a + b        # both at most 2**63: no carry is lost unless both are
+        bound[0] = a + b        # cannot wrap around if both are at most I64_MAX
         return a <= I64_MAX and b <= I64_MAX and bound[0] <= I64_MAX
     if a != 0 and b > I64_MAX / a:
         return False
@@ -41,7 +41,7 @@ cdef inline bint bound_of(int64_t op, uint64_t a, uint64_t b, uint64_t* bound) n
 
 
 cdef bint bound_fits(int64_t op, Register* a, Register* b, int64_t n, uint64_t* bound) noexcept nogil:
-    """Whether a op b fits 63 bits on every row; measures the operands when their types leave it open."""
+    """Whether `a op b` fits 63 bits in all rows. If the bounds of the types do not tell, the values are measured."""
     if bound_of(op, a.bound, b.bound, bound):
         return True
     measure(a, n)
@@ -51,7 +51,9 @@ cdef bint bound_fits(int64_t op, Register* a, Register* b, int64_t n, uint64_t* 
     return bound_of(op, a.bound, b.bound, bound)
 
 
-cdef void unchecked(const Step* step, EvaluatorFrame* frame, Register* a, Register* b, uint64_t bound) noexcept nogil:
+cdef void compute_unchecked(
+    const Step* step, EvaluatorFrame* frame, Register* a, Register* b, uint64_t bound,
+) noexcept nogil:
     cdef Register* out = result(step, frame)
     simd_kernels().unchecked[step.p0][shape_of(a, b)](a.values, b.values, out.own_values, frame.n)
     out.phys = PHYS_I64
@@ -60,7 +62,7 @@ cdef void unchecked(const Step* step, EvaluatorFrame* frame, Register* a, Regist
 
 
 cdef int64_t type_bits(uint8_t phys) noexcept nogil:
-    """Bits of magnitude; unsigned types negative."""
+    """The bits of a type's magnitude; negative for unsigned types."""
     if phys == PHYS_I8:
         return 7
     if phys == PHYS_I16:
@@ -73,19 +75,19 @@ cdef int64_t type_bits(uint8_t phys) noexcept nogil:
 
 
 cdef inline bint in_range(int128 value, int64_t bits) noexcept nogil:
-    """Whether value fits a type of type_bits `bits`."""
+    """Whether the value fits a type with these type_bits."""
     if bits < 0:
         return value >= 0 and value >> <int> -bits == 0
     return value < ((<int128> 1) << <int> bits) and value >= -((<int128> 1) << <int> bits)
 
 
 cdef int fail_overflows(const Step* step, EvaluatorFrame* frame, Register* a, Register* b) except -1 nogil:
-    """Mark the valid rows whose integer result does not fit; some row was seen to overflow."""
+    """Mark the valid rows whose integer result overflows. The SIMD loop has seen that some row does."""
     cdef int64_t i
     cdef int64_t bits = type_bits(step.type.phys)
     cdef int128 value
     for i in range(frame.n):
-        wide_apply(<int> step.p0, integer_at(a, i), integer_at(b, i), 0, &value)    # 64-bit operands: exact
+        wide_apply(<int> step.p0, integer_at(a, i), integer_at(b, i), 0, &value)    # exact for 64-bit operands
         if not in_range(value, bits):
             frame_fail(frame, step, i, ERROR_OVERFLOW)
     return 0
@@ -99,7 +101,7 @@ cdef int integer_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
     cdef uint64_t bound = 0
     cdef SimdArithmetic kernel
     if phys == PHYS_I64 and bound_fits(step.p0, a, b, frame.n, &bound):
-        unchecked(step, frame, a, b, bound)
+        compute_unchecked(step, frame, a, b, bound)
         return 0
     kernel = simd_kernels().arithmetic[step.p0][phys][shape_of(a, b)]
     if kernel(a.values, b.values, out.own_values, frame.n):
@@ -116,15 +118,15 @@ cdef int float_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     return 0
 
 
-cdef int settle(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """The register holds 128-bit values: bring them to 64 bits when the type has no more than 18 digits."""
+cdef int set_decimal_width(const Step* step, EvaluatorFrame* frame) except -1 nogil:
+    """Convert the register's 128-bit values to 64 bits if the type has at most 18 digits."""
     cdef Register* out = result(step, frame)
     cdef int64_t i
     cdef const int128* values = <const int128*> out.own_values
     if step.type.phys != PHYS_I64:
         out.phys = PHYS_I128
         return 0
-    # In place: row i is written to where row i / 2 was read before.
+    # In place: row i is written over row i / 2, which was read before.
     for i in range(frame.n):
         (<int64_t*> out.own_values)[i] = <int64_t> values[i]
     out.phys = PHYS_I64
@@ -132,7 +134,7 @@ cdef int settle(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int wide_kernel(const Step* step, EvaluatorFrame* frame, Register* a, Register* b) except -1 nogil:
-    """Decimal + - * in 128 bits. Out of the declared digits is an error."""
+    """Compute + - * of decimals in 128 bits. A result with more digits than declared is an error."""
     cdef Register* out = result(step, frame)
     cdef int128 limit = wide_power_of_ten(step.type.precision) - 1
     cdef int128* values = <int128*> out.own_values
@@ -144,15 +146,15 @@ cdef int wide_kernel(const Step* step, EvaluatorFrame* frame, Register* a, Regis
     if step.p0 == SIMD_MULTIPLY and a.phys == PHYS_I64 and b.phys == PHYS_I64:
         bad = wide_product(<const int64_t*> a.values, 1, <const int64_t*> b.values, 1, limit, values, frame.n)
     else:
-        wide_a = widened(a, frame.n, frame.wide_a)
-        wide_b = widened(b, frame.n, frame.wide_b)
+        wide_a = widen_register(a, frame.n, frame.wide_a)
+        wide_b = widen_register(b, frame.n, frame.wide_b)
         bad = wide_arithmetic(<int> step.p0, wide_a, 1, wide_b, 1, limit, values, frame.n)
     if bad:
         for i in range(frame.n):
             if wide_apply(<int> step.p0, integer_at(a, i), integer_at(b, i), limit, &value):
                 values[i] = 0
                 frame_fail(frame, step, i, ERROR_OVERFLOW)
-    return settle(step, frame)
+    return set_decimal_width(step, frame)
 
 
 cdef int decimal_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
@@ -160,7 +162,7 @@ cdef int decimal_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
     cdef Register* b = arg(step, frame, 1)
     cdef uint64_t bound = 0
     if a.phys == PHYS_I64 and b.phys == PHYS_I64 and bound_fits(step.p0, a, b, frame.n, &bound):
-        unchecked(step, frame, a, b, bound)
+        compute_unchecked(step, frame, a, b, bound)
         return 0
     return wide_kernel(step, frame, a, b)
 
@@ -170,7 +172,7 @@ cdef int decimal_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
 cdef int divide_integers(
     const Step* step, EvaluatorFrame* frame, const Integer* a, const Integer* b, Integer* out,
 ) except -1 nogil:
-    """Quotient (p0 = 0) or remainder (1), truncated towards zero."""
+    """The quotient (p0 = 0) or the remainder (p0 = 1), truncated towards zero."""
     cdef int64_t i
     cdef bint remainder = step.p0 == 1
     cdef int64_t n = frame.n
@@ -181,7 +183,7 @@ cdef int divide_integers(
             out[i] = 0
             frame_fail(frame, step, i, ERROR_DIVISION_BY_ZERO)
         elif is_signed and b[i] == minus_one:
-            # The quotient of the smallest value is one past the largest, and traps.
+            # The smallest value divided by -1 overflows, and the division instruction would trap.
             out[i] = 0 if remainder else <Integer> (0 - <uint64_t> a[i])
             if not remainder and a[i] < 0 and out[i] == a[i]:
                 frame_fail(frame, step, i, ERROR_OVERFLOW)
@@ -248,7 +250,7 @@ cdef int decimal_remainder(const Step* step, EvaluatorFrame* frame) except -1 no
             frame_fail(frame, step, i, ERROR_DIVISION_BY_ZERO)
         elif divisor != -1:
             out[i] = integer_at(a, i) % divisor
-    return settle(step, frame)
+    return set_decimal_width(step, frame)
 
 
 # --- functions of one number ---
@@ -298,7 +300,7 @@ cdef int integer_unary(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int decimal_unary(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """negate, abs; floor, ceil and round of a value with p1 digits too many after the point."""
+    """negate and abs; floor, ceil and round, which remove p1 digits after the point."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef int128* values = <int128*> out.own_values
@@ -329,7 +331,7 @@ cdef int decimal_unary(const Step* step, EvaluatorFrame* frame) except -1 nogil:
             values[i] = unary_integer(SIGN, value) * one
         else:
             values[i] = unary_integer(step.p0, value)
-    return settle(step, frame)
+    return set_decimal_width(step, frame)
 
 
 cdef inline double unary_double(int64_t op, double value) noexcept nogil:
@@ -368,7 +370,7 @@ cdef int float_unary(const Step* step, EvaluatorFrame* frame) except -1 nogil:
         return 0
     each_float[double](step.p0, <const double*> a.values, <double*> out.own_values, frame.n)
     if step.p0 == SQRT or step.p0 == LN:
-        # Outside their domain these two are errors, not NaN: a NaN would sort above all and hide the mistake.
+        # Outside their domain these two functions raise an error. A NaN would be easy to overlook.
         for i in range(frame.n):
             value = (<const double*> a.values)[i]
             if value < 0 or (value == 0 and step.p0 == LN):
@@ -377,7 +379,7 @@ cdef int float_unary(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int round_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """To p1 digits after the point (before it, when negative)."""
+    """Round to p1 digits after the point, or to -p1 digits before it."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef double unit = pow(10.0, <double> (step.p1 if step.p1 >= 0 else -step.p1))
@@ -388,7 +390,7 @@ cdef int round_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
         value = (<const float*> a.values)[i] if single else (<const double*> a.values)[i]
         scaled = round(value * unit) / unit if step.p1 >= 0 else round(value / unit) * unit
         if scaled - scaled != 0:
-            scaled = value          # infinite on the way: so large that it has no such digits
+            scaled = value          # the scaled value is infinite, so the value is too large for such digits
         if single:
             (<float*> out.own_values)[i] = <float> scaled
         else:
@@ -397,7 +399,7 @@ cdef int round_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int round_integer(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """To 10 ** p1."""
+    """Round to a multiple of 10 ** p1."""
     cdef Register* a = arg(step, frame, 0)
     cdef int128 unit = wide_power_of_ten(<int> step.p1)
     cdef int128 value

@@ -14,13 +14,13 @@ from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column
 
 
-# step.p0 is the call's number among frame.calls.
+# step.p0 is the call's index in frame.calls.
 cdef int arrow_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
-# The values for n rows of the batch (NULL: all n), as the function gave them; the caller owns the reference. For values
-# that no register holds: lists, structs, maps. Raises what the function raises.
+# The function's result for rows[0..n) of the batch, or for all n rows if `rows` is NULL. The caller owns the reference.
+# For values that registers do not have: lists, structs, maps. Raises the function's error.
 cdef Column* arrow_column(
     const Step* step, EvaluatorFrame* frame, Batch* batch, const uint32_t* rows, int64_t n
 ) except NULL nogil
-# Raise what the function raises for this row of the vector.
+# Raise the function's error for a row of the vector.
 cdef int arrow_raise(const Step* step, EvaluatorFrame* frame, int64_t row) except -1 nogil
 cdef void arrow_call_drop(ArrowCall* call) noexcept nogil

@@ -16,6 +16,7 @@ from qcore_ext.data.load cimport column_load, column_load_narrow
 from qcore_ext.data.row_bytes cimport rows_part, rows_that_fit
 from qcore_ext.data.schema cimport PHYS_NESTED, phys_width, type_equal, type_name
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.memory cimport (
     Account, Buffer, MemoryAccount, Owner, account_check, account_new, account_release, account_reserve, buffer_new,
@@ -24,23 +25,23 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.thread_token cimport turn_check
 
-from qcore_ext.compute.long_arrays import concatenated
+from qcore_ext.compute.long_arrays import concatenate
 from qcore_ext.ground.status import ExecutionError, MemoryLimitError
 
 cdef extern from *:
     """
     static __thread void *qc_call_account;
     """
-    void* qc_call_account       # of the innermost arrow call on this thread, or NULL
+    void* qc_call_account       # account of the innermost arrow call on this thread, or NULL
 
 cdef enum:
-    # Bytes of arguments that a function gets at first; a slow regular expression takes 20 ms at 6 MB/s. From then on as
-    # many rows as take about PIECE_NANOS, by what the last piece took, and at most ARGUMENT_BYTES.
+    # The bytes of arguments of the first piece; a slow regular expression takes 20 ms for them, at 6 MB/s. Later pieces
+    # have as many rows as take about PIECE_NANOS by the time of the last piece, and at most ARGUMENT_BYTES.
     FIRST_BYTES = 131072
     ARGUMENT_BYTES = 4194304
     PIECE_NANOS = 20000000
     GROWTH_MAX = 4
-    # Bytes of lists that a function gives at once, and how many rows tell how long its lists are.
+    # The bytes of lists that one call should return, and the number of rows from which their length is estimated.
     RESULT_BYTES = 4194304
     FIRST_ROWS = 16
 
@@ -53,21 +54,22 @@ cdef void arrow_call_drop(ArrowCall* call) noexcept nogil:
 
 
 cdef int keep_bytes(EvaluatorFrame* frame, const Column* column) except -1 nogil:
-    """Strings of the column may be pointed at until the frame drops its heaps."""
+    """Keep the bytes of the column's strings until the frame drops its heaps."""
     if frame.heaps == NULL:
         frame.heaps = owner_list_new()
     return owner_list_add(frame.heaps, column_heap(column))
 
 
-cdef int reserve_for_now(MemoryAccount* account, int64_t n_bytes) except -1 nogil:
-    """Raises where what a function is about to make goes past the limit: Python's memory is in nobody's account."""
+cdef int check_reservation(MemoryAccount* account, int64_t n_bytes) except -1 nogil:
+    """Raise MemoryLimitError if n_bytes more are above the limit. Python's memory itself is not charged to an account.
+    """
     account_reserve(account, n_bytes)
     account_release(account, n_bytes)
     return 0
 
 
-cdef object some_rows(PyBatch arguments, int64_t first, int64_t n, MemoryAccount* account):
-    """Rows of a function's arguments as a pyarrow.RecordBatch; reserved while they are laid out."""
+cdef object arrow_rows(PyBatch arguments, int64_t first, int64_t n, MemoryAccount* account):
+    """Rows of a function's arguments as a pyarrow.RecordBatch. Memory is reserved while they are converted."""
     import pyarrow
 
     cdef Batch* part
@@ -80,20 +82,22 @@ cdef object some_rows(PyBatch arguments, int64_t first, int64_t n, MemoryAccount
         batch_unref(part)
 
 
-cdef int64_t rows_at_first(object function, object batch, bint gives_lists) except -1:
+cdef int64_t rows_at_first(object function, object batch, bint returns_lists) except -1:
     cdef int64_t n = batch.num_rows
     cdef int64_t rows = n
     if not getattr(function, "looks", False):
         rows = n * FIRST_BYTES // max(<int64_t> batch.nbytes, <int64_t> 1)
-    if gives_lists:
+    if returns_lists:
         rows = min(rows, <int64_t> FIRST_ROWS)
     return max(rows, <int64_t> 1)
 
 
-cdef object values_of(object function, PyBatch arguments, MemoryAccount* account, bint gives_lists):
-    """What the function gives for all rows of the arguments, as a record batch. Long arguments are laid out, and given
-    to it, piece by piece: nobody can stop a call half-way, unless the function looks itself. So are the arguments of a
-    function that gives lists, which may be longer than any argument: as many rows at once as the lists so far allow.
+cdef object call_in_pieces(object function, PyBatch arguments, MemoryAccount* account, bint returns_lists):
+    """Call the function for all rows of the arguments, and return its results as a record batch.
+
+    Long arguments are converted and passed in pieces, because a call cannot be stopped unless the function calls
+    look(). A function that returns lists also gets its arguments in pieces, because lists may be longer than arguments.
+    The size of a piece depends on the size of the lists so far.
     """
     import pyarrow
 
@@ -110,12 +114,12 @@ cdef object values_of(object function, PyBatch arguments, MemoryAccount* account
         while at < n or not pieces:
             account_check(account)
             if at >= end:
-                batch = None        # before the next is made
+                batch = None        # freed before the next one is made
                 fit = rows_that_fit(arguments.batch, at, ARGUMENT_BYTES)
-                batch = some_rows(arguments, at, fit, account)
+                batch = arrow_rows(arguments, at, fit, account)
                 end = at + fit
-                rows = rows or rows_at_first(function, batch, gives_lists)
-            fit = min(end - at, n if looks and not gives_lists else rows)
+                rows = rows or rows_at_first(function, batch, returns_lists)
+            fit = min(end - at, n if looks and not returns_lists else rows)
             began = wall_nanos()
             piece = function(batch.slice(batch.num_rows - (end - at), fit))
             took = max(wall_nanos() - began, <int64_t> 1)
@@ -127,11 +131,11 @@ cdef object values_of(object function, PyBatch arguments, MemoryAccount* account
             held += <int64_t> piece.nbytes
             rows = n if looks else min(max(rows * PIECE_NANOS // took, <int64_t> 1), rows * GROWTH_MAX)
             at += fit
-            if gives_lists:
+            if returns_lists:
                 rows = min(rows, max(1, at * RESULT_BYTES // max(held, <int64_t> 1)))
-        # In pieces, and together.
-        reserve_for_now(account, held)
-        return joined(pieces)
+        # The pieces and the concatenation are in memory at the same time.
+        check_reservation(account, held)
+        return join_pieces(pieces)
     finally:
         account_release(account, held)
 
@@ -149,17 +153,17 @@ cdef bint has_one_value(const Batch* batch) noexcept nogil:
     return batch.n_columns > 0 and batch.n_selected > 1
 
 
-cdef object joined(list pieces):
-    """Record batches of one column behind one another as one."""
+cdef object join_pieces(list pieces):
+    """Concatenate record batches of one column."""
     import pyarrow
 
     if len(pieces) == 1:
         return pieces[0]
-    return pyarrow.record_batch([concatenated([piece.column(0) for piece in pieces], look)], names=["value"])
+    return pyarrow.record_batch([concatenate([piece.column(0) for piece in pieces], look)], names=["value"])
 
 
-cdef Column* repeated(Column* one, int64_t n, MemoryAccount* account) except NULL nogil:
-    """The one value of a column n times, which is not copied: a list may be long."""
+cdef Column* repeat_value(Column* one, int64_t n, MemoryAccount* account) except NULL nogil:
+    """A column that repeats the only value of a column n times. The value, which may be a long list, is not copied."""
     cdef Buffer* indices = buffer_new_zeroed(account, max(n, <int64_t> 1) * sizeof(uint32_t))
     try:
         return column_take(one, <const uint32_t*> indices.data, n, <Owner*> indices, account)
@@ -168,10 +172,10 @@ cdef Column* repeated(Column* one, int64_t n, MemoryAccount* account) except NUL
 
 
 def look():
-    """Raise Cancelled when the query that the function under way is called for is stopped. Long functions call it.
+    """Raise Cancelled if the query that called the current function is stopped. Long functions call it.
 
-    Outside of a query's call, where constants are computed, it hears Ctrl-C and, on a driver's thread, that the task of
-    the driver is stopped.
+    When constants are computed no query has called the function. Then it raises KeyboardInterrupt after Ctrl-C, and, on
+    a driver's thread, Cancelled if the driver's task is stopped.
     """
     if qc_call_account == NULL:
         PyErr_CheckSignals()
@@ -182,8 +186,9 @@ def look():
 
 
 def calling_account():
-    """An Account below the one of the operator that the function under way is called for: it stops with its query, and
-    what it holds counts as the query's. Outside of a query's call, one that stands alone.
+    """Return an Account below the account of the operator that called the current function.
+
+    It stops with the query, and its memory counts as the query's. If no query has called the function it has no parent.
     """
     cdef Account account = Account()
     if qc_call_account != NULL:
@@ -193,64 +198,69 @@ def calling_account():
     return account
 
 
-def check_room(int64_t n_bytes):
-    """MemoryLimitError where the query that the function under way is called for may not keep so many bytes more."""
+def check_memory(int64_t n_bytes):
+    """Raise MemoryLimitError if the query that called the current function may not reserve n_bytes more."""
     if qc_call_account != NULL:
-        reserve_for_now(<MemoryAccount*> qc_call_account, n_bytes)
+        check_reservation(<MemoryAccount*> qc_call_account, n_bytes)
 
 
-cdef object called(object function, PyBatch arguments, MemoryAccount* account, bint gives_lists):
+cdef object call_function(object function, PyBatch arguments, MemoryAccount* account, bint returns_lists):
     global qc_call_account
     cdef void* outer = qc_call_account
     qc_call_account = account
     try:
-        return values_of(function, arguments, account, gives_lists)
+        return call_in_pieces(function, arguments, account, returns_lists)
     finally:
         qc_call_account = outer
 
 
-cdef Column* column_made(const Step* step, EvaluatorFrame* frame, object given, int64_t n) except NULL:
-    """The one column of what a function gave for n rows."""
-    cdef Batch* made = batch_of_arrow(given, frame.account, True)
+cdef Column* import_result(const Step* step, EvaluatorFrame* frame, object values, int64_t n) except NULL:
+    """The only column of a function's result for n rows."""
+    cdef Batch* batch = batch_of_arrow(values, frame.account, True)
     try:
-        if made.n_rows != n or made.n_columns != 1:
-            raise ExecutionError(f"{step.name.decode()} gave {made.n_columns} columns of {made.n_rows} rows for {n}")
-        if not type_equal(&made.schema.fields[0].type, &step.type):
-            told = type_name(&made.schema.fields[0].type)
-            raise ExecutionError(f"{step.name.decode()} gave {told} instead of {type_name(&step.type)}")
-        keep_bytes(frame, made.columns[0])
-        return column_ref(made.columns[0])
+        if batch.n_rows != n or batch.n_columns != 1:
+            raise ExecutionError(
+                f"{step.name.decode()} returned {batch.n_columns} columns of {batch.n_rows} rows for {n} rows; it must "
+                "return one column with a value for each row"
+            )
+        if not type_equal(&batch.schema.fields[0].type, &step.type):
+            raise ExecutionError(
+                f"{step.name.decode()} returned values of type {type_name(&batch.schema.fields[0].type)}, but its type "
+                f"is {type_name(&step.type)}"
+            )
+        keep_bytes(frame, batch.columns[0])
+        return column_ref(batch.columns[0])
     finally:
-        batch_unref(made)
+        batch_unref(batch)
 
 
-cdef Column* computed(const Step* step, EvaluatorFrame* frame, Batch* batch) except NULL with gil:
-    """The step's values for all rows of a batch without selection. Raises when the function does."""
+cdef Column* compute_column(const Step* step, EvaluatorFrame* frame, Batch* batch) except NULL with gil:
+    """The step's values for all rows of a batch without a selection. Raises the function's error."""
     cdef ArrowCall* call = &frame.calls[step.p0]
     cdef int64_t began = wall_nanos()
     cdef int64_t n = batch.n_rows
-    cdef bint gives_lists = step.type.phys == PHYS_NESTED
+    cdef bint returns_lists = step.type.phys == PHYS_NESTED
     cdef PyBatch arguments = (<object> call.arguments).project_batch(PyBatch.wrap(batch))
     cdef Batch* one
     cdef Column* column
     if getattr(<object> call.function, "gives_one_row", False):
-        # A constant.
-        given = (<object> call.function)(None)
+        # The result is a constant.
+        values = (<object> call.function)(None)
         n = 1
     elif has_one_value(arguments.batch):
-        # Functions are of their arguments alone.
+        # The result depends only on the arguments, which are the same in all rows.
         n = 1
         one = rows_part(arguments.batch, 0, n, frame.account)
         try:
-            given = called(<object> call.function, PyBatch.wrap(one), frame.account, gives_lists)
+            values = call_function(<object> call.function, PyBatch.wrap(one), frame.account, returns_lists)
         finally:
             batch_unref(one)
     else:
-        given = called(<object> call.function, arguments, frame.account, gives_lists)
-    column = column_made(step, frame, given, n)
+        values = call_function(<object> call.function, arguments, frame.account, returns_lists)
+    column = import_result(step, frame, values, n)
     if n != batch.n_rows:
         try:
-            return repeated(column, batch.n_rows, frame.account)
+            return repeat_value(column, batch.n_rows, frame.account)
         finally:
             column_unref(column)
     if frame.stats != NULL:
@@ -260,11 +270,11 @@ cdef Column* computed(const Step* step, EvaluatorFrame* frame, Batch* batch) exc
     return column
 
 
-cdef bint try_computed(const Step* step, EvaluatorFrame* frame, Batch* batch, Column** out) except -1 nogil:
-    """False, and nothing in `out`, when the function fails for some row; raises where it is memory that fails."""
+cdef bint try_compute_column(const Step* step, EvaluatorFrame* frame, Batch* batch, Column** out) except -1 nogil:
+    """Like compute_column, but returns False if the function fails for some row. Raises MemoryLimitError."""
     with gil:
         try:
-            out[0] = computed(step, frame, batch)
+            out[0] = compute_column(step, frame, batch)
         except MemoryLimitError:
             raise
         except ExecutionError:
@@ -272,11 +282,12 @@ cdef bint try_computed(const Step* step, EvaluatorFrame* frame, Batch* batch, Co
     return True
 
 
-cdef Batch* rows_of(EvaluatorFrame* frame, int64_t first, int64_t n) except NULL nogil:
-    """Rows first..first+n of the vector as a batch, to be used up before the frame moves on."""
+cdef Batch* take_vector_rows(EvaluatorFrame* frame, int64_t first, int64_t n) except NULL nogil:
+    """Rows first..first+n of the vector as a batch, which is valid until the frame's next vector."""
     cdef Buffer* rows
     cdef Batch* batch
     cdef int64_t i
+    qc_check((first >= 0) & (n >= 0) & (first + n <= frame.n), b"rows to compute are rows of the vector")
     if frame.rows != NULL:
         return batch_take(frame.batch, frame.rows + first, n, NULL, frame.account)
     rows = buffer_new(frame.account, n * sizeof(uint32_t))
@@ -289,45 +300,45 @@ cdef Batch* rows_of(EvaluatorFrame* frame, int64_t first, int64_t n) except NULL
     return batch
 
 
-cdef Batch* batch_given(Batch* batch, const uint32_t* rows, int64_t n, MemoryAccount* account) except NULL nogil:
-    """These rows of the batch, or all where they are NULL, without a selection."""
-    cdef Batch* given
+cdef Batch* take_rows(Batch* batch, const uint32_t* rows, int64_t n, MemoryAccount* account) except NULL nogil:
+    """The rows rows[0..n) of the batch, or all rows if `rows` is NULL, as a batch without a selection."""
+    cdef Batch* out
     cdef int64_t i
     if rows != NULL:
         return batch_take(batch, rows, n, batch.selection_owner, account)
-    given = batch_new(batch.schema, batch.n_rows)
+    out = batch_new(batch.schema, batch.n_rows)
     for i in range(batch.n_columns):
-        given.columns[i] = column_ref(batch.columns[i])
-    return given
+        out.columns[i] = column_ref(batch.columns[i])
+    return out
 
 
 cdef Column* arrow_column(
     const Step* step, EvaluatorFrame* frame, Batch* batch, const uint32_t* rows, int64_t n
 ) except NULL nogil:
-    cdef Batch* given = batch_given(batch, rows, n, frame.account)
+    cdef Batch* taken = take_rows(batch, rows, n, frame.account)
     try:
-        return computed(step, frame, given)
+        return compute_column(step, frame, taken)
     finally:
-        batch_unref(given)
+        batch_unref(taken)
 
 
 cdef int compute_batch(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """The column of the selected rows of the frame's batch, or of all where it has no selection, into the call."""
+    """Compute call.column for the selected rows of the frame's batch, or for all rows if it has no selection."""
     cdef ArrowCall* call = &frame.calls[step.p0]
     cdef Batch* batch = frame.batch
-    cdef Batch* given
+    cdef Batch* rows
     arrow_call_drop(call)
-    given = batch_given(batch, batch.selection, batch.n_selected, frame.account)
+    rows = take_rows(batch, batch.selection, batch.n_selected, frame.account)
     try:
-        try_computed(step, frame, given, &call.column)
+        try_compute_column(step, frame, rows, &call.column)
     finally:
-        batch_unref(given)
+        batch_unref(rows)
     call.batch = batch_ref(batch)
     return 0
 
 
-cdef int64_t place_in_selection(const EvaluatorFrame* frame) noexcept nogil:
-    """Where the frame's rows begin among the selected ones of its batch; -1 where they are not a run of these."""
+cdef int64_t position_in_selection(const EvaluatorFrame* frame) noexcept nogil:
+    """The position of the frame's first row in the batch's selection; -1 if its rows are not consecutive there."""
     cdef const uint32_t* selection = frame.batch.selection
     cdef int64_t high = frame.batch.n_selected - frame.n
     cdef int64_t low = 0
@@ -349,7 +360,9 @@ cdef int64_t place_in_selection(const EvaluatorFrame* frame) noexcept nogil:
 
 
 cdef int compute_rows(const Step* step, EvaluatorFrame* frame, int64_t first, int64_t n) except -1 nogil:
-    """Rows of the vector into the register; where the function fails, in halves down to the rows it fails for."""
+    """Compute rows of the vector into the register. If the function fails, each half is computed by itself, down to the
+    single rows that fail.
+    """
     cdef Register* out = result(step, frame)
     cdef int64_t width = phys_width(step.type.phys)
     cdef Column* column = NULL
@@ -357,9 +370,9 @@ cdef int compute_rows(const Step* step, EvaluatorFrame* frame, int64_t first, in
     cdef Vector vector
     cdef bint good
     cdef int64_t i
-    batch = rows_of(frame, first, n)
+    batch = take_vector_rows(frame, first, n)
     try:
-        good = try_computed(step, frame, batch, &column)
+        good = try_compute_column(step, frame, batch, &column)
     finally:
         batch_unref(batch)
     if not good:
@@ -381,7 +394,9 @@ cdef int compute_rows(const Step* step, EvaluatorFrame* frame, int64_t first, in
 
 
 cdef int arrow_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Rows of a whole batch, or of its whole selection, come from one call for all; others from one of their own."""
+    """A vector of a whole batch or of its whole selection is read from the result of one call for all rows. Another
+    vector is computed by a call of its own.
+    """
     cdef ArrowCall* call = &frame.calls[step.p0]
     cdef Batch* batch = frame.batch
     cdef Register* out = result(step, frame)
@@ -389,8 +404,8 @@ cdef int arrow_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef int64_t start = frame.start
     cdef Vector vector
     if batch.selection != NULL:
-        # The column has the selected rows alone.
-        start = place_in_selection(frame)
+        # The column has only the selected rows.
+        start = position_in_selection(frame)
         rows = NULL
     if call.batch != batch and rows == NULL and start >= 0:
         compute_batch(step, frame)
@@ -404,9 +419,9 @@ cdef int arrow_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int arrow_raise(const Step* step, EvaluatorFrame* frame, int64_t row) except -1 nogil:
-    cdef Batch* batch = rows_of(frame, row, 1)
+    cdef Batch* batch = take_vector_rows(frame, row, 1)
     try:
-        column_unref(computed(step, frame, batch))
+        column_unref(compute_column(step, frame, batch))
     finally:
         batch_unref(batch)
     return 0

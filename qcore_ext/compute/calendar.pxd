@@ -1,4 +1,4 @@
-"""The proleptic Gregorian calendar: days since 1970-01-01 to year, month, day and back."""
+"""The proleptic Gregorian calendar: conversions between days since 1970-01-01 and year, month, day."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -10,14 +10,14 @@ ctypedef struct Civil:
 
 
 ctypedef struct Interval:
-    # As Arrow lays out month_day_nano.
+    # The layout of Arrow's month_day_nano.
     int32_t months
     int32_t days
     int64_t nanoseconds
 
 
 cdef inline int64_t floor_divide(int64_t a, int64_t b) noexcept nogil:
-    """Quotient rounded down; b > 0."""
+    """The quotient rounded down. b must be positive."""
     return (a if a >= 0 else a - (b - 1)) / b
 
 
@@ -28,11 +28,11 @@ cdef inline int64_t rounded_ticks(int64_t ticks, int64_t unit) noexcept nogil:
 
 
 cdef inline Civil civil_of(int64_t days) noexcept nogil:
-    """Of days within half a billion of 1970; others give some date."""
-    # Years are taken to begin in March, so that the leap day is the last of its year. All numbers are made positive by
-    # whole 400-year cycles, for 32-bit unsigned divisions by constants are multiplications (Neri and Schneider,
-    # "Euclidean affine functions and their application to calendar algorithms", 2022); 64-bit signed ones took twice as
-    # long.
+    """The date of a day within half a billion days of 1970. The result for other days is not defined."""
+    # Years begin in March here, so that the leap day is the last day of its year. Adding 400-year cycles makes all
+    # numbers positive, because 32-bit unsigned divisions by constants are multiplications (Neri and Schneider,
+    # "Euclidean affine functions and their application to calendar algorithms", 2022). 64-bit signed divisions take
+    # twice as long.
     cdef Civil out
     cdef uint32_t quarters = 4 * <uint32_t> (days + 719468 + 3670 * 146097) + 3
     cdef uint32_t century = quarters / 146097
@@ -68,7 +68,7 @@ cdef inline int64_t days_in_month(int64_t year, int64_t month) noexcept nogil:
 
 
 cdef inline int64_t add_months(int64_t days, int64_t months) noexcept nogil:
-    """The same day of another month, or that month's last."""
+    """The same day of another month, or the month's last day if it is shorter."""
     cdef Civil civil = civil_of(days)
     cdef int64_t month = civil.year * 12 + civil.month - 1 + months
     cdef int64_t year = floor_divide(month, 12)
@@ -77,5 +77,5 @@ cdef inline int64_t add_months(int64_t days, int64_t months) noexcept nogil:
 
 
 cdef inline int64_t units_per_second(int unit) noexcept nogil:
-    """Of a TimeUnit."""
+    """The number of a TimeUnit's units in a second."""
     return 1 if unit == 0 else 1000 if unit == 1 else 1000000 if unit == 2 else 1000000000

@@ -1,7 +1,7 @@
-"""Kernels that turn values of one type into another.
+"""Kernels that convert values from one type to another.
 
-The conversions that plans are full of (decimals to a common scale, integers and decimals to float64, small integers to
-int64) have loops of their own; the rest goes row by row through 128 bits.
+Frequent conversions have their own loops: decimals to another scale, integers and decimals to float64, small integers
+to int64. Other conversions go row by row through 128 bits.
 """
 
 from libc.math cimport rint, round
@@ -38,7 +38,7 @@ cdef void spread_small(const SmallInteger* a, int64_t* out, int64_t n) noexcept 
 
 
 cdef bint small_to_int64(const Register* a, int64_t* out, int64_t n) noexcept nogil:
-    """Integers of up to 32 bits; False for others."""
+    """Convert integers of up to 32 bits. Returns False for other types."""
     cdef uint8_t phys = a.phys
     if phys == PHYS_I32:
         spread_small[int32_t](<const int32_t*> a.values, out, n)
@@ -58,14 +58,14 @@ cdef bint small_to_int64(const Register* a, int64_t* out, int64_t n) noexcept no
 
 
 cdef uint64_t magnitude_of(uint8_t phys) noexcept nogil:
-    """Largest magnitude of an integer type of up to 32 bits."""
+    """The largest magnitude of an integer type of up to 32 bits."""
     if phys == PHYS_I32 or phys == PHYS_U32:
         return (<uint64_t> 1 << 32) - 1
     return 65535 if phys == PHYS_I16 or phys == PHYS_U16 else 255
 
 
 cdef int to_integer(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """From integers, booleans and decimals (p0: digits to round off)."""
+    """Convert integers, booleans and decimals. p0 is the number of digits to round off."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef int128 unit, value
@@ -88,7 +88,7 @@ cdef inline double double_at(const Register* a, int64_t i) noexcept nogil:
 
 
 cdef int float_to_integer(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Rounded half to even, as SQL engines do; NaN, infinite and too large values do not convert."""
+    """Round half to even, as SQL engines do. NaN, infinite and too large values cannot be converted."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef double value
@@ -122,7 +122,7 @@ cdef int float_to_decimal(const Step* step, EvaluatorFrame* frame) except -1 nog
 
 
 cdef bint scale_narrow(const Step* step, EvaluatorFrame* frame, Register* a, int128 limit) noexcept nogil:
-    """Scale up in 64 bits; False when a value might not fit the type or 64 bits."""
+    """Scale up in 64 bits. Returns False if a value might not fit the type or 64 bits."""
     cdef Register* out = result(step, frame)
     cdef int64_t* values = <int64_t*> out.own_values
     cdef int64_t unit
@@ -157,7 +157,7 @@ cdef bint scale_narrow(const Step* step, EvaluatorFrame* frame, Register* a, int
 
 
 cdef int to_decimal(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """From decimals and integers; p0: digits to append, or to round off when negative."""
+    """Convert decimals and integers. p0 is the number of digits to append; if negative, -p0 digits are rounded off."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef int128 limit = wide_power_of_ten(step.type.precision) - 1
@@ -187,11 +187,11 @@ cdef int to_decimal(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 # --- to floats ---
 
 cdef int to_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """From integers, decimals (p0: their scale) and floats."""
+    """Convert integers, decimals of scale p0, and floats."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef double* values = <double*> out.own_values
-    # Powers of ten up to 22 are exact, so the quotient of digits below 2**53 is the nearest float64.
+    # Powers of ten up to 22 are exact float64s. The quotient of digits below 2**53 is therefore the nearest float64.
     cdef double unit = wide_to_double(wide_power_of_ten(<int> step.p0))
     cdef double value
     cdef int64_t i
@@ -223,7 +223,7 @@ cdef int to_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 # --- dates and times ---
 
 cdef int scale_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Ticks of one length to another: times p0, or divided by -p0 and rounded down."""
+    """Convert ticks to another unit: multiply by p0, or, if p0 is negative, divide by -p0 and round down."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef int128 value
@@ -250,7 +250,7 @@ cdef int round_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int time_of_day(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """The part of a timestamp behind the last midnight; p0 its ticks a day, units as in the result."""
+    """The time of day of a timestamp. p0 is the number of ticks of a day; the units are those of the result."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef int64_t given = units_per_second(step.arg_types[0].unit)
@@ -280,7 +280,7 @@ cdef int duration_to_interval(const Step* step, EvaluatorFrame* frame) except -1
 
 
 cdef int same_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Another name for the same values."""
+    """Pass the values on unchanged."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     out.phys = a.phys
@@ -317,7 +317,7 @@ cdef bint bind_number(Step* step, const DataType* given, const DataType* wanted)
 
 
 cdef bint bind_ticks(Step* step, int64_t given, int64_t wanted) noexcept nogil:
-    """Between values of `given` and `wanted` ticks for the same time."""
+    """Bind a conversion between types with `given` and `wanted` ticks for the same time."""
     if given == wanted:
         step.kernel = same_kernel
     else:
@@ -352,7 +352,7 @@ cdef bint bind_time(Step* step, const DataType* given, const DataType* wanted) n
     if given.id == TYPE_DURATION and wanted.id == TYPE_INTERVAL:
         step.kernel = duration_to_interval
         return True
-    # Ticks as a plain integer and back.
+    # Ticks to an integer and back.
     if given.phys == PHYS_I64 and wanted.phys == PHYS_I64 and (given.id == TYPE_INT64 or wanted.id == TYPE_INT64):
         step.kernel = same_kernel
         return True

@@ -1,7 +1,7 @@
-"""Kernels from text to values and back.
+"""Kernels that convert text to values, and values to text.
 
-Dates are written YYYY-MM-DD, timestamps YYYY-MM-DD HH:MM:SS[.fraction] (a T between is read too), booleans true and
-false. Spaces around a value are ignored when reading.
+A date is YYYY-MM-DD, a timestamp YYYY-MM-DD HH:MM:SS[.fraction], and a boolean true or false. The parser also accepts a
+T between date and time, and ignores spaces around a value.
 """
 
 from libc.float cimport DBL_MIN, FLT_MIN
@@ -36,12 +36,12 @@ cdef (const char*)[6] TRUTHS
 TRUTHS[:] = [b"true", b"false", b"t", b"f", b"1", b"0"]
 
 ctypedef struct Reader:
-    # What is left of a text.
+    # The rest of a text that is not parsed yet.
     const char* at
     const char* end
 
 
-cdef Reader trimmed(const StringView* view) noexcept nogil:
+cdef Reader trim_spaces(const StringView* view) noexcept nogil:
     cdef Reader reader
     reader.at = view_data(view)
     reader.end = reader.at + view.length
@@ -61,13 +61,15 @@ cdef bint read_double(Reader reader, double* out) noexcept nogil:
     memcpy(text, reader.at, length)
     text[length] = 0
     if strchr(text, c"x") != NULL or strchr(text, c"X") != NULL:
-        return False                # hexadecimal floats are C's, not SQL's
+        return False                # C has hexadecimal floats, SQL does not
     out[0] = strtod(text, &stop)
     return stop == text + length
 
 
 cdef bint read_decimal(Reader reader, int scale, int128* out) noexcept nogil:
-    """Digits with `scale` of them after the point, the rest rounded half away from zero; 38 digits at most."""
+    """Read a decimal with `scale` digits after the point. Further digits are rounded half away from zero. At most 38
+    digits.
+    """
     cdef int128 limit = wide_power_of_ten(38) - 1
     cdef int128 value = 0
     cdef bint negative = False
@@ -114,7 +116,7 @@ cdef bint read_decimal(Reader reader, int scale, int128* out) noexcept nogil:
 
 
 cdef bint read_number(Reader* reader, int64_t digits_max, int64_t* out) noexcept nogil:
-    """One or more digits."""
+    """Read one or more digits."""
     cdef int64_t value = 0
     cdef int64_t n = 0
     while reader.at < reader.end and c"0" <= reader.at[0] <= c"9" and n < digits_max:
@@ -167,7 +169,7 @@ cdef bint read_time(Reader* reader, int64_t* nanoseconds) noexcept nogil:
 
 
 cdef bint read_zone(Reader* reader, int64_t* seconds) noexcept nogil:
-    """Z, +HH, +HHMM, +HH:MM or nothing."""
+    """Read a time zone: Z, +HH, +HHMM, +HH:MM or nothing."""
     cdef int64_t sign, hours
     cdef int64_t minutes = 0
     seconds[0] = 0
@@ -233,7 +235,7 @@ cdef bint read_bool(Reader reader, uint8_t* out) noexcept nogil:
 
 
 cdef int text_to_integer(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Integers and decimals."""
+    """Convert text to integers and decimals."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
     cdef int scale = step.type.scale if step.type.id == TYPE_DECIMAL else 0
@@ -244,7 +246,7 @@ cdef int text_to_integer(const Step* step, EvaluatorFrame* frame) except -1 nogi
         if not is_valid(out.validity, i):
             store_integer(step.type.phys, out.own_values, i, 0)
         elif not (
-            read_decimal(trimmed(&views[i]), scale, &value) and value <= limit and value >= -limit
+            read_decimal(trim_spaces(&views[i]), scale, &value) and value <= limit and value >= -limit
             and store_integer(step.type.phys, out.own_values, i, value)
         ):
             store_integer(step.type.phys, out.own_values, i, 0)
@@ -259,7 +261,7 @@ cdef int text_to_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef int64_t i
     for i in range(frame.n):
         value = 0
-        if is_valid(out.validity, i) and not read_double(trimmed(&views[i]), &value):
+        if is_valid(out.validity, i) and not read_double(trim_spaces(&views[i]), &value):
             value = 0
             frame_refuse(frame, step, i)
         if step.type.phys == PHYS_F64:
@@ -270,7 +272,7 @@ cdef int text_to_float(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int text_to_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Booleans, dates, timestamps and times of day."""
+    """Convert text to booleans, dates, timestamps and times of day."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
     cdef Reader reader
@@ -280,13 +282,13 @@ cdef int text_to_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     for i in range(frame.n):
         value = 0
         if is_valid(out.validity, i):
-            reader = trimmed(&views[i])
+            reader = trim_spaces(&views[i])
             if step.type.id == TYPE_BOOL:
                 truth = 0
                 good = read_bool(reader, &truth)
                 value = truth
             elif step.type.id == TYPE_DATE32:
-                # A midnight behind the date is read over: '1995-01-01 00:00:00' is that day.
+                # A midnight after the date is ignored: '1995-01-01 00:00:00' is that day.
                 good = read_timestamp(reader, 0, False, &value)
                 value = floor_divide(value, 86400)
             elif step.type.id == TYPE_TIMESTAMP:
@@ -319,7 +321,7 @@ cdef Kernel from_text_kernel(const DataType* wanted) noexcept nogil:
 # --- to text ---
 
 cdef int write_fraction(int64_t ticks, int unit, char* out) noexcept nogil:
-    """.digits without trailing zeros, or nothing; returns the length."""
+    """Write a point and the digits without trailing zeros, or nothing if all are zero. Returns the length."""
     cdef int digits = 3 * unit
     cdef int length
     if ticks == 0 or digits == 0:
@@ -346,10 +348,13 @@ cdef int write_time(int64_t ticks, int unit, char* out) noexcept nogil:
 
 
 cdef int write_double(double value, bint single, char* out) noexcept nogil:
-    """The shortest digits that read back as the same number; with an exponent below 0.0001 and from 1e16 on."""
+    """Write the shortest digits that are read as the same number. Below 0.0001 and from 1e16 on with an exponent.
+    Returns the length.
+    """
     cdef char[40] found
     cdef char* digits = found
-    # Of all numbers but the tiniest that many digits say no more than fewer would.
+    # All decimals with this number of digits are read and written unchanged, except denormal numbers. If a number has
+    # fewer digits the others are zeros, which are cut below.
     cdef int n = (6 if fabs(value) > FLT_MIN else 1) if single else (15 if fabs(value) > DBL_MIN else 1)
     cdef int exponent, i
     cdef int length = 0
@@ -368,7 +373,7 @@ cdef int write_double(double value, bint single, char* out) noexcept nogil:
         out[0] = c"-"
         length = 1
         digits += 1
-    # The digits without their point, and without zeros at their end.
+    # The digits without the point and without zeros at the end.
     exponent = <int> strtol(strchr(digits, c"e") + 1, NULL, 10)
     if n > 1:
         memmove(digits + 1, digits + 2, n - 1)
@@ -380,7 +385,7 @@ cdef int write_double(double value, bint single, char* out) noexcept nogil:
         if n > 1:
             length += snprintf(out + length, 20, b".%.*s", n - 1, digits + 1)
         return length + snprintf(out + length, 8, b"e%+03d", exponent)
-    # Digit i counts 10 ** (exponent - i); there is at least one on each side of the point.
+    # Digit i stands for 10 ** (exponent - i). There is at least one digit on each side of the point.
     for i in range(min(exponent, 0), max(n, exponent + 2)):
         if i == exponent + 1:
             out[length] = c"."
@@ -392,7 +397,7 @@ cdef int write_double(double value, bint single, char* out) noexcept nogil:
 
 
 cdef int write_value(const Register* a, const DataType* type, int64_t i, char* text) noexcept nogil:
-    """Row i into `text` (room for 64 bytes); the length."""
+    """Write row i to `text`, which has 64 bytes. Returns the length."""
     cdef int64_t value, per_day
     cdef int length
     if type.id == TYPE_FLOAT64:
@@ -423,7 +428,7 @@ cdef int value_to_text(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     cdef StringView* views = <StringView*> out.own_values
     cdef char[96] text
-    cdef char* place
+    cdef char* copy
     cdef int64_t i
     cdef int length
     for i in range(frame.n):
@@ -435,10 +440,10 @@ cdef int value_to_text(const Step* step, EvaluatorFrame* frame) except -1 nogil:
         if length <= VIEW_INLINE_BYTES:
             memcpy(views[i].prefix, text, length)
         else:
-            place = <char*> arena_take(frame_arena(frame), length)
-            memcpy(place, text, length)
+            copy = <char*> arena_take(frame_arena(frame), length)
+            memcpy(copy, text, length)
             memcpy(views[i].prefix, text, 4)
-            views[i].pointer = place
+            views[i].pointer = copy
     return 0
 
 

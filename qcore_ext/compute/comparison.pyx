@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from qcore_ext.compute.kernel cimport (
-    STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_valid_mask, integer_at, result, widened,
+    STEP_STRICT, EvaluatorFrame, Register, Step, arg, frame_valid_mask, integer_at, result, widen_register,
 )
 from qcore_ext.compute.text_view cimport look_after_bytes
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, view_data
@@ -43,7 +43,7 @@ cdef bint view_equal(const StringView* a, const StringView* b) noexcept nogil:
 cdef int views_equal_one(
     const StringView* a, const StringView* b, bint wanted, uint8_t* out, EvaluatorFrame* frame,
 ) except -1 nogil:
-    """a[i] = b[0], or its negation."""
+    """Compare each a[i] with b[0] for equality, or for inequality."""
     cdef int64_t n = frame.n
     cdef int64_t n_read = 0
     cdef int64_t i
@@ -98,8 +98,8 @@ cdef int compare_views(
     return 0
 
 
-cdef int64_t mirrored(int64_t op) noexcept nogil:
-    """The operator with its operands swapped."""
+cdef int64_t mirror_operator(int64_t op) noexcept nogil:
+    """The operator with the same meaning for swapped operands."""
     if op == SIMD_LESS:
         return SIMD_GREATER
     if op == SIMD_LESS_EQUAL:
@@ -112,17 +112,18 @@ cdef int64_t mirrored(int64_t op) noexcept nogil:
 cdef int compare(
     int64_t op, const Step* step, EvaluatorFrame* frame, const uint8_t* validity, uint8_t* out,
 ) except -1 nogil:
-    """Bytes 0 or 1 of a op b; rows null by `validity` are any."""
+    """Write `a op b` as bytes 0 or 1. The result of rows that are null by `validity` is not defined."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
     if a.is_constant and not b.is_constant:
         a, b = b, a
-        op = mirrored(op)
+        op = mirror_operator(op)
     if a.phys == PHYS_VIEW:
         compare_views(op, a, b, validity, out, frame)
     elif a.phys == PHYS_I128 or b.phys == PHYS_I128:
         wide_compare(
-            <int> op, widened(a, frame.n, frame.wide_a), 1, widened(b, frame.n, frame.wide_b), 1, out, frame.n
+            <int> op, widen_register(a, frame.n, frame.wide_a), 1, widen_register(b, frame.n, frame.wide_b), 1, out,
+            frame.n,
         )
     else:
         simd_kernels().compare[op][a.phys][1 if b.is_constant else 0](a.values, b.values, out, frame.n)
@@ -135,7 +136,7 @@ cdef int compare_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
 
 
 cdef int distinct_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Null-safe inequality (p1 = 1) or equality (0): never null."""
+    """Null-safe inequality (p1 = 1) or equality (p1 = 0). The result is never null."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
     cdef uint8_t* out = <uint8_t*> result(step, frame).own_values
@@ -164,45 +165,45 @@ cdef int distinct_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogi
     return 0
 
 
-# --- IN over a list of constants, converted to the argument's type before ---
+# --- IN over a list of constants, which have the argument's type ---
 
 ctypedef struct IntegerSet:
-    # Open addressing, at most half full. A slot is taken when its bit in `taken` is set.
+    # Open addressing, at most half full. used[s] is 1 if slot s has a value.
     int64_t n_values
     uint64_t mask
     int64_t* slots
-    uint8_t* taken
+    uint8_t* used
 
 ctypedef struct ViewSet:
     int64_t n_values
-    bint all_inline             # then COMPARE_EACH_MAX of them are compared one by one; they stand behind the slots
+    bint all_inline             # all values are inline. Up to COMPARE_EACH_MAX values are also stored after the slots
     uint64_t mask
     StringView* slots
-    uint8_t* taken
-    char* bytes                 # of the long strings
+    uint8_t* used
+    char* bytes                 # the bytes of long strings
 
 cdef enum:
-    COMPARE_EACH_MAX = 8        # up to here a SIMD comparison with each value beats the table
+    COMPARE_EACH_MAX = 8        # up to here a SIMD comparison with each value is faster than the table
 
 
-cdef inline uint64_t mixed(uint64_t value) noexcept nogil:
+cdef inline uint64_t mix_word(uint64_t value) noexcept nogil:
     value = (value ^ (value >> 32)) * <uint64_t> 0x9E3779B97F4A7C15ULL
     return value ^ (value >> 29)
 
 
 cdef inline uint64_t view_hash(const StringView* view) noexcept nogil:
-    """Of length, first four and last eight bytes: enough for lists written by hand."""
+    """A hash of the length, the first four and the last eight bytes. This is enough for lists written by hand."""
     cdef uint64_t tail
     if view.length <= VIEW_INLINE_BYTES:
         tail = (<const uint64_t*> view)[1]
     else:
         memcpy(&tail, view.pointer + view.length - 8, 8)
-    return mixed((<const uint64_t*> view)[0] ^ mixed(tail))
+    return mix_word((<const uint64_t*> view)[0] ^ mix_word(tail))
 
 
 cdef inline bint integer_in(const IntegerSet* known, int64_t value) noexcept nogil:
-    cdef uint64_t at = mixed(<uint64_t> value) & known.mask
-    while known.taken[at]:
+    cdef uint64_t at = mix_word(<uint64_t> value) & known.mask
+    while known.used[at]:
         if known.slots[at] == value:
             return True
         at = (at + 1) & known.mask
@@ -211,7 +212,7 @@ cdef inline bint integer_in(const IntegerSet* known, int64_t value) noexcept nog
 
 cdef inline bint view_in(const ViewSet* known, const StringView* value) noexcept nogil:
     cdef uint64_t at = view_hash(value) & known.mask
-    while known.taken[at]:
+    while known.used[at]:
         if view_equal(&known.slots[at], value):
             return True
         at = (at + 1) & known.mask
@@ -228,7 +229,7 @@ cdef int in_integers(const Step* step, EvaluatorFrame* frame) except -1 nogil:
         if known.n_values <= COMPARE_EACH_MAX:
             memset(out, 0, frame.n)
             for i in range(known.n_values):
-                # The values of a small set also stand behind its slots, one after another.
+                # The values of a small set are also stored after its slots, one after the other.
                 simd_kernels().compare[SIMD_EQUAL][<int> PHYS_I64][1](
                     a.values, &known.slots[known.mask + 1 + i], frame.masks[0], frame.n
                 )
@@ -287,18 +288,18 @@ cdef int integer_set_bind(Step* step, list values) except -1:
     known = <IntegerSet*> block
     known.mask = n_slots - 1
     known.slots = <int64_t*> (block + sizeof(IntegerSet))
-    known.taken = <uint8_t*> (known.slots + n_slots + n)
+    known.used = <uint8_t*> (known.slots + n_slots + n)
     for item in values:
         value = item
         if integer_in(known, value):
             continue
         known.slots[n_slots + k] = value
         k += 1
-        at = mixed(<uint64_t> value) & known.mask
-        while known.taken[at]:
+        at = mix_word(<uint64_t> value) & known.mask
+        while known.used[at]:
             at = (at + 1) & known.mask
         known.slots[at] = value
-        known.taken[at] = 1
+        known.used[at] = 1
     known.n_values = k
     step.kernel = in_integers
     return 0
@@ -311,36 +312,36 @@ cdef int view_set_bind(Step* step, list values) except -1:
     cdef ViewSet* known
     cdef StringView view
     cdef bytes content
-    cdef char* place
+    cdef char* next_bytes
     cdef int64_t n_views = n_slots + len(values)
     cdef char* block = <char*> struct_new(sizeof(ViewSet) + n_views * sizeof(StringView) + n_slots + n_bytes)
     step.data = block
     known = <ViewSet*> block
     known.mask = n_slots - 1
     known.slots = <StringView*> (block + sizeof(ViewSet))
-    known.taken = <uint8_t*> (known.slots + n_views)
+    known.used = <uint8_t*> (known.slots + n_views)
     known.all_inline = True
-    place = <char*> (known.taken + n_slots)
+    next_bytes = <char*> (known.used + n_slots)
     for content in values:
         memset(&view, 0, sizeof(StringView))
         view.length = <uint32_t> len(content)
         if len(content) <= VIEW_INLINE_BYTES:
             memcpy(view.prefix, <const char*> content, len(content))
         else:
-            memcpy(place, <const char*> content, len(content))
-            memcpy(view.prefix, place, 4)
-            view.pointer = place
-            place += len(content)
+            memcpy(next_bytes, <const char*> content, len(content))
+            memcpy(view.prefix, next_bytes, 4)
+            view.pointer = next_bytes
+            next_bytes += len(content)
             known.all_inline = False
         if view_in(known, &view):
             continue
         known.slots[n_slots + known.n_values] = view
         known.n_values += 1
         at = view_hash(&view) & known.mask
-        while known.taken[at]:
+        while known.used[at]:
             at = (at + 1) & known.mask
         known.slots[at] = view
-        known.taken[at] = 1
+        known.used[at] = 1
     step.kernel = in_views
     return 0
 
@@ -353,7 +354,7 @@ cdef bint comparison_bind(Step* step, str name, dict options) except -1:
     cdef uint8_t phys
     step.flags = STEP_STRICT
     if name == "in_set":
-        # Values as the engine stores them: integers, or bytes.
+        # The values in the engine's form: integers or bytes.
         if step.arg_types[0].phys == PHYS_VIEW:
             view_set_bind(step, options["values"])
         else:
@@ -370,7 +371,7 @@ cdef bint comparison_bind(Step* step, str name, dict options) except -1:
         return False
     phys = step.arg_types[0].phys
     if phys == PHYS_NONE and not step.flags & STEP_STRICT:
-        return True         # all rows are null; what else they hold is never looked at
+        return True         # all rows are null, so their values are never read
     if phys == PHYS_INTERVAL or phys == PHYS_NESTED or phys == PHYS_NONE:
         raise PlanError(f"{name} is not defined for intervals and nested values")
     return True

@@ -2,5 +2,5 @@
 
 from qcore_ext.compute.kernel cimport Step
 
-# Fill step.kernel and its parameters for the operation `name`; False when it is none of these.
+# Set step.kernel and its parameters for the operation `name`. Returns False if it is none of these operations.
 cdef bint conditional_bind(Step* step, str name, dict options) except -1

@@ -1,7 +1,7 @@
 """Kernels that choose among their arguments row by row: CASE and COALESCE.
 
-All branches are computed for all rows, and a row takes the value, the validity and the error of its own branch: a
-division by zero in a branch not taken is no error.
+All branches are computed for all rows. A row takes the value, the validity and the error of its own branch. Therefore a
+division by zero in another branch is not an error.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 
 from qcore_ext.compute.kernel cimport (
     STEP_OWN_ERRORS, EvaluatorFrame, Register, Step, arg, frame_add_errors, frame_valid_mask, frame_validity, result,
-    widened,
+    widen_register,
 )
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NESTED, PHYS_NONE, TYPE_DECIMAL, phys_width
 from qcore_ext.ground.dispatch cimport simd_kernels
@@ -22,20 +22,20 @@ cdef int log2_width(uint8_t phys) noexcept nogil:
     return 4 if width == 16 else 3 if width == 8 else 2 if width == 4 else 1 if width == 2 else 0
 
 
-cdef const void* values_as(const Register* register, uint8_t phys, EvaluatorFrame* frame, char* room) noexcept nogil:
-    """The register's values, widened to 128 bits when `phys` asks and they are not."""
+cdef const void* values_as(const Register* register, uint8_t phys, EvaluatorFrame* frame, char* scratch) noexcept nogil:
+    """The register's values, widened to 128 bits in `scratch` if `phys` is PHYS_I128."""
     if phys == PHYS_I128:
-        return widened(register, frame.n, room)
+        return widen_register(register, frame.n, scratch)
     return register.values
 
 
 cdef int choose(
     const Step* step, EvaluatorFrame* frame,
-    const uint8_t* mask,        # IN, rows that take `source`
+    const uint8_t* mask,        # IN; 1 for the rows that take `source`
     Register* source,
-    uint8_t* valid,             # OUT, bytes; NULL when nothing can be null
+    uint8_t* valid,             # OUT; bytes; NULL if no row can be null
 ) except -1 nogil:
-    """Rows of `mask` become source's."""
+    """Copy the rows of `mask` from `source` to the step's register."""
     cdef Register* out = result(step, frame)
     cdef const void* values = values_as(source, out.phys, frame, frame.wide_a)
     if out.phys != PHYS_NONE:
@@ -47,7 +47,7 @@ cdef int choose(
 
 
 cdef int start_with(const Step* step, EvaluatorFrame* frame, Register* source, uint8_t* valid) except -1 nogil:
-    """All rows are source's."""
+    """Copy all rows from `source` to the step's register."""
     cdef Register* out = result(step, frame)
     memcpy(out.own_values, values_as(source, out.phys, frame, frame.wide_a), frame.n * phys_width(out.phys))
     if valid != NULL:
@@ -56,7 +56,7 @@ cdef int start_with(const Step* step, EvaluatorFrame* frame, Register* source, u
 
 
 cdef void settle_phys(const Step* step, EvaluatorFrame* frame, int64_t first, int64_t stride) noexcept nogil:
-    """Decimals: 64 bits when all choices have them; their bounds' maximum bounds the result."""
+    """Set the width of a decimal result: 64 bits if all choices have 64 bits. Its bound is the largest of theirs."""
     cdef Register* out = result(step, frame)
     cdef Register* choice
     cdef int64_t i = first
@@ -75,7 +75,7 @@ cdef void settle_phys(const Step* step, EvaluatorFrame* frame, int64_t first, in
 
 
 cdef int case_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Arguments: condition, value, condition, value, …, otherwise."""
+    """CASE. The arguments are condition, value, condition, value, …, and the value of ELSE."""
     cdef Register* condition
     cdef int64_t i
     cdef int64_t n = frame.n
@@ -94,7 +94,7 @@ cdef int case_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
         valid = frame.masks[2]
     start_with(step, frame, arg(step, frame, <int> last), valid)
     i = last - 2
-    while i >= 0:       # the first branch that holds wins, so it is laid on last
+    while i >= 0:       # from the last branch to the first, because the first true condition decides
         condition = arg(step, frame, <int> i)
         if condition.validity == NULL:
             choose(step, frame, <const uint8_t*> condition.values, arg(step, frame, <int> i + 1), valid)
@@ -113,10 +113,10 @@ cdef int case_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 cdef int case_errors(
     const Step* step,
     EvaluatorFrame* frame,
-    uint8_t* valid,     # IN, OUT: a null has no error, so rows whose condition fails are none
+    uint8_t* valid,     # IN, OUT; rows whose condition fails become valid, because a null has no error
 ) except -1 nogil:
     cdef uint8_t* undecided = frame.masks[0]
-    cdef uint8_t* taken = frame.masks[1]
+    cdef uint8_t* chosen = frame.masks[1]
     cdef Register* condition
     cdef int64_t i = 0
     cdef int64_t j
@@ -124,17 +124,17 @@ cdef int case_errors(
         undecided[j] = 1
     while i < step.n_args - 1:
         condition = arg(step, frame, <int> i)
-        frame_valid_mask(frame, condition, taken)
+        frame_valid_mask(frame, condition, chosen)
         if condition.errors != NULL:
             for j in range(frame.n):
-                taken[j] &= undecided[j]
-                if valid != NULL and taken[j] and condition.errors[j] != 0:
+                chosen[j] &= undecided[j]
+                if valid != NULL and chosen[j] and condition.errors[j] != 0:
                     valid[j] = 1
-            frame_add_errors(frame, step, condition.errors, taken)
+            frame_add_errors(frame, step, condition.errors, chosen)
         for j in range(frame.n):
-            taken[j] = taken[j] & undecided[j] & (<const uint8_t*> condition.values)[j]
-            undecided[j] = undecided[j] & (taken[j] ^ 1)
-        frame_add_errors(frame, step, arg(step, frame, <int> i + 1).errors, taken)
+            chosen[j] = chosen[j] & undecided[j] & (<const uint8_t*> condition.values)[j]
+            undecided[j] = undecided[j] & (chosen[j] ^ 1)
+        frame_add_errors(frame, step, arg(step, frame, <int> i + 1).errors, chosen)
         i += 2
     return frame_add_errors(frame, step, arg(step, frame, <int> i).errors, undecided)
 
@@ -146,7 +146,7 @@ cdef int coalesce_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogi
     cdef Register* choice
     cdef int64_t n_args = step.n_args
     cdef int64_t i, j
-    for i in range(step.n_args):        # behind one that is never null no argument counts
+    for i in range(step.n_args):        # arguments after one that is never null are not read
         if arg(step, frame, <int> i).validity == NULL:
             n_args = i + 1
             break

@@ -1,6 +1,6 @@
-"""Runs a program over batches, for one operator: projections, selections, vectors for a consumer.
+"""The evaluator: runs a program over the batches of one operator, for projections, selections and vectors.
 
-An Evaluator owns registers of VECTOR_ROWS canonical values, which stay in the first-level caches.
+An evaluator owns registers of VECTOR_ROWS canonical values, which stay in the first-level cache.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -14,7 +14,7 @@ from qcore_ext.ground.stats cimport OperatorStats
 
 
 ctypedef struct Conjunct:
-    # What select has learnt of one expression, halved with every batch.
+    # Measurements of one expression of select(). They are halved after each batch.
     double nanos
     double rows_in
     double rows_out
@@ -23,14 +23,14 @@ ctypedef struct Conjunct:
 cdef class Evaluator:
     cdef readonly Program program
     cdef MemoryAccount* account     # owned
-    cdef Buffer* block              # everything the frame points at
+    cdef Buffer* block              # owned; has the arrays of the frame and of the evaluator
     cdef EvaluatorFrame frame
-    cdef list argument_evaluators   # of the arrow calls
+    cdef list argument_evaluators   # one for each arrow call
     cdef int64_t n_calls
-    cdef uint32_t* done             # per step the vector it was last run for
-    cdef uint32_t generation
+    cdef uint32_t* done             # for each step the generation for which it was last run
+    cdef uint32_t generation        # the number of the current vector
     cdef Conjunct* conjuncts
-    cdef int32_t* order             # conjuncts, cheapest way to an empty selection first
+    cdef int32_t* order             # the conjuncts, by the cost for each row that they remove
     cdef uint8_t* mask
     cdef uint32_t* rows
 
@@ -56,16 +56,16 @@ cdef class Evaluator:
         self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out,
     ) except -1 nogil
 
-    # A new batch, one column an expression. Plain column references pass through without a copy. Keeps the input's
-    # selection when most rows are selected, else the output is compact.
+    # Make a batch with one column for each expression. Plain column references are passed on without a copy. The output
+    # has the input's selection if many rows are selected. Otherwise it has only the selected rows.
     cdef int project(self, Batch* batch, Batch** out) except -1 nogil
-    # The program is a conjunction: one boolean expression a conjunct. The rows of `batch` (of its selection, when it
-    # has one) where all are true, ascending, into a fresh buffer of uint32. Returns their number; *selection is NULL
-    # when that is 0 or all of the batch's rows.
+    # The program is a conjunction of boolean expressions. Find the selected rows of `batch` for which all are true.
+    # They are written to a new buffer of uint32, in ascending order. Returns their number. *selection is NULL if no row
+    # or all selected rows are found.
     cdef int64_t select(self, Batch* batch, Buffer** selection) except -1 nogil
-    # Values of every expression for the n <= VECTOR_ROWS selected rows start..start+n (counted among the selected rows;
-    # start a multiple of VECTOR_ROWS), canonical, into outs[0..n_expressions). Valid until the next call. A decimal of
-    # more than 18 digits may come as PHYS_I64 when the vector's values fit.
+    # Compute all expressions for n <= VECTOR_ROWS selected rows: the positions start..start+n of the selection, where
+    # start is a multiple of VECTOR_ROWS. The canonical vectors outs[0..n_expressions) are valid until the next call. A
+    # decimal of more than 18 digits may be PHYS_I64 if the values of the vector fit.
     cdef int load(self, Batch* batch, int64_t start, int64_t n, Vector* outs) except -1 nogil
-    # Free all buffers; nothing may be evaluated after.
+    # Free all buffers. The evaluator cannot be used afterwards.
     cdef void close(self) noexcept nogil

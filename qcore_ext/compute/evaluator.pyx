@@ -1,4 +1,4 @@
-"""Runs a program over batches, for one operator: projections, selections, vectors for a consumer."""
+"""The evaluator: runs a program over the batches of one operator, for projections, selections and vectors."""
 
 cimport cython
 from cpython.object cimport PyObject
@@ -22,6 +22,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, DataType, phys_width, type_name
 from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.check cimport qc_check, qc_check_selection
 from qcore_ext.ground.memory cimport (
     Account, Buffer, MemoryAccount, Owner, OwnerList, account_check, buffer_new, buffer_unref, owner_list_add,
     owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
@@ -32,37 +33,37 @@ from qcore_ext.ground.stats cimport OperatorStats, wall_nanos
 from qcore_ext.ground.status import ExecutionError
 
 cdef enum:
-    # Below one selected row in so many, only the selected rows are gathered and evaluated; above, all rows are
-    # evaluated densely. Gathering costs about four times a dense pass (research: the break-even lies at 5 to 20 %).
+    # If fewer than one row in SPARSE_FACTOR is selected, only the selected rows are gathered and evaluated. Otherwise
+    # all rows are evaluated. Gathering costs about four times as much a row; the break-even is at 5 to 20 %.
     SPARSE_FACTOR = 6
     ALIGNMENT = 64
 
 
-cdef int64_t padded(int64_t size) noexcept nogil:
+cdef int64_t align_size(int64_t size) noexcept nogil:
     return (size + ALIGNMENT - 1) & ~(<int64_t> ALIGNMENT - 1)
 
 
-cdef int64_t room_for(const DataType* type) noexcept nogil:
-    """Bytes of a register's values. Decimals may pass through 128 bits whatever their declared digits."""
-    return padded(VECTOR_ROWS * (16 if type.id == TYPE_DECIMAL else max(phys_width(type.phys), 1)))
+cdef int64_t values_bytes(const DataType* type) noexcept nogil:
+    """The bytes of a register's values. Kernels of decimals may write 128-bit values for any number of digits."""
+    return align_size(VECTOR_ROWS * (16 if type.id == TYPE_DECIMAL else max(phys_width(type.phys), 1)))
 
 
-@cython.no_gc      # part of no cycle; closing needs the program
+@cython.no_gc      # part of no reference cycle, and close() needs the program
 cdef class Evaluator:
-    """Runs a program; belongs to one operator.
+    """Runs a program over the batches of one operator.
 
     Parameters
     ----------
     program : Program
     account : Account
-        Pays for the registers and for what project and select make.
+        The account that is charged for the registers and for results of project and select.
     """
 
     def __init__(self, Program program, Account account):
         cdef int64_t size = 0
         cdef int64_t i
         cdef int64_t n = program.n_steps
-        cdef char* place
+        cdef char* next_bytes
         cdef Register* register
         cdef int64_t n_calls = len(program.arrow_calls)
         self.program = program
@@ -71,56 +72,57 @@ cdef class Evaluator:
         self.account = <MemoryAccount*> owner_ref(<Owner*> account.account)
         for i in range(n):
             size += self.register_bytes(i)
-        size += padded(n * sizeof(Register)) + padded(n * 4) + padded(max(program.n_outputs, 1) * sizeof(Conjunct))
-        size += padded(max(program.n_outputs, 1) * 4) + 5 * (VECTOR_ROWS + ALIGNMENT) + 2 * VECTOR_ROWS * 16
-        size += padded((VECTOR_ROWS + 16) * 4)
-        size += padded(n_calls * sizeof(ArrowCall)) + n_calls * padded(sizeof(VectorScratch))
+        size += align_size(n * sizeof(Register)) + align_size(n * 4)
+        size += align_size(max(program.n_outputs, 1) * sizeof(Conjunct))
+        size += align_size(max(program.n_outputs, 1) * 4) + 5 * (VECTOR_ROWS + ALIGNMENT) + 2 * VECTOR_ROWS * 16
+        size += align_size((VECTOR_ROWS + 16) * 4)
+        size += align_size(n_calls * sizeof(ArrowCall)) + n_calls * align_size(sizeof(VectorScratch))
         self.block = buffer_new(self.account, size)
-        place = self.block.data
-        memset(place, 0, size)
-        self.frame.registers = <Register*> place
-        place += padded(n * sizeof(Register))
-        self.done = <uint32_t*> place
-        place += padded(n * 4)
-        self.conjuncts = <Conjunct*> place
-        place += padded(max(program.n_outputs, 1) * sizeof(Conjunct))
-        self.order = <int32_t*> place
-        place += padded(max(program.n_outputs, 1) * 4)
+        next_bytes = self.block.data
+        memset(next_bytes, 0, size)
+        self.frame.registers = <Register*> next_bytes
+        next_bytes += align_size(n * sizeof(Register))
+        self.done = <uint32_t*> next_bytes
+        next_bytes += align_size(n * 4)
+        self.conjuncts = <Conjunct*> next_bytes
+        next_bytes += align_size(max(program.n_outputs, 1) * sizeof(Conjunct))
+        self.order = <int32_t*> next_bytes
+        next_bytes += align_size(max(program.n_outputs, 1) * 4)
         for i in range(4):
-            self.frame.masks[i] = <uint8_t*> place
-            place += VECTOR_ROWS + ALIGNMENT
-        self.mask = <uint8_t*> place
-        place += VECTOR_ROWS + ALIGNMENT
-        self.frame.wide_a = place
-        self.frame.wide_b = place + VECTOR_ROWS * 16
-        place += 2 * VECTOR_ROWS * 16
-        self.rows = <uint32_t*> place
-        place += padded((VECTOR_ROWS + 16) * 4)
+            self.frame.masks[i] = <uint8_t*> next_bytes
+            next_bytes += VECTOR_ROWS + ALIGNMENT
+        self.mask = <uint8_t*> next_bytes
+        next_bytes += VECTOR_ROWS + ALIGNMENT
+        self.frame.wide_a = next_bytes
+        self.frame.wide_b = next_bytes + VECTOR_ROWS * 16
+        next_bytes += 2 * VECTOR_ROWS * 16
+        self.rows = <uint32_t*> next_bytes
+        next_bytes += align_size((VECTOR_ROWS + 16) * 4)
         self.frame.account = self.account
-        self.frame.calls = <ArrowCall*> place
-        place += padded(n_calls * sizeof(ArrowCall))
+        self.frame.calls = <ArrowCall*> next_bytes
+        next_bytes += align_size(n_calls * sizeof(ArrowCall))
         for i in range(n_calls):
             self.frame.calls[i].arguments = <PyObject*> self.argument_evaluators[i]
             self.frame.calls[i].function = <PyObject*> program.arrow_calls[i][1]
-            self.frame.calls[i].scratch = <VectorScratch*> place
-            place += padded(sizeof(VectorScratch))
+            self.frame.calls[i].scratch = <VectorScratch*> next_bytes
+            next_bytes += align_size(sizeof(VectorScratch))
         for i in range(program.n_outputs):
             self.order[i] = <int32_t> i
         for i in range(n):
             register = &self.frame.registers[i]
             register[0] = program.registers[i]
             if self.register_bytes(i) > 0:
-                register.own_values = place
-                register.own_validity = <uint8_t*> place + self.register_bytes(i) - VECTOR_BITMAP_BYTES
-                place += self.register_bytes(i)
+                register.own_values = next_bytes
+                register.own_validity = <uint8_t*> next_bytes + self.register_bytes(i) - VECTOR_BITMAP_BYTES
+                next_bytes += self.register_bytes(i)
 
     cdef int64_t register_bytes(self, int64_t i) noexcept nogil:
         cdef Step* step = &self.program.steps[i]
         if step.kernel == constant_kernel:
             return 0
         if step.kernel == load_kernel:
-            return padded(sizeof(VectorScratch)) + VECTOR_BITMAP_BYTES
-        return room_for(&step.type) + VECTOR_BITMAP_BYTES
+            return align_size(sizeof(VectorScratch)) + VECTOR_BITMAP_BYTES
+        return values_bytes(&step.type) + VECTOR_BITMAP_BYTES
 
     def __dealloc__(self):
         self.close()
@@ -146,25 +148,31 @@ cdef class Evaluator:
         self.frame.heaps = NULL
 
     cdef void drop_calls(self) noexcept nogil:
-        """Forget what arrow calls gave for the batch at hand."""
+        """Drop the results of arrow calls for the current batch."""
         cdef int64_t i
         for i in range(self.n_calls):
             arrow_call_drop(&self.frame.calls[i])
 
     cdef void count_in(self, OperatorStats* stats) noexcept nogil:
-        """Count arrow calls there; they are not counted until then."""
+        """Count arrow calls in `stats`. Without this call they are not counted."""
         self.frame.stats = stats
 
     # --- running steps ---
 
     cdef void aim(self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n) noexcept nogil:
-        """The next run is over these rows; nothing is computed for them yet."""
+        """Set the rows of the next run: rows[0..n), or start..start+n if rows is NULL."""
+        qc_check((n >= 0) & (n <= VECTOR_ROWS), b"at most a vector of rows is evaluated at a time")
+        if rows != NULL:
+            qc_check_selection(rows, n, batch.n_rows, b"the rows of a vector ascend and are rows of the batch")
+        else:
+            qc_check((start >= 0) & (start + n <= batch.n_rows), b"the rows of a vector are rows of the batch")
+            qc_check(start % 8 == 0, b"the rows of a vector start at a byte of the bitmap")
         self.frame.batch = batch
         self.frame.start = start
         self.frame.rows = rows
         self.frame.n = n
         self.generation += 1
-        if self.generation == 0:        # wrapped: forget what was done under the same numbers
+        if self.generation == 0:        # the counter has wrapped around, so old numbers could match
             memset(self.done, 0, self.program.n_steps * sizeof(uint32_t))
             self.generation = 1
 
@@ -184,7 +192,7 @@ cdef class Evaluator:
         return 0
 
     cdef int check(self, const Register* register) except -1 nogil:
-        """Raise for the first failed row of the vector, all of whose rows count."""
+        """Raise an error if a row of the vector failed. All rows of the vector are used."""
         cdef int64_t i
         if register.errors == NULL:
             return 0
@@ -194,7 +202,7 @@ cdef class Evaluator:
         return 0
 
     cdef int check_selected(self, const Register* register, Batch* batch) except -1 nogil:
-        """The same when only the batch's selected rows count, and frame.start..+n was evaluated densely."""
+        """Like check, for a vector of consecutive rows of which only the batch's selected rows are used."""
         cdef int64_t i
         cdef int64_t low = 0
         cdef int64_t high = batch.n_selected
@@ -226,24 +234,26 @@ cdef class Evaluator:
             arrow_raise(step, &self.frame, row)
         with gil:
             name = step.name.decode()
-            made = type_name(&step.type)
+            wanted = type_name(&step.type)
             values = [text_at(&registers[step.args[k]], &step.arg_types[k], row) for k in range(step.n_args)]
             shown = ", ".join(values)
             if kind == ERROR_OVERFLOW:
-                raise ExecutionError(f"{name}({shown}) overflows {made}; cast an argument to a wider type first")
+                raise ExecutionError(f"{name}({shown}) overflows {wanted}; cast an argument to a wider type first")
             if kind == ERROR_DIVISION_BY_ZERO:
                 raise ExecutionError(
                     f"division by zero: {name}({shown}); nullif(divisor, 0) as the divisor gives null instead"
                 )
             if kind == ERROR_NOT_CONVERTIBLE:
                 given = type_name(&step.arg_types[0])
-                raise ExecutionError(f"cannot cast {values[0]} of type {given} to {made}; try_cast gives null instead")
+                raise ExecutionError(
+                    f"cannot cast {values[0]} of type {given} to {wanted}; try_cast gives null instead"
+                )
             raise ExecutionError(f"{name} is not defined for {shown}")
 
     # --- project ---
 
     cdef Owner* heap(self, Batch* batch) except NULL nogil:
-        """An owner of all bytes that string registers of this batch may point at; the caller owns the reference."""
+        """An owner of all bytes to which string registers of this batch may point. The caller owns the reference."""
         cdef OwnerList* owners = owner_list_new()
         cdef int64_t i
         cdef bint done = False
@@ -276,7 +286,7 @@ cdef class Evaluator:
         return column
 
     cdef int pass_columns(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out) except -1 nogil:
-        """Columns that no register computes: plain references, constants, and what arrow calls give as it is."""
+        """Set the columns that no register computes: plain references, constants, and nested results of arrow calls."""
         cdef Output* output
         cdef int32_t i
         for i in range(self.program.n_outputs):
@@ -294,7 +304,9 @@ cdef class Evaluator:
         return 0
 
     cdef int fill(self, Batch* batch, const uint32_t* rows, int64_t n, void* writers) except -1 nogil:
-        """Evaluate all rows into the computed columns: one OutputColumn each in `writers`, dropped by the caller."""
+        """Evaluate all rows and write the computed columns. `writers` has an OutputColumn for each output; the caller
+        drops them.
+        """
         cdef OutputColumn* columns = <OutputColumn*> writers
         cdef Register* registers = self.frame.registers
         cdef Output* outputs = self.program.outputs
@@ -327,7 +339,7 @@ cdef class Evaluator:
         return 0
 
     cdef int compute(self, Batch* batch, const uint32_t* rows, int64_t n, Batch* out) except -1 nogil:
-        """The columns of `out` that need computing."""
+        """Compute the columns of `out` that are not set."""
         cdef int64_t n_outputs = self.program.n_outputs
         cdef OutputColumn* columns = <OutputColumn*> struct_new(n_outputs * sizeof(OutputColumn))
         cdef Output* output
@@ -354,26 +366,26 @@ cdef class Evaluator:
     cdef int project(self, Batch* batch, Batch** out) except -1 nogil:
         cdef const uint32_t* rows = NULL
         cdef int64_t n = batch.n_rows
-        cdef Batch* made
+        cdef Batch* result
         cdef bint done = False
         cdef bint few = self.program.n_needed > 0 and batch.n_selected * SPARSE_FACTOR < batch.n_rows
         if batch.selection != NULL and (few or self.program.makes_nested or self.n_calls > 0):
             rows = batch.selection
             n = batch.n_selected
-        made = batch_new(self.program.output_schema, n)
+        result = batch_new(self.program.output_schema, n)
         try:
-            self.pass_columns(batch, rows, n, made)
+            self.pass_columns(batch, rows, n, result)
             if self.program.n_needed > 0:
-                self.compute(batch, rows, n, made)
+                self.compute(batch, rows, n, result)
             if rows == NULL and batch.selection != NULL:
-                batch_select(made, batch.selection, batch.n_selected, batch.selection_owner)
+                batch_select(result, batch.selection, batch.n_selected, batch.selection_owner)
             done = True
         finally:
             self.drop_arena()
             self.drop_calls()
             if not done:
-                batch_unref(made)
-        out[0] = made
+                batch_unref(result)
+        out[0] = result
         return 0
 
     # --- load ---
@@ -388,7 +400,7 @@ cdef class Evaluator:
             rows = batch.selection + start
             start = 0
             if n > 0 and rows[n - 1] - rows[0] == <uint32_t> (n - 1) and (rows[0] & 7) == 0:
-                start = rows[0]         # a run of neighbours: no gathering
+                start = rows[0]         # consecutive rows need no gather
                 rows = NULL
         self.aim(batch, start, rows, n)
         for i in range(self.program.n_outputs):
@@ -404,7 +416,7 @@ cdef class Evaluator:
     # --- select ---
 
     cdef void reorder(self) noexcept nogil:
-        """Sort conjuncts by cost per row they remove, and let the past fade."""
+        """Sort the conjuncts by their cost for each row that they remove, and halve their measurements."""
         cdef int64_t i, j, moved
         cdef Conjunct* conjunct
         cdef double[64] ranks
@@ -413,7 +425,7 @@ cdef class Evaluator:
             return
         for i in range(n):
             conjunct = &self.conjuncts[i]
-            ranks[i] = 1e300            # never reached so far: last, where it costs nothing
+            ranks[i] = 1e300            # not measured yet: last
             if conjunct.rows_in > 0:
                 ranks[i] = conjunct.nanos / max(conjunct.rows_in - conjunct.rows_out, conjunct.rows_in * 1e-3)
             conjunct.nanos *= 0.5
@@ -430,7 +442,7 @@ cdef class Evaluator:
     cdef int64_t select_failing(
         self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out,
     ) except -1 nogil:
-        """A vector with failed rows: raise for one that no conjunct rules out; else select."""
+        """Select the rows of a vector with failed rows. Raise an error for one that no other conjunct excludes."""
         cdef Register* register
         cdef uint8_t* mask = self.mask
         cdef int64_t i, k
@@ -455,14 +467,14 @@ cdef class Evaluator:
     cdef int64_t select_vector(
         self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n, uint32_t* out,
     ) except -1 nogil:
-        """Rows of the vector where every conjunct holds: their number, and themselves in `out`."""
+        """Write the rows of the vector for which all conjuncts are true to `out`. Returns their number."""
         cdef const Register* register
-        cdef const uint8_t* holds = NULL      # bytes over the rows evaluated now; NULL: all count
+        cdef const uint8_t* holds = NULL    # for each evaluated row whether it is left; NULL: all rows are left
         cdef const uint32_t* at_rows = rows
         cdef Conjunct* conjunct
         cdef Output* output
-        cdef int64_t m = n                  # rows evaluated
-        cdef int64_t count = n              # of them, those that still count
+        cdef int64_t m = n                  # number of rows to evaluate
+        cdef int64_t count = n              # number of these rows that are left
         cdef int64_t n_conjuncts = self.program.n_outputs
         cdef int64_t k, ended
         cdef int64_t began = wall_nanos() if n_conjuncts > 1 else 0
@@ -535,6 +547,7 @@ cdef class Evaluator:
                 else:
                     found += self.select_vector(batch, 0, batch.selection + start, step, out + found)
                 start += step
+            qc_check_selection(out, found, batch.n_rows, b"the selected rows ascend and are rows of the batch")
             done = True
         finally:
             self.drop_arena()
@@ -549,7 +562,7 @@ cdef class Evaluator:
     # --- from Python ---
 
     def project_batch(self, source):
-        """Results for one record batch (anything with __arrow_c_array__), as data.capsule.PyBatch."""
+        """Return the results for a record batch (an object with __arrow_c_array__), as data.capsule.PyBatch."""
         cdef PyBatch batch = source if isinstance(source, PyBatch) else PyBatch.from_arrow(source)
         cdef Batch* out = NULL
         with nogil:
@@ -560,7 +573,7 @@ cdef class Evaluator:
             batch_unref(out)
 
     def select_batch(self, source):
-        """The rows of one record batch that a predicate keeps, as data.capsule.PyBatch."""
+        """Return the rows of a record batch for which the predicate is true, as data.capsule.PyBatch."""
         cdef PyBatch batch = source if isinstance(source, PyBatch) else PyBatch.from_arrow(source)
         cdef Buffer* selection = NULL
         cdef Batch* out = NULL
@@ -584,7 +597,8 @@ cdef class Evaluator:
             buffer_unref(selection)
 
     def load_batch(self, source):
-        """Evaluate one record batch vector by vector and keep nothing; the number of rows. For measuring."""
+        """Evaluate a record batch vector by vector without keeping results. Returns the number of rows. For benchmarks.
+        """
         cdef PyBatch batch = source if isinstance(source, PyBatch) else PyBatch.from_arrow(source)
         cdef Vector* outs = <Vector*> struct_new(max(self.program.n_outputs, 1) * sizeof(Vector))
         cdef int64_t start = 0

@@ -1,9 +1,9 @@
-"""What kernels work on: registers of one vector, the frame they stand in, and the steps that fill them.
+"""The data of kernels: steps, the registers that they fill, and the frame of one vector.
 
-A program is a list of steps, each filling the register of its own number from earlier ones. Kernels evaluate all n rows
-densely, null rows included, and never raise for a row: a row whose value cannot be had is marked in the register's
-errors, and raises only if it reaches an output. So CASE, AND and OR hide the errors of what they do not choose, and a
-kernel's fast path need not know which rows count.
+A program is a list of steps. Each step fills the register with its own number from earlier registers. A kernel
+evaluates all n rows of a vector, including null rows, and raises no error for a row. If a row has no value the kernel
+marks it in the register's errors, and an error is raised only if the row reaches an output. Therefore CASE, AND and OR
+hide the errors of arguments that they do not choose, and a kernel need not know which rows are used.
 """
 
 from cpython.object cimport PyObject
@@ -13,13 +13,14 @@ from libc.string cimport memcpy
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, VectorScratch
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, DataType
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount, OwnerList
 from qcore_ext.ground.stats cimport OperatorStats
 from qcore_ext.ground.wide cimport int128
 
 
 cdef enum RowError:
-    # The low bits of an entry of Register.errors; the rest is 1 + the step's number.
+    # The low bits of an element of Register.errors. The other bits are the step's number plus one.
     ERROR_OVERFLOW = 0
     ERROR_DIVISION_BY_ZERO = 1
     ERROR_NOT_CONVERTIBLE = 2
@@ -27,45 +28,45 @@ cdef enum RowError:
     ERROR_KIND_BITS = 2
 
 cdef enum StepFlag:
-    STEP_STRICT = 1             # a null argument makes the row null: validity is prepared before the kernel runs
-    STEP_OWN_ERRORS = 2         # the kernel decides which errors of its arguments survive
+    STEP_STRICT = 1             # a null argument makes the row null; frame_prepare sets the validity
+    STEP_OWN_ERRORS = 2         # the kernel decides which errors of its arguments remain
 
 
 ctypedef struct Register:
-    uint8_t phys                # of a decimal: PHYS_I64 or PHYS_I128, whatever its declared digits
-    uint8_t is_constant         # every row is row 0 (and all VECTOR_ROWS rows are filled)
-    uint8_t is_measured         # bound follows from values, not only from the type
+    uint8_t phys                # a decimal may be PHYS_I64 or PHYS_I128 for any number of digits
+    uint8_t is_constant         # all rows are equal, and all VECTOR_ROWS rows are filled
+    uint8_t is_measured         # `bound` was computed from values, not only from the type
     const void* values
-    const uint8_t* validity     # bit i = row i; NULL: no nulls
-    const uint16_t* errors      # a row: 0 or (1 + step) << ERROR_KIND_BITS | RowError; NULL: none
-    uint64_t bound              # PHYS_I64: no magnitude of a value is larger
-    char* own_values            # room for VECTOR_ROWS values of the step's type
+    const uint8_t* validity     # bit i is 1 if row i is not null; NULL: no nulls
+    const uint16_t* errors      # for each row 0 or (1 + step) << ERROR_KIND_BITS | RowError; NULL: no errors
+    uint64_t bound              # for PHYS_I64: the values' magnitudes are at most this
+    char* own_values            # space for VECTOR_ROWS values of the step's type
     uint8_t* own_validity
-    Buffer* own_errors          # NULL until needed
+    Buffer* own_errors          # owned; NULL before the first error
 
 ctypedef struct ArrowCall:
-    # A step's function over Arrow arrays (arrow_call.pxd) and what it last gave.
-    PyObject* arguments         # an Evaluator of theirs; borrowed
-    PyObject* function          # from their PyBatch to a batch of one column; borrowed
-    Batch* batch                # the batch that `column` was computed for; owned
-    Column* column              # owned; NULL when some row of the batch fails
+    # A step's function over Arrow arrays (arrow_call.pxd) and its last result.
+    PyObject* arguments         # borrowed; an Evaluator that computes the arguments
+    PyObject* function          # borrowed; from a PyBatch of the arguments to a batch of one column
+    Batch* batch                # owned; the batch that `column` was computed for
+    Column* column              # owned; NULL if the function fails for some row of the batch
     VectorScratch* scratch      # borrowed
 
 ctypedef struct EvaluatorFrame:
-    # One vector of one batch on its way through the steps.
+    # The current vector of a batch, and the registers of its steps.
     Register* registers
-    int64_t n
+    int64_t n                   # number of rows
     Batch* batch
-    int64_t start               # first row, when rows is NULL
+    int64_t start               # the first row, if `rows` is NULL
     const uint32_t* rows
     MemoryAccount* account
-    Arena* arena                # strings made by the steps; NULL until needed
-    OwnerList* heaps            # and those of columns that arrow calls gave; NULL until needed
-    ArrowCall* calls            # by their steps' p0
-    OperatorStats* stats        # where arrow calls are counted; NULL: nowhere
-    char* wide_a                # room for VECTOR_ROWS 128-bit values each
-    char* wide_b
-    uint8_t* masks[4]           # room for VECTOR_ROWS + 64 bytes each, for a kernel's own use
+    Arena* arena                # strings that steps have made; NULL before the first
+    OwnerList* heaps            # heaps of the results of arrow calls; NULL before the first
+    ArrowCall* calls            # indexed by the steps' p0
+    OperatorStats* stats        # where arrow calls are counted; NULL if they are not
+    char* wide_a                # scratch for VECTOR_ROWS values of 128 bits
+    char* wide_b                # scratch for VECTOR_ROWS values of 128 bits
+    uint8_t* masks[4]           # scratch of VECTOR_ROWS + 64 bytes each
 
 cdef struct Step
 
@@ -73,52 +74,56 @@ ctypedef int (*Kernel)(const Step* step, EvaluatorFrame* frame) except -1 nogil
 
 cdef struct Step:
     Kernel kernel
-    int32_t id                  # its register
+    int32_t id                  # number of the step and of its register
     int32_t flags               # StepFlag
     int32_t n_args
-    int32_t* args               # registers
+    int32_t* args               # numbers of the arguments' registers
     DataType type
     DataType* arg_types
-    int64_t p0                  # the kernel's own parameters
+    int64_t p0                  # parameters of the kernel
     int64_t p1
-    uint64_t bound              # of magnitudes, from the type
-    void* data                  # one block from struct_new, or NULL; the program frees it
-    const char* name            # the function as users know it
+    uint64_t bound              # the largest magnitude of a value of the type
+    void* data                  # a block of struct_new that the program frees, or NULL
+    const char* name            # the function's name, for users
 
 
 cdef inline Register* arg(const Step* step, EvaluatorFrame* frame, int i) noexcept nogil:
-    """Register of argument i."""
+    """The register of argument i."""
+    qc_check(0 <= i < step.n_args, b"an argument is one of the step's arguments")
     return &frame.registers[step.args[i]]
 
 
 cdef inline Register* result(const Step* step, EvaluatorFrame* frame) noexcept nogil:
-    """The step's own register."""
+    """The register of the step."""
     return &frame.registers[step.id]
 
 
-# Mark row as failed; null rows are passed over.
+# Mark a row as failed, unless it is null.
 cdef int frame_fail(EvaluatorFrame* frame, const Step* step, int64_t row, RowError kind) except -1 nogil
-# Row `row` cannot be converted: null for a try_cast (step.p1), else an error.
+# Mark a row whose value cannot be converted: as null for try_cast (step.p1 is 1), otherwise as failed.
 cdef int frame_refuse(EvaluatorFrame* frame, const Step* step, int64_t row) except -1 nogil
-# Writable validity of the step's register, starting from what it has.
+# Make the validity of the step's register writable, and return it.
 cdef uint8_t* frame_validity(EvaluatorFrame* frame, const Step* step) noexcept nogil
 cdef Arena* frame_arena(EvaluatorFrame* frame) except NULL nogil
-# validity = AND, errors = union of the arguments', as `flags` ask.
+# Initialise the step's register. By `flags` its validity is the AND of the arguments' validities, and its errors are
+# the union of the arguments' errors.
 cdef int frame_prepare(EvaluatorFrame* frame, const Step* step) except -1 nogil
 cdef int frame_merge_errors(EvaluatorFrame* frame, const Step* step) except -1 nogil
-# Errors of `step` := rows of `source`'s errors where mask is set (NULL: everywhere) added to those it has.
+# Add the errors of `source` to those of the step's register, in the rows of `mask`, or in all rows if it is NULL. A row
+# that has an error keeps it.
 cdef int frame_add_errors(
     EvaluatorFrame* frame, const Step* step, const uint16_t* source, const uint8_t* mask,
 ) except -1 nogil
-# Bytes 0 or 1: the row is valid.
-cdef const uint8_t* frame_valid_mask(EvaluatorFrame* frame, const Register* source, uint8_t* room) noexcept nogil
-# Make `bound` the largest magnitude among the register's values.
+# Write the validity of a register's rows as bytes 0 or 1 to `mask`, and return it.
+cdef const uint8_t* frame_valid_mask(EvaluatorFrame* frame, const Register* source, uint8_t* mask) noexcept nogil
+# Set `bound` to the largest magnitude of the register's values.
 cdef void measure(Register* register, int64_t n) noexcept nogil
-# 128-bit values of an integer or decimal register; `room` is used unless it has them already.
-cdef const int128* widened(const Register* register, int64_t n, char* room) noexcept nogil
-# Any integer or decimal as a 128-bit one.
+# The 128-bit values of a register of integers or decimals. If the register has no 128-bit values they are written to
+# `scratch`.
+cdef const int128* widen_register(const Register* register, int64_t n, char* scratch) noexcept nogil
+# An integer or decimal as a 128-bit integer.
 cdef int128 integer_at(const Register* register, int64_t row) noexcept nogil
-# Its counterpart: value into row `row` of values of physical type `phys`; False when it does not fit.
+# Store an integer as a value of physical type `phys`. Returns False if it does not fit.
 cdef bint store_integer(uint8_t phys, char* values, int64_t row, int128 value) noexcept nogil
-# Values of the register as a Python reader would write them.
+# A value of the register as text for an error message.
 cdef str text_at(const Register* register, const DataType* type, int64_t row)

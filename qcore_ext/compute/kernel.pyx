@@ -1,4 +1,4 @@
-"""What kernels work on: registers of one vector, the frame they stand in, and the steps that fill them."""
+"""The data of kernels: steps, the registers that they fill, and the frame of one vector."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -10,13 +10,14 @@ from qcore_ext.data.schema cimport (
     PHYS_VIEW, TYPE_BINARY, TYPE_DECIMAL, DataType,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Arena, arena_new, buffer_new_zeroed
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.wide cimport int128, wide_to_text
 
 
 cdef uint16_t* own_errors(EvaluatorFrame* frame, const Step* step) except NULL nogil:
-    """Writable errors of the step's register, starting from what it has."""
+    """Make the errors of the step's register writable, and return them."""
     cdef Register* register = result(step, frame)
     cdef uint16_t* errors
     if register.own_errors == NULL:
@@ -32,10 +33,11 @@ cdef uint16_t* own_errors(EvaluatorFrame* frame, const Step* step) except NULL n
 
 cdef int frame_fail(EvaluatorFrame* frame, const Step* step, int64_t row, RowError kind) except -1 nogil:
     cdef uint16_t* errors
+    qc_check(0 <= row < frame.n, b"a row that fails is a row of the vector")
     if not is_valid(result(step, frame).validity, row):
         return 0
     errors = own_errors(frame, step)
-    # An argument's error comes first: it is the cause.
+    # The error of an argument is kept, because it is the cause.
     if errors[row] == 0:
         errors[row] = <uint16_t> (((step.id + 1) << ERROR_KIND_BITS) | kind)
     return 0
@@ -84,6 +86,7 @@ cdef int frame_prepare(EvaluatorFrame* frame, const Step* step) except -1 nogil:
     cdef Register* register = result(step, frame)
     cdef const uint8_t* validity
     cdef int64_t i, j
+    qc_check(0 <= frame.n <= VECTOR_ROWS, b"a frame has at most a vector of rows")
     register.phys = step.type.phys
     register.values = register.own_values
     register.validity = NULL
@@ -113,12 +116,12 @@ cdef Arena* frame_arena(EvaluatorFrame* frame) except NULL nogil:
     return frame.arena
 
 
-cdef const uint8_t* frame_valid_mask(EvaluatorFrame* frame, const Register* source, uint8_t* room) noexcept nogil:
+cdef const uint8_t* frame_valid_mask(EvaluatorFrame* frame, const Register* source, uint8_t* mask) noexcept nogil:
     if source.validity == NULL:
-        memset(room, 1, frame.n)
+        memset(mask, 1, frame.n)
     else:
-        simd_kernels().bits_to_mask(source.validity, frame.n, room)
-    return room
+        simd_kernels().bits_to_mask(source.validity, frame.n, mask)
+    return mask
 
 
 cdef void measure(Register* register, int64_t n) noexcept nogil:
@@ -130,20 +133,21 @@ cdef void measure(Register* register, int64_t n) noexcept nogil:
     register.is_measured = True
 
 
-cdef const int128* widened(const Register* register, int64_t n, char* room) noexcept nogil:
+cdef const int128* widen_register(const Register* register, int64_t n, char* scratch) noexcept nogil:
     cdef int64_t i
     if register.phys == PHYS_I128:
         return <const int128*> register.values
     if register.phys == PHYS_I64:
-        simd_kernels().widen(<const int64_t*> register.values, n, <int64_t*> room)
+        simd_kernels().widen(<const int64_t*> register.values, n, <int64_t*> scratch)
     else:
         for i in range(n):
-            (<int128*> room)[i] = integer_at(register, i)
-    return <const int128*> room
+            (<int128*> scratch)[i] = integer_at(register, i)
+    return <const int128*> scratch
 
 
 cdef int128 integer_at(const Register* register, int64_t row) noexcept nogil:
     cdef uint8_t phys = register.phys
+    qc_check(0 <= row < VECTOR_ROWS, b"a row is a row of the register")
     if phys == PHYS_I64:
         return <int128> (<const int64_t*> register.values)[row]
     if phys == PHYS_I128:
@@ -171,6 +175,7 @@ cdef int frame_refuse(EvaluatorFrame* frame, const Step* step, int64_t row) exce
 
 
 cdef bint store_integer(uint8_t phys, char* values, int64_t row, int128 value) noexcept nogil:
+    qc_check(0 <= row < VECTOR_ROWS, b"a row is a row of the register")
     if phys == PHYS_I128:
         (<int128*> values)[row] = value
         return True

@@ -13,10 +13,10 @@ from qcore_ext.ground.dispatch cimport simd_kernels
 cdef int connect_pair(
     const Step* step, EvaluatorFrame* frame, const Register* a, const Register* b, uint8_t* out,
 ) except -1 nogil:
-    """AND (p0 = 0) or OR (1) of two registers with nulls.
+    """AND (p0 = 0) or OR (p0 = 1) of two registers with nulls.
 
-    A row is 'surely' true when it is valid and true, 'perhaps' when it is null or true. Both come out of the connective
-    taken on bytes, and the row is known when they agree.
+    A row is surely true if it is valid and true. It is perhaps true if it is null or true. The operation is applied to
+    both as bytes. The result is valid if they agree.
     """
     cdef const uint8_t* valid_a = frame_valid_mask(frame, a, frame.masks[0])
     cdef const uint8_t* valid_b = frame_valid_mask(frame, b, frame.masks[1])
@@ -43,7 +43,7 @@ cdef int connect_pair(
 
 
 cdef int connect_errors(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """An argument's error stands unless another argument decides the row: false for AND, true for OR."""
+    """Keep an argument's error unless another argument decides the row: a false one for AND, a true one for OR."""
     cdef const Register* register
     cdef uint8_t* decided = frame.masks[3]
     cdef const uint8_t* valid
@@ -102,7 +102,7 @@ cdef int not_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int null_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """IS NULL (p0 = 1), IS NOT NULL (0)."""
+    """IS NULL (p0 = 1) and IS NOT NULL (p0 = 0)."""
     cdef uint8_t* out = <uint8_t*> result(step, frame).own_values
     cdef uint8_t flip = <uint8_t> step.p0
     cdef int64_t i
@@ -114,7 +114,7 @@ cdef int null_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int truth_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """IS TRUE, IS FALSE (p0 = the value looked for) and their negations (p1 = 1): never null."""
+    """IS TRUE and IS FALSE (p0 is the truth value) and their negations (p1 = 1). The result is never null."""
     cdef Register* a = arg(step, frame, 0)
     cdef const uint8_t* values = <const uint8_t*> a.values
     cdef uint8_t* out = <uint8_t*> result(step, frame).own_values

@@ -1,15 +1,15 @@
-"""Arrow arrays behind one another as one, made in parts, so that a query can be stopped in between."""
+"""Concatenation of Arrow arrays in parts, so that a query can be stopped between them."""
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uintptr_t
 from libc.string cimport memcpy
 
 cdef enum:
-    # Bytes that are copied at once: some milliseconds, on memory that was never touched.
+    # Bytes to copy at a time: some milliseconds for memory that was never touched.
     PART_BYTES = 4194304
 
 
-def concatenated(list arrays, look):
-    """What pyarrow.concat_arrays gives of arrays of one type, with a call of `look` before each PART_BYTES."""
+def concatenate(list arrays, look):
+    """Return the same as pyarrow.concat_arrays for arrays of one type. Calls `look` before each PART_BYTES bytes."""
     import pyarrow
 
     if sum([array.nbytes for array in arrays]) <= PART_BYTES:
@@ -19,26 +19,26 @@ def concatenated(list arrays, look):
     types = pyarrow.types
     type_ = arrays[0].type
     if types.is_struct(type_):
-        children = [concatenated([array.field(i) for array in arrays], look) for i in range(type_.num_fields)]
+        children = [concatenate([array.field(i) for array in arrays], look) for i in range(type_.num_fields)]
         return pyarrow.Array.from_buffers(
             type_, sum(map(len, arrays)), [validity_of(arrays)], null_count=nulls_of(arrays), children=children
         )
     if types.is_map(type_) or types.is_list(type_) or types.is_large_list(type_):
-        return concatenated_lists(arrays, look)
+        return concatenate_lists(arrays, look)
     width = 0 if types.is_nested(type_) or types.is_dictionary(type_) else width_of(type_)
     if width > 0:
-        data = copied([(array.buffers()[1], array.offset * width, len(array) * width) for array in arrays], look)
+        data = copy_parts([(array.buffers()[1], array.offset * width, len(array) * width) for array in arrays], look)
         return pyarrow.Array.from_buffers(
             type_, sum(map(len, arrays)), [validity_of(arrays), data], null_count=nulls_of(arrays)
         )
     if types.is_string(type_) or types.is_binary(type_):
-        return concatenated_texts(arrays, look)
+        return concatenate_texts(arrays, look)
     look()
     return pyarrow.concat_arrays(arrays)
 
 
 def width_of(type_):
-    """Whole bytes of each value; 0 where values are bits, or of any length."""
+    """The bytes of each value; 0 if values are bits or have no fixed width."""
     try:
         return type_.bit_width // 8
     except ValueError:
@@ -50,7 +50,7 @@ def nulls_of(arrays):
 
 
 def validity_of(arrays):
-    """The buffer of validity of arrays behind one another; None where they have no nulls."""
+    """The validity buffer of the concatenated arrays; None if they have no nulls."""
     import pyarrow
 
     if nulls_of(arrays) == 0:
@@ -62,14 +62,14 @@ def last_of(array):
     return array[len(array) - 1].as_py()
 
 
-def copied(parts, look):
-    """(buffer, where to begin, bytes) behind one another, as a buffer."""
+def copy_parts(parts, look):
+    """A buffer with all parts. A part is (buffer, offset, number of bytes)."""
     import pyarrow
 
     cdef int64_t start, n_bytes, n
     cdef uintptr_t source
-    made = pyarrow.allocate_buffer(sum([part[2] for part in parts]))
-    cdef uintptr_t target = made.address
+    result = pyarrow.allocate_buffer(sum([part[2] for part in parts]))
+    cdef uintptr_t target = result.address
     for buffer, start, n_bytes in parts:
         source = (<uintptr_t> buffer.address) + start if n_bytes > 0 else 0
         while n_bytes > 0:
@@ -79,11 +79,11 @@ def copied(parts, look):
             source += n
             target += n
             n_bytes -= n
-    return made
+    return result
 
 
-def moved_offsets(offsets):
-    """Arrays of offsets as the one buffer of all their runs behind one another; None where it holds no such offset."""
+def shift_offsets(offsets):
+    """The offsets buffer of the concatenated arrays, from their arrays of offsets. None if an offset would overflow."""
     import pyarrow
     import pyarrow.compute
 
@@ -99,36 +99,36 @@ def moved_offsets(offsets):
     return pyarrow.concat_arrays(moved).buffers()[1]
 
 
-def concatenated_lists(arrays, look):
+def concatenate_lists(arrays, look):
     import pyarrow
 
     type_ = arrays[0].type
     bounds = [(array.offsets[0].as_py(), last_of(array.offsets)) for array in arrays]
-    offsets = moved_offsets([array.offsets for array in arrays])
+    offsets = shift_offsets([array.offsets for array in arrays])
     if offsets is None:
         return pyarrow.concat_arrays(arrays)
     if pyarrow.types.is_map(type_):
         keys, items = [
-            concatenated([values[start:end] for values, (start, end) in zip(sides, bounds, strict=True)], look)
+            concatenate([values[start:end] for values, (start, end) in zip(sides, bounds, strict=True)], look)
             for sides in ([array.keys for array in arrays], [array.items for array in arrays])
         ]
         held = pyarrow.StructArray.from_arrays([keys, items], fields=[type_.key_field, type_.item_field])
     else:
         parts = [array.values[start:end] for array, (start, end) in zip(arrays, bounds, strict=True)]
-        held = concatenated(parts, look)
+        held = concatenate(parts, look)
     return pyarrow.Array.from_buffers(
         type_, sum(map(len, arrays)), [validity_of(arrays), offsets], null_count=nulls_of(arrays), children=[held]
     )
 
 
-def concatenated_texts(arrays, look):
+def concatenate_texts(arrays, look):
     import pyarrow
 
     runs = [
         pyarrow.Array.from_buffers(pyarrow.int32(), len(array) + 1, [None, array.buffers()[1]], offset=array.offset)
         for array in arrays
     ]
-    offsets = moved_offsets(runs)
+    offsets = shift_offsets(runs)
     if offsets is None:
         return pyarrow.concat_arrays(arrays)
     parts = [
@@ -136,6 +136,6 @@ def concatenated_texts(arrays, look):
         for array, run in zip(arrays, runs, strict=True)
     ]
     return pyarrow.Array.from_buffers(
-        arrays[0].type, sum(map(len, arrays)), [validity_of(arrays), offsets, copied(parts, look)],
+        arrays[0].type, sum(map(len, arrays)), [validity_of(arrays), offsets, copy_parts(parts, look)],
         null_count=nulls_of(arrays),
     )

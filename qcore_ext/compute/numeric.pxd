@@ -1,4 +1,4 @@
-"""Kernels of mathematical functions, of rounding to digits that differ by row, and of bits."""
+"""Kernels of mathematical functions, of rounding to a number of digits that is a column, and of bits."""
 
 from qcore_ext.compute.kernel cimport Step
 

@@ -1,4 +1,4 @@
-"""Kernels of mathematical functions, of rounding to digits that differ by row, and of bits."""
+"""Kernels of mathematical functions, of rounding to a number of digits that is a column, and of bits."""
 
 from libc.math cimport (
     acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, cos, cosh, fabs, isinf, isnan, log, log2, log10, pow, round,
@@ -83,7 +83,7 @@ cdef inline double of_one(int64_t function, double x) noexcept nogil:
 
 
 cdef inline bint is_outside(int64_t function, double x) noexcept nogil:
-    """Whether the function has no value there; NaN is let through, and gives NaN."""
+    """Whether x is outside the function's domain. NaN is not; the function of NaN is NaN."""
     if function == SIN or function == COS or function == TAN or function == COT:
         return isinf(x)
     if function == ASIN or function == ACOS or function == ATANH:
@@ -126,7 +126,7 @@ cdef inline double double_at(const Register* a, int64_t i) noexcept nogil:
 
 
 cdef int test_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """is_nan (p0 = 0), is_infinite (1), is_finite (2)."""
+    """is_nan (p0 = 0), is_infinite (p0 = 1) and is_finite (p0 = 2)."""
     cdef Register* a = arg(step, frame, 0)
     cdef uint8_t* out = <uint8_t*> result(step, frame).own_values
     cdef double value
@@ -140,22 +140,22 @@ cdef int test_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 # --- rounding ---
 
 cdef int64_t digits_at(const Step* step, EvaluatorFrame* frame, int64_t row) noexcept nogil:
-    """The second argument, held where a number's digits can be; 0 when there is none."""
+    """The second argument, limited to the digits that a number can have; 0 if there is no second argument."""
     if step.n_args == 1:
         return 0
     return max(-400, min(400, (<const int64_t*> arg(step, frame, 1).values)[row]))
 
 
-cdef inline double rounded(double value, int64_t digits, bint cut) noexcept nogil:
+cdef inline double round_double(double value, int64_t digits, bint cut) noexcept nogil:
     cdef double unit = pow(10.0, <double> (digits if digits >= 0 else -digits))
     cdef double scaled = value * unit if digits >= 0 else value / unit
     scaled = trunc(scaled) if cut else round(scaled)
     scaled = scaled / unit if digits >= 0 else scaled * unit
-    return value if scaled - scaled != 0 else scaled     # infinite on the way: too large to have such digits
+    return value if scaled - scaled != 0 else scaled     # an infinite scaled value: too large for such digits
 
 
 cdef int round_floats(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """round (p0 = 0) and trunc (1)."""
+    """round (p0 = 0) and trunc (p0 = 1) of floats."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef double value
@@ -165,7 +165,7 @@ cdef int round_floats(const Step* step, EvaluatorFrame* frame) except -1 nogil:
         if step.n_args == 1:
             value = trunc(value)
         else:
-            value = rounded(value, digits_at(step, frame, i), step.p0 == 1)
+            value = round_double(value, digits_at(step, frame, i), step.p0 == 1)
         if step.type.phys == PHYS_F64:
             (<double*> out.own_values)[i] = value
         else:
@@ -174,7 +174,7 @@ cdef int round_floats(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int round_digits(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """round (p0 = 0) and trunc (1) of integers and decimals; p1: the argument's scale."""
+    """round (p0 = 0) and trunc (p0 = 1) of integers and decimals. p1 is the argument's scale."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* out = result(step, frame)
     cdef int128 limit = wide_power_of_ten(step.type.precision) - 1 if step.type.id == TYPE_DECIMAL else 0
@@ -247,7 +247,7 @@ cdef int128 greatest_divisor(int128 a, int128 b) noexcept nogil:
 
 
 cdef int divisor_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """gcd (p0 = 0) and lcm (1)."""
+    """gcd (p0 = 0) and lcm (p0 = 1)."""
     cdef const int64_t* a = <const int64_t*> arg(step, frame, 0).values
     cdef const int64_t* b = <const int64_t*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)

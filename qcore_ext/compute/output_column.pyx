@@ -1,4 +1,4 @@
-"""A column written a vector at a time from registers."""
+"""An output column: written from registers, one vector at a time."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
@@ -7,6 +7,7 @@ from qcore_ext.compute.kernel cimport Register
 from qcore_ext.data.column cimport FLAT, STORE_CANONICAL, STORE_DECIMAL64, Column, column_new
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, TYPE_DECIMAL, DataType, phys_width
 from qcore_ext.ground.bitmap cimport bitmap_bytes
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref
 from qcore_ext.ground.dispatch cimport simd_kernels
 
@@ -21,18 +22,18 @@ cdef int output_begin(OutputColumn* self, const DataType* type, int64_t n_rows, 
 
 
 cdef void output_lend(OutputColumn* self, Register* register, int64_t start) noexcept nogil:
-    # Kernels of decimals may need room for 128 bits while they work.
+    # Kernels of decimals may write 128-bit values before they narrow them.
     if self.type.id == TYPE_DECIMAL:
         return
-    if self.displaced == NULL:
-        self.displaced = register.own_values
+    if self.lent_values == NULL:
+        self.lent_values = register.own_values
     register.own_values = self.values.data + start * phys_width(self.phys)
 
 
 cdef void output_return(OutputColumn* self, Register* register) noexcept nogil:
-    if self.displaced != NULL:
-        register.own_values = self.displaced
-        self.displaced = NULL
+    if self.lent_values != NULL:
+        register.own_values = self.lent_values
+        self.lent_values = NULL
 
 
 cdef int widen_all(OutputColumn* self, int64_t n_written) except -1 nogil:
@@ -46,15 +47,19 @@ cdef int widen_all(OutputColumn* self, int64_t n_written) except -1 nogil:
 
 cdef int output_write(OutputColumn* self, const Register* register, int64_t start, int64_t n) except -1 nogil:
     cdef int width
-    cdef char* place
+    cdef char* target
+    qc_check((start >= 0) & (start + n <= self.n_rows), b"rows to write are rows of the column")
+    qc_check(start % 8 == 0, b"rows to write start at a byte of the bitmap")
     if register.phys == PHYS_I128 and self.phys == PHYS_I64:
         widen_all(self, start)
     width = phys_width(self.phys)
-    place = self.values.data + start * width
+    qc_check((start + n) * width <= self.values.size, b"the values of a vector are within the column's buffer")
+    target = self.values.data + start * width
     if register.phys == PHYS_I64 and self.phys == PHYS_I128:
-        simd_kernels().widen(<const int64_t*> register.values, n, <int64_t*> place)
-    elif register.values != place:
-        memcpy(place, register.values, n * width)
+        simd_kernels().widen(<const int64_t*> register.values, n, <int64_t*> target)
+    elif register.values != target:
+        qc_check(phys_width(register.phys) == width, b"a register's values have the width of the column's")
+        memcpy(target, register.values, n * width)
     if register.validity != NULL:
         if self.validity == NULL:
             self.validity = buffer_new(self.account, bitmap_bytes(self.n_rows))

@@ -1,7 +1,7 @@
-"""Kernels of LIKE, ILIKE and tests for what a text begins with, ends with or contains."""
+"""Kernels of LIKE, ILIKE, starts_with, ends_with and contains."""
 
 from qcore_ext.compute.kernel cimport Step
 
-# Fill step.kernel and its parameters for the operation `name`; False when it is none of these. step.flags are set
-# before.
+# Set step.kernel and its parameters for the operation `name`. Returns False if it is none of these operations. The
+# caller has set step.flags.
 cdef bint pattern_bind(Step* step, str name, dict options) except -1

@@ -1,8 +1,8 @@
-"""Kernels of LIKE, ILIKE and tests for what a text begins with, ends with or contains.
+"""Kernels of LIKE, ILIKE, starts_with, ends_with and contains.
 
-A constant pattern is cut at its % signs into segments: the first is looked for at the start, the last at the end, each
-of those between from where the one before ended. % stands for any characters, _ for one; there is an escape character
-only where the query names one.
+In a pattern % matches any characters, and _ matches one character. There is an escape character only if the query names
+one. A constant pattern is split at its % signs into segments. The first segment must be at the start of the text, and
+the last one at its end. Each segment between them is searched from the end of the one before it.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -18,7 +18,7 @@ from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.status import PlanError
 
 cdef enum:
-    # In compiled patterns, where % is 0xFE: bytes that UTF-8 does not have.
+    # Bytes of compiled patterns, which UTF-8 does not have. 0xFE is %.
     ANY_CHARACTER = 0xFF
 
 
@@ -26,14 +26,14 @@ ctypedef struct Segment:
     const char* text
     int64_t length
     int64_t n_characters
-    bint has_wildcard           # an ANY_CHARACTER in it
+    bint has_wildcard           # has an ANY_CHARACTER
 
 
 ctypedef struct Pattern:
-    bint any_start              # begins with %
+    bint any_start              # the pattern begins with %
     bint any_end
-    bint folds_case             # the text is to be lowered first
-    int64_t length_min          # bytes a text must have at least
+    bint folds_case             # the text is converted to lower case first
+    int64_t length_min          # the smallest number of bytes of a text that can match
     int64_t n_segments
     Segment* segments
 
@@ -46,7 +46,7 @@ cdef inline int64_t character_end(const char* text, int64_t length, int64_t at) 
 
 
 cdef int64_t match_at(const Segment* segment, const char* text, int64_t length, int64_t at) noexcept nogil:
-    """The byte behind the segment when it stands at byte `at`, else -1."""
+    """The byte after the segment if it matches at byte `at`, otherwise -1."""
     cdef int64_t i
     if not segment.has_wildcard:
         if segment.length > length - at or memcmp(text + at, segment.text, segment.length) != 0:
@@ -65,21 +65,21 @@ cdef int64_t match_at(const Segment* segment, const char* text, int64_t length, 
 
 
 cdef int64_t find(const Segment* segment, const char* text, int64_t length, int64_t at) noexcept nogil:
-    """The byte behind the segment's first occurrence from byte `at` on, or -1."""
-    cdef int64_t place
+    """The byte after the segment's first occurrence from byte `at` on, or -1."""
+    cdef int64_t found
     if not segment.has_wildcard:
-        place = simd_kernels().find(text + at, length - at, segment.text, segment.length)
-        return -1 if place < 0 else at + place + segment.length
+        found = simd_kernels().find(text + at, length - at, segment.text, segment.length)
+        return -1 if found < 0 else at + found + segment.length
     while at < length:
-        place = match_at(segment, text, length, at)
-        if place >= 0:
-            return place
+        found = match_at(segment, text, length, at)
+        if found >= 0:
+            return found
         at = character_end(text, length, at)
     return -1
 
 
 cdef int64_t tail_start(const Segment* segment, const char* text, int64_t length) noexcept nogil:
-    """Where a segment that ends the text would begin; -1 when the text is too short."""
+    """The byte where a segment at the end of the text begins; -1 if the text is too short."""
     cdef int64_t n = segment.n_characters
     if not segment.has_wildcard:
         return length - segment.length
@@ -122,21 +122,21 @@ cdef bint matches(const Pattern* pattern, const char* text, int64_t length) noex
     return True
 
 
-cdef const char* lowered(EvaluatorFrame* frame, const StringView* view, int64_t* length) except NULL nogil:
+cdef const char* to_lower(EvaluatorFrame* frame, const StringView* view, int64_t* length) except NULL nogil:
     """The text in lower case, in the frame's arena."""
     cdef const char* text = view_data(view)
     cdef char* out = <char*> arena_take(frame_arena(frame), view.length + 1)
-    cdef uint8_t foreign = 0
+    cdef uint8_t high_bits = 0
     cdef int64_t i
     length[0] = view.length
     for i in range(view.length):
-        foreign |= <uint8_t> text[i]
+        high_bits |= <uint8_t> text[i]
         out[i] = text[i] | 32 if c"A" <= text[i] <= c"Z" else text[i]
-    return lowered_foreign(frame, view, length) if foreign & 0x80 else out
+    return to_lower_unicode(frame, view, length) if high_bits & 0x80 else out
 
 
-cdef const char* lowered_foreign(EvaluatorFrame* frame, const StringView* view, int64_t* length) except NULL with gil:
-    """Of a text that is not ASCII."""
+cdef const char* to_lower_unicode(EvaluatorFrame* frame, const StringView* view, int64_t* length) except NULL with gil:
+    """Like to_lower, for a text that is not ASCII."""
     cdef char* out
     content = view_data(view)[:view.length].decode("utf-8", "replace").lower().encode()
     length[0] = len(content)
@@ -159,13 +159,13 @@ cdef int pattern_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
             continue
         look_after_bytes(frame, &n_read, views[i].length)
         length = views[i].length
-        text = lowered(frame, &views[i], &length) if pattern.folds_case else view_data(&views[i])
+        text = to_lower(frame, &views[i], &length) if pattern.folds_case else view_data(&views[i])
         found[i] = matches(pattern, text, length)
     return 0
 
 
 cdef bint matches_any(const char* text, int64_t n, const char* pattern, int64_t m) noexcept nogil:
-    """LIKE with a pattern seen for the first time: on a mismatch, the last % takes one character more."""
+    """LIKE with a pattern that is not compiled. After a mismatch the last % matches one more character."""
     cdef int64_t i = 0
     cdef int64_t j = 0
     cdef int64_t retry_pattern = -1
@@ -192,8 +192,8 @@ cdef bint matches_any(const char* text, int64_t n, const char* pattern, int64_t 
     return j == m
 
 
-cdef bint stands(int64_t test, const char* text, int64_t n, const char* part, int64_t m) noexcept nogil:
-    """starts_with (1), ends_with (2), contains (3)."""
+cdef bint has_part(int64_t test, const char* text, int64_t n, const char* part, int64_t m) noexcept nogil:
+    """starts_with (test = 1), ends_with (test = 2) and contains (test = 3)."""
     if m > n:
         return False
     if test == 1:
@@ -204,7 +204,7 @@ cdef bint stands(int64_t test, const char* text, int64_t n, const char* part, in
 
 
 cdef int column_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """The pattern differs from row to row: like (p0 = 0, ilike with p1) or one of `stands`."""
+    """The pattern is a column: LIKE (p0 = 0; ILIKE if p1 is 1), or a test of has_part."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* patterns = <const StringView*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)
@@ -219,20 +219,20 @@ cdef int column_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
             continue
         n = views[i].length
         m = patterns[i].length
-        # After every mismatch LIKE may compare the whole pattern again.
+        # LIKE may compare the whole pattern again after each mismatch.
         look_after_bytes(frame, &n_read, n * max(m, 1) if step.p0 == 0 else n + m)
-        text = lowered(frame, &views[i], &n) if step.p1 else view_data(&views[i])
-        pattern = lowered(frame, &patterns[i], &m) if step.p1 else view_data(&patterns[i])
-        found[i] = stands(step.p0, text, n, pattern, m) if step.p0 > 0 else matches_any(text, n, pattern, m)
+        text = to_lower(frame, &views[i], &n) if step.p1 else view_data(&views[i])
+        pattern = to_lower(frame, &patterns[i], &m) if step.p1 else view_data(&patterns[i])
+        found[i] = has_part(step.p0, text, n, pattern, m) if step.p0 > 0 else matches_any(text, n, pattern, m)
     return 0
 
 
 cdef int compile_pattern(Step* step, list segments, bint any_start, bint any_end, bint folds_case) except -1:
-    """Into step.data; `segments` are bytes."""
+    """Set step.data to a Pattern with these segments, which are bytes."""
     cdef int64_t n_bytes = sum(map(len, segments))
     cdef char* block = <char*> struct_new(sizeof(Pattern) + len(segments) * sizeof(Segment) + n_bytes)
     cdef Pattern* pattern = <Pattern*> block
-    cdef char* place
+    cdef char* next_bytes
     cdef Segment* segment
     cdef bytes content
     step.data = block
@@ -242,21 +242,21 @@ cdef int compile_pattern(Step* step, list segments, bint any_start, bint any_end
     pattern.n_segments = len(segments)
     pattern.segments = <Segment*> (block + sizeof(Pattern))
     pattern.length_min = n_bytes
-    place = <char*> (pattern.segments + len(segments))
+    next_bytes = <char*> (pattern.segments + len(segments))
     for i, content in enumerate(segments):
         segment = &pattern.segments[<int64_t> i]
-        memcpy(place, <const char*> content, len(content))
-        segment.text = place
+        memcpy(next_bytes, <const char*> content, len(content))
+        segment.text = next_bytes
         segment.length = len(content)
         segment.n_characters = len(content.decode("utf-8", "replace"))
         segment.has_wildcard = b"\xff" in content
-        place += len(content)
+        next_bytes += len(content)
     step.kernel = pattern_kernel
     return 0
 
 
 cdef bytes like_bytes(str pattern, str escape):
-    """The pattern with 0xFE for % and ANY_CHARACTER for _, and escaped characters as themselves."""
+    """The pattern as bytes, with 0xFE for %, ANY_CHARACTER for _, and without escape characters."""
     parts = []
     at = 0
     while at < len(pattern):

@@ -1,6 +1,6 @@
-"""A compiled set of expressions.
+"""A program: expressions compiled for one input schema.
 
-A Program is made once for an input schema by qcore (which knows names and types) and is immutable: drivers share it.
+qcore, which knows names and types, makes a program once for an input schema. It is immutable, and drivers share it.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -13,32 +13,32 @@ from qcore_ext.ground.memory cimport Buffer, Owner
 
 
 ctypedef struct Output:
-    # One expression: its register, and what is needed to fill it.
+    # One expression: its register, and the steps that fill it.
     int32_t register
-    int32_t column              # a plain column reference: its position; else -1
+    int32_t column              # position of the column of a plain column reference; otherwise -1
     int32_t n_needed
-    int32_t* needed             # steps in order, the register's own last
-    bint is_nested              # lists, structs and maps that an arrow call makes: no register holds them
-    bint makes_text             # views that point into columns, the arena or the program's constants
+    int32_t* needed             # the steps in order, the register's own step last
+    bint is_nested              # an arrow call computes lists, structs or maps, which no register has
+    bint makes_text             # the values are views of bytes of columns, of the arena or of constants
 
 cdef class Program:
     cdef CSchema* input_schema      # owned
-    cdef CSchema* output_schema     # owned; one field an expression
+    cdef CSchema* output_schema     # owned; one field for each expression
     cdef Step* steps
     cdef int32_t n_steps
-    cdef DataType* types            # of the steps
+    cdef DataType* types            # the type of each step
     cdef Output* outputs
     cdef int32_t n_outputs
-    cdef bint makes_nested          # any of them is nested and computed
-    cdef int32_t* needed            # steps of all computed outputs that have registers together, in order
+    cdef bint makes_nested          # an output is_nested
+    cdef int32_t* needed            # the steps of all outputs that have registers, in order
     cdef int32_t n_needed
-    cdef Register* registers        # constants filled in, the rest zero
-    cdef Buffer* constants          # their values; NULL when there are none
-    cdef Owner* constants_heap      # the bytes of their strings; NULL when there are none
-    cdef Column** constant_columns  # per step, borrowed from constants_batch
+    cdef Register* registers        # the registers of constants are filled, the others are zero
+    cdef Buffer* constants          # owned; the values of constants; NULL if there are none
+    cdef Owner* constants_heap      # owned; the bytes of constant strings; NULL if there are none
+    cdef Column** constant_columns  # for each step; borrowed from constants_batch
     cdef PyBatch constants_batch
-    cdef readonly list arrow_calls  # (Program of the arguments, function) by the steps' p0
-    cdef list blocks                # what the C pointers above point into
+    cdef readonly list arrow_calls  # (Program of the arguments, function), indexed by the steps' p0
+    cdef list blocks                # the memory of the arrays above
     cdef int32_t* text_columns      # positions of the string columns that are read
     cdef int32_t n_text_columns
 
@@ -48,6 +48,6 @@ cdef class Program:
     cdef int bind_outputs(self, list outputs) except -1
 
 
-# The kernel of steps that load a column of the batch, and of those whose register the program has filled.
+# The kernel of steps that load a column of the batch, and the kernel of constants.
 cdef int load_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
 cdef int constant_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil

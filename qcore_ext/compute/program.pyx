@@ -1,4 +1,4 @@
-"""A compiled set of expressions."""
+"""A program: expressions compiled for one input schema."""
 
 cimport cython
 from cpython.bytearray cimport PyByteArray_AsString
@@ -20,6 +20,7 @@ from qcore_ext.data.column cimport CONSTANT, DICTIONARY, VECTOR_ROWS, Column, Ve
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_NESTED, PHYS_VIEW, TYPE_DECIMAL, CSchema, DataType, Schema, type_name
 from qcore_ext.ground.bitmap cimport bit_clear, is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     Account, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref,
     struct_free,
@@ -30,12 +31,12 @@ from qcore_ext.ground.wide cimport wide_power_of_ten
 from qcore_ext.ground.status import PlanError
 
 cdef enum:
-    STEPS_MAX = 16000           # error entries keep the step's number in 14 bits
+    STEPS_MAX = 16000           # Register.errors has 14 bits for the step's number
     ALIGNMENT = 64
 
 
 cdef uint64_t bound_of_type(const DataType* type) noexcept nogil:
-    """Largest magnitude that values of the type can have; all ones when that does not fit 63 bits."""
+    """The largest magnitude of a value of the type; all ones if it does not fit 63 bits."""
     if type.id == TYPE_DECIMAL and type.precision <= 18:
         return <uint64_t> wide_power_of_ten(type.precision) - 1
     return ~(<uint64_t> 0)
@@ -54,7 +55,7 @@ cdef int load_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int nested_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Of a nested column, which kernels never look into, only what is null."""
+    """Load only the validity of a nested column. Kernels do not read its values."""
     cdef Column* column = frame.batch.columns[step.p0]
     cdef const Column* base = column.base if column.encoding == DICTIONARY else NULL
     cdef uint8_t* validity = frame_validity(frame, step)
@@ -72,33 +73,40 @@ cdef int constant_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogi
     return 0
 
 
-# Part of no cycle, and not to be taken apart before __dealloc__, which reads the steps in `blocks`: the collector would
-# clear that list first when closures that hold the program are in a cycle.
+# A program is part of no reference cycle. If the collector cleared it, as a part of a cycle of closures that refer to
+# it, `blocks` would be freed before __dealloc__ reads the steps.
 @cython.no_gc
 cdef class Program:
-    """Expressions over one input schema, compiled.
+    """Expressions compiled for one input schema.
 
     Parameters
     ----------
     input_schema, output_schema : pyarrow.Schema
-        Of the batches to be given, and of the results: one field an expression.
+        The schema of the input batches, and of the results with one field for each expression.
     steps : list of (name, arguments, options)
-        In order of evaluation; arguments are numbers of earlier steps. 'load' and 'constant' take their column from the
-        input and from `constants`; 'arrow' has a Program of its own for its arguments, and a function from their
+        The steps in order of evaluation. Arguments are numbers of earlier steps. 'load' reads a column of the input,
+        and 'constant' one of `constants`. 'arrow' has a Program that computes its arguments, and a function from their
         PyBatch to a batch of one column.
     types : pyarrow.Schema
-        One field a step: the type of its result.
+        The result type of each step.
     outputs : list of int
-        Per expression the step that computes it.
+        For each expression the number of the step that computes it.
     constants : pyarrow.RecordBatch or None
-        One row.
+        One row with the constants.
+
+    Raises
+    ------
+    PlanError
+        If there are too many steps, or no kernel for a step.
     """
 
     def __init__(self, input_schema, output_schema, list steps, types, list outputs, constants=None):
         cdef Schema step_types = Schema(types)
         cdef int32_t i
         if len(steps) > STEPS_MAX:
-            raise PlanError(f"the expressions have {len(steps)} parts, the most is {STEPS_MAX}; use several nodes")
+            raise PlanError(
+                f"the expressions have {len(steps)} steps, but a node supports at most {STEPS_MAX}; use several nodes"
+            )
         self.blocks = []
         self.arrow_calls = []
         self.input_schema = <CSchema*> owner_ref(<Owner*> (<Schema> Schema(input_schema)).schema)
@@ -128,7 +136,7 @@ cdef class Program:
         owner_unref(self.constants_heap)
 
     cdef void* allocate(self, int64_t size) except NULL:
-        """Zeroed memory that lives as long as the program."""
+        """Zeroed memory that is freed with the program."""
         block = bytearray(max(size, 1))
         self.blocks.append(block)
         return <void*> PyByteArray_AsString(block)
@@ -147,6 +155,7 @@ cdef class Program:
         step.arg_types = <DataType*> self.allocate(step.n_args * sizeof(DataType))
         for k in range(step.n_args):
             step.args[k] = args[k]
+            qc_check(0 <= step.args[k] < i, b"a step's arguments are earlier steps")
             step.arg_types[k] = self.types[step.args[k]]
         if name == "load":
             step.p0 = options["column"]
@@ -173,7 +182,7 @@ cdef class Program:
         return 0
 
     cdef int load_constants(self, list steps, object constants) except -1:
-        """Spread each constant over a whole register, once for all evaluators."""
+        """Fill a register with each constant. All evaluators share these registers."""
         cdef int64_t stride = (sizeof(VectorScratch) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
         cdef uint32_t[VECTOR_ROWS] zeros
         cdef VectorScratch* scratch
@@ -183,15 +192,15 @@ cdef class Program:
         cdef Vector vector
         cdef int32_t i
         cdef int64_t k = 0
-        places = [(i, options["constant"]) for i, (name, _, options) in enumerate(steps) if name == "constant"]
-        if not places:
+        positions = [(i, options["constant"]) for i, (name, _, options) in enumerate(steps) if name == "constant"]
+        if not positions:
             return 0
         memset(zeros, 0, sizeof(zeros))
         self.constants_batch = PyBatch.from_arrow(constants, trusted=True)
-        self.constants = buffer_new((<Account> Account()).account, len(places) * stride)
+        self.constants = buffer_new((<Account> Account()).account, len(positions) * stride)
         heaps = owner_list_new()
         self.constants_heap = <Owner*> heaps
-        for i, position in places:
+        for i, position in positions:
             column = self.constants_batch.batch.columns[<int64_t> position]
             scratch = <VectorScratch*> (self.constants.data + k * stride)
             k += 1
@@ -250,12 +259,12 @@ cdef class Program:
 
     @property
     def schema(self):
-        """Schema of the results as data.schema.Schema."""
+        """The schema of the results, as data.schema.Schema."""
         return Schema.wrap(self.output_schema)
 
     @property
     def description(self):
-        """One line a step, for looking at what an expression became."""
+        """The steps as text, one line each."""
         cdef int32_t i, k
         lines = []
         for i in range(self.n_steps):

@@ -1,10 +1,10 @@
-"""64-bit hashes of key columns, a vector at a time; the one hash function of joins, groups and partitions."""
+"""64-bit hashes of key columns, a vector at a time. Joins, groups and partitions use the same hash function."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from qcore_ext.compute.exact_values cimport (
-    EXACT_NOTHING, EXACT_NUMBER, EXACT_REAL, EXACT_TIME, exact_kind, exact_rescaled, exact_tick, exact_whole,
+    EXACT_NOTHING, EXACT_NUMBER, EXACT_REAL, EXACT_TIME, exact_kind, exact_rescale, exact_tick, exact_whole,
 )
 from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, StringView, Vector, view_data
 from qcore_ext.data.schema cimport (
@@ -12,6 +12,7 @@ from qcore_ext.data.schema cimport (
     PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_INT8, TYPE_UINT64, DataType, type_equal,
 )
 from qcore_ext.ground.bitmap cimport bit_get, is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport account_check
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.ground.words cimport Integer, Real
@@ -42,7 +43,7 @@ cdef void hash_reals(const Real* values, int64_t n, uint64_t* out) noexcept nogi
             value = 0               # -0.0 equals 0.0
         memcpy(&bits, &value, 8)
         if value != value:
-            bits = 0x7FF8000000000000ULL        # every NaN is one value
+            bits = 0x7FF8000000000000ULL        # all NaNs are equal
         out[i] = qc_mix(bits)
 
 
@@ -51,7 +52,7 @@ cdef void hash_wide(const int64_t* values, int64_t n, uint64_t* out) noexcept no
     for i in range(n):
         low = values[2 * i]
         high = values[2 * i + 1]
-        # A value that fits 64 bits hashes as those bits alone: decimals come in either width.
+        # A value that fits 64 bits has the hash of these bits, because decimals may have either width.
         out[i] = qc_mix(<uint64_t> low) if high == low >> 63 else qc_combine(qc_mix(<uint64_t> low), <uint64_t> high)
 
 
@@ -132,6 +133,7 @@ cdef int hash_vector(
     cdef uint64_t fresh[VECTOR_ROWS]
     cdef uint64_t* out = hashes
     if combine:
+        qc_check(n <= VECTOR_ROWS, b"the hashes of at most a vector of rows are combined at a time")
         out = fresh
     hash_values(vector, n, out, account)
     if vector.validity != NULL:
@@ -152,7 +154,7 @@ cdef bint hash_survives(const DataType* given, const DataType* declared) noexcep
 
 
 cdef uint64_t hash_whole(int128 value) noexcept nogil:
-    """Of integers as hash_vector has it, those of uint64 past 63 bits among them."""
+    """The hash of an integer, equal to that of hash_vector for all integer types."""
     cdef uint64_t low = <uint64_t> value
     if value >> 63 == 0 or value >> 63 == -1 or value >> 64 == 0:
         return qc_mix(low)
@@ -160,22 +162,22 @@ cdef uint64_t hash_whole(int128 value) noexcept nogil:
 
 
 cdef uint64_t hash_number(int128 value, int scale, const DataType* declared) noexcept nogil:
-    """Of an integer over a power of ten."""
+    """The hash of an integer divided by a power of ten."""
     cdef int128 there
     cdef uint64_t out
-    if declared.id == TYPE_DECIMAL and exact_rescaled(value, scale, declared.scale, &there):
+    if declared.id == TYPE_DECIMAL and exact_rescale(value, scale, declared.scale, &there):
         hash_wide(<const int64_t*> &there, 1, &out)
         return out
     while scale > 0 and value % 10 == 0:
         value = value / 10
         scale -= 1
-    if exact_rescaled(value, scale, 0, &there):
+    if exact_rescale(value, scale, 0, &there):
         return hash_whole(there)
     return qc_combine(hash_whole(value), <uint64_t> <int64_t> scale)
 
 
 cdef uint64_t hash_real(double value) noexcept nogil:
-    """A whole one as the integer it equals."""
+    """The hash of a float. A whole float has the hash of the equal integer."""
     cdef uint64_t out
     if -9223372036854775808.0 <= value < 9223372036854775808.0 and <double> <int64_t> value == value:
         return qc_mix(<uint64_t> <int64_t> value)

@@ -45,23 +45,23 @@ cdef inline int64_t ticks_at(const Register* register, int64_t row) noexcept nog
 # --- parts ---
 
 cdef int64_t iso_week(int64_t days) noexcept nogil:
-    """Week of the ISO year: that of the week's Thursday."""
-    cdef int64_t weekday = (days + 3) - floor_divide(days + 3, 7) * 7       # Monday 0
+    """The number of the week in its ISO year, which is the year of the week's Thursday."""
+    cdef int64_t weekday = (days + 3) - floor_divide(days + 3, 7) * 7       # Monday is 0
     cdef int64_t thursday = days - weekday + 3
     return (thursday - days_of(civil_of(thursday).year, 1, 1)) / 7 + 1
 
 
 cdef int64_t period_of(int64_t year, int64_t length) noexcept nogil:
-    """Century or millennium: the first begins with year 1, and the one before it is -1, for there is no year 0."""
+    """The century or millennium. The first one begins with year 1. The one before it is -1, because there is no 0."""
     return (year - 1) / length + 1 if year > 0 else year / length - 1
 
 
 cdef int64_t date_part(int64_t part, int64_t days) noexcept nogil:
     cdef Civil civil
     if part == DAY_OF_WEEK:
-        return days + 4 - floor_divide(days + 4, 7) * 7                     # Sunday 0
+        return days + 4 - floor_divide(days + 4, 7) * 7                     # Sunday is 0
     if part == ISO_DAY_OF_WEEK:
-        return days + 3 - floor_divide(days + 3, 7) * 7 + 1                 # Monday 1
+        return days + 3 - floor_divide(days + 3, 7) * 7 + 1                 # Monday is 1
     if part == WEEK:
         return iso_week(days)
     if part == ISO_YEAR:
@@ -83,7 +83,7 @@ cdef int64_t date_part(int64_t part, int64_t days) noexcept nogil:
 
 
 cdef inline int64_t time_part(int64_t part, int64_t ticks, int64_t per_second) noexcept nogil:
-    """Of ticks since midnight; parts of a second count from the minute, as SQL has it."""
+    """A part of the ticks since midnight. Parts of a second include the minute's seconds, as in SQL."""
     cdef int64_t seconds = ticks / per_second
     cdef int64_t per_part
     if part == HOUR:
@@ -112,7 +112,7 @@ cdef int64_t interval_part(int64_t part, const Interval* interval) noexcept nogi
 
 
 cdef int epoch_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Seconds since 1970, or of an interval whose months have 30 days, as float64."""
+    """The seconds since 1970, or the seconds of an interval with months of 30 days, as float64."""
     cdef Register* a = arg(step, frame, 0)
     cdef double* out = <double*> result(step, frame).own_values
     cdef const Interval* intervals = <const Interval*> a.values
@@ -157,7 +157,7 @@ cdef int part_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 # --- truncation ---
 
 cdef int64_t ticks_per_unit(int64_t unit, int64_t per_second) noexcept nogil:
-    """Of an hour or a shorter unit; 1 where that is less than a tick."""
+    """The ticks of an hour or a shorter unit; 1 if the unit is shorter than a tick."""
     if unit == HOUR:
         return per_second * 3600
     if unit == MINUTE:
@@ -167,11 +167,11 @@ cdef int64_t ticks_per_unit(int64_t unit, int64_t per_second) noexcept nogil:
     return max(per_second / (1000 if unit == MILLISECOND else 1000000 if unit == MICROSECOND else 1000000000), 1)
 
 
-cdef int64_t truncated_day(int64_t unit, int64_t days) noexcept nogil:
-    """First day of the unit that `days` lies in."""
+cdef int64_t truncate_day(int64_t unit, int64_t days) noexcept nogil:
+    """The first day of the unit that contains `days`."""
     cdef Civil civil
     if unit == WEEK:
-        return days - ((days + 3) - floor_divide(days + 3, 7) * 7)          # back to Monday
+        return days - ((days + 3) - floor_divide(days + 3, 7) * 7)          # the Monday
     if unit == DAY:
         return days
     civil = civil_of(days)
@@ -198,16 +198,16 @@ cdef int truncate_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogi
     for i in range(frame.n):
         ticks = ticks_at(a, i)
         if step.type.id == TYPE_DATE32:
-            (<int32_t*> out.own_values)[i] = <int32_t> truncated_day(step.p0, ticks)
+            (<int32_t*> out.own_values)[i] = <int32_t> truncate_day(step.p0, ticks)
         elif step.p0 >= HOUR:
             (<int64_t*> out.own_values)[i] = floor_divide(ticks, per_unit) * per_unit
         else:
-            (<int64_t*> out.own_values)[i] = truncated_day(step.p0, floor_divide(ticks, per_day)) * per_day
+            (<int64_t*> out.own_values)[i] = truncate_day(step.p0, floor_divide(ticks, per_day)) * per_day
     return 0
 
 
 cdef int bin_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Down to a whole number of p0 ticks since p1."""
+    """Round down to a multiple of p0 ticks since p1."""
     cdef const int64_t* a = <const int64_t*> arg(step, frame, 0).values
     cdef int64_t* out = <int64_t*> result(step, frame).own_values
     cdef int64_t i
@@ -216,7 +216,7 @@ cdef int bin_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     return 0
 
 
-# --- dates made of others ---
+# --- dates from dates and numbers ---
 
 cdef int make_date_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const int64_t* years = <const int64_t*> arg(step, frame, 0).values
@@ -237,7 +237,7 @@ cdef int make_date_kernel(const Step* step, EvaluatorFrame* frame) except -1 nog
 
 
 cdef int last_day_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Of the month."""
+    """The last day of the month."""
     cdef const int32_t* a = <const int32_t*> arg(step, frame, 0).values
     cdef int32_t* out = <int32_t*> result(step, frame).own_values
     cdef Civil civil
@@ -249,7 +249,7 @@ cdef int last_day_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogi
 
 
 cdef int64_t units_before(int64_t unit, int64_t days, int64_t ticks, int64_t per_second) noexcept nogil:
-    """How many whole units lie before it, counted from one fixed time."""
+    """The number of whole units between a fixed time and this one."""
     cdef Civil civil
     if unit == DAY or unit == WEEK:
         return days
@@ -266,7 +266,7 @@ cdef int64_t units_before(int64_t unit, int64_t days, int64_t ticks, int64_t per
 
 
 cdef int difference_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """How many starts of a unit lie between two dates or timestamps; of weeks, how many times seven of days."""
+    """The number of starts of a unit between two dates or timestamps. For weeks the number of days divided by seven."""
     cdef Register* a = arg(step, frame, 0)
     cdef Register* b = arg(step, frame, 1)
     cdef Register* out = result(step, frame)
@@ -296,7 +296,7 @@ cdef int difference_kernel(const Step* step, EvaluatorFrame* frame) except -1 no
 
 
 cdef int shift_time_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """A time of day and an interval: round the clock, whole days and months without effect."""
+    """Add an interval to a time of day, modulo a day. The interval's days and months have no effect."""
     cdef Register* a = arg(step, frame, 0)
     cdef const Interval* intervals = <const Interval*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)
@@ -322,8 +322,8 @@ cdef int shift_days_kernel(const Step* step, EvaluatorFrame* frame) except -1 no
 
 
 cdef inline int shift_by(const Step* step, EvaluatorFrame* frame, bint is_instant) except -1 nogil:
-    """A date or a timestamp and an interval: months first, then days, then the rest. Of an instant, the rest comes
-    first where a part goes back.
+    """Add an interval to a date or a timestamp: first the months, then the days, then the rest. For an instant the rest
+    comes first if a part is negative.
     """
     cdef Register* a = arg(step, frame, 0)
     cdef const Interval* intervals = <const Interval*> arg(step, frame, 1).values
@@ -345,13 +345,13 @@ cdef inline int shift_by(const Step* step, EvaluatorFrame* frame, bint is_instan
             days = floor_divide(rest, per_day)
             rest -= days * per_day
         if is_instant and (months < 0 or by_days < 0 or nanoseconds < 0):
-            # Both are short of 2^63: a day's ticks, and an interval's.
+            # Both terms have up to 63 bits, so they are added in 128 bits.
             moved = <int128> rest + floor_divide(nanoseconds, per_tick)
             nanoseconds = 0
             rest = <int64_t> (moved % per_day)
             rest += per_day if rest < 0 else 0
             days += <int64_t> ((moved - rest) / per_day)
-        # The calendar only knows what a date can hold; a null row may hold anything.
+        # The calendar is defined for days of 32 bits only. A null row may have any value.
         if days < -2147483648LL or days > 2147483647LL:
             days = 0
         if months != 0:

@@ -1,7 +1,7 @@
-"""Kernels from text to text, and to lengths and positions.
+"""Kernels from text to text, and from text to lengths and positions.
 
-Lengths and positions count characters. A result that is a part of its argument points into it; new strings lie in the
-frame's arena.
+Lengths and positions count characters. A result that is a part of its argument is a view of the argument's bytes. The
+bytes of new strings are in the frame's arena.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -18,26 +18,26 @@ from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.dispatch cimport simd_kernels
 
 
-# More characters than a text has, and few enough to add up.
+# More characters than a text can have, but few enough to add without overflow.
 cdef int64_t FAR = <int64_t> 1 << 40
 
 
 # --- parts ---
 
 cdef int substring_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """From character `start` (1 is the first; negative: from the end), `count` characters, or all; a negative count
-    goes that many back.
+    """`count` characters from character `start` on, or all if there is no count. The first character is 1. A negative
+    start counts from the end. A negative count takes the characters before start.
     """
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const int64_t* starts = <const int64_t*> arg(step, frame, 1).values
     cdef const int64_t* counts = <const int64_t*> arg(step, frame, 2).values if step.n_args == 3 else NULL
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const char* text
     cdef int64_t n_read = 0
     cdef int64_t i, first, last, start, count, length
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         look_after_bytes(frame, &n_read, views[i].length)
@@ -51,32 +51,32 @@ cdef int substring_kernel(const Step* step, EvaluatorFrame* frame) except -1 nog
             start = max(start, -FAR)
             first = backward(text, length, -start)
             start += characters(text, length)
-            count += start if start < 0 and counts != NULL else 0   # positions before the first character count too
+            count += start if start < 0 and counts != NULL else 0   # positions before the first character are counted
         else:
             first = 0
-            count -= 1          # position 0 is before the first character, and counts
+            count -= 1          # position 0, before the first character, is counted
         if count >= 0:
             last = forward(text, length, first, count)
         else:
             last = first
-            count += max(start - 1 - characters(text, length), 0)   # and so do those behind the last, going back
+            count += max(start - 1 - characters(text, length), 0)   # positions after the last character are counted
             first = backward(text, first, -count)
         if last > first:
-            view_set(&made[i], text + first, last - first)
+            view_set(&results[i], text + first, last - first)
     return 0
 
 
 cdef int end_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """left (p0 = 0) and right (1); a negative count leaves out that many at the other end."""
+    """left (p0 = 0) and right (p0 = 1). A negative count leaves out -count characters at the other end."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const int64_t* counts = <const int64_t*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const char* text
     cdef int64_t n_read = 0
     cdef int64_t i, cut, length, count
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         look_after_bytes(frame, &n_read, views[i].length)
@@ -85,10 +85,10 @@ cdef int end_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
         count = min(max(counts[i], -length), length)
         if step.p0 == 0:
             cut = forward(text, length, 0, count) if count >= 0 else backward(text, length, -count)
-            view_set(&made[i], text, cut)
+            view_set(&results[i], text, cut)
         else:
             cut = backward(text, length, count) if count >= 0 else forward(text, length, 0, -count)
-            view_set(&made[i], text + cut, length - cut)
+            view_set(&results[i], text + cut, length - cut)
     return 0
 
 
@@ -99,17 +99,17 @@ cdef inline bint is_in(const char* character, int64_t length, const StringView* 
 
 
 cdef int trim_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Without leading (p0 & 1) and trailing (p0 & 2) characters of the second argument; spaces when there is none."""
+    """Remove leading (p0 & 1) and trailing (p0 & 2) characters that the second argument has. Its default is a space."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* sets = <const StringView*> arg(step, frame, 1).values if step.n_args == 2 else NULL
     cdef const StringView* among = NULL
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const char* text
     cdef int64_t n_read = 0
     cdef int64_t i, first, last, at
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         look_after_bytes(frame, &n_read, views[i].length)
@@ -128,7 +128,7 @@ cdef int trim_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
             if not is_in(text + at, last - at, among):
                 break
             last = at
-        view_set(&made[i], text + first, last - first)
+        view_set(&results[i], text + first, last - first)
     return 0
 
 
@@ -148,7 +148,7 @@ cdef int length_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int position_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Of the second argument in the first, in characters from 1; 0 when it is not there."""
+    """The position of the second argument in the first, in characters from 1; 0 if it does not occur."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* needles = <const StringView*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)
@@ -172,68 +172,68 @@ cdef int position_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogi
 
 cdef int concat_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const StringView* view
-    cdef char* place
+    cdef char* target
     cdef int64_t i, k, length
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         length = 0
         for k in range(step.n_args):
             length += (<const StringView*> arg(step, frame, <int> k).values)[i].length
-        place = view_new(frame, &made[i], length)
+        target = view_new(frame, &results[i], length)
         for k in range(step.n_args):
             view = (<const StringView*> arg(step, frame, <int> k).values) + i
-            memcpy(place, view_data(view), view.length)
-            place += view.length
-        view_seal(&made[i])
+            memcpy(target, view_data(view), view.length)
+            target += view.length
+        view_seal(&results[i])
     return 0
 
 
-cdef int case_foreign(EvaluatorFrame* frame, bint upper, const StringView* view, StringView* out) except -1 with gil:
-    """Upper or lower case of a text that is not ASCII: character by character, keeping those whose case has another
-    length.
+cdef int case_unicode(EvaluatorFrame* frame, bint upper, const StringView* view, StringView* out) except -1 with gil:
+    """Upper or lower case of a text that is not ASCII, character by character. A character whose other case has another
+    length is kept.
     """
-    cdef char* place
+    cdef char* target
     text = view_data(view)[:view.length].decode("utf-8", "replace")
     changed = {letter: letter.upper() if upper else letter.lower() for letter in set(text)}
-    # A table of the distinct characters: far fewer look-ups than one for each character.
+    # A table of the distinct characters needs far fewer conversions than one for each character.
     content = text.translate({ord(old): new for old, new in changed.items() if len(new) == 1}).encode()
-    place = view_new(frame, out, len(content))
-    memcpy(place, <const char*> content, len(content))
+    target = view_new(frame, out, len(content))
+    memcpy(target, <const char*> content, len(content))
     view_seal(out)
     return 0
 
 
 cdef int case_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """upper (p0 = 1) and lower (0)."""
+    """upper (p0 = 1) and lower (p0 = 0)."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const char* text
-    cdef char* place
+    cdef char* target
     cdef char first = c"a" if step.p0 else c"A"
     cdef int64_t n_read = 0
     cdef int64_t i, k
-    cdef uint8_t foreign
+    cdef uint8_t high_bits
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         look_after_bytes(frame, &n_read, views[i].length)
         text = view_data(&views[i])
-        foreign = 0
+        high_bits = 0
         for k in range(views[i].length):
-            foreign |= <uint8_t> text[k]
-        if foreign & 0x80:
-            case_foreign(frame, step.p0 == 1, &views[i], &made[i])
+            high_bits |= <uint8_t> text[k]
+        if high_bits & 0x80:
+            case_unicode(frame, step.p0 == 1, &views[i], &results[i])
             continue
-        place = view_new(frame, &made[i], views[i].length)
+        target = view_new(frame, &results[i], views[i].length)
         for k in range(views[i].length):
-            place[k] = text[k] ^ (32 if 0 <= text[k] - first < 26 else 0)
-        view_seal(&made[i])
+            target[k] = text[k] ^ (32 if 0 <= text[k] - first < 26 else 0)
+        view_seal(&results[i])
     return 0
 
 
@@ -242,14 +242,14 @@ cdef int replace_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
     cdef const StringView* olds = <const StringView*> arg(step, frame, 1).values
     cdef const StringView* news = <const StringView*> arg(step, frame, 2).values
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const char* text
     cdef const char* old
-    cdef char* place
+    cdef char* target
     cdef int64_t n_read = 0
     cdef int64_t i, at, found, length, count, old_length, new_length
     for i in range(frame.n):
-        made[i] = views[i]
+        results[i] = views[i]
         if not is_valid(out.validity, i) or olds[i].length == 0:
             continue
         look_after_bytes(frame, &n_read, views[i].length)
@@ -268,17 +268,17 @@ cdef int replace_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil
             at += found + old_length
         if count == 0:
             continue
-        place = view_new(frame, &made[i], length + count * (new_length - old_length))
+        target = view_new(frame, &results[i], length + count * (new_length - old_length))
         at = 0
         while count > 0:
             found = simd_kernels().find(text + at, length - at, old, old_length)
-            memcpy(place, text + at, found)
-            memcpy(place + found, view_data(&news[i]), new_length)
-            place += found + new_length
+            memcpy(target, text + at, found)
+            memcpy(target + found, view_data(&news[i]), new_length)
+            target += found + new_length
             at += found + old_length
             count -= 1
-        memcpy(place, text + at, length - at)
-        view_seal(&made[i])
+        memcpy(target, text + at, length - at)
+        view_seal(&results[i])
     return 0
 
 

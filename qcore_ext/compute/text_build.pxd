@@ -1,4 +1,4 @@
-"""Kernels that make text of pieces and repetitions: padding, reversal, parts between delimiters."""
+"""Kernels that build text: padding, repetition, reversal, joining and splitting."""
 
 from qcore_ext.compute.kernel cimport Step
 

@@ -1,6 +1,7 @@
-"""Kernels that make text of pieces and repetitions: padding, reversal, parts between delimiters.
+"""Kernels that build text: padding, repetition, reversal, joining and splitting.
 
-Lengths count characters. A part points into its argument; new strings lie in the frame's arena.
+Lengths count characters. A result that is a part of its argument is a view of the argument's bytes. The bytes of new
+strings are in the frame's arena.
 """
 
 from libc.stdint cimport int64_t
@@ -16,31 +17,31 @@ from qcore_ext.data.column cimport StringView, view_data
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.dispatch cimport simd_kernels
 
-# A result may have so many bytes; more is taken for a mistake, not for a text.
+# The most bytes of a result. A longer result is likely a mistake, and is an error.
 cdef int64_t TEXT_BYTES_MAX = 64 * 1024 * 1024
 
 
 cdef int reverse_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const char* text
-    cdef char* place
+    cdef char* target
     cdef int64_t i, at, end, length
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         text = view_data(&views[i])
         length = views[i].length
-        place = view_new(frame, &made[i], length) + length
+        target = view_new(frame, &results[i], length) + length
         at = 0
         while at < length:
             end = forward(text, length, at, 1)
-            place -= end - at
-            memcpy(place, text + at, end - at)
+            target -= end - at
+            memcpy(target, text + at, end - at)
             at = end
-        view_seal(&made[i])
+        view_seal(&results[i])
     return 0
 
 
@@ -48,11 +49,11 @@ cdef int repeat_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const int64_t* counts = <const int64_t*> arg(step, frame, 1).values
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
-    cdef char* place
+    cdef StringView* results = <StringView*> out.own_values
+    cdef char* target
     cdef int64_t i, k, count, length
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         length = views[i].length
@@ -62,53 +63,53 @@ cdef int repeat_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
         if count > TEXT_BYTES_MAX / length:
             frame_fail(frame, step, i, ERROR_ARGUMENT)
             continue
-        place = view_new(frame, &made[i], length * count)
+        target = view_new(frame, &results[i], length * count)
         for k in range(count):
-            memcpy(place + k * length, view_data(&views[i]), length)
-        view_seal(&made[i])
+            memcpy(target + k * length, view_data(&views[i]), length)
+        view_seal(&results[i])
     return 0
 
 
 cdef int pad_row(
     const Step* step, EvaluatorFrame* frame, int64_t row, const StringView* view, const char* fill, int64_t fill_length,
 ) except -1 nogil:
-    """lpad (p0 = 0) and rpad (1) of one row that is to have more characters than it has."""
-    cdef StringView* made = (<StringView*> result(step, frame).own_values) + row
+    """lpad (p0 = 0) and rpad (p0 = 1) of one row that needs more characters."""
+    cdef StringView* results = (<StringView*> result(step, frame).own_values) + row
     cdef int64_t missing = (<const int64_t*> arg(step, frame, 1).values)[row] - characters(view_data(view), view.length)
     cdef int64_t whole = missing / characters(fill, fill_length)
     cdef int64_t part = forward(fill, fill_length, 0, missing % characters(fill, fill_length))
     cdef int64_t added = whole * fill_length + part
-    cdef char* place
+    cdef char* target
     cdef int64_t k
     if missing > TEXT_BYTES_MAX / 4:
         return frame_fail(frame, step, row, ERROR_ARGUMENT)
-    place = view_new(frame, made, view.length + added)
+    target = view_new(frame, results, view.length + added)
     if step.p0 == 1:
-        memcpy(place, view_data(view), view.length)
-        place += view.length
+        memcpy(target, view_data(view), view.length)
+        target += view.length
     for k in range(whole):
-        memcpy(place + k * fill_length, fill, fill_length)
-    memcpy(place + whole * fill_length, fill, part)
+        memcpy(target + k * fill_length, fill, fill_length)
+    memcpy(target + whole * fill_length, fill, part)
     if step.p0 == 0:
-        memcpy(place + added, view_data(view), view.length)
-    view_seal(made)
+        memcpy(target + added, view_data(view), view.length)
+    view_seal(results)
     return 0
 
 
 cdef int pad_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """To a number of characters; longer texts are cut at their end. Without a text to fill with it is a space."""
+    """lpad and rpad to a number of characters. Longer texts are cut at the end. The default of the fill is a space."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const int64_t* counts = <const int64_t*> arg(step, frame, 1).values
     cdef const StringView* fills = <const StringView*> arg(step, frame, 2).values if step.n_args == 3 else NULL
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const char* fill = b" "
     cdef const char* text
     cdef int64_t fill_length = 1
     cdef int64_t n_read = 0
     cdef int64_t i, kept
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         look_after_bytes(frame, &n_read, views[i].length)
@@ -118,23 +119,23 @@ cdef int pad_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
             fill_length = fills[i].length
         kept = forward(text, views[i].length, 0, max(counts[i], 0))
         if kept < views[i].length or fill_length == 0 or characters(text, kept) >= counts[i]:
-            view_set(&made[i], text, kept)
+            view_set(&results[i], text, kept)
         else:
             pad_row(step, frame, i, &views[i], fill, fill_length)
     return 0
 
 
 cdef int join_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """concat_ws: the arguments that are not null, with the first between them; null where that is."""
+    """concat_ws: the arguments that are not null, joined by the first one. Null if the first one is null."""
     cdef const StringView* cuts = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const StringView* view
-    cdef char* place
+    cdef char* target
     cdef int64_t i, k, length, n_parts
     out.validity = arg(step, frame, 0).validity
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         length = 0
@@ -143,22 +144,22 @@ cdef int join_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
             if is_valid(arg(step, frame, <int> k).validity, i):
                 length += (<const StringView*> arg(step, frame, <int> k).values)[i].length
                 n_parts += 1
-        place = view_new(frame, &made[i], length + max(n_parts - 1, 0) * cuts[i].length)
+        target = view_new(frame, &results[i], length + max(n_parts - 1, 0) * cuts[i].length)
         for k in range(1, step.n_args):
             if is_valid(arg(step, frame, <int> k).validity, i):
                 view = (<const StringView*> arg(step, frame, <int> k).values) + i
-                memcpy(place, view_data(view), view.length)
-                place += view.length
+                memcpy(target, view_data(view), view.length)
+                target += view.length
                 n_parts -= 1
                 if n_parts > 0:
-                    memcpy(place, view_data(&cuts[i]), cuts[i].length)
-                    place += cuts[i].length
-        view_seal(&made[i])
+                    memcpy(target, view_data(&cuts[i]), cuts[i].length)
+                    target += cuts[i].length
+        view_seal(&results[i])
     return 0
 
 
 cdef int64_t delimiters(const char* text, int64_t length, const StringView* delimiter) noexcept nogil:
-    """How often it occurs."""
+    """The number of occurrences of the delimiter."""
     cdef int64_t count = 0
     cdef int64_t at = 0
     cdef int64_t found
@@ -171,17 +172,17 @@ cdef int64_t delimiters(const char* text, int64_t length, const StringView* deli
 
 
 cdef int split_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Part n between delimiters, 1 the first, -1 the last; empty when there is none."""
+    """split_part: part n between delimiters. Part 1 is the first, part -1 the last. Empty if there is no such part."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef const StringView* cuts = <const StringView*> arg(step, frame, 1).values
     cdef const int64_t* numbers = <const int64_t*> arg(step, frame, 2).values
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef const char* text
     cdef int64_t n_read = 0
     cdef int64_t i, at, found, length, left
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         look_after_bytes(frame, &n_read, views[i].length)
@@ -193,7 +194,7 @@ cdef int split_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
             continue
         if cuts[i].length == 0:
             if left == 1 or left == -1:
-                made[i] = views[i]
+                results[i] = views[i]
             continue
         if left < 0:
             left += delimiters(text, length, &cuts[i]) + 2
@@ -204,7 +205,7 @@ cdef int split_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
             found = simd_kernels().find(text + at, length - at, view_data(&cuts[i]), cuts[i].length)
             left -= 1
             if left == 0:
-                view_set(&made[i], text + at, found if found >= 0 else length - at)
+                view_set(&results[i], text + at, found if found >= 0 else length - at)
                 break
             if found < 0:
                 break
@@ -213,7 +214,7 @@ cdef int split_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int octets_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """Bytes."""
+    """The number of bytes."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
     cdef int64_t i
@@ -223,7 +224,7 @@ cdef int octets_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int ascii_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
-    """The code point of the first character; 0 when there is none."""
+    """The code point of the first character; 0 if the text is empty."""
     cdef const StringView* views = <const StringView*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
     cdef const unsigned char* text
@@ -246,11 +247,11 @@ cdef int ascii_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 cdef int chr_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef const int64_t* codes = <const int64_t*> arg(step, frame, 0).values
     cdef Register* out = result(step, frame)
-    cdef StringView* made = <StringView*> out.own_values
+    cdef StringView* results = <StringView*> out.own_values
     cdef unsigned char[4] text
     cdef int64_t i, code, length, k
     for i in range(frame.n):
-        memset(&made[i], 0, sizeof(StringView))
+        memset(&results[i], 0, sizeof(StringView))
         if not is_valid(out.validity, i):
             continue
         code = codes[i]
@@ -262,7 +263,7 @@ cdef int chr_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
             text[k] = <unsigned char> (0x80 | (code & 0x3F))
             code >>= 6
         text[0] = <unsigned char> (code if length == 1 else code | (0xF00 >> length & 0xFF))
-        view_set(&made[i], <const char*> text, length)
+        view_set(&results[i], <const char*> text, length)
     return 0
 
 

@@ -1,7 +1,7 @@
-"""How many edits texts are apart, and what letters they share: loops over pairs of letters, which look.
+"""Edit distances and Jaro similarity of two texts: loops over pairs of letters that check for a stopped query.
 
-A pair of texts is computed without the GIL. Each call has an account of its own below the query's, so that it stops
-with the query and what it needs counts.
+A pair of texts is computed without the GIL. Each call has an account below the query's account. It stops with the
+query, and its memory counts as the query's.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -15,27 +15,29 @@ from qcore_ext.ground.thread_token cimport turn_check
 from qcore_ext.compute.arrow_call import calling_account
 
 cdef enum:
-    # Pairs of letters between two looks: some milliseconds.
+    # Pairs of letters between two checks for a stopped query: some milliseconds.
     CHECK_PAIRS = 1048576
 
 
-cdef int heed(int64_t* pairs, int64_t more, const MemoryAccount* account) except -1 nogil:
-    """Count pairs of letters, and look when they have become many."""
+cdef int count_pairs(int64_t* pairs, int64_t more, const MemoryAccount* account) except -1 nogil:
+    """Count pairs of letters. After many pairs check whether the query is stopped."""
     pairs[0] += more
     if pairs[0] < CHECK_PAIRS:
         return 0
     pairs[0] = 0
     account_check(account)
-    turn_check()        # the account stands alone where constants are computed
+    turn_check()        # when constants are computed the account has no parent
     with gil:
         PyErr_CheckSignals()
     return 0
 
 
-cdef int64_t edits(const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, MemoryAccount* account) except -1 nogil:
-    """The classic table of prefixes, one row of it at a time."""
-    cdef Buffer* room = buffer_new(account, (m + 1) * sizeof(int64_t))
-    cdef int64_t* row = <int64_t*> room.data
+cdef int64_t count_edits(
+    const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, MemoryAccount* account,
+) except -1 nogil:
+    """The Levenshtein distance, by the table of prefixes, one row at a time."""
+    cdef Buffer* buffer = buffer_new(account, (m + 1) * sizeof(int64_t))
+    cdef int64_t* row = <int64_t*> buffer.data
     cdef int64_t pairs = 0
     cdef int64_t i, j, at, last, above, best, first, end
     try:
@@ -54,21 +56,20 @@ cdef int64_t edits(const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, M
                     best = min(best, row[j - 1] + 1)
                     row[j] = best
                     last = above
-                heed(&pairs, end - first, account)
+                count_pairs(&pairs, end - first, account)
                 first = end
         at = row[m]
     finally:
-        buffer_unref(room)
+        buffer_unref(buffer)
     return at
 
 
-cdef int64_t swapped_edits(
+cdef int64_t count_edits_and_swaps(
     const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, int64_t n_letters, MemoryAccount* account,
 ) except -1 nogil:
-    """The same where two letters side by side may change places. Letters are numbers below n_letters.
+    """The Damerau-Levenshtein distance: two adjacent letters may also be swapped. Letters are numbers below n_letters.
 
-    Row and column 0 stand before the texts: costs[(i + 1) * width + j + 1] is of i letters of the one and j of the
-    other.
+    costs[(i + 1) * width + j + 1] is the distance of the first i letters of one text and the first j of the other.
     """
     cdef int64_t width = m + 2
     cdef int64_t far = n + m
@@ -100,7 +101,7 @@ cdef int64_t swapped_edits(
                 best = min(best, costs[row * width + before] + (i - row - 1) + 1 + (j - before - 1))
                 costs[(i + 1) * width + j + 1] = best
             row_of[a[i - 1]] = i
-            heed(&pairs, m, account)
+            count_pairs(&pairs, m, account)
         found = costs[(n + 1) * width + m + 1]
     finally:
         buffer_unref(table)
@@ -108,46 +109,48 @@ cdef int64_t swapped_edits(
     return found
 
 
-cdef double alike(const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, MemoryAccount* account) except -1.0 nogil:
-    """The share of letters that both have near one place, less what of them is in another order."""
+cdef double jaro_similarity(
+    const uint32_t* a, int64_t n, const uint32_t* b, int64_t m, MemoryAccount* account,
+) except -1.0 nogil:
+    """The Jaro similarity: the share of letters that match at nearby positions, reduced by those in another order."""
     cdef int64_t reach = max(max(n, m) / 2 - 1, <int64_t> 0)
     cdef int64_t pairs = 0
     cdef int64_t n_met = 0
     cdef int64_t n_moved = 0
-    cdef int64_t i, j, end, place
-    cdef Buffer* taken_room = buffer_new_zeroed(account, m)
-    cdef Buffer* met_room = NULL
-    cdef uint8_t* taken = <uint8_t*> taken_room.data
-    cdef uint32_t* met
+    cdef int64_t i, j, begin, end
+    cdef int64_t k = 0
+    cdef Buffer* matched_buffer = buffer_new_zeroed(account, m)
+    cdef Buffer* met_buffer = NULL
+    cdef uint8_t* matched = <uint8_t*> matched_buffer.data      # the letters of b that match a letter of a
+    cdef uint32_t* met                                          # the matching letters of a, in order
     try:
-        met_room = buffer_new(account, n * sizeof(uint32_t))
-        met = <uint32_t*> met_room.data
+        met_buffer = buffer_new(account, n * sizeof(uint32_t))
+        met = <uint32_t*> met_buffer.data
         for i in range(n):
             j = max(i - reach, <int64_t> 0)
-            place = j
+            begin = j
             end = min(i + reach + 1, m)
-            while j < end and (taken[j] or b[j] != a[i]):
+            while j < end and (matched[j] or b[j] != a[i]):
                 j += 1
             if j < end:
-                taken[j] = 1
+                matched[j] = 1
                 met[n_met] = a[i]
                 n_met += 1
-            heed(&pairs, j - place + 1, account)
-        place = 0
+            count_pairs(&pairs, j - begin + 1, account)
         for j in range(m):
-            if taken[j]:
-                n_moved += met[place] != b[j]
-                place += 1
+            if matched[j]:
+                n_moved += met[k] != b[j]
+                k += 1
     finally:
-        buffer_unref(taken_room)
-        buffer_unref(met_room)
+        buffer_unref(matched_buffer)
+        buffer_unref(met_buffer)
     if n_met == 0:
         return 0.0
     return (<double> n_met / n + <double> n_met / m + <double> (n_met - n_moved / 2) / n_met) / 3
 
 
 cdef class LetterPair:
-    """Two texts as arrays of letters, and the account that pays for what compares them."""
+    """Two texts as arrays of letters, and the account that is charged for their comparison."""
 
     cdef bytes a_bytes
     cdef bytes b_bytes
@@ -167,20 +170,21 @@ cdef class LetterPair:
 
 
 def levenshtein(str a, str b):
-    """Return the least number of letters to insert, delete or replace that makes one text the other."""
+    """Return the smallest number of letters to insert, delete or replace that changes one text to the other."""
     cdef LetterPair pair = LetterPair(a, b)
     cdef int64_t n = len(a)
     cdef int64_t m = len(b)
     cdef int64_t found
     with nogil:
-        found = edits(pair.a, n, pair.b, m, pair.account.account)
+        found = count_edits(pair.a, n, pair.b, m, pair.account.account)
     return found
 
 
 def damerau_levenshtein(str a, str b):
-    """Return the least number of edits, where two adjacent letters may also swap, and be edited between later."""
+    """Return the smallest number of edits, which may also swap two adjacent letters and edit between them later."""
     known = "".join(sorted(set(a) | set(b)))
-    # Above the lowest planes' letters, numbers by rank: the table of last rows is as long as there are letters.
+    # Letters are replaced by their ranks, because the table of last rows has an element for each number up to the
+    # largest.
     ranks = {ord(letter): chr(rank) if rank < 0xD800 else chr(rank + 0x800) for rank, letter in enumerate(known)}
     cdef LetterPair pair = LetterPair(a.translate(ranks), b.translate(ranks))
     cdef int64_t n = len(a)
@@ -188,7 +192,7 @@ def damerau_levenshtein(str a, str b):
     cdef int64_t n_letters = <int64_t> len(known) + 0x801
     cdef int64_t found
     with nogil:
-        found = swapped_edits(pair.a, n, pair.b, m, n_letters, pair.account.account)
+        found = count_edits_and_swaps(pair.a, n, pair.b, m, n_letters, pair.account.account)
     return found
 
 
@@ -202,5 +206,5 @@ def jaro(str a, str b):
         return 0.0
     pair = LetterPair(a, b)
     with nogil:
-        found = alike(pair.a, n, pair.b, m, pair.account.account)
+        found = jaro_similarity(pair.a, n, pair.b, m, pair.account.account)
     return found

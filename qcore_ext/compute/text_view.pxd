@@ -1,4 +1,4 @@
-"""Strings read by characters, and views of new ones: what kernels of text share."""
+"""Functions that kernels of text share: reading strings by characters, and making views of new strings."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
@@ -8,12 +8,12 @@ from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView
 from qcore_ext.ground.memory cimport account_check, arena_take
 
 cdef enum:
-    # Bytes of text that a kernel reads between two looks at whether its query is stopped: a few milliseconds.
+    # Bytes of text between two checks for a stopped query: a few milliseconds.
     LOOK_BYTES = 4194304
 
 
 cdef inline int look_after_bytes(EvaluatorFrame* frame, int64_t* n_read, int64_t n_bytes) except -1 nogil:
-    """Add n_bytes to those read since the last look, and look after LOOK_BYTES. Cancelled when the query is stopped."""
+    """Count bytes that were read. After LOOK_BYTES check the account, which raises Cancelled for a stopped query."""
     n_read[0] += n_bytes
     if n_read[0] >= LOOK_BYTES:
         n_read[0] = 0
@@ -22,7 +22,7 @@ cdef inline int look_after_bytes(EvaluatorFrame* frame, int64_t* n_read, int64_t
 
 
 cdef inline void view_set(StringView* view, const char* text, int64_t length) noexcept nogil:
-    """A view of `text`, which lives on elsewhere unless it is short enough to be held in place."""
+    """Make a view of `text`. The caller keeps the bytes of a text that is too long to be inline."""
     memset(view, 0, sizeof(StringView))
     view.length = <uint32_t> length
     if length <= VIEW_INLINE_BYTES:
@@ -46,7 +46,7 @@ cdef inline int64_t characters(const char* text, int64_t length) noexcept nogil:
 
 
 cdef inline int64_t forward(const char* text, int64_t length, int64_t at, int64_t count) noexcept nogil:
-    """The byte `count` characters behind byte `at`, at most `length`."""
+    """The byte `count` characters after byte `at`, at most `length`."""
     while count > 0 and at < length:
         at += 1
         while at < length and continues(text[at]):
@@ -66,7 +66,7 @@ cdef inline int64_t backward(const char* text, int64_t at, int64_t count) noexce
 
 
 cdef inline char* view_new(EvaluatorFrame* frame, StringView* view, int64_t length) except NULL nogil:
-    """Room for a string of `length` bytes behind a view whose prefix view_seal sets."""
+    """Make a view of a new string, and return its bytes to be written. Then view_seal must be called."""
     memset(view, 0, sizeof(StringView))
     view.length = <uint32_t> length
     if length <= VIEW_INLINE_BYTES:
@@ -76,5 +76,6 @@ cdef inline char* view_new(EvaluatorFrame* frame, StringView* view, int64_t leng
 
 
 cdef inline void view_seal(StringView* view) noexcept nogil:
+    """Set the prefix of a new string's view from its bytes."""
     if view.length > VIEW_INLINE_BYTES:
         memcpy(view.prefix, view.pointer, 4)

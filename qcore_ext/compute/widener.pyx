@@ -1,4 +1,4 @@
-"""Batches of a narrower schema made into batches of a wider one. SPEC D6."""
+"""Conversion of batches to a wider schema. SPEC D6."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -15,6 +15,7 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.data.widening cimport schema_counterpart
 from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -22,30 +23,30 @@ from qcore_ext.ground.wide cimport int128, wide_to_text
 
 from qcore_ext.ground.status import SchemaChangeError
 
-cdef int64_t EXACT_MAX = 1 << 53    # float64 holds every integer up to here
+cdef int64_t EXACT_MAX = 1 << 53    # float64 has all integers up to here
 
 
-ctypedef struct CheckRoom:
+ctypedef struct CheckScratch:
     VectorScratch scratch
     char values[VECTOR_ROWS * 16]
     uint8_t fits[VECTOR_ROWS]
 
 
 cdef int64_t first_inexact(
-    const Vector* vector, const DataType* given, const DataType* wanted, int64_t n, CheckRoom* room,
+    const Vector* vector, const DataType* given, const DataType* wanted, int64_t n, CheckScratch* scratch,
 ) noexcept nogil:
-    """The first of n values that `wanted` does not hold exactly, or -1."""
+    """The first of n values that type `wanted` does not have exactly, or -1."""
     cdef Vector converted
     cdef int128 value
     cdef int64_t i
     cdef bint exact
     if wanted.id == TYPE_DECIMAL:
-        exact_vector(vector, given, wanted, n, room.values, room.fits, &converted)
+        exact_vector(vector, given, wanted, n, scratch.values, scratch.fits, &converted)
     for i in range(n):
         if not is_valid(vector.validity, i):
             continue
         if wanted.id == TYPE_DECIMAL:
-            exact = room.fits[i]
+            exact = scratch.fits[i]
         else:
             value = exact_whole(vector, i)
             exact = -EXACT_MAX <= value <= EXACT_MAX
@@ -55,7 +56,7 @@ cdef int64_t first_inexact(
 
 
 cdef int whole_digits(const DataType* type) noexcept nogil:
-    """Digits before the point of an integer's or a decimal's largest value, at most."""
+    """The most digits before the point of a value of a type of integers or decimals."""
     cdef int width = phys_width(type.phys)
     if type.id == TYPE_DECIMAL:
         return type.precision - type.scale
@@ -63,7 +64,7 @@ cdef int whole_digits(const DataType* type) noexcept nogil:
 
 
 cdef bint may_be_inexact(const DataType* given, const DataType* wanted) noexcept nogil:
-    """Whether the lattice leaves it to the values if they go in."""
+    """Whether some values of type `given` have no exact value of type `wanted`."""
     if exact_kind(given) != EXACT_NUMBER:
         return False
     if wanted.id == TYPE_FLOAT64:
@@ -72,12 +73,12 @@ cdef bint may_be_inexact(const DataType* given, const DataType* wanted) noexcept
 
 
 cdef class Widener:
-    """See the .pxd.
+    """Converts batches to a wider schema.
 
     Parameters
     ----------
     account : Account
-        Pays for converted columns.
+        The account that is charged for converted columns.
     """
 
     def __init__(self, Account account):
@@ -87,10 +88,13 @@ cdef class Widener:
         self.clear()
 
     def widen(self, PyBatch batch, Schema target):
-        """The batch under a schema that holds its rows, as a PyBatch."""
+        """Return the batch converted to a wider schema, as a PyBatch.
+
+        Raises SchemaChangeError for a value that the target's type does not have.
+        """
         cdef Batch* wide
         self.aim(batch.batch.schema, target.schema)
-        wide = self.widened(batch.batch)
+        wide = self.widen_batch(batch.batch)
         try:
             return PyBatch.wrap(wide)
         finally:
@@ -151,7 +155,7 @@ cdef class Widener:
         return 0
 
     cdef int compile(self) except -1:
-        """A program of one conversion for each column that needs it."""
+        """Compile a program with the conversion of each column that needs one."""
         cdef CSchema* types = schema_new(2 * self.n_converted)
         cdef CSchema* outputs = NULL
         cdef int32_t i
@@ -177,24 +181,24 @@ cdef class Widener:
         self.evaluator = Evaluator(program, self.account)
         return 0
 
-    cdef Batch* widened(self, Batch* batch) except NULL nogil:
+    cdef Batch* widen_batch(self, Batch* batch) except NULL nogil:
         cdef Batch* rows
         cdef Batch* conversions = NULL
         cdef int32_t i
         if self.n_converted == 0:
-            return self.assembled(batch, NULL)
+            return self.assemble_batch(batch, NULL)
         rows = batch_compact(batch, self.account.account)
         try:
             for i in range(self.target.n_fields):
                 if self.checked[i]:
                     self.check_exact(rows, i)
             self.evaluator.project(rows, &conversions)
-            return self.assembled(rows, conversions)
+            return self.assemble_batch(rows, conversions)
         finally:
             batch_unref(rows)
             batch_unref(conversions)
 
-    cdef Batch* assembled(self, Batch* batch, Batch* conversions) except NULL nogil:
+    cdef Batch* assemble_batch(self, Batch* batch, Batch* conversions) except NULL nogil:
         cdef Batch* out = batch_new(self.target, batch.n_rows)
         cdef bint done = False
         cdef int32_t i
@@ -203,6 +207,7 @@ cdef class Widener:
                 if self.columns[i] < 0:
                     out.columns[i] = column_constant_null(&self.target.fields[i].type, batch.n_rows)
                 elif self.converted[i] >= 0:
+                    qc_check(self.converted[i] < conversions.n_columns, b"a converted column is one of the conversions")
                     out.columns[i] = column_ref(conversions.columns[self.converted[i]])
                 else:
                     out.columns[i] = column_ref(batch.columns[self.columns[i]])
@@ -214,9 +219,9 @@ cdef class Widener:
         return out
 
     cdef int check_exact(self, Batch* batch, int32_t i) except -1 nogil:
-        """SchemaChangeError for a value that the type it is to become would round or cannot hold."""
-        cdef Buffer* buffer = buffer_new(self.account.account, sizeof(CheckRoom))
-        cdef CheckRoom* room = <CheckRoom*> buffer.data
+        """Raise SchemaChangeError for a value of column i that the target's type does not have exactly."""
+        cdef Buffer* buffer = buffer_new(self.account.account, sizeof(CheckScratch))
+        cdef CheckScratch* scratch = <CheckScratch*> buffer.data
         cdef const DataType* given = &self.source.fields[self.columns[i]].type
         cdef Vector vector
         cdef int64_t start = 0
@@ -225,8 +230,8 @@ cdef class Widener:
         try:
             while start < batch.n_rows:
                 n = min(<int64_t> VECTOR_ROWS, batch.n_rows - start)
-                column_load(batch.columns[self.columns[i]], start, NULL, n, &room.scratch, &vector)
-                found = first_inexact(&vector, given, &self.target.fields[i].type, n, room)
+                column_load(batch.columns[self.columns[i]], start, NULL, n, &scratch.scratch, &vector)
+                found = first_inexact(&vector, given, &self.target.fields[i].type, n, scratch)
                 if found >= 0:
                     wide_to_text(exact_whole(&vector, found), given.scale, text)
                     with gil:

@@ -41,7 +41,7 @@ cdef int widen_pending(BoundSchema* bound, PyObject* account, Batch** pending) e
     if bound.widener == NULL:
         bound.widener = new_widener(account)
     (<Widener> bound.widener).aim(pending[0].schema, bound.schema)
-    wide = (<Widener> bound.widener).widened(pending[0])
+    wide = (<Widener> bound.widener).widen_batch(pending[0])
     batch_unref(pending[0])
     pending[0] = wide
     return 0

@@ -12,7 +12,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.bitmap cimport bit_clear
-from qcore_ext.ground.check cimport qc_check, qc_check_offsets, qc_check_rows
+from qcore_ext.ground.check cimport qc_check, qc_check_large_offsets, qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_grow, buffer_new,
     buffer_new_zeroed, buffer_unref, owner_ref, owner_unref,
@@ -266,7 +266,7 @@ cdef char* join_all_text(
         if m % CHECK_ROWS == CHECK_ROWS - 1:
             account_check(members.account)
         begins[m + 1] = begins[m] + views[members.rows[m]].length + call.separator_bytes
-    qc_check_offsets(begins, members.n, begins[members.n], b"the offsets of the members' strings ascend")
+    qc_check_large_offsets(begins, members.n, b"the offsets of the members' strings ascend")
     text = <char*> arena_take(arena, begins[members.n] + 1)
     for m in range(members.n):
         if m % CHECK_ROWS == CHECK_ROWS - 1:

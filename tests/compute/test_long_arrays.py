@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from qcore_ext.compute.long_arrays import concatenated
+from qcore_ext.compute.long_arrays import concatenate
 
 N_BYTES = 5 << 20
 
@@ -55,7 +55,7 @@ def test_v7_long_arrays_are_joined_in_parts(name: str) -> None:
     n = len(whole)
     cuts = sorted({0, 1, n // 3, n // 2, n - 1, n})
     parts = [whole[start:end] for start, end in itertools.pairwise(cuts)] + [whole[n:]]
-    made = concatenated(parts, look)
+    made = concatenate(parts, look)
     made.validate(full=True)
     assert made.equals(pa.concat_arrays(parts))
     assert made.type == whole.type
@@ -73,9 +73,9 @@ def test_v7_joining_stops_half_way() -> None:
             raise Stopped
 
     with pytest.raises(Stopped):
-        concatenated([NUMBERS, NUMBERS], look)
+        concatenate([NUMBERS, NUMBERS], look)
 
 
 def test_few_bytes_and_no_rows() -> None:
-    assert concatenated([pa.array([1]), pa.array([], pa.int64()), pa.array([2])], int).to_pylist() == [1, 2]
-    assert concatenated([pa.array([], pa.int64())], int).to_pylist() == []
+    assert concatenate([pa.array([1]), pa.array([], pa.int64()), pa.array([2])], int).to_pylist() == [1, 2]
+    assert concatenate([pa.array([], pa.int64())], int).to_pylist() == []
