@@ -79,6 +79,7 @@ def check(n_rows: int, frame: WindowFrame, names: tuple[str, ...] = CALLS, order
             assert got[position][name] == expected(name, rows), (name, position)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize(("start", "end"), [(None, 0), (-20, 40), (-700, 300), (0, None), (1, 1), (None, None)])
 def test_frames_over_several_levels(start: int | None, end: int | None, n_rows: int) -> None:

@@ -47,6 +47,7 @@ def sorted_by(rows: list[dict[str, Any]], keys: list[SortKey]) -> list[dict[str,
     return rows
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("exclude", EXCLUSIONS)
 @pytest.mark.parametrize("filter", [None, "f"])

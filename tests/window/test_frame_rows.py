@@ -23,6 +23,7 @@ def table(n_rows: int, seed: int) -> pa.Table:
     return pa.table({"id": np.arange(n_rows), "p": parts, "k": rng.integers(0, 4, n_rows)})
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", [*SIZES, 300])
 @pytest.mark.parametrize("exclude", EXCLUSIONS)
 def test_results_of_shared_frames(exclude: str, n_rows: int) -> None:

@@ -43,6 +43,7 @@ def table(n_rows: int, keys: pa.Array) -> pa.Table:
     return pa.table({"id": pa.array(range(n_rows), pa.int64()), "p": pa.array(parts, pa.int64()), "k": keys})
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("exclude", EXCLUSIONS)
 @pytest.mark.parametrize(("start", "end"), DISTANCES)
 @pytest.mark.parametrize("mode", ["rows", "groups", "range"])
@@ -59,6 +60,7 @@ def test_sizes(mode: str, n_rows: int) -> None:
     check(table(n_rows, keys), WindowFrame(mode, -3, 2), [SortKey("k", descending=True)])
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("start", "end"), [(-3, 2), (1, 4), (-5, -1), (None, 1), (-1, None)])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("nulls_first", [False, True])

@@ -65,6 +65,7 @@ def test_lag_and_lead(n_rows: int, ignore_nulls: bool) -> None:
         assert [row[call.name] for row in got] == expected, call.name
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", [0, 1, 60, 2049])
 @pytest.mark.parametrize("exclude", EXCLUSIONS)
 @pytest.mark.parametrize("ignore_nulls", [False, True])

@@ -56,6 +56,7 @@ def test_keys_of_every_type(type_: pa.DataType) -> None:
     check(random_table(6, 300, types, 0.2, n_distinct={"a": 5, "b": 5}, extremes=True), 2)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n_partition", [0, 1, 2, 3])
 def test_sizes(n_rows: int, n_partition: int) -> None:

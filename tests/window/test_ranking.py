@@ -44,6 +44,7 @@ def expected(function: str, keys: list[int], tiles: int) -> list[Any]:
     }[function]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize(
     ("function", "tiles"),

@@ -98,6 +98,7 @@ def table(n_rows: int) -> pa.Table:
     )
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 2049, 5000])
 @pytest.mark.parametrize("query", QUERIES)
 def test_as_duckdb(query: str, n_rows: int, duck: duckdb.DuckDBPyConnection) -> None:

@@ -74,6 +74,7 @@ def check(query: str, n_rows: int, duck: duckdb.DuckDBPyConnection) -> None:
         assert_same_rows(qcore.sql(query, {"t": t}, threads=threads).to_arrow(), expected, abs_tol=1e-9)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", [1, 130])
 @pytest.mark.parametrize("exclusion", EXCLUSIONS)
 @pytest.mark.parametrize("frame", FRAMES)
