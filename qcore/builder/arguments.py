@@ -42,7 +42,7 @@ def read_expression(value: Expression, schema: pa.Schema, where: str) -> Expr:
 def read_condition(value: Expression, schema: pa.Schema, where: str) -> Expr:
     """A boolean expression. PlanError for another type."""
     expr = read_expression(value, schema, where)
-    type_ = expr_type(expr, schema)
+    type_ = in_step(where, lambda: expr_type(expr, schema))
     if not pa.types.is_boolean(type_) and not pa.types.is_null(type_):
         raise PlanError(f"{where}: {expr!r} is of type {type_}, not boolean")
     return expr

@@ -9,28 +9,32 @@ from contextlib import contextmanager
 from qcore.errors import PlanError
 from qcore_ext.ground.process import ProcessLock
 
-# Calls within calls that Python code may reach. One level of an expression takes up to twenty.
-_LIMIT = 20_000
+# Calls within calls that Python code may reach. Code that calls itself through map() or a generator takes about 600
+# bytes of the C stack a call: 8 MB end after 13,000.
+_LIMIT = 6_000
+# That of a parser, whose calls are of Python alone and take nothing of it. A level of brackets takes twenty.
+PARSER_LIMIT = 20_000
 _lock = ProcessLock()
-#: How many contexts are open in all threads, and the limit before the first.
-_open = [0, 0]
+#: The limits of the contexts that are open in all threads, behind the limit before the first.
+_limits: list[int] = []
 
 
 @contextmanager
-def deep_recursion() -> Iterator[None]:
-    """In this context Python code may be nested deeper. The limit is one of the process."""
+def deep_recursion(limit: int = _LIMIT) -> Iterator[None]:
+    """In this context Python code may be nested deeper. The limit is one of the process: the largest that is open."""
     with _lock:
-        if _open[0] == 0:
-            _open[1] = sys.getrecursionlimit()
-            sys.setrecursionlimit(max(_open[1], _LIMIT))
-        _open[0] += 1
+        if not _limits:
+            _limits.append(sys.getrecursionlimit())
+        _limits.append(limit)
+        sys.setrecursionlimit(max(_limits))
     try:
         yield
     finally:
         with _lock:
-            _open[0] -= 1
-            if _open[0] == 0:
-                sys.setrecursionlimit(_open[1])
+            _limits.remove(limit)
+            sys.setrecursionlimit(max(_limits))
+            if len(_limits) == 1:
+                _limits.clear()
 
 
 @contextmanager

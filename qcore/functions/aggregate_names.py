@@ -109,7 +109,10 @@ def _count_if(of: _Aggregation) -> Bound:
     truth = condition if pa.types.is_boolean(condition.type) else bind_cast(condition, pa.bool_(), of.dialect)
     if of.distinct:
         raise PlanError(f"{of.name}(DISTINCT …) is not supported")
-    return replace(of.where(truth), arguments=()).call("count")
+    if of.dialect.syntax == "spark":
+        return replace(of.where(truth), arguments=()).call("count")
+    # A sum, as in DuckDB: null if no condition is known.
+    return of.call("sum", cast(truth, INT64))
 
 
 def _count_distinct(of: _Aggregation) -> Bound:

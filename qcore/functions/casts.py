@@ -75,8 +75,13 @@ def bind_in(value: Bound, values: Sequence[Bound]) -> Bound:
     equal = [comparison("equal")(QCORE, value, other) for other in values]
     if len(equal) == 1:
         return equal[0]
-    if all(isinstance(other.expr, Literal) for other in values) and not any(
-        pa.types.is_interval(part.type) or pa.types.is_duration(part.type) for part in (value, *values)
+    # In compares all values in one type, equal each in that of its pair: a float32 meets 0.1 as a float32, and 5 as a
+    # float64.
+    is_one = value.type != pa.float32() or all(other.type == pa.float32() for other in values)
+    if (
+        is_one
+        and all(isinstance(other.expr, Literal) for other in values)
+        and not any(pa.types.is_interval(part.type) or pa.types.is_duration(part.type) for part in (value, *values))
     ):
         return Bound(In(value.expr, tuple(other.expr for other in values)), BOOL)
     tests: tuple[Expr, ...] = tuple(test.expr for test in equal)

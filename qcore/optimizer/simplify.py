@@ -216,21 +216,25 @@ def simplify_junction(expr: Call) -> Expr:
 
 
 def _gathered(parts: list[Expr]) -> list[Expr]:
-    """Parts of an or: x = 1 or x = 2 becomes x in (1, 2)."""
+    """Parts of an or: x = 1 or x = 2 becomes x in (1, 2). Constants of other types stay apart: each is compared in the
+    type that it has in common with x, which for a float32 need not be one.
+    """
     result: list[Expr] = []
-    places: dict[str, int] = {}
+    positions: dict[tuple[str, pa.DataType], int] = {}
     for part in parts:
         found = _equality(part)
-        if found is None:
+        types = set() if found is None else {value.type for value in found[1] if isinstance(value, Literal)}
+        if found is None or len(types) != 1:
             result.append(part)
             continue
         name, values = found
-        if name not in places:
-            places[name] = len(result)
+        key = (name, *types)
+        if key not in positions:
+            positions[key] = len(result)
             result.append(part)
         else:
-            _, earlier = _equality(result[places[name]])  # type: ignore[misc]
-            result[places[name]] = In(Column(name), (*earlier, *values))
+            _, earlier = _equality(result[positions[key]])  # type: ignore[misc]
+            result[positions[key]] = In(Column(name), (*earlier, *values))
     return result
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
+from qcore.expression.tree import Literal
 from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
 from qcore.functions.calls import bind_call, is_function, is_moment, is_volatile
 from qcore.functions.current_moment import current_moment
@@ -55,11 +56,26 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
         raise PlanError("COLUMNS(…) stands in a select list or in WHERE; elsewhere name the columns")
     if name in ("unnest", *(("explode",) if binder.dialect.syntax == "spark" else ())):
         return _unnest(binder, parts, place)
+    if name == "generate_subscripts":
+        return _subscripts(binder, parts, place)
     special = calls.bind_special(binder, parts.name, parts.arguments, place)
     if special is not None:
         return special
     arguments = [_argument(binder, argument, place) for argument in parts.arguments]
     return bind_written(parts.name, arguments, binder.dialect)
+
+
+def _subscripts(binder: Binder, parts: CallParts, place: Place) -> Bound:
+    """generate_subscripts(list, 1): the numbers of a list's elements, as rows."""
+    if place.unnested is None:
+        raise PlanError(f"generate_subscripts stands in {place.clause}; it can stand in a select list")
+    if len(parts.arguments) != 2:
+        raise PlanError("generate_subscripts takes a list and its dimension, 1")
+    held, dimension = (binder.expression(argument, replace(place, unnested=None)) for argument in parts.arguments)
+    if not isinstance(dimension.expr, Literal) or dimension.expr.value != 1:
+        raise PlanError("generate_subscripts: a list has one dimension, 1")
+    length = bind_call("length", [held], binder.dialect)
+    return place.unnested.add(bind_call("generate_series", [constant(1, pa.int64()), length], binder.dialect))
 
 
 def _unnest(binder: Binder, parts: CallParts, place: Place) -> Bound:

@@ -84,6 +84,8 @@ def bind_interval(binder: Binder, node: Any, place: Place) -> Bound:
     """INTERVAL '3' DAY, INTERVAL '1 month 3 days', INTERVAL (n) DAY."""
     value, unit = take(node, "this", "unit")
     word = "" if unit is None else str(take(unit, "this")[0]).lower()
+    while type(value).__name__ == "Paren":
+        (value,) = take(value, "this")
     if type(value).__name__ in ("Literal", "Neg") and _literal_text(value) is not None:
         return constant(_span(f"{_literal_text(value)} {word}".strip()), INTERVAL)
     given = binder.expression(value, place)

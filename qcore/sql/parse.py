@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from qcore.errors import PlanError
+from qcore.expression.recursion import PARSER_LIMIT, deep_recursion
 from qcore.functions.dialect import Dialect
 from qcore.sql.reading import take
 from qcore.sql.token_brackets import with_brackets
@@ -100,14 +101,31 @@ def _parsed(reader: Any, text: str, tokens: list[Any], dialect: Dialect) -> tupl
 
     tokens = _mended(tokens, text, dialect)
     source = Source(text, tokens)
-    parser = _sqlglot_parser(dialect.null_order) if dialect.caret == "xor" else reader
     try:
-        statements = parser.parser().parse(tokens, text)
+        with deep_recursion(PARSER_LIMIT):
+            statements = _statements(reader, source, dialect)
     except ParseError as error:
         raise _syntax_error(source, error) from None
     except RecursionError:
         raise PlanError("the query is nested too deeply; compute parts of it in common tables first") from None
     return [statement for statement in statements if statement is not None], source
+
+
+def _statements(reader: Any, source: Source, dialect: Dialect) -> Any:
+    """The statements of mended tokens. Where `^` is exclusive or, Spark's parser reads them: `^` binds less than `&`
+    there. It lacks lambdas, comprehensions and `**`: the other parser reads what it refuses, unless the text has `^`.
+    """
+    from sqlglot.errors import ParseError
+
+    kinds, _ = _token_classes()
+    has_caret = any(token.token_type == kinds.CARET for token in source.tokens)
+    if dialect.syntax == "spark" or (dialect.caret == "xor" and has_caret):
+        try:
+            return _sqlglot_parser(dialect.null_order).parser().parse(source.tokens, source.text)
+        except ParseError:
+            if has_caret:
+                raise
+    return reader.parser().parse(source.tokens, source.text)
 
 
 def import_parser(dialect: Dialect) -> None:
@@ -159,6 +177,11 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
         token.comments = []
         kind, before = token.token_type, result[-1] if result else None
         touches = before is not None and before.end + 1 == token.start
+        if dialect.syntax == "spark" and kind in (kinds.TIMESTAMP, kinds.TIMESTAMPNTZ) and (
+            token.text.upper() == "TIMESTAMP"
+        ):
+            # The tokenizer is DuckDB's: TIMESTAMP and TIMESTAMP_NTZ of Spark are tokens of one kind there.
+            token = _joined(kinds.TIMESTAMPTZ, token.text, token, token)
         if (
             touches
             and before is not None
@@ -334,6 +357,9 @@ def _syntax_error(source: Source, error: Any) -> PlanError:
         # The place is that of the operator before what is missing.
         is_value = found is not None and found.token_type.name in ("NUMBER", "STRING", "VAR", "IDENTIFIER", "R_PAREN")
         found = None if found is source.tokens[-1] and not is_value else found
+    elif "SENTINEL" in what:
+        # The parser met the end of the tokens.
+        what, found = f"{what.removeprefix('Expected ').partition(' but got ')[0]} was expected", None
     elif what.startswith("Expecting "):
         what = f"{what.removeprefix('Expecting ')} was expected"
     if found is None or (found is source.tokens[-1] and what.endswith(" was expected") and "expression" not in what):

@@ -219,7 +219,7 @@ class Windows:
         if parts.order and name not in ENDS:
             raise PlanError(f"the window function {name} with an ORDER BY among its arguments is not supported")
         order = self._call_order(parts, place)
-        if filter is not None and name not in ENDS:
+        if filter is not None:
             raise PlanError(f"the window function {name} cannot have a FILTER")
         if name == "ntile":
             number = self._number(parts, arguments, 0)

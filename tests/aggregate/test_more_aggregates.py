@@ -63,10 +63,14 @@ def test_q2_as_duckdb(query: str) -> None:
     assert_same_rows(actual, duck.sql(query).to_arrow_table())
 
 
-@pytest.mark.parametrize("call", ["product(i)", "histogram(i)", "max(i, 2)", "arg_min(i, f, 2)"])
-def test_q2_over_windows_they_are_refused_by_name(call: str) -> None:
-    with pytest.raises(PlanError, match="over a window is not supported"):
-        qcore.sql(f"select {call} over (order by id) from t", {"t": T})
+@pytest.mark.parametrize("call", ["product(i)", "histogram(i)", "max(i, 2)", "arg_min(i, i * 1000 + id, 2)"])
+def test_q2_over_windows(call: str) -> None:
+    """Aggregates that are functions of the list of all values, over frames."""
+    query = f"select id, {call} over (order by id) as x from t where i is not null and id < 60"
+    duck = duckdb.connect(config={"threads": 1})
+    duck.register("t", T)
+    actual = qcore.sql(query, {"t": T}, threads=2, dialect="duckdb").to_arrow()
+    assert_same_rows(actual, duck.sql(query).to_arrow_table())
 
 
 def test_q2_what_is_wrong_is_named() -> None:

@@ -50,19 +50,20 @@ def test_dates_that_nanoseconds_do_not_reach(query: str) -> None:
 
 def test_nanoseconds_stay() -> None:
     """What has nanoseconds keeps them, and compares with what has none as if all had them."""
-    assert qcore.sql("select cast('2024-01-01 00:00:00.123456789' as timestamp) as a").to_arrow().schema.types == [
-        pa.timestamp("ns")
-    ]
+    text = "'2024-01-01 00:00:00.123456789'"
+    got = qcore.sql(f"select cast({text} as timestamp_ns) as a, cast({text} as timestamp) as b").to_arrow()
+    assert got.schema.types == [pa.timestamp("ns"), pa.timestamp("us")]
+    assert got["a"].cast(pa.int64()).to_pylist() == [1704067200123456789]
     table = pa.table({
         "d": [DAY(2024, 1, 1), DAY(2024, 1, 2)],
         "n": pa.array([1704067200000000000, 1704067200000000001], pa.timestamp("ns")),
     })  # fmt: skip
     for query, expected in (
-        ("n > d", [False, False]), ("n < timestamp '2024-01-01 00:00:00.000000001'", [True, False]),
-        ("d < timestamp '2024-01-01 00:00:00.000000001'", [True, False]),
-        ("d >= timestamp '2024-01-01 00:00:00.000000001'", [False, True]),
-        ("timestamp '2024-01-01 00:00:00.000000001' <= d", [False, True]),
-        ("timestamp '2024-01-01 00:00:00.000000001' > d", [True, False]),
+        ("n > d", [False, False]), ("n < timestamp_ns '2024-01-01 00:00:00.000000001'", [True, False]),
+        ("d < timestamp_ns '2024-01-01 00:00:00.000000001'", [True, False]),
+        ("d >= timestamp_ns '2024-01-01 00:00:00.000000001'", [False, True]),
+        ("timestamp_ns '2024-01-01 00:00:00.000000001' <= d", [False, True]),
+        ("timestamp_ns '2024-01-01 00:00:00.000000001' > d", [True, False]),
     ):  # fmt: skip
         assert qcore.sql(f"select {query} as a from t", {"t": table}).to_arrow()["a"].to_pylist() == expected, query
 

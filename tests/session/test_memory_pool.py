@@ -179,7 +179,8 @@ def test_v7_an_error_names_what_queries_hold_that_are_over() -> None:
     held = memory.held_bytes
     assert held == memory.reserved_bytes > 0
     session.change(session_memory_limit=held + (1 << 16))
-    with pytest.raises(MemoryLimitError, match=rf"\({held} bytes are rows of finished queries that are unread or still referenced") as raised:
+    named = rf"\({held} bytes are rows of finished queries that are unread or still referenced"
+    with pytest.raises(MemoryLimitError, match=named) as raised:
         answer(task_of(session, total_plan()))
     assert raised.value.is_shared
     assert column(over.batches(timeout=60)) == sorted(few.column("a").to_pylist())

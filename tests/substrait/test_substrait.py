@@ -11,6 +11,7 @@ import pytest
 from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
+import qcore
 from qcore.errors import PlanError
 from qcore.plan import nodes as p
 from qcore.substrait.literals import read_literal
@@ -274,11 +275,12 @@ def test_bad_plans(case: str) -> None:
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from qcore.frontends.sql import plan_sql
+    from qcore.sql import parse
 
     monkeypatch.setitem(sys.modules, "substrait.plan_pb2", None)
     with pytest.raises(PlanError, match=r"pip install 'qcore\[sql\]'"):
         read_substrait(b"", {})
-    monkeypatch.setitem(sys.modules, "datafusion", None)
-    with pytest.raises(PlanError, match=r"pip install 'qcore\[sql\]'"):
-        plan_sql("select 1", {"never_seen_before": T})
+    monkeypatch.setitem(sys.modules, "sqlglot.dialects.duckdb", None)
+    parse._sqlglot_dialect.cache_clear()
+    with pytest.raises(PlanError, match=r"SQL needs the package sqlglot .*pip install 'qcore\[sql\]'"):
+        qcore.sql("select 1")

@@ -197,11 +197,11 @@ def test_many_rows_in_an_order_of_their_own(duck: duckdb.DuckDBPyConnection) -> 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("sum(x) over (order by id rows 1 preceding exclude rows)", "EXCLUDE ROWS: a frame excludes NO OTHERS"),
-        ("quantile_disc(x, x) over ()", "quantile_disc over a window takes a value and a fraction"),
+        ("sum(x) over (order by id rows 1 preceding exclude rows)", r"syntax error at .*: Unknown option ROWS"),
+        ("quantile_disc(x, x) over ()", "the fraction of quantile_disc: it must be a constant, not x"),
         ("quantile_cont(x, 1.5) over ()", "a number from 0 to 1"),
         ("string_agg(s, s) over ()", "separator of string_agg"),
-        ("first_value(x) filter (where b) over (order by id)", "FILTER"),
+        ("first_value(x) filter (where b) over (order by id)", "the window function first_value cannot have a FILTER"),
         ("sum(x) over (order by tm range interval '1 month' preceding)", "by months or days over time64"),
         ("sum(x) over (order by s range interval '1 month' preceding)", "over string"),
         ("array_agg([x]) over (order by id)", "array_agg of list"),
