@@ -383,12 +383,12 @@ cdef class Stream:
         """Look up those of a batch; False if a column that has some is not over one of their arrays."""
         cdef CheckList* list_
         cdef const ArrowArray* child
-        cdef int64_t i, tried
+        cdef int64_t i, _
         for i in range(min(<int64_t> self.schema.n_fields, array.n_children)):
             list_ = &self.checks[i]
             child = array.children[i]
             # Batches come in the order of the arrays.
-            for tried in range(list_.n_items):
+            for _ in range(list_.n_items):
                 if row_check_covers(list_.items[list_.at], child, child.offset + array.offset, array.length):
                     break
                 list_.at = list_.at + 1 if list_.at + 1 < list_.n_items else 0

@@ -1,7 +1,8 @@
 """Rows of an array of strings from outside, checked when they are first loaded.
 
-The check reads what the load reads next, so that it costs little more than its arithmetic; and what no query loads is
-not read for it. Sections of VECTOR_ROWS rows are remembered: what was checked is not checked again. Any thread may load.
+The check reads the bytes that the load reads next, so it costs little more than its arithmetic. Rows that no query
+loads are not checked. Sections of VECTOR_ROWS rows that were checked are remembered, and are not checked again. Any
+thread may load.
 """
 
 from libc.stdint cimport int64_t, uint32_t

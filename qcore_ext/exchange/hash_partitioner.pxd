@@ -28,8 +28,8 @@ cdef class HashPartitioner:
     # Raises SchemaChangeError if a key is missing, or its type does not widen with the declared one.
     cdef int bind(self, CSchema* schema) except -1 nogil
     cdef int choose_hash(self, const CSchema* schema, int32_t key) except -1
-    # Compute the partitions of n <= VECTOR_ROWS selected rows from `start` on, a multiple of 8. Raises Cancelled, between
-    # long texts, if the query of `account` is stopped.
+    # Compute the partitions of n <= VECTOR_ROWS selected rows from `start` on, a multiple of 8. Raises Cancelled,
+    # between long texts, if the query of `account` is stopped.
     cdef int assign(
         self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions, const MemoryAccount* account,
     ) except -1 nogil

@@ -144,7 +144,9 @@ cdef class HashPartitioner:
         for key in range(self.n_keys):
             column_load(batch.columns[self.keys[key]], start, rows, n, self.scratch, &vector)
             if self.is_changed[key]:
-                hash_as_declared(&vector, &self.given_types[key], &self.declared_types[key], n, key > 0, hashes, account)
+                hash_as_declared(
+                    &vector, &self.given_types[key], &self.declared_types[key], n, key > 0, hashes, account,
+                )
             else:
                 hash_vector(&vector, n, key > 0, hashes, account)
         if self.between_tasks:
