@@ -11,7 +11,7 @@ from qcore_ext.ground.process import ProcessLock
 
 # Calls within calls that Python code may reach. Code that calls itself through map() or a generator takes about 600
 # bytes of the C stack a call: 8 MB end after 13,000.
-_LIMIT = 6_000
+_LIMIT = 8_000
 # That of a parser, whose calls are of Python alone and take nothing of it. A level of brackets takes twenty.
 PARSER_LIMIT = 20_000
 _lock = ProcessLock()
