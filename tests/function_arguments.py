@@ -83,6 +83,7 @@ _MONTH = lit(pa.MonthDayNano([1, 0, 0]), pa.month_day_nano_interval())
 _TWO_DAYS = lit(pa.MonthDayNano([0, 2, 0]), pa.month_day_nano_interval())
 # Arguments, names of columns or expressions, of functions that do not take every value of the types in their signature.
 ARGUMENTS: dict[str, _Lists] = {
+    "integer_quotient": [("whole", "few")],
     **_alike(
         ("atan2", "divide", "fdiv", "fmod", "modulo", "multiply", "nextafter", "power"),
         [("real", "whole"), ("whole", "real")],
