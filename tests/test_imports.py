@@ -64,7 +64,7 @@ def test_the_first_query(tmp_path: Path) -> None:
     day = pa.array(["2024-02-29"] * 3).cast(pa.date32())
     pq.write_table(pa.table({"k": ["a", "a", "b"], "x": [1, 2, 3], "d": day}), path)
     program = FIRST_QUERY.replace("PATH", repr(str(path)))
-    assert imported(program, *LARGE, "qcore.frontends.sql", "qcore.substrait.plan") == ["sqlglot"]
+    assert imported(program, *LARGE, "qcore.substrait.plan") == ["sqlglot"]
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
     python bench/planning/run.py --scale 0.1
 
 Every figure is the least of several rounds, because other work on the machine only adds to it. `text` is parsing and
-binding, `optimizer` and `lowering` follow until the query runs. The columns `old` are those of the planner that the
-binder replaces, while it is installed.
+binding, `optimizer` and `lowering` follow until the query runs.
 """
 
 from __future__ import annotations
@@ -26,11 +25,9 @@ sys.path[:0] = [str(HERE.parent / "tpc")]
 
 import qcore
 import suites
-from qcore.frontends import sql as front_door
 from qcore.optimizer import optimize
 from qcore.session.session import bind_sources
 from qcore.sql.bind import plan_query
-from qcore.sql.reading import NotBound
 
 PROGRAMS = {
     "python": "pass",
@@ -94,31 +91,17 @@ def measure(suite: suites.Suite, rounds: int) -> list[dict[str, Any]]:
     rows = []
     for query, text in suite.queries.items():
         row: dict[str, Any] = {"query": query}
-        for path, plan_text in (("new", plan_query), ("old", old_planner)):
-            plan_text(text, schemas)  # not measured: it fills caches
-            row[f"{path} text"], planned = least(rounds, partial(plan_text, text, schemas))
-            bound = bind_sources(planned.plan, tables)
-            optimize(bound)
-            row[f"{path} optimizer"], plan = least(rounds, partial(optimize, bound))
-            row[f"{path} lowering"], _ = least(rounds, partial(qcore.Task, plan, 2))
+        plan_query(text, schemas)  # not measured: it fills caches
+        row["text"], planned = least(rounds, partial(plan_query, text, schemas))
+        bound = bind_sources(planned.plan, tables)
+        optimize(bound)
+        row["optimizer"], plan = least(rounds, partial(optimize, bound))
+        row["lowering"], _ = least(rounds, partial(qcore.Task, plan, 2))
         session.sql(text)
         row["seen before"], result = least(10 * rounds, partial(session.sql, text))
         assert result.is_reused, query
         rows.append(row)
     return rows
-
-
-def old_planner(text: str, schemas: Any) -> Any:
-    """The plan that the planner before the binder makes."""
-
-    def refuse(*arguments: Any) -> Any:
-        raise NotBound(None, "left to the old planner")
-
-    front_door.plan_query, binder = refuse, front_door.plan_query
-    try:
-        return front_door.plan_sql(text, schemas)
-    finally:
-        front_door.plan_query = binder
 
 
 def show(name: str, rows: list[dict[str, Any]]) -> None:
@@ -129,9 +112,8 @@ def show(name: str, rows: list[dict[str, Any]]) -> None:
         values = [row[column] for row in rows]
         worst = rows[values.index(max(values))]["query"]
         print(f"  {column:24}{sum(values) / len(values):9.3f}{max(values):11.3f}  {worst}")
-    for path in ("new", "old"):
-        totals = [sum(row[f"{path} {part}"] for part in ("text", "optimizer", "lowering")) for row in rows]
-        print(f"  {path + ', text to running':24}{sum(totals) / len(totals):9.3f}{max(totals):11.3f}")
+    totals = [sum(row[part] for part in ("text", "optimizer", "lowering")) for row in rows]
+    print(f"  {'text to running':24}{sum(totals) / len(totals):9.3f}{max(totals):11.3f}")
 
 
 def processes(path: str, rounds: int) -> dict[str, float]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,14 +24,12 @@ from qcore.optimizer import Estimator, optimize
 from qcore.plan import nodes as p
 from qcore.plan.naming import ColumnNames
 from qcore.plan.planning_time import limit_planning, watch_moments
-from qcore.plan.result import PlanResult
 from qcore.plan.schema import unknown
 from qcore.plan.time_zones import check_zone, plan_in_zone
 from qcore.session import statements
 from qcore.session.plan_cache import PlanCache, PlannedQuery
 from qcore.session.result import Result
 from qcore.session.statements import INFORMATION_SCHEMA
-from qcore.sql.reading import NotBound
 from qcore_ext.ground.memory_pool import MemoryPool
 from qcore_ext.ground.process import ProcessLock, check_not_leaving
 
@@ -250,21 +247,12 @@ class Session:
             dialect = replace(dialect, timestamp="instant")
         schemas = {name: table.schema for name, table in known.items()}
 
-        def planned(plan_text: Callable[..., PlanResult]) -> tuple[p.PlanNode, PlannedQuery, list[int]]:
-            """The plan with its tables, the optimized plan, and the times that it holds."""
-            with limit_planning(self.settings.timeout), watch_moments() as moments:
-                result = plan_text(query_text, schemas, dialect, views)
-                result = result if copy is None else copy_plan(copy, result, result.output_names or [])
-                plan = result.plan if zone is None else plan_in_zone(result.plan, zone)
-                bound = self._bound(plan, known)
-                return bound, self._optimized(bound, result.output_names), moments
-
-        try:
-            bound, query, moments = planned(plan_query)
-        except NotBound as error:
-            from qcore.frontends.sql import plan_without_binder
-
-            bound, query, moments = planned(partial(plan_without_binder, why=error))
+        with limit_planning(self.settings.timeout), watch_moments() as moments:
+            result = plan_query(query_text, schemas, dialect, views)
+            result = result if copy is None else copy_plan(copy, result, result.output_names or [])
+            plan = result.plan if zone is None else plan_in_zone(result.plan, zone)
+            bound = self._bound(plan, known)
+            query = self._optimized(bound, result.output_names)
         if key is not None and not moments:
             listed = [table for table in files.values() if isinstance(table, FileTable)]
             self.plan_cache.keep(key, query, bound, [text, *views.values()], listed, state)

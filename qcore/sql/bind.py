@@ -27,8 +27,7 @@ from qcore.sql import (
     subqueries,
 )
 from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader, place_of
-from qcore.sql.parse import Source, located, parse
-from qcore.sql.reading import NotBound
+from qcore.sql.parse import located, parse
 from qcore.sql.scope import Environment, Level
 
 
@@ -83,8 +82,6 @@ def plan_query(
     PlanError
         A syntax error, an unknown table, column or function, or a construct the engine cannot run. The message has the
         place in the text.
-    NotBound
-        A construct that the binder does not read.
     """
     with deep_recursion():
         statements, source = parse(text, dialect)
@@ -99,8 +96,6 @@ def plan_query(
             relation = binder.query(statements[0], Environment(Level(), {}))
             plan = binder.exact(relation)
             plan = replace_dependent_joins(plan, binder.ids, binder.names)
-        except NotBound as error:
-            raise _with_place(error, source) from None
         except PlanError as error:
             raise _located(error, binder) from None
         except RecursionError:
@@ -133,10 +128,3 @@ def _located(error: PlanError, binder: Binder) -> PlanError:
     if place is None:
         return error
     return PlanError(located(str(error), source.text, *place))
-
-
-def _with_place(error: NotBound, source: Source) -> NotBound:
-    place = None if error.node is None else place_of(error.node)
-    if place is None:
-        return error
-    return NotBound(error.node, located(error.what, source.text, *place))

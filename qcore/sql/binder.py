@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from qcore.sql.scope import Environment, Place, Relation, Rows
 ExpressionReader = Callable[["Binder", Any, Place], Bound]
 QueryReader = Callable[["Binder", Any, Environment], Relation]
 TableReader = Callable[["Binder", Any, Place], Rows]
+Reader = TypeVar("Reader", ExpressionReader, QueryReader, TableReader)
 
 
 @dataclass
@@ -58,39 +59,39 @@ class Binder:
         return bool(found)
 
     def expression(self, node: Any, place: Place) -> Bound:
-        """The value of an expression. PlanError for one that is wrong, NotBound for one that is not read."""
-        reader = self.expressions.get(type(node).__name__)
-        if reader is None:
-            raise NotBound(node, clause_name(node))
+        """The value of an expression."""
         try:
-            return reader(self, node, place)
-        except PlanError:
-            self.blame(node)
+            return _reader(self.expressions, node)(self, node, place)
+        except PlanError as error:
+            self._blame_for(error, node)
             raise
 
     def query(self, node: Any, environment: Environment) -> Relation:
         """The rows of a query: SELECT, a set operation, VALUES, or one of these in brackets."""
         check_planning()
-        reader = self.queries.get(type(node).__name__)
-        if reader is None:
-            raise NotBound(node, clause_name(node))
-        return reader(self, node, environment)
+        try:
+            return _reader(self.queries, node)(self, node, environment)
+        except NotBound as error:
+            self._blame_for(error, node)
+            raise
 
     def table(self, node: Any, place: Place) -> Rows:
         """The rows of one table of FROM. `place` has the tables before it, for LATERAL."""
-        reader = self.table_readers.get(type(node).__name__)
-        if reader is None:
-            raise NotBound(node, clause_name(node))
         try:
-            return reader(self, node, place)
-        except PlanError:
-            self.blame(node)
+            return _reader(self.table_readers, node)(self, node, place)
+        except PlanError as error:
+            self._blame_for(error, node)
             raise
 
     def blame(self, node: Any) -> None:
         """Let an error be about a node, unless it is about a part of it that has a place in the text."""
         if self.fault is None and place_of(node) is not None:
             self.fault = (node, self.source)
+
+    def _blame_for(self, error: PlanError, node: Any) -> None:
+        if isinstance(error, NotBound):
+            self.blame(error.node)
+        self.blame(node)
 
     def exact(self, relation: Relation) -> PlanNode:
         """A node with exactly the relation's columns. A repeated column gets a new name."""
@@ -103,6 +104,13 @@ class Binder:
             names.append(self.names.new(name) if name in seen else name)
             seen.add(name)
         return project(self.ids.new(), node, names, [col(name) for name in columns])
+
+
+def _reader(readers: Mapping[str, Reader], node: Any) -> Reader:
+    reader = readers.get(type(node).__name__)
+    if reader is None:
+        raise NotBound(node, clause_name(node))
+    return reader
 
 
 def place_of(node: Any) -> tuple[int, int] | None:

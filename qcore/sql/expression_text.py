@@ -17,7 +17,6 @@ from qcore.sql.bind import READERS
 from qcore.sql.binder import Binder
 from qcore.sql.grouping import Grouping
 from qcore.sql.parse import import_parser, parse_items
-from qcore.sql.reading import NotBound
 from qcore.sql.scope import Environment, Level, Named, Place, Rows, Scope, TableNames
 from qcore.sql.windows import Windows
 
@@ -95,8 +94,6 @@ def _bound(text: str, schema: pa.Schema, where: str) -> tuple[Bound, Place]:
             binder = Binder({}, {}, QCORE, source, READERS.expressions, READERS.queries, READERS.tables)
             place = _place(binder, schema)
             return binder.expression(items[0], place), place
-        except NotBound as error:
-            raise PlanError(f"{where}: {text!r}: {error.what} is not supported") from None
         except PlanError as error:
             raise PlanError(f"{where}: {text!r}: {error}") from None
         except RecursionError:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from qcore.errors import PlanError
 
-class NotBound(Exception):
-    """A construct that the binder does not read. `node` is the node of the parse tree, `what` names it."""
+
+class NotBound(PlanError):
+    """A construct that the binder does not read. `node` is the node of the parse tree; `what` names the construct."""
 
     def __init__(self, node: Any, what: str) -> None:
-        super().__init__(what)
+        super().__init__(f"{what} is not supported")
         self.node = node
-        self.what = what
 
 
 def take(node: Any, *names: str) -> tuple[Any, ...]:

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import qcore
-from qcore.frontends.planner.rules import needs_planner
 
 MOMENT = datetime.datetime(2020, 1, 1, 0, 0, 0, 1000)
 T = pa.table(
@@ -91,15 +90,6 @@ def test_scans_see_constants():
     """So that row groups are pruned by them."""
     text = "select a from t where ms < date '1999-02-22' + interval '30' day and a between 1200 and 1200 + 11"
     assert "(a <= 1211)" in qcore.sql(text, {"t": T}).explain()
-
-
-def test_the_planner_computes_only_what_the_engine_has_not():
-    """P4: and only where nothing of the query can be told wrongly by it."""
-    assert needs_planner("Projection: array_except(make_array(Int64(1), Int64(2)), make_array(Int64(1)))")
-    assert not needs_planner("Projection: array_except(make_array(Int64(1)), make_array(CAST(Int64(1) AS Int32)))")
-    assert not needs_planner("Projection: array_except(t.l, make_array(Int64(1)))\n  TableScan: t")
-    assert not needs_planner("Projection: Int64(1) / Int64(3) AS x")
-    assert not needs_planner("Aggregate: groupBy=[[]], aggr=[[count(Int64(1)), now()]]")
 
 
 def test_one_moment_for_all_parts_of_a_query():

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from qcore import PlanError
-from qcore.frontends.sql import plan_sql
+from qcore.sql.bind import plan_query
 
 TABLES = {
     "t": pa.schema([("a", pa.int64()), ("b", pa.string()), ("l", pa.list_(pa.int64()))]),
@@ -107,7 +107,7 @@ TABLES = {
 )
 def test_q1_a_query_that_cannot_be_planned(query: str, message: str) -> None:
     with pytest.raises(PlanError) as raised:
-        plan_sql(query, TABLES)
+        plan_query(query, TABLES)
     assert message in str(raised.value)
 
 
@@ -129,5 +129,5 @@ def test_q1_a_query_that_cannot_be_planned(query: str, message: str) -> None:
 )
 def test_q1_a_syntax_error_has_its_place_in_the_text_as_written(query: str, place: str) -> None:
     with pytest.raises(PlanError) as raised:
-        plan_sql(query, TABLES)
+        plan_query(query, TABLES)
     assert place in str(raised.value)

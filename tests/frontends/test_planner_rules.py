@@ -8,7 +8,6 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.frontends.planner.rules import rules_to_leave_out
 
 TABLES = {
     "a": pa.table({"id": [1, 2, 3], "x": [1, 2, 3]}),
@@ -39,15 +38,6 @@ def test_conditions_are_computed_of_their_own_side(query: str) -> None:
         database.register(name, table)
         session.register(name, table)
     assert_same_rows(session.sql(query).to_arrow(), database.sql(query).to_arrow_table())
-
-
-@pytest.mark.parametrize(
-    "condition", ["a.id = Int64(3)", "a.id = b.id AND a.x + Int64(1) > Int64(3)", "a.id = b.id - Int64(53)"]
-)
-def test_other_conditions_are_pushed(condition: str) -> None:
-    """Q1: neither bare keys, nor other columns, nor what is asked of two sides."""
-    written = f"Projection: a.id\n  Filter: {condition}\n    Inner Join:  Filter: a.id = b.id\n      TableScan: a\n"
-    assert "push_down_filter" not in rules_to_leave_out(written)
 
 
 NEVER_NULL = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64(), nullable=False)])

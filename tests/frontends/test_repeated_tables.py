@@ -10,11 +10,10 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.frontends.sql import plan_sql
-from qcore.frontends.text.repeated import cut_repeated
 from qcore.optimizer import optimize
 from qcore.plan import nodes as p
 from qcore.session.session import bind_sources
+from qcore.sql.bind import plan_query
 
 T = pa.table({"a": [1, 2, 3, None], "b": [10, 20, 30, 40]})
 #: What each table of a chain is made of, of the one before it.
@@ -51,7 +50,7 @@ def test_answers(step: str, threads: int) -> None:
 
 def _n_nodes(step: str, length: int) -> tuple[int, int]:
     """Nodes of the plan as read, and as optimized."""
-    plan = plan_sql(chain(step, length), {"t": T.schema}).plan
+    plan = plan_query(chain(step, length), {"t": T.schema}).plan
     session = qcore.Session()
     session.register("t", T)
     bound = bind_sources(plan, session._tables)
@@ -85,19 +84,6 @@ def test_views_that_name_one_another() -> None:
     assert result.to_arrow().to_pylist() == [{"n": 4 << 9, "m": 3 << 9, "s": 100 << 9}]
 
 
-def test_what_is_named_seldom_stays_in_its_place() -> None:
-    """P3: a common table with few copies is planned with the conditions of each place; so is one named often by others
-    that are not.
-    """
-    assert cut_repeated(chain("union", 5), 0) is None
-    names = " union all ".join(["select * from q"] * 40)
-    assert cut_repeated(f"with q as (select * from t) {names}", 0) is None
-    assert cut_repeated("select * from t", 0) is None
-    assert cut_repeated(chain("union", 6).replace("with", "with recursive", 1), 0) is None
-    cut = cut_repeated(chain("union", 6), 3)
-    assert cut is not None and '"$part3"' in cut[0] and cut[1].table == "$part3"
-
-
 def test_a_part_that_a_condition_drops() -> None:
     """P4: who reads it computes it, where the place that would have is gone."""
     query = chain("union", 7, "select * from {0} where false union all select * from a2 where a = 1")
@@ -115,6 +101,6 @@ def test_names_of_columns_and_quotes() -> None:
 
 def test_shared_nodes_are_few() -> None:
     """P4: one a level at most."""
-    plan = plan_sql(chain("union", 14), {"t": T.schema}).plan
+    plan = plan_query(chain("union", 14), {"t": T.schema}).plan
     shared = [node for node in plan.walk() if isinstance(node, p.Shared)]
     assert 0 < len(shared) <= 14 and len({node.id for node in shared}) == len(shared)

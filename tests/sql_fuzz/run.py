@@ -21,13 +21,13 @@ from qcore.connectors.arrow import ArrowSplit, ArrowTable
 from qcore.connectors.sources import table_from
 from qcore.errors import PlanError
 from qcore.expression.tree import Call, col, conjuncts
-from qcore.frontends.sql import plan_sql
 from qcore.lowering.pipelines import FLIPPED
 from qcore.optimizer import RULES, Estimator, optimize
 from qcore.plan import nodes as p
 from qcore.plan.naming import NodeIds
 from qcore.session.result import Result
 from qcore.session.session import bind_sources
+from qcore.sql.bind import plan_query
 from sql_fuzz.queries import Ordered
 from sql_fuzz.tables import TableData, zone_of
 
@@ -158,7 +158,7 @@ class Refused(Exception):
 def planned(tables: Tables, query: Ordered) -> Any:
     """The query's plan, unoptimized."""
     schemas = {name: source.schema for name, source in tables.sources(1).items()}
-    plan = plan_sql(in_some_case(query.sql("qcore")), schemas)
+    plan = plan_query(in_some_case(query.sql("qcore")), schemas)
     return replace(plan, output_names=[name.lower() for name in plan.output_names or ()])
 
 

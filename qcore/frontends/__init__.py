@@ -1,1 +1,0 @@
-"""Readers that turn SQL, Substrait and expression text into plans."""
