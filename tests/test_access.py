@@ -62,7 +62,7 @@ STATEMENTS = [
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_no_statement_reads_what_is_off(statement: str, places: tuple[Path, Path]) -> None:
-    pytest.importorskip("datafusion")
+    pytest.importorskip("sqlglot")
     in_, out = places
     (in_ / "link.parquet").symlink_to(out / "a.parquet")
     (in_ / "folder").symlink_to(out)
@@ -106,7 +106,7 @@ def test_files_are_checked_again_when_they_are_opened(name: str, places: tuple[P
 
 
 def test_copy_writes_where_it_is_allowed(places: tuple[Path, Path]) -> None:
-    pytest.importorskip("datafusion")
+    pytest.importorskip("sqlglot")
     in_, out = places
     (in_ / "folder").symlink_to(out)
     (in_ / "new.parquet").symlink_to(out / "new.parquet")
@@ -170,7 +170,7 @@ def test_files_of_substrait_plans_are_checked(places: tuple[Path, Path]) -> None
 
 
 def test_what_the_program_registers_is_its_own_choice(places: tuple[Path, Path]) -> None:
-    pytest.importorskip("datafusion")
+    pytest.importorskip("sqlglot")
     _, out = places
     session = session_of("none")
     session.register("f", str(out / "a.parquet"))
@@ -224,7 +224,7 @@ def test_urls_are_allowed_by_prefix(url: str, allowed: bool) -> None:
 
 def test_query_strings_of_urls_in_queries_are_refused() -> None:
     """They name servers: s3://…?endpoint_override=127.0.0.1:80 would read from the local network."""
-    pytest.importorskip("datafusion")
+    pytest.importorskip("sqlglot")
     for url in ("s3://b/a.parquet?endpoint_override=127.0.0.1:9&scheme=http", "s3://b/a?access_key=x&secret_key=y"):
         with pytest.raises(qcore.PlanError, match=r"the URL has a query string.*file_access"):
             qcore.Session(threads=1).sql(f"select * from '{url}'")

@@ -12,7 +12,7 @@ import pytest
 
 RUN = Path(__file__).resolve().parents[1] / "bench" / "tpch" / "run.py"
 pytest.importorskip("polars")
-pytest.importorskip("datafusion")
+pytest.importorskip("sqlglot")
 
 
 def test_a_small_round_of_all_engines(tmp_path: Path) -> None:

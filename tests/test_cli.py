@@ -17,7 +17,7 @@ import pytest
 
 from sweeps import every
 
-pytest.importorskip("datafusion", reason="SQL needs the sql extra")
+pytest.importorskip("sqlglot", reason="SQL needs the sql extra")
 
 COUNT = "select count(*) as n, sum(a) as total from t where a < 10"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("datafusion", reason="SQL needs the sql extra")
+pytest.importorskip("sqlglot", reason="SQL needs the sql extra")
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -325,7 +325,7 @@ def test_places_and_counts_of_any_size(expression: str, duck: duckdb.DuckDBPyCon
 
 
 def test_a_date_and_a_time_of_day(duck: duckdb.DuckDBPyConnection) -> None:
-    """Times of day of every unit: the planner knows them in nanoseconds only."""
+    """Times of day of every unit."""
     days, clock = [datetime.date(2024, 2, 29), None], [datetime.time(23, 59, 58, 123000), datetime.time(1)]
     table = pa.table({
         "day": days, "us": pa.array(clock, pa.time64("us")), "ms": pa.array(clock, pa.time32("ms")),

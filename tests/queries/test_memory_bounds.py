@@ -18,7 +18,7 @@ import qcore
 from qcore import PlanBuilder, col
 
 pytestmark = pytest.mark.timeout(300)
-pytest.importorskip("datafusion", reason="SQL needs the sql extra")
+pytest.importorskip("sqlglot", reason="SQL needs the sql extra")
 
 QUERIES = {
     "order by": "select k, s from t order by k",

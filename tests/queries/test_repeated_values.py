@@ -13,7 +13,7 @@ import qcore
 from qcore.functions.arrow.scalar import BoundCall
 
 pytestmark = pytest.mark.timeout(300)
-pytest.importorskip("datafusion", reason="SQL needs the sql extra")
+pytest.importorskip("sqlglot", reason="SQL needs the sql extra")
 
 LISTS = "select range(100000) l, x from range(100000) a(x)"      # 80 GB laid out
 JOINED = "(select range(100000) l, y from range(4) b(y)) q join range(2000) a(x) on x % 4 = y"

@@ -14,7 +14,7 @@ from oracle import assert_same_rows
 from qcore.errors import ExecutionError
 from qcore.spark.exchange import DIRECTORY_CONF
 
-pytest.importorskip("datafusion", reason="the SQL planner is missing: pip install 'qcore[sql]'")
+pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qcore[sql]'")
 
 Q1 = """
 select l_returnflag, l_linestatus, sum(l_quantity) as qty, sum(l_extendedprice * (1 - l_discount)) as price,

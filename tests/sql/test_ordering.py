@@ -30,7 +30,6 @@ TABLES = {
         "select count(*) as n, x from t group by all order by all",
         "select distinct on (x) x, y from t order by all",
         "with w as (select * from t order by all desc limit 2) select * from w natural full join u order by all",
-        # What the star means is asked of a text whose joins by name the planner forgets.
         "with w as (select x as o from (select x, y from t) a natural join (select x, y as e from t) b natural join "
         "(select x, z from u) c) select * from t order by all",
         "select count(*) * 2 as n from (select * from t order by all) as d order by all",

@@ -1,4 +1,4 @@
-"""Operators and calls that are written anew for the planner, against DuckDB. SPEC Q1, Q2."""
+"""Operators, and rows in subqueries, against DuckDB. SPEC Q1, Q2."""
 
 from __future__ import annotations
 

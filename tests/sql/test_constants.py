@@ -138,7 +138,7 @@ def test_values_that_are_no_constants():
 
 
 def test_names_that_read_like_functions() -> None:
-    """What a column within is called as says nothing of what the engine knows: the planner computed this constant."""
+    """Names of inner columns that read like calls."""
     query = (
         "select distinct (select max(cast(null as decimal(9, 0))) from t) as m, "
         "extract(minute from timestamp '2000-02-29 12:34:56' - timestamp '1995-12-31 23:59:59.5') as x from t"
