@@ -153,11 +153,17 @@ def _list_extract(value: pa.Array | pa.Scalar, index: pa.Array | pa.Scalar) -> p
 
 
 def _slice(elements: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
-    """Elements `start` to `stop`, both included and counted from 1, or from the end."""
+    """Elements `start` to `stop`, both included and counted from 1, or from the end. With a negative step `start` is
+    behind `stop`.
+    """
+    if step == 0:
+        raise ValueError("the step of a slice cannot be 0")
+    if step < 0:
+        start, stop = stop, start
     n = len(elements)
     first = max(start if start >= 0 else n + start + 1, 1)
     last = stop if stop >= 0 else n + stop + 1
-    return elements[first - 1 : max(last, 0) : step]
+    return elements[first - 1 : max(last, 0)][::step]
 
 
 def _struct_extract(value: pa.Array | pa.Scalar, name: pa.Scalar) -> pa.Array:

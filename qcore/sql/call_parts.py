@@ -106,6 +106,8 @@ def _plain(node: Any, parts: CallParts) -> list[Any]:
         (inner,) = take(node, "this")
         parts.ignore_nulls = kind == "IgnoreNulls"
         return _plain(inner, parts)
-    if kind in ("HavingMax", "Limit"):
-        raise NotBound(node, clause_name(node))
+    if kind == "HavingMax":
+        raise NotBound(node, "HAVING MAX and MIN among arguments", "arg_max(x, y) is x where y is greatest")
+    if kind == "Limit":
+        raise NotBound(node, "LIMIT among arguments", "take the rows in a subquery first")
     return [node]

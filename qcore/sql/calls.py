@@ -37,7 +37,7 @@ def _with_names(binder: Binder, name: str, arguments: Sequence[Any], place: Plac
     n_values = _WITH_NAMES[name.lower()]
     parts = [binder.expression(argument, place) for argument in arguments[:n_values]]
     for argument in arguments[n_values:]:
-        if type(argument).__name__ != "PropertyEQ":
+        if type(argument).__name__ not in ("PropertyEQ", "Kwarg"):
             raise PlanError(f"{name} takes names and values: {name}({'s, ' * n_values}a := 1, b := 'x')")
         field, value = take(argument, "this", "expression")
         parts += [constant(field.name, pa.string()), binder.expression(value, place)]

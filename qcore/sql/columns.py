@@ -34,7 +34,7 @@ def column_parts(node: Any) -> list[Part]:
     if type(name).__name__ == "Star":
         raise PlanError("t.* stands in a select list; elsewhere name the columns, or count rows by count(*)")
     if type(name).__name__ != "Identifier":
-        raise NotBound(node, f"{type(name).__name__} as a column")
+        raise NotBound(node, f"{name.name!r} as a column", "a column has a name; put other letters into double quotes")
     return [identifier(part) for part in (*(part for part in reversed(around) if part is not None), name)]
 
 

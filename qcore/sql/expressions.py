@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Call
+from qcore.expression.tree import Call, Literal
 from qcore.functions.calls import bind_call
 from qcore.functions.casts import bind_case, bind_cast, bind_in
 from qcore.functions.tables.lists import any_of
@@ -16,7 +16,7 @@ from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.columns import bind_column
 from qcore.sql.literals import constant, number
-from qcore.sql.reading import NotBound, identifier, take
+from qcore.sql.reading import NotBound, clause_name, get, identifier, take
 from qcore.sql.scope import Place
 from qcore.sql.text_arguments import bind_written, check_pattern
 from qcore.sql.types import read_type
@@ -125,6 +125,8 @@ def _of_two(binder: Binder, node: Any, left: Bound, right: Bound) -> Bound:
 def bind_not(binder: Binder, node: Any, place: Place) -> Bound:
     """NOT, and IS NOT."""
     (inner,) = take(node, "this")
+    if type(inner).__name__ in _PATTERNS and type(get(inner, "expression")).__name__ in ("Any", "All"):
+        raise _negated_quantifier(inner)
     value = binder.expression(inner, place)
     if isinstance(value.expr, Call) and value.expr.function in _OPPOSITES:
         return Bound(Call(_OPPOSITES[value.expr.function], value.expr.arguments), pa.bool_())
@@ -190,7 +192,7 @@ def bind_is(binder: Binder, node: Any, place: Place) -> Bound:
     elif kind == "Boolean":
         name = "is_true" if take(what, "this")[0] else "is_false"
     else:
-        raise NotBound(node, "IS")
+        raise NotBound(node, f"IS {clause_name(what)}", "x IS NOT DISTINCT FROM y compares with any value")
     if negated:
         name = name.replace("is_", "is_not_")
     return bind_call(name, [bound], binder.dialect)
@@ -209,23 +211,51 @@ def bind_escape(binder: Binder, node: Any, place: Place) -> Bound:
         matched = _pattern(binder, pattern, place, escape)
         return bind_call("not", [matched], binder.dialect)
     if type(pattern).__name__ not in _PATTERNS:
-        raise NotBound(node, "ESCAPE")
+        raise NotBound(node, f"{clause_name(pattern)} with ESCAPE", "only LIKE and ILIKE have it")
     return _pattern(binder, pattern, place, escape)
 
 
 def _pattern(binder: Binder, node: Any, place: Place, escape: Any) -> Bound:
     value, pattern, negate = take(node, "this", "expression", "negate")
-    if type(pattern).__name__ in ("Any", "All", "LikeAny"):
-        raise NotBound(node, f"{type(node).__name__} with {type(pattern).__name__}")
-    parts = [binder.expression(part, place) for part in (value, pattern, escape) if part is not None]
     name = _PATTERNS[type(node).__name__]
-    check_pattern(name.upper().replace("_", " "), parts, binder.dialect)
-    result = bind_call(name, parts, binder.dialect)
+    quantifier = type(pattern).__name__ if type(pattern).__name__ in ("Any", "All") else None
+    patterns = [pattern] if quantifier is None else _patterns(node, pattern)
+    if negate and quantifier is not None:
+        raise _negated_quantifier(node)
+    results = []
+    for one in patterns:
+        parts = [binder.expression(part, place) for part in (value, one, escape) if part is not None]
+        check_pattern(name.upper().replace("_", " "), parts, binder.dialect)
+        results.append(bind_call(name, parts, binder.dialect))
+    result = connect("and" if quantifier == "All" else "or", results, binder)
     if not negate:
         return result
     if isinstance(result.expr, Call) and result.expr.function in _OPPOSITES:
         return Bound(Call(_OPPOSITES[result.expr.function], result.expr.arguments), pa.bool_())
     return bind_call("not", [result], binder.dialect)
+
+
+def _patterns(node: Any, quantifier: Any) -> list[Any]:
+    """The patterns of LIKE ANY or LIKE ALL: (a, b), or a list of them."""
+    (held,) = take(quantifier, "this")
+    while type(held).__name__ == "Paren":
+        (held,) = take(held, "this")
+    if type(held).__name__ == "Tuple":
+        return list(take(held, "expressions")[0])
+    if type(held).__name__ == "Array" and held.expressions:
+        return list(take(held, "expressions", "bracket_notation", "value_constructor")[0])
+    if type(held).__name__ == "Literal":
+        return [held]
+    word = f"{clause_name(node)} {clause_name(quantifier)}"
+    raise NotBound(
+        node, f"{word} of {clause_name(held)}", f"write the patterns, x {word} ('a%', 'b%'), or EXISTS of a subquery"
+    )
+
+
+def _negated_quantifier(node: Any) -> NotBound:
+    """Versions of sqlglot give NOT x LIKE ANY (…) and x NOT LIKE ANY (…) the same tree, and these differ."""
+    word = clause_name(node)
+    return NotBound(node, f"NOT with {word} ANY or ALL", f"write NOT (x {word} ANY (…)) or NOT (x {word} ALL (…))")
 
 
 def bind_case_when(binder: Binder, node: Any, place: Place) -> Bound:
@@ -287,7 +317,7 @@ def bind_struct(binder: Binder, node: Any, place: Place) -> Bound:
     arguments: list[Bound] = []
     for part in fields or ():
         if type(part).__name__ not in ("PropertyEQ", "Slice", "Alias"):
-            raise NotBound(node, "STRUCT")
+            raise NotBound(part, f"{clause_name(part)} in a struct", "write {'a': x, 'b': y}")
         name, value = (
             take(part, "this", "expression") if type(part).__name__ != "Alias" else take(part, "alias", "this")
         )
@@ -327,10 +357,8 @@ def bind_subscript(binder: Binder, node: Any, place: Place) -> Bound:
     held, (position,) = binder.expression(value, place), positions
     if type(position).__name__ == "Slice":
         begin, end, step = take(position, "this", "expression", "step")
-        if step is not None:
-            raise NotBound(node, "a step of a slice")
-        ends = [None if part is None else binder.expression(part, place) for part in (begin, end)]
-        return slice_of(held, ends[0], ends[1], binder)
+        ends = [None if part is None else binder.expression(part, place) for part in (begin, end, step)]
+        return slice_of(held, ends[0], ends[1], ends[2], binder)
     return element_of(held, binder.expression(position, place), binder)
 
 
@@ -339,10 +367,16 @@ def element_of(held: Bound, position: Bound, binder: Binder) -> Bound:
     return bind_call("[]", [held, position], binder.dialect)
 
 
-def slice_of(held: Bound, begin: Bound | None, end: Bound | None, binder: Binder) -> Bound:
-    """A part of a list or a text."""
-    ends = [begin or constant(1, pa.int64()), end or constant(-1, pa.int64())]
-    return bind_call("[:]", [held, *ends], binder.dialect)
+def slice_of(held: Bound, begin: Bound | None, end: Bound | None, step: Bound | None, binder: Binder) -> Bound:
+    """A part of a list or a text; each n-th element of it."""
+    ends = [constant(1, pa.int64()), constant(-1, pa.int64())]
+    if step is not None and (begin is None or end is None):
+        size = step.expr.value if isinstance(step.expr, Literal) else None
+        if not isinstance(size, int):
+            raise PlanError("a slice with a computed step needs both of its ends: l[1:-1:n]")
+        ends = ends[::-1] if size < 0 else ends
+    ends = [begin or ends[0], end or ends[1]]
+    return bind_call("[:]", [held, *ends, *([] if step is None else [step])], binder.dialect)
 
 
 def bind_dot(binder: Binder, node: Any, place: Place) -> Bound:
@@ -377,9 +411,14 @@ def bind_collated(binder: Binder, node: Any, place: Place) -> Bound:
     return binder.expression(value, place)
 
 
+def bind_named(binder: Binder, node: Any, place: Place) -> Bound:
+    """An argument with a name, f(x := 1), of a function whose arguments have none."""
+    raise NotBound(node, "an argument with a name", "write the arguments without names, in the function's order")
+
+
 def bind_aliased(binder: Binder, node: Any, place: Place) -> Bound:
-    """A name where no column is named: an argument with a name."""
-    raise NotBound(node, "a named argument")
+    """An alias inside an expression."""
+    raise NotBound(node, "an alias inside an expression", "an alias names a whole item of a select list")
 
 
 READERS: dict[str, ExpressionReader] = {
@@ -408,4 +447,7 @@ READERS: dict[str, ExpressionReader] = {
     "Dot": bind_dot,
     "AtTimeZone": bind_zoned,
     "Collate": bind_collated,
+    "PropertyEQ": bind_named,
+    "Kwarg": bind_named,
+    "Alias": bind_aliased,
 }

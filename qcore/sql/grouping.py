@@ -167,7 +167,7 @@ def _sets_of(element: Any, add: Any) -> list[tuple[int, ...]]:
     if kind in ("Rollup", "Cube"):
         (parts,) = take(element, "expressions")
         if not parts:
-            raise NotBound(element, f"WITH {kind.upper()}")
+            raise NotBound(element, f"WITH {kind.upper()}", f"write GROUP BY {kind.upper()} (a, b)")
         keys = [_keys_of(part, add) for part in parts]
         if kind == "Rollup":
             chosen = [keys[:n] for n in range(len(keys), -1, -1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +20,13 @@ from qcore.sql.asof import ASOF_USAGE, nearest
 from qcore.sql.binder import Binder, TableReader
 from qcore.sql.expressions import chain
 from qcore.sql.files import default_alias, paths_of, table_name
+from qcore.sql.ordering import sorted_rows
 from qcore.sql.pivot import pivoted_rows
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
-from qcore.sql.row_numbers import numbered
+from qcore.sql.row_numbers import number_rows, numbered
 from qcore.sql.samples import sample_rows
-from qcore.sql.scope import Environment, Level, Named, Part, Place, Rows, Scope, TableNames
+from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Rows, Scope, TableNames
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import Joined, dependent_join, join_subqueries
 from qcore.sql.tables import derived_rows, first_place, named_rows, with_alias
@@ -48,7 +49,7 @@ def from_rows(binder: Binder, clause: Any, joins: Sequence[Any], environment: En
     """The rows of FROM and the joins behind it."""
     if clause is None:
         if joins:
-            raise NotBound(joins[0], "JOIN without FROM")
+            raise NotBound(joins[0], "JOIN without FROM", "write FROM and the first table before it")
         return Rows(one_row(binder), [], [])
     (first,) = take(clause, "this")
     return joined_rows(binder, first, joins, first_place(binder, environment))
@@ -132,7 +133,8 @@ def bind_derived(binder: Binder, node: Any, place: Place) -> Rows:
     if type(inner).__name__ in ("Table", "Lateral", "Unnest") or _is_joined_tables(inner):
         rows = binder.table(inner, place)
         if alias is not None:
-            raise NotBound(node, "an alias of joined tables")
+            named = with_alias(Relation(rows.node, rows.columns), "", alias)
+            rows = replace(rows, tables=named.tables, columns=named.columns)
     else:
         rows = _derived(binder, _bare(node), alias, place)
     return _changed(binder, rows, pivots, sample, joins, place)
@@ -170,18 +172,20 @@ def _derived(binder: Binder, query: Any, alias: Any, place: Place) -> Rows:
 
 def bind_lateral(binder: Binder, node: Any, place: Place) -> Rows:
     """LATERAL (query)."""
-    inner, alias, *_ = take(node, "this", "alias", "view", "outer", "cross_apply")
+    inner, alias, *_ = take(node, "this", "alias", "view", "outer", "cross_apply", "ordinality")
     if get(node, "view"):
         return _view_rows(binder, inner, alias, place)
     if get(node, "cross_apply") is not None:
-        raise NotBound(node, "APPLY")
+        if get(node, "cross_apply"):
+            raise NotBound(node, "CROSS APPLY", "write CROSS JOIN LATERAL (SELECT …)")
+        raise NotBound(node, "OUTER APPLY", "write LEFT JOIN LATERAL (SELECT …) ON TRUE")
     if type(inner).__name__ == "Unnest" and alias is not None and get(inner, "alias") is None:
         lists, offset = take(inner, "expressions", "offset")
         return bind_lists(binder, lists, ["unnest"] * len(lists), "unnest", alias, offset, place)
     if type(inner).__name__ == "Unnest":
         return bind_unnest(binder, inner, place)
     if type(inner).__name__ != "Subquery":
-        raise NotBound(node, "LATERAL of a function")
+        return bind_table_function(binder, node, inner, alias, place)
     return _derived(binder, inner, alias, place)
 
 
@@ -218,12 +222,16 @@ def _join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
     side, kind, method = (str(part or "").upper() for part in (side, kind, method))
     if pivots:
         raise PlanError("PIVOT behind a join is not supported; put the joined tables into a subquery")
-    if method == "POSITIONAL":
-        raise PlanError("POSITIONAL JOIN is not supported: rows have no order here; join row_number() OVER (…) columns")
-    if method not in ("", "NATURAL", "ASOF"):
-        raise NotBound(node, f"{method} JOIN")
+    if method not in ("", "NATURAL", "ASOF", "POSITIONAL"):
+        raise NotBound(node, f"{method} JOIN", "there are NATURAL, ASOF and POSITIONAL")
     right = binder.table(table, _beside(binder, place, left))
     how = _kind(side, kind, node)
+    if side == "RIGHT" and how in LEFT_ONLY:
+        if isinstance(right, (LateralRows, UnnestedRows)):
+            raise PlanError(f"RIGHT {kind} JOIN of a table that reads the tables before it (LATERAL) is not possible")
+        left, right = right, left
+    if method == "POSITIONAL":
+        return _positional_join(binder, left, right)
     if method == "ASOF":
         return _asof_join(binder, left, right, how, on, using, place)
     if method == "NATURAL":
@@ -250,12 +258,29 @@ def _using_name(node: Any) -> tuple[str, bool]:
 
 def _kind(side: str, kind: str, node: Any) -> str:
     if kind in ("SEMI", "ANTI"):
-        if side == "RIGHT":
-            raise NotBound(node, f"RIGHT {kind} JOIN")
         return f"left_{kind.lower()}"
     if kind not in ("", "INNER", "CROSS", "OUTER"):
-        raise NotBound(node, f"{kind} JOIN")
+        raise NotBound(node, f"{kind} JOIN", "there are INNER, LEFT, RIGHT, FULL, CROSS, SEMI and ANTI")
     return side.lower() or "inner"
+
+
+def _positional_join(binder: Binder, left: Rows, right: Rows) -> Rows:
+    """POSITIONAL JOIN: the first row of one side beside the first of the other, and so on."""
+    sides: list[tuple[PlanNode, str]] = []
+    for rows, which in ((left, "left"), (right, "right")):
+        if isinstance(rows, (LateralRows, UnnestedRows)):
+            raise PlanError("POSITIONAL JOIN of a table that reads the tables before it (LATERAL) is not supported")
+        node, keys = sorted_rows(rows.node)
+        if not keys:
+            raise PlanError(
+                f"POSITIONAL JOIN: the rows of its {which} side have no order; it takes queries with ORDER BY: "
+                "(SELECT … ORDER BY x) a POSITIONAL JOIN (SELECT … ORDER BY y) b"
+            )
+        number = binder.names.new("row_number")
+        sides.append((number_rows(binder, node, number, keys), number))
+    (a, a_number), (b, b_number) = sides
+    node = make_join(binder.ids, "full", a, b, [call("equal", col(a_number), col(b_number))])
+    return Rows(node, [*left.tables, *right.tables], [*left.columns, *right.columns])
 
 
 def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, using: Any, place: Place) -> Rows:
@@ -365,7 +390,10 @@ def _lateral(
     own = {name: value for name, value in right.captured.items() if column_names(value.expr) <= known}
     others = {name: value for name, value in right.captured.items() if name not in own}
     if others:
-        raise NotBound(None, "LATERAL inside joined tables in brackets")
+        raise PlanError(
+            "a table in brackets with joins that reads the tables before the brackets (LATERAL) is not supported; "
+            "write the joins without brackets"
+        )
     if kind not in ("inner", "left"):
         raise PlanError(
             f"a {kind.replace('_', ' ').upper()} JOIN of a table that reads the tables before it (LATERAL) is not "

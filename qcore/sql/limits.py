@@ -26,6 +26,14 @@ def limit_rows(binder: Binder, relation: Relation, limit: Any, offset: Any, envi
     """The rows within LIMIT and OFFSET, in their order."""
     if limit is None and offset is None:
         return relation
+    try:
+        return _limited(binder, relation, limit, offset, environment)
+    except PlanError:
+        binder.blame(offset if limit is None else limit)
+        raise
+
+
+def _limited(binder: Binder, relation: Relation, limit: Any, offset: Any, environment: Environment) -> Relation:
     count, is_share = (None, False) if limit is None else _count(limit)
     first = None
     if offset is not None:

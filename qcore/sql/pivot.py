@@ -25,7 +25,7 @@ from qcore.sql.binder import Binder, QueryReader
 from qcore.sql.expressions import connect
 from qcore.sql.grouping import Grouping, has_sets, read_group_by
 from qcore.sql.naming import written_text
-from qcore.sql.reading import NotBound, get, identifier, take
+from qcore.sql.reading import NotBound, clause_name, get, identifier, take
 from qcore.sql.scope import Environment, Named, Place, Relation, Rows, Scope
 from qcore.sql.stars import columns_calls, each_column, is_star, star_items
 from qcore.sql.subqueries import Joined, is_query, join_subqueries
@@ -104,7 +104,7 @@ def _name(node: Any) -> str:
         return identifier(node)[0]
     if kind == "Literal" and node.is_string:
         return str(node.this)
-    raise NotBound(node, "a name in PIVOT or UNPIVOT")
+    raise NotBound(node, f"{clause_name(node)} as a name in PIVOT or UNPIVOT", "write a name alone")
 
 
 def _aliased(node: Any) -> tuple[Any, str | None]:

@@ -98,7 +98,7 @@ class _Select:
             "order", "limit", "offset", "with", "kind", "operation_modifiers", "sample", "laterals",
         )  # fmt: skip
         if kind is not None or operators:
-            raise NotBound(node, "SELECT AS or modifiers")
+            raise NotBound(node, f"SELECT {'AS ' if kind else ''}{kind or operators[0]}".upper(), "write SELECT alone")
         self.sample = sample
         self.binder = binder
         self.node = node
@@ -199,7 +199,7 @@ class _Select:
                 items.append(Item(self._alias(get(node, "alias")), value, has_alias=True))
                 continue
             if type(node).__name__ == "Aliases":
-                raise NotBound(node, "several aliases")
+                raise NotBound(node, "an item with several aliases", "give each item one: a AS x")
             if type(node).__name__ == "Column":
                 items.append(Item("", node))
                 continue

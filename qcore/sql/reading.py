@@ -8,10 +8,12 @@ from qcore.errors import PlanError
 
 
 class NotBound(PlanError):
-    """A construct that the binder does not read. `node` is the node of the parse tree; `what` names the construct."""
+    """A construct that the binder does not read. `node` is the node of the parse tree; `what` names the construct, and
+    `instead` says what to write.
+    """
 
-    def __init__(self, node: Any, what: str) -> None:
-        super().__init__(f"{what} is not supported")
+    def __init__(self, node: Any, what: str, instead: str = "") -> None:
+        super().__init__(f"{what} is not supported{instead and '; '}{instead}")
         self.node = node
 
 

@@ -6,9 +6,16 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from qcore.plan.nodes import Shared, SharedRead, Window, WindowCall, WindowFrame
+from qcore.plan.nodes import PlanNode, Shared, SharedRead, SortKey, Window, WindowCall, WindowFrame
 from qcore.sql.binder import Binder
 from qcore.sql.scope import Named, Rows, TableNames
+
+
+def number_rows(binder: Binder, node: PlanNode, name: str, keys: tuple[SortKey, ...] = ()) -> PlanNode:
+    """The rows with a column of this name: their numbers from 1, in the order of the keys."""
+    schema = node.schema.append(pa.field(name, pa.int64()))
+    row_number = WindowCall(name, "row_number", frame=WindowFrame("rows", None, None))
+    return Window(binder.ids.new(), schema, node, (), keys, (row_number,))
 
 
 def numbered(binder: Binder, rows: Rows) -> tuple[Shared, str, Rows, str]:
@@ -16,9 +23,8 @@ def numbered(binder: Binder, rows: Rows) -> tuple[Shared, str, Rows, str]:
     name of that column.
     """
     number = binder.names.new("row_number")
-    schema = rows.node.schema.append(pa.field(number, pa.int64()))
-    row_number = WindowCall(number, "row_number", frame=WindowFrame("rows", None, None))
-    window = Window(binder.ids.new(), schema, rows.node, (), (), (row_number,))
+    window = number_rows(binder, rows.node, number)
+    schema = window.schema
     shared = Shared(binder.ids.numbered("rows"), schema, window)
     new = {name: binder.names.new(name) for name in schema.names}
     renamed = pa.schema([schema.field(name).with_name(new[name]) for name in schema.names])

@@ -153,7 +153,7 @@ def bind_brackets(binder: Binder, node: Any, environment: Environment) -> Relati
     inner, with_, order, limit, offset, *_ = take(node, "this", "with", "order", "limit", "offset", "alias", "joins")
     environment = common_tables(binder, with_, environment)
     if type(inner).__name__ in ("Table", "Lateral", "Unnest"):
-        raise NotBound(node, "a table in brackets as a query")
+        raise NotBound(node, "a table in brackets as a query", "write (FROM t)")
     relation = binder.query(inner, environment)
     relation = order_rows(binder, relation, order, environment)
     return limit_rows(binder, relation, limit, offset, environment)

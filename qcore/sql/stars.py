@@ -56,7 +56,7 @@ def star_items(node: Any, scope: Scope, dialect: Dialect) -> list[Item]:
         items = [item for item in _star_items(star, scope, dialect) if keep(item.shown) != (negated ^ bool(negate))]
         return _some(items, pattern)
     if negated:
-        raise NotBound(node, "NOT *")
+        raise NotBound(node, "NOT *", "write NOT COLUMNS(*), or * NOT LIKE 'pattern'")
     return _star_items(node, scope, dialect)
 
 
@@ -126,7 +126,7 @@ def _some(items: list[Item], pattern: Any) -> list[Item]:
 def _matcher(kind: str, pattern: Any, dialect: Dialect) -> Callable[[str], bool]:
     """Whether a name matches the pattern of a star."""
     if type(pattern).__name__ != "Literal" or not pattern.is_string:
-        raise NotBound(pattern, "a pattern of * that is no text")
+        raise NotBound(pattern, "a pattern of * that is computed", "write a text: * LIKE 'a%'")
     text, flags = str(pattern.this), re.DOTALL
     if kind == "Glob":
         written = fnmatch.translate(text)
@@ -200,7 +200,7 @@ def _chosen(call: Any, scope: Scope, dialect: Dialect) -> list[tuple[str, str]]:
                 raise unknown("column", name, [shown for shown, _ in columns], "COLUMNS")
         return [one for one in columns if one[0].lower() in wanted]
     if type(argument).__name__ == "Lambda":
-        raise NotBound(call, "COLUMNS of a lambda")
+        raise NotBound(call, "COLUMNS of a lambda", "COLUMNS('regex') and COLUMNS(* LIKE 'a%') choose by name")
     raise PlanError("COLUMNS takes a pattern, a list of names or a star")
 
 

@@ -25,16 +25,15 @@ from qcore.plan.nodes import (
     AggregateCall,
     DependentJoin,
     Limit,
-    OrderBy,
     PlanNode,
-    Project,
 )
 from qcore.plan.projections import add_columns, project
 from qcore.plan.schema import LEFT_ONLY, MARK_KINDS, join_schema
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.expressions import bind_binary, bind_in_list
+from qcore.sql.ordering import sorted_rows
 from qcore.sql.random_columns import RandomValue
-from qcore.sql.reading import NotBound, get, take
+from qcore.sql.reading import get, take
 from qcore.sql.scope import Environment, Level, Place, Relation
 
 _COMPARISONS = {
@@ -190,15 +189,22 @@ def bind_exists(binder: Binder, node: Any, place: Place) -> Bound:
 
 def bind_in(binder: Binder, node: Any, place: Place) -> Bound:
     """x IN (subquery) or IN a list, as a value."""
-    query = get(node, "query")
+    query = _query_of_in(node)
     if query is None:
         return bind_in_list(binder, node, place)
-    value, query, _ = take(node, "this", "query", "expressions")
+    value, *_ = take(node, "this", "query", "expressions")
     relation, level = bind_query_in(binder, query, place)
     conditions = _equalities(binder, value, relation, place)
     mark = binder.names.new("mark")
     place.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, conditions, mark))
     return Bound(Column(mark), pa.bool_())
+
+
+def _query_of_in(node: Any) -> Any:
+    """The subquery of an In node; None for a list. The parser puts VALUES into the list."""
+    query = get(node, "query")
+    listed: list[Any] = get(node, "expressions") or []
+    return listed[0] if query is None and len(listed) == 1 and type(listed[0]).__name__ == "Values" else query
 
 
 def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) -> tuple[Expr, ...]:
@@ -294,16 +300,10 @@ def bind_array(binder: Binder, query: Any, place: Place) -> Bound:
         raise PlanError(
             f"the subquery of ARRAY must give one column, not {len(relation.columns)}; make a row of several: row(a, b)"
         )
-    node, own = relation.node, relation.columns[0].own
-    keys: tuple[Expr, ...] = ()
-    order: tuple[tuple[bool, bool], ...] = ()
-    ordered = node.child if isinstance(node, Limit) else node
-    below = node.child if isinstance(node, Project) else node
-    if isinstance(ordered, OrderBy):
-        keys = tuple(col(key.column) for key in ordered.keys)
-        order = tuple((key.descending, key.nulls_first) for key in ordered.keys)
-    elif isinstance(below, OrderBy):
-        raise NotBound(query, "ARRAY of a query with a computed LIMIT")
+    own = relation.columns[0].own
+    node, sort_keys = sorted_rows(relation.node)
+    keys: tuple[Expr, ...] = tuple(col(key.column) for key in sort_keys)
+    order = tuple((key.descending, key.nulls_first) for key in sort_keys)
     of = node.schema.field(own).type
     type_ = aggregate_type("array_agg", [of])
     name, value = binder.names.new("values"), binder.names.new("list")
@@ -334,8 +334,9 @@ def bind_conjunct(binder: Binder, node: Any, place: Place) -> Bound | None:
             joined = Joined("left_anti" if negated else "left_semi", relation.node, level.captured)
             place.subqueries.append(joined)
             return None
-        if kind == "In" and get(inner, "query") is not None:
-            value, query = take(inner, "this", "query")
+        query = _query_of_in(inner) if kind == "In" else None
+        if query is not None:
+            value = take(inner, "this", "query", "expressions")[0]
             _filter_by_in(binder, value, query, negated, place)
             return None
         if kind in ("EQ", "NEQ"):

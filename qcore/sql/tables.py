@@ -184,7 +184,7 @@ def _alias_column(node: Any) -> str:
     if type(node).__name__ == "Identifier":
         return identifier(node)[0]
     if type(node).__name__ == "ColumnDef":
-        raise NotBound(node, "types in an alias")
+        raise NotBound(node, "a type of a column in an alias", "write the name alone, and cast the column")
     return str(node.name)
 
 

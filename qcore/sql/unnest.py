@@ -17,12 +17,13 @@ from qcore.plan.nodes import PlanNode, Unnest
 from qcore.plan.projections import add_columns, project
 from qcore.plan.schema import element_type, unnest_schema
 from qcore.sql.binder import Binder
-from qcore.sql.reading import NotBound, get, identifier, take
+from qcore.sql.reading import NotBound, clause_name, get, identifier, take
 from qcore.sql.scope import Named, Place, Rows, TableNames
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import Rewrite, join_subqueries
 
 _SERIES = ("range", "generate_series")
+_TABLE_FUNCTIONS = "there are unnest, range, generate_series, and those that read files, as read_parquet"
 
 
 @dataclass(slots=True)
@@ -101,14 +102,14 @@ def bind_unnest(binder: Binder, node: Any, place: Place) -> Rows:
 def bind_table_function(binder: Binder, node: Any, function: Any, alias: Any, place: Place) -> Rows:
     """range(…), generate_series(…) or unnest(…) among the tables."""
     if type(function).__name__ != "Anonymous":
-        raise NotBound(node, "a table function")
+        raise NotBound(node, f"{clause_name(function)} as a table", _TABLE_FUNCTIONS)
     name, arguments = take(function, "this", "expressions")
     lower = str(name).lower()
     ordinality = get(node, "ordinality")
     if lower == "unnest":
         return bind_lists(binder, arguments, ["unnest"] * len(arguments), "unnest", alias, ordinality, place)
     if lower not in _SERIES:
-        raise NotBound(node, f"the table function {name}")
+        raise NotBound(node, f"the table function {name}", _TABLE_FUNCTIONS)
     values = [binder.expression(argument, place) for argument in arguments]
     made = bind_call(lower, values, binder.dialect)
     return _rows(binder, [made], [lower], lower, alias, ordinality, place)

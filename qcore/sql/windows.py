@@ -86,7 +86,7 @@ class Windows:
         """The value of a window function."""
         function, *_ = take(node, "this", "partition_by", "order", "spec", "alias", "over", "first")
         if get(node, "first"):
-            raise NotBound(node, "OVER with FIRST")
+            raise NotBound(node, "KEEP (DENSE_RANK …)", "arg_min and arg_max have the value of the first or last row")
         definition = self._definition(node, place, ())
         inner = Place(place.scope, "a window function", self.subqueries, place.grouping, None, place.aliases)
         binder = self._binder

@@ -50,6 +50,16 @@ def test_as_duckdb(subquery: str, session: qcore.Session, duck: duckdb.DuckDBPyC
     assert_same_rows(session.sql(query).to_arrow(), duck.sql(query).to_arrow_table())
 
 
+def test_a_computed_limit(session: qcore.Session, duck: duckdb.DuckDBPyConnection) -> None:
+    """DuckDB's limits of correlated subqueries are constants."""
+    duck.register("u", U)
+    query = "select array(select n from u order by n desc limit (select 2) offset (select 1)) as a"
+    assert session.sql(query).to_arrow() == duck.sql(query).to_arrow_table()
+    correlated = "select i, array(select n from u where u.n > t.i * 10 order by n desc limit {}) as a from t order by i"
+    computed, constant = (session.sql(correlated.format(limit)).to_arrow() for limit in ("(select 2)", "2"))
+    assert computed == constant
+
+
 @pytest.mark.parametrize(
     ("subquery", "message"),
     [

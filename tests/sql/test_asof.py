@@ -104,7 +104,7 @@ def test_asof_among_other_clauses(query: str) -> None:
         ("l asof join r", "ASOF JOIN has no condition"),
         ("l asof join r on l.x > r.x and (select true)", "a subquery in ON of an ASOF JOIN is not supported"),
         ("l, lateral (select l.x + 1 as y) q asof join lateral (select q.y) p on l.x > p.y", "LATERAL"),
-        ("l positional join r", "POSITIONAL JOIN is not supported: rows have no order here"),
+        ("l positional join r", "POSITIONAL JOIN: the rows of its left side have no order"),
     ],
 )
 def test_what_is_no_asof_join(tables: str, said: str) -> None:

@@ -304,7 +304,7 @@ def test_names_that_are_words() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("select * from t positional join u", "POSITIONAL JOIN is not supported"),
+        ("select * from t positional join u", "POSITIONAL JOIN: the rows of its left side have no order"),
         ("select i from t order by i fetch first 2 rows with ties", "WITH TIES"),
         ("select i from t where (i, s) in ((1, 'a'), (1, 2, 3))", "a row of 2 values with a row of 3 values, line 1"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 import pytest
-from bound_queries import SCHEMAS, check
+from bound_queries import SCHEMAS, check, rows
 
 import qcore
 from oracle import assert_same_rows
@@ -38,6 +38,18 @@ from qcore.sql.bind import plan_query
         "select t.a, u.d, v.d from t, u right join u v on u.a = v.a",
         "select t.a, u.a from t left join u on t.a = u.a and t.a > 1",
         "select x.a from t x join t y on x.a = y.a join u on u.a = y.a",
+        "select x.* from (t join u on t.a = u.a) as x",
+        "select x.* from (t join u using (a)) as x(k, l)",
+        "select x.d from (t x1 join u on x1.a = u.a) x",
+        "select * from (t) as x",
+        "select * from ((t join u using (a)) as y join u as v using (a)) as x",
+        "select e from t, (unnest(t.l)) as x(e)",
+        "select u.d, q.* from u, ((select u.a as z) as k) as q",
+        "select x.a, y.d, y.b from (select a from t order by a) x positional join "
+        "(select d, b from u order by d limit (select 3)) y",
+        "select x.a, y.d from (select a from t order by a) x positional join "
+        "(select d from u order by d desc limit 2) y",
+        "select * from (select b from t order by c) x positional join (select a from u order by d) y",
     ],
 )
 def test_answers_are_duckdbs(query: str) -> None:
@@ -56,11 +68,27 @@ def test_answers_are_duckdbs(query: str) -> None:
         ),
         ("select * from t natural join (select 1 as zz) q", "no column of the same name"),
         ("select * from t join u on t.c", "is of type double, not boolean"),
+        ("select * from (select a from t order by a) x positional join u", "the rows of its right side have no order"),
+        ("select * from t cross apply (select d from u where u.a = t.a) q", "CROSS APPLY .*CROSS JOIN LATERAL"),
+        ("select * from t outer apply (select d from u where u.a = t.a) q", "OUTER APPLY .*LEFT JOIN LATERAL"),
+        ("select * from t, (u join lateral (select t.a as z) q on true)", "write the joins without brackets"),
+        ("select * from t right semi join lateral (select t.a) q on true", "RIGHT SEMI JOIN of a table that reads"),
+        ("select t.a from (t join u using (a)) x", "unknown column 't.a'"),
+        ("select x.a from t as x(a int)", "a type of a column in an alias"),
     ],
 )
 def test_refused_by_name(query: str, said: str) -> None:
     with pytest.raises(PlanError, match=said):
         plan_query(query, SCHEMAS)
+
+
+@pytest.mark.parametrize("kind", ["semi", "anti"])
+def test_right_semi_and_anti_joins(kind: str) -> None:
+    """DuckDB has the left ones alone."""
+    for condition in ("using (a)", "on t.a = u.a and t.c < u.d", "on u.d > (select min(d) from u v where v.a = t.a)"):
+        assert sorted(rows(f"select d from t right {kind} join u {condition}")) == sorted(
+            rows(f"select d from u {kind} join t {condition}")
+        )
 
 
 TABLES = {

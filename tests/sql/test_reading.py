@@ -72,11 +72,18 @@ def test_an_argument_that_is_not_read_is_refused() -> None:
         ("select a from t for update", "locks"),
         ("select a from t order by a fetch first 1 rows with ties", "WITH TIES"),
         ("select a from t match_recognize (pattern (a) define a as true)", "MATCH RECOGNIZE|match"),
-        ("select a from t positional join u", "POSITIONAL JOIN"),
+        ("select a from t group by a with rollup", "WITH ROLLUP is not supported; write GROUP BY ROLLUP"),
+        ("select a from t order by a with fill", "WITH FILL is not supported"),
+        ("select as struct a from t", "SELECT AS STRUCT"),
+        ("select sum(a order by a limit 2) from t", "LIMIT among arguments"),
+        ("select any_value(a having max c) from t", "HAVING MAX"),
+        ("select a as (x, y) from t", "several aliases"),
+        ("select abs(a as x) from t", "an alias inside an expression"),
+        ("select a.1 from t", "'1' as a column"),
         ("select a from t tablesample (bucket 1 out of 4)", "a sample is n, n ROWS"),
     ],
 )
 def test_clauses_that_are_not_read(query: str, said: str) -> None:
     """Never a wrong answer by omission."""
-    with pytest.raises((NotBound, PlanError), match=f"(?i){said}|syntax error"):
+    with pytest.raises(PlanError, match=f"(?i)({said}|syntax error).*line 1, column"):
         plan_query(query, SCHEMAS)

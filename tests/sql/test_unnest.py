@@ -22,6 +22,11 @@ from qcore.sql.bind import plan_query
         "select a from t where exists (select 1 from unnest(t.l) as v(e) where e > 2)",
         "select (select sum(e) from unnest(t.l) as v(e)) from t",
         "select unnest(l) + 1 from t",
+        "select t.a, e from t, lateral unnest(t.l) as x(e)",
+        "select a from t, lateral range(2)",
+        "select t.a, e from t, lateral generate_series(1, t.a) as x(e)",
+        "select t.a, e, n from t, lateral generate_series(3, t.a, -1) with ordinality as x(e, n)",
+        "select t.a, e from t left join lateral range(t.a - 1) as x(e) on true where t.a is not null",
     ],
 )
 def test_answers_are_duckdbs(query: str) -> None:
@@ -33,6 +38,7 @@ def test_answers_are_duckdbs(query: str) -> None:
     [
         ("select unnest(a) from t", "unnest takes a list or a map, not int64"),
         ("select a from t where unnest(l) = 1", "unnest stands in WHERE"),
+        ("select * from repeat('x', 3)", "the table function repeat is not supported; there are unnest, range"),
     ],
 )
 def test_refused_by_name(query: str, said: str) -> None:
