@@ -102,6 +102,17 @@ def held_by_engine() -> dict[str, int]:
     return {name: counts[name] for name in ("structs", "buffers", "reserved_bytes") if counts[name]}
 
 
+def drop_kept_plans() -> None:
+    """Empty the plan caches of sessions that live on, such as those of a module: lowered plans hold the engine's
+    schemas and programs.
+    """
+    if "qcore.session.plan_cache" in sys.modules:
+        from qcore.session.plan_cache import PlanCache
+
+        for cache in [held for held in gc.get_objects() if isinstance(held, PlanCache)]:
+            cache.clear()
+
+
 def user_threads() -> set[threading.Thread]:
     """Threads that would keep the interpreter from leaving."""
     return {thread for thread in threading.enumerate() if thread.is_alive() and not thread.daemon}
@@ -141,6 +152,8 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     if getattr(request.node, "failed", False):
         return
     assert lock_misuses() == misuses_before, "a lock was held while another, or the GIL, was waited for"
+    if held_by_engine():
+        drop_kept_plans()
     assert settles(held_by_engine), f"left behind: {held_by_engine()}"
     assert settles(lambda: user_threads() - threads_before), f"threads left: {user_threads() - threads_before}"
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pyarrow as pa
 
 from qcore.expression.tree import Cast, Expr
 from qcore.functions.catalogue import expr_type
 from qcore.lowering.compile import compile_projection
-from qcore.lowering.retyping import once_per_schema
+from qcore.lowering.retyping import Programs
 from qcore.plan.aggregate_calls import AggregateSteps, Named
 
 
-def compile_inputs(steps: AggregateSteps, declared: pa.Schema) -> Callable[[Any], Any]:
-    """A function from an engine schema to the Program of an aggregation's keys, arguments and filters.
+def compile_inputs(steps: AggregateSteps, declared: pa.Schema) -> Programs:
+    """The Programs of an aggregation's keys, arguments and filters.
 
     Parameters
     ----------
@@ -34,11 +31,11 @@ def compile_inputs(steps: AggregateSteps, declared: pa.Schema) -> Callable[[Any]
 
     # Casts of integers before a sum are left out for other types.
     declared_inputs = [steps.integer_sums.get(position, expr) for position, (_, expr) in enumerate(steps.inputs)]
-    return once_per_schema(lambda schema: compile_projection(inputs(schema), schema), declared_inputs, declared)
+    return Programs(lambda schema: compile_projection(inputs(schema), schema), declared_inputs, declared)
 
 
-def compile_post(steps: AggregateSteps) -> Callable[[Any], Any]:
-    """A function from the schema of an aggregation's results to the Program of the node's outputs.
+def compile_post(steps: AggregateSteps) -> Programs:
+    """The Programs of the node's outputs over an aggregation's results.
 
     A result that is wider than declared is not cast to the type in the plan.
     """
@@ -51,4 +48,4 @@ def compile_post(steps: AggregateSteps) -> Callable[[Any], Any]:
         argument = expr.argument
         return expr if expr_type(argument, schema) == expr_type(argument, steps.final_schema) else argument
 
-    return once_per_schema(lambda schema: compile_projection(outputs(schema), schema), [], steps.final_schema)
+    return Programs(lambda schema: compile_projection(outputs(schema), schema), [], steps.final_schema)

@@ -1,29 +1,29 @@
 """Plan → pipelines of operators; the only place that builds operators.
 
 The tree is cut at every input of a node but one (SPEC V1) and at LocalPartition (V2). A pipeline is a list of steps;
-each step makes one operator for one driver, so that every driver gets instances of its own (V4). What drivers share
-(split queues, join bridges, exchange queues, limits) is made once, here, and handed to the operators' constructors.
+each step makes one operator for one driver of a run, so that every driver gets instances of its own (V4). What drivers
+share (split queues, join bridges, exchange queues, limits) is a part of the run, made once for it and handed to the
+operators' constructors. Nothing here is of one run: a lowered plan may be run any number of times.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from qcore.config import Settings
 from qcore.connectors.streams import stream_of_values
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col, column_names
 from qcore.lowering.aggregate_retyping import compile_inputs, compile_post
 from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
 from qcore.lowering.grouping_sets import GroupingSets, expand_grouping_sets
+from qcore.lowering.lowered import LoweredPlan, MakePart, Pipeline, Run
 from qcore.lowering.nested_keys import replace_nested_keys
-from qcore.lowering.retyping import once_per_schema
-from qcore.lowering.runtime_filters import RuntimeFilters
+from qcore.lowering.retyping import Programs
+from qcore.lowering.runtime_filters import KeyBound, key_bounds
 from qcore.plan import nodes as p
 from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
 from qcore.plan.planning_time import check_planning
@@ -50,10 +50,8 @@ from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
-from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.batch_spool import BatchSpool
 from qcore_ext.flow.split_queue import SplitQueue
-from qcore_ext.ground.memory import Account
 from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
@@ -62,44 +60,8 @@ from qcore_ext.sort.order_by import OrderBy
 from qcore_ext.sort.top_n import TopN
 from qcore_ext.window.window import Window
 
-# (driver, the query's account) → the driver's operator. The function must not refer to the Lowering: the Lowering holds
-# the pipelines, and a cycle would keep both alive.
-MakeOperator = Callable[[int, Account], Any]
-OpenSplit = Callable[[p.Scan, Any], Any]
-
-
-@dataclass
-class Pipeline:
-    """A chain of steps, source first, run by `drivers` drivers."""
-
-    drivers: int
-    steps: list[MakeOperator] = field(default_factory=list)
-    node_ids: list[str] = field(default_factory=list)
-
-    def add(self, node_id: str, make: MakeOperator) -> None:
-        self.steps.append(make)
-        self.node_ids.append(node_id)
-
-    def chains(self, memory: Account) -> list[list[Any]]:
-        """The operators of every driver. Their accounts are below the query's account `memory`."""
-        return [[make(driver, memory) for make in self.steps] for driver in range(self.drivers)]
-
-
-@dataclass
-class Lowered:
-    """A lowered plan: pipelines in the order in which they were closed. The last one gives the result."""
-
-    pipelines: list[Pipeline]
-    split_queues: dict[str, SplitQueue]
-    memory: Account
-    results: BatchQueue | None
-    output: OutputBuffer | None = None
-
-
 # A top-n of more rows sorts the whole input.
 TOP_N_ROWS_MAX = 1 << 31
-# Bytes in a queue. With a memory limit, all queues of one exchange together take an eighth of it.
-QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 25, 8
 
 # Kinds of joins after their sides are exchanged.
 FLIPPED = {
@@ -121,40 +83,30 @@ def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa
 
 
 class Lowering:
-    """Lowers one plan.
+    """Lowers one plan for runs with `threads` drivers in each pipeline that can be split."""
 
-    `open_split(scan, split)` opens a split of a scan node as an Arrow stream. `open_recursion(node, memory)` opens the
-    rows of a RecursiveUnion; `memory` is the account of the query that reads them. With `reader`, the account of
-    another query, the plan is part of that query: stopping that query stops this plan.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        open_split: OpenSplit,
-        open_recursion: Callable[[p.RecursiveUnion, Account], Any] | None = None,
-        reader: Account | None = None,
-    ) -> None:
-        self.settings = settings
-        self.open_split = open_split
-        self.open_recursion = open_recursion
-        limit, pool = settings.memory_limit or 0, settings.memory_pool
-        self.memory = Account(None, limit) if pool is None else pool.account(limit)
-        if reader is not None:
-            self.memory.read_by(reader)
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
         self.closed: list[Pipeline] = []
-        self.split_queues: dict[str, SplitQueue] = {}
-        self._runtime_filters = RuntimeFilters()
+        self._parts: list[MakePart] = []
+        self._scans: dict[str, p.Scan] = {}
+        self._key_bounds: dict[str, list[KeyBound]] = {}
         self._shared: dict[str, p.Shared] = {}
         self._n_reads: Counter[str] = Counter()
-        self._spools: dict[str, tuple[BatchSpool, Iterator[int]]] = {}
-        self.output: OutputBuffer | None = None
+        self._spools: dict[str, tuple[int, Iterator[int]]] = {}
+        self._output: int | None = None
 
-    def _queues(self, n_producers: int, n_queues: int) -> list[BatchQueue]:
-        """The queues of one exchange."""
-        limit = self.settings.memory_limit or QUEUES_SHARE * n_queues * QUEUE_BYTES_MAX
-        share = max(QUEUE_BYTES_MIN, limit // QUEUES_SHARE // n_queues)
-        return [BatchQueue(n_producers, bytes_max=min(share, QUEUE_BYTES_MAX)) for _ in range(n_queues)]
+    def _part(self, make: MakePart) -> int:
+        """Add a part to the runs, and return its number. Parts that its maker reads have smaller ones."""
+        self._parts.append(make)
+        return len(self._parts) - 1
+
+    def _programs(self, compile: Callable[[pa.Schema], Any], expressions: Sequence[Expr], declared: pa.Schema) -> int:
+        """The part that gives the Program of these expressions for a schema; see Programs."""
+        return self._part_of(Programs(compile, expressions, declared))
+
+    def _part_of(self, programs: Programs) -> int:
+        return self._part(lambda run: programs.of_run())
 
     def lower(self, node: p.PlanNode) -> Pipeline:
         """The open pipeline whose last step is the node."""
@@ -165,64 +117,86 @@ class Lowering:
             raise PlanError(f"the engine cannot run a {type(node).__name__} node (node {node.id})")
         return method(self, node)
 
-    def finish(self, root: p.PlanNode) -> Lowered:
+    def finish(self, root: p.PlanNode) -> LoweredPlan:
         """Lower the whole plan. Its rows go to the queue `results`, unless the plan ends in a sink."""
         self._note_shared(root)
         pipeline = self.lower(root)
         results = None
         if not isinstance(root, p.Sink):
-            (results,) = self._queues(pipeline.drivers, 1)
-            pipeline.add("result", lambda driver, memory: ResultSink("result", memory, results))
+            n_producers = pipeline.drivers
+            results = self._part(lambda run: run.queues(n_producers, 1))
+            pipeline.add("result", lambda driver, run: ResultSink("result", run.memory, run.parts[results][0]))
         self.closed.append(pipeline)
-        return Lowered(self.closed, self.split_queues, self.memory, results, self.output)
+        return LoweredPlan(
+            root,
+            pa.schema(Schema(root.schema)),
+            self.threads,
+            self.closed,
+            self._scans,
+            self._parts,
+            self._key_bounds,
+            results,
+            self._output,
+        )
 
     # --- sources ---
 
     def scan(self, node: p.Scan) -> Pipeline:
-        if node.id in self.split_queues:
+        if node.id in self._scans:
             raise PlanError(f"two scan nodes have the id {node.id!r}; give one another id")
-        queue = self.split_queues[node.id] = SplitQueue(node.id)
+        self._scans[node.id] = node
         pairs = list(zip(node.schema, node.columns, strict=True))
         schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
-        open_split, filters, batch_rows = self.open_split, self._runtime_filters, self.settings.batch_rows
-        pipeline = Pipeline(self.settings.threads)
-        pipeline.add(
-            node.id,
-            lambda driver, memory: TableScan(
+        widens = node.on_schema_change == "evolve"
+
+        def make(driver: int, run: Run) -> TableScan:
+            open_split, filters = run.open_split, run.filters
+            queue, batch_rows = run.split_queues[node.id], run.settings.batch_rows
+            return TableScan(
                 node.id,
-                memory,
+                run.memory,
                 queue,
                 schema,
                 lambda split: open_split(filters.apply(node), split),
                 batch_rows,
-                node.on_schema_change == "evolve",
-            ),
-        )
+                widens,
+            )
+
+        pipeline = Pipeline(self.threads)
+        pipeline.add(node.id, make)
         if tuple(node.schema.names) != node.columns:
             columns = [(field.name, col(held)) for field, held in pairs]
             self._project(pipeline, node.id, columns, node.schema)
         return pipeline
 
     def values(self, node: p.Values) -> Pipeline:
-        return self._one_split(node, node.data, stream_of_values)
+        return self._one_split(node, lambda run: lambda _: stream_of_values(node.data))
 
     def recursive_union(self, node: p.RecursiveUnion) -> Pipeline:
-        assert self.open_recursion is not None
-        open, memory = self.open_recursion, self.memory
-        return self._one_split(node, node, lambda union: open(union, memory))
+        def opener(run: Run) -> Callable[[Any], Any]:
+            open, memory = run.open_recursion, run.memory
+            assert open is not None
+            return lambda _: open(node, memory)
 
-    def _one_split(self, node: p.PlanNode, split: Any, open: Callable[[Any], Any]) -> Pipeline:
-        queue = SplitQueue(node.id)
-        # Errors show the split, so it is a number and not the data.
-        queue.add(1)
-        queue.no_more()
+        return self._one_split(node, opener)
+
+    def _one_split(self, node: p.PlanNode, opener: Callable[[Run], Callable[[Any], Any]]) -> Pipeline:
+        """A source of one split, which the function that `opener` gives for a run opens."""
+
+        def make_queue(run: Run) -> SplitQueue:
+            queue = SplitQueue(node.id)
+            # Errors show the split, so it is a number and not the data.
+            queue.add(1)
+            queue.no_more()
+            return queue
+
+        part = self._part(make_queue)
         schema = Schema(node.schema)
-        batch_rows = self.settings.batch_rows
         pipeline = Pipeline(1)
         pipeline.add(
             node.id,
-            lambda driver, memory: TableScan(
-                node.id, memory, queue, schema, lambda _: open(split), batch_rows, widens=True
+            lambda driver, run: TableScan(
+                node.id, run.memory, run.parts[part], schema, opener(run), run.settings.batch_rows, widens=True
             ),
         )
         return pipeline
@@ -231,10 +205,10 @@ class Lowering:
 
     def filter(self, node: p.Filter) -> Pipeline:
         pipeline = self.lower(node.child)
-        compile = once_per_schema(
+        programs = self._programs(
             lambda schema: compile_predicate(node.predicate, schema), [node.predicate], node.child.schema
         )
-        pipeline.add(node.id, lambda driver, memory: Filter(node.id, memory, compile))
+        pipeline.add(node.id, lambda driver, run: Filter(node.id, run.memory, run.parts[programs]))
         return pipeline
 
     def project(self, node: p.Project) -> Pipeline:
@@ -251,8 +225,10 @@ class Lowering:
         declared: pa.Schema,
     ) -> None:
         """Append a projection. `declared` is the schema of its input in the plan."""
-        compile = _projection(expressions, declared)
-        pipeline.add(node_id, lambda driver, memory: Project(node_id, memory, compile))
+        programs = self._programs(
+            lambda schema: compile_projection(expressions, schema), [expr for _, expr in expressions], declared
+        )
+        pipeline.add(node_id, lambda driver, run: Project(node_id, run.memory, run.parts[programs]))
 
     # --- exchanges ---
 
@@ -260,12 +236,15 @@ class Lowering:
         self, pipeline: Pipeline, node_id: str, kind: str, keys: Sequence[str], drivers: int, schema: pa.Schema
     ) -> Pipeline:
         """Close `pipeline` with a LocalPartition and open the one that reads it, with `drivers` drivers."""
-        queues = self._queues(pipeline.drivers, drivers)
+        n_producers = pipeline.drivers
+        queues = self._part(lambda run: run.queues(n_producers, drivers))
         names, rows = list(keys), Schema(schema)
-        pipeline.add(node_id, lambda driver, memory: LocalPartition(node_id, memory, queues, kind, names, rows))
+        pipeline.add(
+            node_id, lambda driver, run: LocalPartition(node_id, run.memory, run.parts[queues], kind, names, rows)
+        )
         self.closed.append(pipeline)
         above = Pipeline(drivers)
-        above.add(node_id, lambda driver, memory: LocalExchange(node_id, memory, queues[driver], rows))
+        above.add(node_id, lambda driver, run: LocalExchange(node_id, run.memory, run.parts[queues][driver], rows))
         return above
 
     def gather(self, pipeline: Pipeline, node: p.PlanNode, schema: pa.Schema) -> Pipeline:
@@ -275,7 +254,7 @@ class Lowering:
         return self.exchange(pipeline, node.id, "gather", (), 1, schema)
 
     def local_partition(self, node: p.LocalPartition) -> Pipeline:
-        drivers = 1 if node.kind == "gather" else node.drivers or self.settings.threads
+        drivers = 1 if node.kind == "gather" else node.drivers or self.threads
         return self.exchange(self.lower(node.child), node.id, node.kind, node.keys, drivers, node.schema)
 
     def union_all(self, node: p.UnionAll) -> Pipeline:
@@ -287,13 +266,16 @@ class Lowering:
                 self._project(pipeline, node.id, [(name, col(of)) for name, of in pairs], child.schema)
             inputs.append(pipeline)
         drivers = max(pipeline.drivers for pipeline in inputs)
-        queues = self._queues(sum(pipeline.drivers for pipeline in inputs), drivers)
+        n_producers = sum(pipeline.drivers for pipeline in inputs)
+        queues = self._part(lambda run: run.queues(n_producers, drivers))
         for pipeline in inputs:
-            pipeline.add(node.id, lambda driver, memory: LocalPartition(node.id, memory, queues, "round_robin", []))
+            pipeline.add(
+                node.id, lambda driver, run: LocalPartition(node.id, run.memory, run.parts[queues], "round_robin", [])
+            )
             self.closed.append(pipeline)
-        engine_schema = Schema(node.schema)
+        rows = Schema(node.schema)
         above = Pipeline(drivers)
-        above.add(node.id, lambda driver, memory: LocalExchange(node.id, memory, queues[driver], engine_schema))
+        above.add(node.id, lambda driver, run: LocalExchange(node.id, run.memory, run.parts[queues][driver], rows))
         return above
 
     # --- subplans computed once ---
@@ -315,14 +297,15 @@ class Lowering:
         child = self._shared[name].child
         if name not in self._spools:
             below = self.lower(child)
-            new = BatchSpool(below.drivers, [self.settings.threads] * self._n_reads[name])
-            below.add(name, lambda driver, memory: SpoolWrite(name, memory, new))
+            n_writers, n_readers = below.drivers, [self.threads] * self._n_reads[name]
+            new = self._part(lambda run: BatchSpool(n_writers, n_readers))
+            below.add(name, lambda driver, run: SpoolWrite(name, run.memory, run.parts[new]))
             self.closed.append(below)
             self._spools[name] = new, iter(range(self._n_reads[name]))
         spool, readers = self._spools[name]
         reader, schema = next(readers), Schema(child.schema)
-        pipeline = Pipeline(self.settings.threads)
-        pipeline.add(node.id, lambda driver, memory: SpoolRead(node.id, memory, spool, reader, schema))
+        pipeline = Pipeline(self.threads)
+        pipeline.add(node.id, lambda driver, run: SpoolRead(node.id, run.memory, run.parts[spool], reader, schema))
         if [*columns] != child.schema.names or [*columns] != node.schema.names:
             pairs = zip(node.schema.names, columns, strict=True)
             self._project(pipeline, node.id, [(new, col(held)) for new, held in pairs], child.schema)
@@ -338,7 +321,7 @@ class Lowering:
         sets, numbers, schema = list(map(list, node.sets)), list(node.numbers), Schema(node.schema)
         pipeline.add(
             node.id,
-            lambda driver, memory: RepeatBySets(node.id, memory, sets, numbers, node.n_keys, schema),
+            lambda driver, run: RepeatBySets(node.id, run.memory, sets, numbers, node.n_keys, schema),
         )
         return pipeline
 
@@ -347,14 +330,14 @@ class Lowering:
             return self.lower(expand_grouping_sets(node))
         pipeline = self.lower(node.child)
         steps = aggregate_steps(node)
-        drivers = self.settings.threads if steps.key_names else 1
+        drivers = self.threads if steps.key_names else 1
         kind = "hash" if steps.key_names else "gather"
         if pipeline.drivers == 1:
             self._aggregation(pipeline, node, steps, "single", compile_inputs(steps, node.child.schema))
         elif steps.needs_all_rows:
             # Distinct and holistic aggregates need all rows of a group in one driver.
-            inputs = compile_inputs(steps, node.child.schema)
-            pipeline.add(node.id, lambda driver, memory: Project(node.id, memory, inputs))
+            inputs = self._part_of(compile_inputs(steps, node.child.schema))
+            pipeline.add(node.id, lambda driver, run: Project(node.id, run.memory, run.parts[inputs]))
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema)
             self._aggregation(pipeline, node, steps, "single", None)
         else:
@@ -362,8 +345,8 @@ class Lowering:
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
             self._aggregation(pipeline, node, steps, "final", None)
         if not steps.is_final:
-            post = compile_post(steps)
-            pipeline.add(node.id, lambda driver, memory: Project(node.id, memory, post))
+            post = self._part_of(compile_post(steps))
+            pipeline.add(node.id, lambda driver, run: Project(node.id, run.memory, run.parts[post]))
         return pipeline
 
     def _aggregation(
@@ -372,15 +355,23 @@ class Lowering:
         node: p.Aggregate,
         steps: AggregateSteps,
         step: str,
-        compile: Callable[[Any], Any] | None,
+        programs: Programs | None,
     ) -> None:
-        """Append one step of an aggregation. It reads the outputs of `compile`'s program; without one, the input."""
+        """Append one step of an aggregation. It reads the outputs of `programs`; without them, the input."""
         schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
         inputs = Schema(steps.partial_schema if step == "final" else steps.input_schema)
+        part = None if programs is None else self._part_of(programs)
         pipeline.add(
             node.id,
-            lambda driver, memory: HashAggregation(
-                node.id, memory, compile, len(steps.key_names), steps.calls, step, schema, input_schema=inputs
+            lambda driver, run: HashAggregation(
+                node.id,
+                run.memory,
+                None if part is None else run.parts[part],
+                len(steps.key_names),
+                steps.calls,
+                step,
+                schema,
+                input_schema=inputs,
             ),
         )
 
@@ -388,13 +379,11 @@ class Lowering:
         pipeline = self.lower(node.child)
         keys = list(node.partition_by)
         if pipeline.drivers > 1:
-            kind, drivers = ("hash", self.settings.threads) if keys else ("gather", 1)
+            kind, drivers = ("hash", self.threads) if keys else ("gather", 1)
             pipeline = self.exchange(pipeline, node.id, kind, keys, drivers, node.child.schema)
         calls = [operator_call(call) for call in node.calls]
-        schema = Schema(node.schema)
-        pipeline.add(
-            node.id, lambda driver, memory: Window(node.id, memory, keys, sort_keys(node.order_by), calls, schema)
-        )
+        order, schema = sort_keys(node.order_by), Schema(node.schema)
+        pipeline.add(node.id, lambda driver, run: Window(node.id, run.memory, keys, order, calls, schema))
         return pipeline
 
     # --- joins ---
@@ -416,29 +405,37 @@ class Lowering:
             kind, probe, build, probe_keys, build_keys = FLIPPED[kind], build, probe, build_keys, probe_keys
         build_pipeline = self.lower(build)
         pipeline = self.lower(probe)
-        bridge = JoinBridge(
-            kind, build_pipeline.drivers, pipeline.drivers, node.condition is not None, build.schema, probe.schema
-        )
-        self._runtime_filters.note(kind, probe, probe_keys or (), bridge)
+        n_builders, n_probers, has_condition = build_pipeline.drivers, pipeline.drivers, node.condition is not None
+        build_rows, probe_rows = Schema(build.schema), Schema(probe.schema)
+        bridge = self._part(lambda run: JoinBridge(kind, n_builders, n_probers, has_condition, build_rows, probe_rows))
+        for scan, bound in key_bounds(kind, probe, probe_keys or (), bridge):
+            self._key_bounds.setdefault(scan, []).append(bound)
         output = join_output(node, probe.schema, build.schema)
         stored = [name for side, name, _ in output if side == "build"]
-        if node.condition is not None:
-            stored += [name for name in sorted(column_names(node.condition)) if name in build.schema.names]
         condition = None
         if node.condition is not None:
             predicate = node.condition
+            stored += [name for name in sorted(column_names(predicate)) if name in build.schema.names]
             pairs = pa.schema([*probe.schema, *build.schema])
-            condition = once_per_schema(lambda schema: compile_predicate(predicate, schema), [predicate], pairs)
+            condition = self._programs(lambda schema: compile_predicate(predicate, schema), [predicate], pairs)
         self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
         # A join without keys is a nested-loop join: every build row is a candidate for every probe row.
         keys = list(probe_keys or ())
-        pipeline.add(node.id, lambda driver, memory: HashProbe(node.id, memory, bridge, keys, output, condition))
+        pipeline.add(
+            node.id,
+            lambda driver, run: HashProbe(
+                node.id,
+                run.memory,
+                run.parts[bridge],
+                keys,
+                output,
+                None if condition is None else run.parts[condition],
+            ),
+        )
         return pipeline
 
-    def _close_build(
-        self, pipeline: Pipeline, node_id: str, bridge: JoinBridge, keys: list[str], stored: list[str]
-    ) -> None:
-        pipeline.add(node_id, lambda driver, memory: HashBuild(node_id, memory, bridge, keys, stored))
+    def _close_build(self, pipeline: Pipeline, node_id: str, bridge: int, keys: list[str], stored: list[str]) -> None:
+        pipeline.add(node_id, lambda driver, run: HashBuild(node_id, run.memory, run.parts[bridge], keys, stored))
         self.closed.append(pipeline)
 
     # --- order ---
@@ -446,8 +443,9 @@ class Lowering:
     def order_by(self, node: p.OrderBy) -> Pipeline:
         pipeline = self.lower(node.child)
         keys = sort_keys(node.keys)
-        state = SortState(pipeline.drivers)
-        pipeline.add(node.id, lambda driver, memory: OrderBy(node.id, memory, keys, state))
+        drivers = pipeline.drivers
+        state = self._part(lambda run: SortState(drivers))
+        pipeline.add(node.id, lambda driver, run: OrderBy(node.id, run.memory, keys, run.parts[state]))
         return pipeline
 
     def top_n(self, node: p.TopN) -> Pipeline:
@@ -458,81 +456,91 @@ class Lowering:
         pipeline = self.lower(node.child)
         keys = sort_keys(node.keys)
         if pipeline.drivers > 1:
-            pipeline.add(node.id, lambda driver, memory: TopN(node.id, memory, keys, node.count + node.offset))
+            pipeline.add(node.id, lambda driver, run: TopN(node.id, run.memory, keys, node.count + node.offset))
             pipeline = self.gather(pipeline, node, node.schema)
-        pipeline.add(node.id, lambda driver, memory: TopN(node.id, memory, keys, node.count, node.offset))
+        pipeline.add(node.id, lambda driver, run: TopN(node.id, run.memory, keys, node.count, node.offset))
         return pipeline
 
     def limit(self, node: p.Limit) -> Pipeline:
         pipeline = self.lower(node.child)
-        state = LimitState(node.count, node.offset)
-        pipeline.add(node.id, lambda driver, memory: Limit(node.id, memory, state))
+        state = self._part(lambda run: LimitState(node.count, node.offset))
+        pipeline.add(node.id, lambda driver, run: Limit(node.id, run.memory, run.parts[state]))
         return pipeline
 
     def enforce_single_row(self, node: p.EnforceSingleRow) -> Pipeline:
         pipeline = self.gather(self.lower(node.child), node, node.schema)
         schema = Schema(node.schema)
-        pipeline.add(node.id, lambda driver, memory: EnforceSingleRow(node.id, memory, schema))
+        pipeline.add(node.id, lambda driver, run: EnforceSingleRow(node.id, run.memory, schema))
         return pipeline
 
     def unnest(self, node: p.Unnest) -> Pipeline:
         pipeline = self.lower(node.child)
-        compile = once_per_schema(lambda schema: compile_unnest(node, schema), [], node.child.schema)
-        pipeline.add(node.id, lambda driver, memory: Unnest(node.id, memory, compile, node.outer))
+        programs = self._programs(lambda schema: compile_unnest(node, schema), [], node.child.schema)
+        pipeline.add(node.id, lambda driver, run: Unnest(node.id, run.memory, run.parts[programs], node.outer))
         return pipeline
 
     def table_write(self, node: p.TableWrite) -> Pipeline:
-        self.settings.file_access.check_path(node.path)
-        if not node.single:
-            check_absent(node.path, f"write_parquet (node {node.id})")
         pipeline = self.lower(node.child)
         if node.single:
             pipeline = self.gather(pipeline, node, node.child.schema)
         rows = pa.schema(Schema(node.child.schema))
-        state = TableWriteState(node.path, rows, node.single, node.compression, node.row_group_rows)
         schema = Schema(node.schema)
-        pipeline.add(
-            node.id,
-            lambda driver, memory: PythonOperator(
-                "TableWrite", node.id, memory, lambda: TableWrite(state, driver), "operator", schema
-            ),
-        )
+
+        def make_state(run: Run) -> TableWriteState:
+            run.settings.file_access.check_path(node.path)
+            if not node.single:
+                check_absent(node.path, f"write_parquet (node {node.id})")
+            return TableWriteState(node.path, rows, node.single, node.compression, node.row_group_rows)
+
+        part = self._part(make_state)
+
+        def make_write(driver: int, run: Run) -> PythonOperator:
+            state = run.parts[part]
+            return PythonOperator(
+                "TableWrite", node.id, run.memory, lambda: TableWrite(state, driver), "operator", schema
+            )
+
+        def make_commit(driver: int, run: Run) -> PythonOperator:
+            state = run.parts[part]
+            return PythonOperator("TableCommit", node.id, run.memory, lambda: TableCommit(state), "operator", schema)
+
+        pipeline.add(node.id, make_write)
         pipeline = self.gather(pipeline, node, node.schema)
-        pipeline.add(
-            node.id,
-            lambda driver, memory: PythonOperator(
-                "TableCommit", node.id, memory, lambda: TableCommit(state), "operator", schema
-            ),
-        )
+        pipeline.add(node.id, make_commit)
         return pipeline
 
     def callback_sink(self, node: p.CallbackSink) -> Pipeline:
         pipeline = self.lower(node.child)
-        pipeline.add(node.id, lambda driver, memory: CallbackSink(node.id, memory, node.callback))
+        pipeline.add(node.id, lambda driver, run: CallbackSink(node.id, run.memory, node.callback))
         return pipeline
 
     def partitioned_output(self, node: p.PartitionedOutput) -> Pipeline:
         pipeline = self.lower(node.child)
         keys = list(node.keys)
-        target: OutputBuffer | PartitionFiles
-        if node.path is None:
-            target = self.output = OutputBuffer(node.kind, node.partitions, pipeline.drivers, node.buffer_bytes)
-        else:
-            self.settings.file_access.check_path(node.path)
+        drivers, schema, rows = pipeline.drivers, pa.schema(Schema(node.schema)), Schema(node.schema)
+
+        def make_target(run: Run) -> OutputBuffer | PartitionFiles:
+            if node.path is None:
+                return OutputBuffer(node.kind, node.partitions, drivers, node.buffer_bytes)
+            run.settings.file_access.check_path(node.path)
             check_absent(node.path, f"partitioned_output (node {node.id})")
-            schema = pa.schema(Schema(node.schema))
-            target = PartitionFiles(node.path, schema, node.keys, node.partitions, pipeline.drivers)
-        rows = Schema(node.schema)
+            return PartitionFiles(node.path, schema, node.keys, node.partitions, drivers)
+
+        target = self._part(make_target)
+        if node.path is None:
+            self._output = target
         pipeline.add(
             node.id,
-            lambda driver, memory: PartitionedOutput(node.id, memory, target, node.partitions, keys, schema=rows),
+            lambda driver, run: PartitionedOutput(
+                node.id, run.memory, run.parts[target], node.partitions, keys, schema=rows
+            ),
         )
         return pipeline
 
     # --- written in Python ---
 
     def user_source(self, node: p.UserSource) -> Pipeline:
-        return self._user_step(Pipeline(node.partitions or self.settings.threads), node, "source")
+        return self._user_step(Pipeline(node.partitions or self.threads), node, "source")
 
     def user_operator(self, node: p.UserOperator) -> Pipeline:
         return self._user_step(self.lower(node.child), node, "operator")
@@ -543,12 +551,15 @@ class Lowering:
     def _user_step(self, pipeline: Pipeline, node: p.UserSource | p.UserOperator | p.UserSink, role: str) -> Pipeline:
         schema = Schema(node.schema)
         name = operator_name(node.factory)
-        make = operator_maker(node.factory, self.settings, pipeline.drivers, role != "source")
+        drivers, has_input = pipeline.drivers, role != "source"
+        part = self._part(lambda run: operator_maker(node.factory, run.settings, drivers, has_input))
         evolve = isinstance(node, p.UserSource) and node.on_schema_change == "evolve"
-        pipeline.add(
-            node.id,
-            lambda driver, memory: PythonOperator(name, node.id, memory, lambda: make(driver), role, schema, evolve),
-        )
+
+        def make(driver: int, run: Run) -> PythonOperator:
+            of_driver = run.parts[part]
+            return PythonOperator(name, node.id, run.memory, lambda: of_driver(driver), role, schema, evolve)
+
+        pipeline.add(node.id, make)
         return pipeline
 
 
@@ -579,12 +590,6 @@ _METHODS: dict[type[p.PlanNode], Callable[[Lowering, Any], Pipeline]] = {
     p.UserOperator: Lowering.user_operator,
     p.UserSink: Lowering.user_sink,
 }
-
-
-def _projection(expressions: Sequence[tuple[str, Expr]], declared: pa.Schema) -> Callable[[Any], Any]:
-    return once_per_schema(
-        lambda schema: compile_projection(expressions, schema), [expr for _, expr in expressions], declared
-    )
 
 
 def sort_keys(keys: Sequence[p.SortKey]) -> list[tuple[str, bool, bool]]:

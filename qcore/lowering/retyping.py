@@ -45,10 +45,9 @@ class _Meaning:
     any: set[str] = dataclass_field(default_factory=set)
 
 
-def once_per_schema(
-    compile: Callable[[pa.Schema], Any], expressions: Sequence[Expr], declared: pa.Schema
-) -> Callable[[Any], Any]:
-    """A function from an engine schema to a Program, which is compiled once for each schema and shared by all drivers.
+class Programs:
+    """Programs of the same expressions, by the schema of their input. They are kept with a lowered plan: its runs and
+    their drivers share them.
 
     Parameters
     ----------
@@ -59,26 +58,43 @@ def once_per_schema(
     declared : pyarrow.Schema
         The input's schema in the plan.
     """
-    programs: dict[pa.Schema, Any] = {}
 
-    def compile_once(schema: Any) -> Any:
-        arrow_schema = pa.schema(schema)
-        program = programs.get(arrow_schema)
+    def __init__(self, compile: Callable[[pa.Schema], Any], expressions: Sequence[Expr], declared: pa.Schema) -> None:
+        self._compile = compile
+        self._expressions = expressions
+        self._declared = declared
+        self._programs: dict[pa.Schema, Any] = {}
+
+    def of_run(self) -> Callable[[Any], Any]:
+        """A function from an engine schema to a Program, for one run. It raises SchemaChangeError if the run has
+        computed rows of another schema, for which the expressions mean something else.
+        """
+        met: dict[pa.Schema, Any] = {}
+
+        def program_for(schema: Any) -> Any:
+            arrow_schema = pa.schema(schema)
+            program = met.get(arrow_schema)
+            if program is None:
+                for other in [self._declared, *met]:
+                    # A column declared null may have had rows of several types.
+                    check_retyping(self._expressions, changed_types(other, arrow_schema))
+                program = met[arrow_schema] = self._program_for(arrow_schema)
+            return program
+
+        return program_for
+
+    def _program_for(self, schema: pa.Schema) -> Any:
+        program = self._programs.get(schema)
         if program is None:
-            changed = changed_types(declared, arrow_schema)
-            for other in [declared, *programs]:
-                # A column declared null may have had rows of several types.
-                check_retyping(expressions, changed_types(other, arrow_schema))
             try:
-                program = compile(arrow_schema)
+                program = self._compile(schema)
             except PlanError as error:
+                changed = changed_types(self._declared, schema)
                 if not changed:
                     raise
                 raise SchemaChangeError(f"{describe_changes(changed)}: {error}") from error
-            program = programs.setdefault(arrow_schema, program)
+            program = self._programs.setdefault(schema, program)
         return program
-
-    return compile_once
 
 
 def changed_types(declared: pa.Schema, given: pa.Schema) -> dict[str, tuple[pa.DataType, pa.DataType]]:

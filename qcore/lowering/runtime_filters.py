@@ -7,7 +7,7 @@ query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,40 +27,43 @@ _PASSES_ROWS = frozenset({"inner", "left", "left_semi", "left_anti", "null_aware
 
 @dataclass(frozen=True)
 class KeyBound:
-    """A column of a scan of which only values between the bounds of a join key are needed."""
+    """A column of a scan of which only values between the bounds of a join key are needed.
+
+    `bridge` is the number of the run's part that is the join's bridge.
+    """
 
     column: str
-    bridge: JoinBridge
+    bridge: int
     position: int
 
 
-class RuntimeFilters:
-    """The runtime filters of one plan, by scan."""
-
-    def __init__(self) -> None:
-        self._bounds: dict[str, list[KeyBound]] = {}
-        #: By a scan's id: bounds known at some time, and the scan filtered by them, which later splits share.
-        self._applied: dict[str, tuple[list[Any], p.Scan]] = {}
-
-    def note(self, kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: JoinBridge) -> None:
-        """Record a join before it runs. `kind` takes the probe side as the left one."""
-        if kind not in _DROPS_UNMATCHED:
-            return
+def key_bounds(kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: int) -> Iterator[tuple[str, KeyBound]]:
+    """(a scan's id, a bound of its column) for each key of a join. `kind` takes the probe side as the left one."""
+    if kind in _DROPS_UNMATCHED:
         for position, key in enumerate(keys):
             found = _find_scan(probe, key)
             if found is not None:
                 scan, column = found
-                self._bounds.setdefault(scan.id, []).append(KeyBound(column, bridge, position))
+                yield scan.id, KeyBound(column, bridge, position)
+
+
+class RuntimeFilters:
+    """The runtime filters of one run: by a scan's id, the bounds of its columns with the bridges of their joins."""
+
+    def __init__(self, bounds: Mapping[str, Sequence[tuple[KeyBound, JoinBridge]]]) -> None:
+        self._bounds = bounds
+        #: By a scan's id: bounds known at some time, and the scan filtered by them, which later splits share.
+        self._applied: dict[str, tuple[list[Any], p.Scan]] = {}
 
     def apply(self, scan: p.Scan) -> p.Scan:
         """The scan with the bounds that are known now added to its filter."""
         bounds = self._bounds.get(scan.id)
         if bounds is None:
             return scan
-        known = [bound.bridge.key_bounds() for bound in bounds]
+        known = [bridge.key_bounds() for _, bridge in bounds]
         applied = self._applied.get(scan.id)
         if applied is None or applied[0] != known:
-            applied = self._applied[scan.id] = (known, _add_bounds(scan, bounds, known))
+            applied = self._applied[scan.id] = (known, _add_bounds(scan, [bound for bound, _ in bounds], known))
         return applied[1]
 
 

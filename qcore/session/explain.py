@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qcore.config import Settings
 from qcore.expression.tree import Column, Expr
-from qcore.lowering.pipelines import Lowering
+from qcore.lowering.lowered import LoweredPlan
 from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -45,21 +44,13 @@ DETAIL_WIDTH_MAX = 100
 Estimates = Callable[[PlanNode], float]
 
 
-def pipelines_of(plan: PlanNode, settings: Settings) -> dict[str, list[int]]:
-    """Return the numbers of the pipelines of each node's operators by node id, numbered as a task does.
-
-    No operator is made and nothing runs. Raises PlanError for a plan that cannot run.
-    """
+def pipelines_of(lowered: LoweredPlan) -> dict[str, list[int]]:
+    """Return the numbers of the pipelines of each node's operators by node id, numbered as a task does."""
     found: dict[str, list[int]] = {}
-    lowered = Lowering(settings, _never_opened, open_recursion=_never_opened).finish(plan)
     for number, pipeline in enumerate(lowered.pipelines):
         for node_id in dict.fromkeys(pipeline.node_ids):
             found.setdefault(node_id, []).append(number)
     return found
-
-
-def _never_opened(*_: Any) -> Any:
-    raise AssertionError("EXPLAIN opens no split")
 
 
 def explain_plan(

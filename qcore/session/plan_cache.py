@@ -6,10 +6,12 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from qcore.connectors.base import Table, table_version
 from qcore.connectors.files import FileTable
 from qcore.plan.nodes import PlanNode, Scan, TableWrite
+from qcore.session.task import LoweredPlans
 from qcore_ext.ground.process import ProcessLock
 
 PLANS_MAX = 256
@@ -19,11 +21,31 @@ TEXT_LENGTH_MAX = 100_000
 
 @dataclass(frozen=True)
 class PlannedQuery:
-    """An optimized plan with the names of the result's columns and a guess of each node's rows."""
+    """An optimized plan with the names of the result's columns and a guess of each node's rows. It keeps the plan as it
+    was lowered when it was run, with the programs of its expressions.
+    """
 
     plan: PlanNode
     output_names: list[str] | None
     estimates: Callable[[PlanNode], float]
+
+    @cached_property
+    def lowered(self) -> LoweredPlans:
+        """The plan as it is run."""
+        return LoweredPlans(self.plan)
+
+
+@dataclass(frozen=True)
+class CacheAnswer:
+    """Whether the plan of a query was in the plan cache, and the cache's counts with this query."""
+
+    is_hit: bool
+    hits: int
+    misses: int
+
+    def text(self) -> str:
+        """The answer as EXPLAIN ANALYZE shows it."""
+        return f"plan cache: {'hit' if self.is_hit else 'miss'} (hits: {self.hits:,}, misses: {self.misses:,})"
 
 
 @dataclass(frozen=True)
@@ -79,6 +101,10 @@ class PlanCache:
     def state(self) -> int:
         """A number that changes when tables or views change. Pass that of before planning to `keep`."""
         return self._changes
+
+    def answer(self, is_hit: bool) -> CacheAnswer:
+        """What is said of a query that was looked for: its plan was found, or not."""
+        return CacheAnswer(is_hit, self.hits, self.misses)
 
     def get(self, key: Hashable) -> PlannedQuery | None:
         """Return the plan of a text, or None: it must be planned."""
@@ -136,6 +162,11 @@ class PlanCache:
             self._entries.move_to_end(key)
             while len(self._entries) > PLANS_MAX:
                 self._entries.popitem(last=False)
+
+    def clear(self) -> None:
+        """Drop all plans."""
+        with self._lock:
+            self._entries.clear()
 
     def forget(self, name: str) -> None:
         """Drop the plans that may depend on the table or view of this name, which changes."""

@@ -16,16 +16,14 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.connectors.base import Split
 from qcore.errors import PlanError, QcoreError
-from qcore.lowering.pipelines import Lowered, Lowering, Pipeline
+from qcore.lowering.lowered import Pipeline, Run
 from qcore.plan import nodes as p
 from qcore.protocols import Blocked, Context, PollPull, PollPush
-from qcore.session.scans import Scans, expand_views
-from qcore.session.task import recursion_opener
+from qcore.session.scans import Scans
+from qcore.session.task import lower_plan, recursion_opener
 from qcore_ext.data.capsule import PyBatch
-from qcore_ext.data.schema import Schema
 from qcore_ext.execution.polled import Polled, PolledPartition
 from qcore_ext.flow.batch_queue import QueueReader
-from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import check_not_leaving, check_process, current_process
 
 
@@ -36,10 +34,10 @@ class _Embedded:
     them alive.
     """
 
-    def __init__(self, plan: p.PlanNode, settings: Settings) -> None:
+    def __init__(self, scans: Scans, settings: Settings) -> None:
         self.settings = settings
         self.process = current_process()
-        self.scans = Scans(plan, settings)
+        self.scans = scans
         self.queues: dict[str, Any] = {}
         self.opened: list[PolledPartition] = []
 
@@ -224,19 +222,19 @@ class PolledQuery:
     """
 
     def __init__(self, plan: p.PlanNode, settings: Settings) -> None:
-        plan = expand_views(plan)
-        self.settings = settings
-        self.schema: pa.Schema = pa.schema(Schema(plan.schema))
-        self._embedded = embedded = _Embedded(plan, settings)
-        lowered: Lowered = Lowering(settings, embedded.scans.open, recursion_opener(settings)).finish(plan)
+        lowered = lower_plan(plan, settings.threads)
         if lowered.output is not None:
             raise PlanError("polled() over partitioned_output() needs a path: pages in memory are fetched from a Task")
-        embedded.queues = lowered.split_queues
-        self._reader = None if lowered.results is None else QueueReader(lowered.results)
-        self.pipelines = tuple(self._definitions(pipeline, lowered.memory) for pipeline in lowered.pipelines)
+        self.settings = settings
+        self.schema: pa.Schema = lowered.schema
+        self._embedded = embedded = _Embedded(Scans(lowered.scans, settings), settings)
+        run = Run(lowered, settings, embedded.scans.open, recursion_opener(settings))
+        embedded.queues = run.split_queues
+        self._reader = None if run.results is None else QueueReader(run.results)
+        self.pipelines = tuple(self._definitions(pipeline, run) for pipeline in lowered.pipelines)
 
-    def _definitions(self, pipeline: Pipeline, memory: Account) -> tuple[NativeOperator, ...]:
-        steps = zip(pipeline.node_ids, zip(*pipeline.chains(memory), strict=True), strict=True)
+    def _definitions(self, pipeline: Pipeline, run: Run) -> tuple[NativeOperator, ...]:
+        steps = zip(pipeline.node_ids, zip(*run.chains(pipeline), strict=True), strict=True)
         last = len(pipeline.node_ids) - 1
         roles = {0: "source", last: "sink"}
         return tuple(

@@ -13,13 +13,15 @@ from qcore.plan.nodes import PlanNode
 from qcore.plan.planning_time import limit_planning
 from qcore.session.explain import explain_plan, pipelines_of
 from qcore.session.profile import profile_text
-from qcore.session.task import Task
+from qcore.session.task import LoweredPlans, Task
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Reservation
 from qcore_ext.ground.process import ProcessLock
 
 if TYPE_CHECKING:
     import pandas
+
+    from qcore.session.plan_cache import CacheAnswer
 
 
 class Result:
@@ -55,12 +57,15 @@ class Result:
         settings: Settings,
         output_names: list[str] | None = None,
         estimates: Callable[[PlanNode], float] | None = None,
-        is_reused: bool = False,
+        lowered: LoweredPlans | None = None,
+        found: CacheAnswer | None = None,
     ) -> None:
         self.plan = plan
         self._settings = settings
         self._estimates = estimates
-        self.is_reused = is_reused
+        self._lowered = lowered or LoweredPlans(plan)
+        self._found = found
+        self.is_reused = found is not None and found.is_hit
         names = output_names if output_names is not None else plan.schema.names
         fields = pa.schema(Schema(plan.schema))
         self.schema: pa.Schema = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=True)])
@@ -73,15 +78,18 @@ class Result:
         """The task that runs the query, or ran it last."""
         with self._lock:
             if self._task is None:
-                self._task = Task.of_plan(self.plan, self._settings)
+                self._task = self._new_task()
             return self._task
+
+    def _new_task(self) -> Task:
+        return Task.of_lowered(self._lowered.get(self._settings.threads), self._settings)
 
     def _fresh_task(self) -> Task:
         """A task whose batches have not been read: a new one, unless the first task is still unread."""
         with self._lock:
             if self._task is None or self._taken or not self._task.is_of_this_process:
                 with limit_planning(self._settings.timeout):
-                    self._task = Task.of_plan(self.plan, self._settings)
+                    self._task = self._new_task()
             self._taken = True
             return self._task
 
@@ -202,21 +210,26 @@ class Result:
     def explain(self, analyze: bool = False) -> str:
         """Return the plan as text: a tree with node ids, estimated rows and the pipelines of each node's operators.
 
+        Below it stands whether the plan is that of an earlier query.
+
         Parameters
         ----------
         analyze : bool
-            Run the query and show the rows and times of each node beside the estimates.
+            Run the query and show the rows and times of each node beside the estimates, and the counts of the
+            session's plan cache.
 
         Raises
         ------
         QcoreError
             The plan cannot run, or with `analyze` the query failed.
         """
-        note = "\nthe plan of an earlier query with this text" if self.is_reused else ""
         if not analyze:
-            return explain_plan(self.plan, self._estimates, pipelines=pipelines_of(self.plan, self._settings)) + note
+            note = "\nthe plan of an earlier query with this text" if self.is_reused else ""
+            pipelines = pipelines_of(self._lowered.get(self._settings.threads))
+            return explain_plan(self.plan, self._estimates, pipelines=pipelines) + note
         for _ in self:
             pass
+        note = "" if self._found is None else f"\n{self._found.text()}"
         return explain_plan(self.plan, self._estimates, self.stats()) + note
 
     def stats(self) -> dict[str, Any]:

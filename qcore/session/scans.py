@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -23,11 +23,11 @@ SPLITS_PER_DRIVER = 8
 
 
 class Scans:
-    """The scan nodes of one plan, by id."""
+    """The scan nodes of one lowered plan, by id."""
 
-    def __init__(self, plan: p.PlanNode, settings: Settings) -> None:
+    def __init__(self, nodes: Mapping[str, p.Scan], settings: Settings) -> None:
         self._settings = settings
-        self.nodes = {node.id: node for node in own_nodes(plan) if isinstance(node, p.Scan)}
+        self.nodes = nodes
         self._tables: dict[str, Table] = {
             scan.id: scan.source if scan.source is not None else SplitTable(source_schema(scan), scan.on_schema_change)
             for scan in self.nodes.values()
@@ -119,13 +119,6 @@ class SplitFeed:
             if feeder is not threading.current_thread():
                 # While the interpreter shuts down, a thread that still runs never ends.
                 feeder.join(0.0 if is_leaving() else None)
-
-
-def own_nodes(plan: p.PlanNode) -> Iterator[p.PlanNode]:
-    """The nodes that the plan's task runs itself. Nodes below a RecursiveUnion run in tasks of their own."""
-    yield plan
-    for child in () if isinstance(plan, p.RecursiveUnion) else plan.children:
-        yield from own_nodes(child)
 
 
 def expand_views(plan: p.PlanNode) -> p.PlanNode:

@@ -27,7 +27,7 @@ from qcore.plan.planning_time import limit_planning, watch_moments
 from qcore.plan.schema import unknown
 from qcore.plan.time_zones import check_zone, plan_in_zone
 from qcore.session import statements
-from qcore.session.plan_cache import PlanCache, PlannedQuery
+from qcore.session.plan_cache import CacheAnswer, PlanCache, PlannedQuery
 from qcore.session.result import Result
 from qcore.session.statements import INFORMATION_SCHEMA
 from qcore_ext.ground.memory_pool import MemoryPool
@@ -210,7 +210,7 @@ class Session:
         key = None if tables else (text, self.dialect, self.time_zone, self.settings.file_access)
         kept = None if key is None else self.plan_cache.get(key)
         if kept is not None:
-            return self._result(kept, is_reused=True)
+            return self._result(kept, self.plan_cache.answer(is_hit=True))
         from qcore.sql.parse import import_parser
         from qcore.sql.statements import split_statements
 
@@ -256,7 +256,7 @@ class Session:
         if key is not None and not moments:
             listed = [table for table in files.values() if isinstance(table, FileTable)]
             self.plan_cache.keep(key, query, bound, [text, *views.values()], listed, state)
-        return self._result(query)
+        return self._result(query, None if key is None else self.plan_cache.answer(is_hit=False))
 
     def _information_schema(self, known: Mapping[str, Table], text: str) -> dict[str, Table]:
         """The tables of information_schema that a text names, with its other tables and the session's views."""
@@ -478,8 +478,8 @@ class Session:
 
         return PlannedQuery(optimize(bound, of_scan), output_names, Estimator(of_scan).rows)
 
-    def _result(self, query: PlannedQuery, is_reused: bool = False) -> Result:
-        return Result(query.plan, self.settings, query.output_names, query.estimates, is_reused)
+    def _result(self, query: PlannedQuery, found: CacheAnswer | None = None) -> Result:
+        return Result(query.plan, self.settings, query.output_names, query.estimates, query.lowered, found)
 
 
 def pool_with_limit(limit: int | str | None, pool: MemoryPool | None) -> MemoryPool | None:

@@ -15,6 +15,7 @@ from qcore.config import Settings
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import Split
 from qcore.errors import MemoryLimitError, PlanError, QcoreError, Timeout
+from qcore.lowering.lowered import LoweredPlan, Run
 from qcore.lowering.pipelines import Lowering
 from qcore.lowering.recursion import RecursiveRows
 from qcore.plan import nodes as p
@@ -104,37 +105,42 @@ class Task:
         batch_rows: int | None = None,
         id: str | None = None,
     ) -> None:
-        self._open(plan, Settings.make(drivers, memory_limit, batch_rows, None), id)
+        settings = Settings.make(drivers, memory_limit, batch_rows, None)
+        self._open(lower_plan(plan, settings.threads), settings, id)
 
     @classmethod
     def of_plan(cls, plan: p.PlanNode, settings: Settings, reader: Account | None = None) -> Task:
         """Make a task with a session's settings. If `reader`, a query's account, is given, it stops with that query."""
+        return cls.of_lowered(lower_plan(plan, settings.threads), settings, reader)
+
+    @classmethod
+    def of_lowered(cls, lowered: LoweredPlan, settings: Settings, reader: Account | None = None) -> Task:
+        """Make a task of a lowered plan, which other tasks may use too, with as many threads as it is lowered for."""
         task = cls.__new__(cls)
-        task._open(plan, settings, reader=reader)
+        task._open(lowered, settings, reader=reader)
         return task
 
-    def _open(self, plan: p.PlanNode, settings: Settings, id: str | None = None, reader: Account | None = None) -> None:
+    def _open(
+        self, lowered: LoweredPlan, settings: Settings, id: str | None = None, reader: Account | None = None
+    ) -> None:
         self.settings = settings
         self.id = uuid.uuid4().hex if id is None else id
-        self.plan = plan = expand_views(plan)
-        self.schema: pa.Schema = pa.schema(Schema(plan.schema))
-        self._scans = Scans(plan, settings)
+        self.plan = plan = lowered.plan
+        self.schema: pa.Schema = lowered.schema
+        self._scans = Scans(lowered.scans, settings)
         self._last_schema = self.schema
-        lowering = Lowering(settings, self._scans.open, recursion_opener(settings), reader)
-        lowered = lowering.finish(plan)
-        self.memory: Account = lowered.memory
-        self._reader: Any = None if lowered.results is None else QueueReader(lowered.results)
+        run = Run(lowered, settings, self._scans.open, recursion_opener(settings), reader)
+        self.memory: Account = run.memory
+        self._reader: Any = None if run.results is None else QueueReader(run.results)
         self._engine = EngineTask(
-            [pipeline.chains(lowered.memory) for pipeline in lowered.pipelines],
-            lowered.memory,
-            split_queues=lowered.split_queues,
+            [run.chains(pipeline) for pipeline in lowered.pipelines], run.memory, split_queues=run.split_queues
         )
         self._feed = SplitFeed(self._scans, self._engine)
         self._handle = Handle(self._engine, self._feed)
         self._output: OutputBuffers | None = None
-        if lowered.output is not None:
+        if run.output is not None:
             assert isinstance(plan, p.PartitionedOutput)
-            self._output = OutputBuffers(self.id, plan.kind, lowered.output, self.schema, self._engine, self._handle)
+            self._output = OutputBuffers(self.id, plan.kind, run.output, self.schema, self._engine, self._handle)
             OutputBufferManager.instance().add(self._output)
 
     def add_split(self, node_id: str, split: Split) -> None:
@@ -348,6 +354,26 @@ class Task:
         """Return the counters of every operator and driver so far: rows, batches, bytes, and times in ns."""
         stats: dict[str, Any] = self._engine.stats()
         return stats
+
+
+def lower_plan(plan: p.PlanNode, threads: int) -> LoweredPlan:
+    """Lower a plan whose scans may name views, for tasks of that many threads."""
+    return Lowering(threads).finish(expand_views(plan))
+
+
+class LoweredPlans:
+    """A plan, lowered at most once for each number of threads. Any thread may use it."""
+
+    def __init__(self, plan: p.PlanNode) -> None:
+        self._plan = plan
+        self._by_threads: dict[int, LoweredPlan] = {}
+
+    def get(self, threads: int) -> LoweredPlan:
+        """Return the plan, lowered for tasks of that many threads. PlanError if it cannot run."""
+        lowered = self._by_threads.get(threads)
+        if lowered is None:
+            lowered = self._by_threads.setdefault(threads, lower_plan(self._plan, threads))
+        return lowered
 
 
 def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion, Account], RecursiveRows]:

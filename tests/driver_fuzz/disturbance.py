@@ -14,8 +14,8 @@ from typing import Any
 import qcore
 from driver_fuzz.scenario import Scenario
 from driver_fuzz.user_operators import Injected
-from qcore.lowering.pipelines import Lowered, Lowering
-from qcore_ext.ground.memory import Account
+from qcore.lowering.lowered import LoweredPlan, Run
+from qcore.lowering.pipelines import Lowering
 from qcore_testing.random_operator import Bell, RandomOperator
 
 
@@ -49,7 +49,7 @@ class Disturbance:
             self.task.cancel()
         self.on_cancel.set()
 
-    def place(self, lowered: Lowered) -> None:
+    def place(self, lowered: LoweredPlan) -> None:
         """Put random operators between the engine's; each round of a recursion is lowered by itself."""
         lowering = next(self.lowerings)
         rng = random.Random(f"{self.scenario.seed}, {lowering}")
@@ -67,11 +67,11 @@ class Disturbance:
             faulty_driver = rng.randrange(pipeline.drivers) if (number, position) == faulty else -1
             seed = rng.getrandbits(32)
 
-            def make(driver: int, memory: Account, at: Any = (number, position, faulty_driver, seed)) -> RandomOperator:
+            def make(driver: int, run: Run, at: Any = (number, position, faulty_driver, seed)) -> RandomOperator:
                 number, position, faulty_driver, seed = at
                 return RandomOperator(
                     (lowering, number, driver, position),
-                    memory,
+                    run.memory,
                     random.Random(seed + driver),
                     self.bell,
                     self.log,
@@ -86,7 +86,7 @@ def lowering_with(disturbance: Disturbance) -> type[Lowering]:
     """Lowers plans as ever, and disturbs what comes of it."""
 
     class RandomLowering(Lowering):
-        def finish(self, root: Any) -> Lowered:
+        def finish(self, root: Any) -> LoweredPlan:
             lowered = super().finish(root)
             disturbance.place(lowered)
             return lowered

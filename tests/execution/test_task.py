@@ -439,6 +439,7 @@ import gc
 import pyarrow as pa
 from qcore import PlanBuilder, col
 from qcore.config import Settings
+from qcore.lowering.lowered import Run
 from qcore.lowering.pipelines import Lowering
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import live_counts
@@ -451,12 +452,13 @@ one, two = PlanBuilder().values(table), PlanBuilder().values(table).project({"k"
 plan = one.local_partition(["a"]).hash_join(two, ["a"], ["k"]).aggregate(["a"], {"n": ("count",)}).order_by(["n"])
 gc.disable()
 for _ in range(20):
-    lowered = Lowering(Settings.make(3), lambda scan, split: split).finish(plan.build())
+    lowered = Lowering(3).finish(plan.build())
+    run = Run(lowered, Settings.make(3), lambda scan, split: split)
     cycle = Cycle()
-    cycle.task = Task([pipeline.chains(lowered.memory) for pipeline in lowered.pipelines], lowered.memory)
+    cycle.task = Task([run.chains(pipeline) for pipeline in lowered.pipelines], run.memory)
     cycle.operators = [driver.operators for pipeline in cycle.task.pipelines for driver in pipeline.drivers]
     cycle.itself = cycle
-    del cycle, lowered
+    del cycle, lowered, run
     gc.collect()
 del one, two, plan
 gc.collect()

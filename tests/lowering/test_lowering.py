@@ -13,18 +13,24 @@ from operator_plans import CASES, LEFT, RIGHT
 from qcore import PlanBuilder, col
 from qcore.config import Settings
 from qcore.errors import PlanError
-from qcore.lowering.pipelines import Lowered, Lowering
+from qcore.lowering.lowered import LoweredPlan, Run
+from qcore.lowering.pipelines import Lowering
 from qcore.plan.nodes import PlanNode
 from qcore.session.explain import explain_plan
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import live_counts
 
 
-def lowered(plan: PlanNode, drivers: int) -> Lowered:
-    def opened(*of: Any) -> Any:
-        return of[-1]
+def opened(*of: Any) -> Any:
+    return of[-1]
 
-    return Lowering(Settings.make(drivers), opened, open_recursion=opened).finish(plan)
+
+def begun(plan: LoweredPlan, **settings: Any) -> Run:
+    return Run(plan, Settings.make(plan.threads, **settings), opened, opened)
+
+
+def lowered(plan: PlanNode, drivers: int) -> LoweredPlan:
+    return Lowering(drivers).finish(plan)
 
 
 def scan(name: str, schema: pa.Schema = LEFT) -> PlanBuilder:
@@ -34,7 +40,8 @@ def scan(name: str, schema: pa.Schema = LEFT) -> PlanBuilder:
 def shape(plan: PlanNode, drivers: int = 3) -> list[tuple[int, list[str]]]:
     """(drivers, names of operators) of each pipeline."""
     made = lowered(plan, drivers)
-    return [(line.drivers, [step.name for step in line.chains(made.memory)[0]]) for line in made.pipelines]
+    run = begun(made)
+    return [(line.drivers, [step.name for step in run.chains(line)[0]]) for line in made.pipelines]
 
 
 def test_v1_a_chain_is_one_pipeline() -> None:
@@ -89,8 +96,9 @@ def test_v4_every_driver_has_instances_of_its_own(name: str) -> None:
     plan = CASES[name].build(scan("l"), PlanBuilder({"r": RIGHT}).scan("r")).build()
     operators: list[Any] = []
     made = lowered(plan, 3)
+    run = begun(made)
     for pipeline in made.pipelines:
-        chains = pipeline.chains(made.memory)
+        chains = run.chains(pipeline)
         assert len(chains) == pipeline.drivers
         assert len({tuple((step.name, step.node_id) for step in chain) for chain in chains}) == 1
         assert [step.node_id for step in chains[0]] == pipeline.node_ids
@@ -134,9 +142,10 @@ def test_nothing_of_a_lowered_plan_waits_for_the_garbage_collector(name: str) ->
     try:
         before = live_counts()["structs"]
         made = lowered(plan, 3)
-        task = Task([pipeline.chains(made.memory) for pipeline in made.pipelines], made.memory)
+        run = begun(made)
+        task = Task([run.chains(pipeline) for pipeline in made.pipelines], run.memory)
         assert live_counts()["structs"] > before
-        del made, task
+        del made, run, task
         assert live_counts()["structs"] == before
     finally:
         gc.enable()

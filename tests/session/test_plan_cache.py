@@ -49,9 +49,68 @@ def test_a_text_seen_before_is_not_planned(session: qcore.Session, monkeypatch: 
 def test_results_tell(session: qcore.Session) -> None:
     first, second = session.sql(TEXT), session.sql(TEXT)
     assert second.explain().endswith("the plan of an earlier query with this text")
-    assert second.explain(analyze=True).endswith("the plan of an earlier query with this text")
+    assert first.explain(analyze=True).endswith("\nplan cache: miss (hits: 0, misses: 1)")
+    assert second.explain(analyze=True).endswith("\nplan cache: hit (hits: 1, misses: 1)")
     assert first.explain() + "\nthe plan of an earlier query with this text" == second.explain()
     assert (first.stats()["is_reused"], second.stats()["is_reused"]) == (False, True)
+
+
+def test_queries_that_are_not_looked_for_have_no_answer(session: qcore.Session) -> None:
+    plan = qcore.PlanBuilder().values(pa.table({"a": [1]})).build()
+    for result in (session.execute(plan), session.sql(TEXT, {"t": pa.table({"a": [1]})})):
+        assert "plan cache" not in result.explain(analyze=True)
+
+
+def test_a_text_seen_before_is_not_lowered(session: qcore.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the plan nor its expressions: operators are all that a run makes."""
+    text = "select b, sum(a * 2) as s from t join u on a < b where a > 1 group by b order by s limit 3"
+    expected = session.sql(text).to_arrow()
+    for name in ("compile_projection", "compile_predicate", "Lowering.finish"):
+        monkeypatch.setattr(f"qcore.lowering.pipelines.{name}", None)
+    monkeypatch.setattr("qcore.lowering.aggregate_retyping.compile_projection", None)
+    again = session.sql(text)
+    assert again.is_reused
+    assert again.to_arrow() == expected == again.to_arrow()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"threads": 1}, {"threads": 5}, {"batch_rows": 7}, {"memory_limit": "100 MB"}, {"timeout": 20.0}]
+)
+def test_a_run_has_the_settings_of_its_time(session: qcore.Session, settings: dict[str, Any]) -> None:
+    session.register("t", pa.table({"a": range(1000)}))
+    text = "select a % 3 as k, sum(a) as s from t group by k order by k"
+    expected = session.sql(text).to_arrow()
+    session.change(**settings)
+    result = session.sql(text)
+    assert result.is_reused
+    assert result.to_arrow() == expected
+    scan = result.stats()["pipelines"][0]
+    assert scan["drivers"] == settings.get("threads", 2)
+    assert (scan["operators"][0]["output_batches"] > 100) == ("batch_rows" in settings)
+
+
+def test_the_memory_limit_of_a_run_is_that_of_its_time(session: qcore.Session) -> None:
+    session.register("t", pa.table({"a": range(300_000)}))
+    text = "select * from t order by a desc"
+    assert session.sql(text).to_arrow().num_rows == 300_000
+    session.change(memory_limit="100 kB")
+    result = session.sql(text)
+    assert result.is_reused
+    with pytest.raises(qcore.MemoryLimitError):
+        result.to_arrow()
+    session.change(memory_limit=None)
+    assert session.sql(text).to_arrow().num_rows == 300_000
+
+
+def test_a_query_that_failed_fails_again(session: qcore.Session) -> None:
+    text = "select 6 // a as x from t where a < 2"
+    assert value(session, text) == (6, False)
+    session.register("t", pa.table({"a": [1, 2]}))
+    failing = "select cast(b as tinyint) * cast(100 as tinyint) as x from u"
+    for _ in range(2):
+        with pytest.raises(qcore.ExecutionError):
+            session.sql(failing).to_arrow()
+    assert value(session, "select b from u") == (10, False)
 
 
 def test_two_results_of_one_plan_run_at_once(session: qcore.Session) -> None:

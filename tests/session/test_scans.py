@@ -16,7 +16,8 @@ from qcore.connectors.arrow import ArrowSplit, ArrowTable
 from qcore.connectors.base import Split
 from qcore.expression.tree import Expr, column_names
 from qcore.plan import nodes as p
-from qcore.session.scans import SPLITS_PER_DRIVER, Scans, own_nodes, source_filter, source_schema
+from qcore.session.scans import SPLITS_PER_DRIVER, Scans, source_filter, source_schema
+from qcore.session.task import lower_plan
 
 ROWS = pa.table({"a": range(100), "b": [i % 7 for i in range(100)]})
 
@@ -53,7 +54,7 @@ def test_v10_sources_see_their_own_names() -> None:
     filter = source_filter(scan)
     assert filter is not None
     assert column_names(filter) == {"a"}
-    scans = Scans(scan, Settings.make(3))
+    scans = Scans({scan.id: scan}, Settings.make(3))
     splits = list(scans.splits(scan))
     (asked,) = table.asked
     assert (asked[0], asked[2]) == (("b", "a"), 3 * SPLITS_PER_DRIVER)
@@ -77,7 +78,7 @@ def test_nodes_of_a_recursion_belong_to_other_tasks() -> None:
     session.register("t", ROWS)
     text = "with recursive r as (select 1 as n union all select n + 1 from r, t where n < 3 and a = 0) select * from r"
     plan = session.sql(text).plan
-    assert not any(isinstance(node, p.Scan) for node in own_nodes(plan))
+    assert not lower_plan(plan, 1).scans
     assert sorted(session.sql(text).to_arrow()["n"].to_pylist()) == [1, 2, 3]
 
 

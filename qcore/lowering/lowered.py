@@ -1,0 +1,149 @@
+"""Lowered plans, which hold what all runs of a plan have in common, and runs, which hold the rest.
+
+Lowering a plan takes longer than beginning a run of it. So a plan that is run again is lowered once: the shape of its
+pipelines, schemas, sort keys, calls and compiled programs are kept. Operators, and what the drivers of a pipeline share
+(split queues, join bridges, exchange queues, limits, files that are written), are made for each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.config import Settings
+from qcore.lowering.runtime_filters import KeyBound, RuntimeFilters
+from qcore.plan import nodes as p
+from qcore_ext.exchange.output_buffer import OutputBuffer
+from qcore_ext.flow.batch_queue import BatchQueue
+from qcore_ext.flow.split_queue import SplitQueue
+from qcore_ext.ground.memory import Account
+
+OpenSplit = Callable[[p.Scan, Any], Any]
+OpenRecursion = Callable[[p.RecursiveUnion, Account], Any]
+
+# Bytes in a queue. With a memory limit, all queues of one exchange together take an eighth of it.
+QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 25, 8
+
+
+class Run:
+    """What one run of a lowered plan has of its own.
+
+    Parameters
+    ----------
+    plan : LoweredPlan
+    settings : Settings
+        Those of the run, with as many threads as the plan is lowered for.
+    open_split : callable
+        (scan, split): opens a split of a scan node as an Arrow stream.
+    open_recursion : callable, optional
+        (node, memory): opens the rows of a RecursiveUnion; `memory` is the account of the query that reads them.
+    reader : Account, optional
+        The account of another query. The run is part of that query: stopping that query stops this run.
+
+    Attributes
+    ----------
+    memory : Account
+        The account of the query.
+    parts : list
+        What the drivers of a pipeline, or of several, share.
+    split_queues : dict of str to SplitQueue
+        The queue of each scan node by its id.
+    results : BatchQueue or None
+        The queue of the result; None if the plan ends in a sink.
+    output : OutputBuffer or None
+        The pages of a plan that ends in partitioned_output().
+    """
+
+    def __init__(
+        self,
+        plan: LoweredPlan,
+        settings: Settings,
+        open_split: OpenSplit,
+        open_recursion: OpenRecursion | None = None,
+        reader: Account | None = None,
+    ) -> None:
+        assert settings.threads == plan.threads, "the plan is lowered for another number of threads"
+        self.plan = plan
+        self.settings = settings
+        self.open_split = open_split
+        self.open_recursion = open_recursion
+        limit, pool = settings.memory_limit or 0, settings.memory_pool
+        self.memory = Account(None, limit) if pool is None else pool.account(limit)
+        if reader is not None:
+            self.memory.read_by(reader)
+        self.split_queues = {scan: SplitQueue(scan) for scan in plan.scans}
+        self.parts: list[Any] = []
+        for part in plan.parts:
+            self.parts.append(part(self))
+        bounds = {scan: [(bound, self.parts[bound.bridge]) for bound in of] for scan, of in plan.key_bounds.items()}
+        self.filters = RuntimeFilters(bounds)
+        self.results: BatchQueue | None = None if plan.results is None else self.parts[plan.results][0]
+        self.output: OutputBuffer | None = None if plan.output is None else self.parts[plan.output]
+
+    def queues(self, n_producers: int, n_queues: int) -> list[BatchQueue]:
+        """Make the queues of one exchange."""
+        limit = self.settings.memory_limit or QUEUES_SHARE * n_queues * QUEUE_BYTES_MAX
+        share = max(QUEUE_BYTES_MIN, limit // QUEUES_SHARE // n_queues)
+        return [BatchQueue(n_producers, bytes_max=min(share, QUEUE_BYTES_MAX)) for _ in range(n_queues)]
+
+    def chains(self, pipeline: Pipeline) -> list[list[Any]]:
+        """Make the operators of every driver of a pipeline."""
+        return [[make(driver, self) for make in pipeline.steps] for driver in range(pipeline.drivers)]
+
+
+# (driver, run) → the driver's operator in this run.
+MakeOperator = Callable[[int, Run], Any]
+# A run → what its drivers share: an element of `run.parts`.
+MakePart = Callable[[Run], Any]
+
+
+@dataclass
+class Pipeline:
+    """A chain of steps, source first, run by `drivers` drivers."""
+
+    drivers: int
+    steps: list[MakeOperator] = field(default_factory=list)
+    node_ids: list[str] = field(default_factory=list)
+
+    def add(self, node_id: str, make: MakeOperator) -> None:
+        """Append a step."""
+        self.steps.append(make)
+        self.node_ids.append(node_id)
+
+
+@dataclass(frozen=True)
+class LoweredPlan:
+    """A plan as pipelines, in the order in which they were closed; the last one gives the result.
+
+    It holds nothing of a run: any number of runs may use it, at the same time too.
+
+    Attributes
+    ----------
+    plan : PlanNode
+        The plan, views expanded.
+    schema : pyarrow.Schema
+        Schema of the result as the engine's batches have it.
+    threads : int
+        The number of drivers of a pipeline that can be split.
+    scans : mapping of str to Scan
+        The scan nodes whose splits come from the task, by id.
+    parts : sequence of callables
+        Makers of what the drivers of a run share.
+    key_bounds : mapping of str to sequence of KeyBound
+        The runtime filters of scans.
+    results, output : int or None
+        Parts: the queue of the result in a list, and the output buffer.
+    """
+
+    plan: p.PlanNode
+    schema: pa.Schema
+    threads: int
+    pipelines: list[Pipeline]
+    scans: Mapping[str, p.Scan]
+    parts: Sequence[MakePart]
+    key_bounds: Mapping[str, Sequence[KeyBound]]
+    results: int | None
+    output: int | None

@@ -1,0 +1,67 @@
+"""Programs of expressions over columns whose types change (SPEC D6)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from qcore import col
+from qcore.errors import PlanError, SchemaChangeError
+from qcore.expression.tree import Expr
+from qcore.lowering.compile import compile_projection
+from qcore.lowering.retyping import Programs
+from qcore_ext.data.schema import Schema
+
+DECLARED = pa.schema([("a", pa.float32())])
+WIDER = pa.schema([("a", pa.float64())])
+
+
+def programs(expr: Expr, declared: pa.Schema) -> tuple[Programs, list[pa.Schema]]:
+    """The programs of an expression, and the schemas that it is compiled for."""
+    compiled: list[pa.Schema] = []
+
+    def compile(schema: pa.Schema) -> object:
+        compiled.append(schema)
+        return compile_projection([("x", expr)], schema)
+
+    return Programs(compile, [expr], declared), compiled
+
+
+def test_one_program_for_all_runs() -> None:
+    made, compiled = programs(col("a").is_null(), DECLARED)
+    one, other = made.of_run(), made.of_run()
+    assert one(Schema(DECLARED)) is one(Schema(DECLARED)) is other(Schema(DECLARED))
+    assert one(Schema(WIDER)) is not other(Schema(DECLARED))
+    assert compiled == [DECLARED, WIDER]
+
+
+def test_rows_of_another_run_do_not_matter() -> None:
+    """A column declared null: floats of one run and integers of the next, but not both in one run."""
+    nothing = pa.schema([("a", pa.null())])
+    floats, integers = pa.schema([("a", pa.float32())]), pa.schema([("a", pa.int64())])
+    made, compiled = programs(col("a") + col("a"), nothing)
+    one, other = made.of_run(), made.of_run()
+    one(Schema(floats)), other(Schema(integers))
+    for run, schema in ((one, integers), (other, floats)):
+        with pytest.raises(SchemaChangeError, match="column 'a' changed"):
+            run(Schema(schema))
+    assert compiled == [floats, integers]
+
+
+def test_a_change_of_meaning_is_refused_in_every_run() -> None:
+    made, compiled = programs(col("a") + col("a"), DECLARED)
+    for _ in range(2):
+        with pytest.raises(SchemaChangeError, match="column 'a' changed from float to double"):
+            made.of_run()(Schema(WIDER))
+    assert not compiled
+
+
+def test_what_cannot_be_compiled() -> None:
+    text = pa.schema([("a", pa.string())])
+    made, _ = programs(~col("a"), text)
+    with pytest.raises(PlanError) as unchanged:
+        made.of_run()(Schema(text))
+    assert not isinstance(unchanged.value, SchemaChangeError)
+    made, _ = programs(col("a").is_null() & col("a"), pa.schema([("a", pa.null())]))
+    with pytest.raises(SchemaChangeError, match="column 'a' changed from null to string: "):
+        made.of_run()(Schema(text))
