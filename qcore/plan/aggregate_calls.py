@@ -63,14 +63,19 @@ class _Builder:
         self.calls: list[OperatorCall] = []
         self.types: list[pa.DataType] = []
         self.integer_sums: dict[int, Expr] = {}
+        # Equal expressions have equal texts; PIVOT makes thousands of filters.
+        self._positions: dict[str, list[int]] = {}
+        self._numbers: dict[OperatorCall, int] = {}
 
     def input(self, expr: Expr | None) -> int:
         """Position of an argument or filter among the inputs. Equal ones are added once."""
         if expr is None:
             return -1
-        for position in range(len(self.node.keys), len(self.inputs)):
+        known = self._positions.setdefault(repr(expr), [])
+        for position in known:
             if same(self.inputs[position][1], expr):
                 return position
+        known.append(len(self.inputs))
         self.inputs.append((f"$in{len(self.inputs)}", expr))
         return len(self.inputs) - 1
 
@@ -79,10 +84,11 @@ class _Builder:
         positions = tuple(map(self.input, arguments))
         argument: Any = positions if len(positions) > 1 else positions[0] if positions else -1
         new = (function, argument, self.input(filter), distinct, *more)
-        if new not in self.calls:
+        number = self._numbers.setdefault(new, len(self.calls))
+        if number == len(self.calls):
             self.calls.append(new)
             self.types.append(_operator_type(function, [expr_type(part, self.input_schema) for part in arguments]))
-        return Column(f"$agg{self.calls.index(new)}")
+        return Column(f"$agg{number}")
 
     def count(self, argument: Expr | None, filter: Expr | None) -> Expr:
         rows = self.call("count", (), filter, False)

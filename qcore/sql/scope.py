@@ -147,9 +147,9 @@ class Scope:
             return None
         if len({named.own for named in found}) > 1:
             tables = [f"{table.parts[-1]}.{part[0]}" for table in self.rows.tables if set(found) & set(table.columns)]
-            raise PlanError(
-                f"the column {part[0]!r} is in more than one table; write {' or '.join(tables) or 'an alias'}"
-            )
+            names = dict.fromkeys(tables)
+            what = "write " + " or ".join(names) if len(names) > 1 else "give the tables aliases: FROM t AS a, u AS b"
+            raise PlanError(f"the column {part[0]!r} is in more than one table; {what}")
         return self.column(found[0].own)
 
     def tables(self, parts: Sequence[Part]) -> list[TableNames]:
@@ -164,6 +164,13 @@ class Scope:
                 result.append(table)
         return choose(parts[-1], result, self._dialect, lambda table: table.parts[-1])
 
+    def check_table(self, parts: Sequence[Part]) -> None:
+        """PlanError if several tables have a name."""
+        if len(self.tables(parts)) > 1:
+            raise PlanError(
+                f"two tables are named {'.'.join(part[0] for part in parts)!r}; give one an alias: FROM t AS a, t AS b"
+            )
+
     def table_column(self, parts: Sequence[Part], part: Part) -> Bound | None:
         """A column that is named with its table."""
         found = [
@@ -176,9 +183,8 @@ class Scope:
         if not found:
             return None
         if len({named.own for named in found}) > 1:
-            raise PlanError(
-                f"two tables or columns have the name {'.'.join(p[0] for p in (*parts, part))!r}; rename one"
-            )
+            self.check_table(parts)
+            raise PlanError(f"two columns have the name {'.'.join(p[0] for p in (*parts, part))!r}; rename one")
         return self.column(found[0].own)
 
 

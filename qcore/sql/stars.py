@@ -72,7 +72,8 @@ def _star_items(node: Any, scope: Scope, dialect: Dialect) -> list[Item]:
             if fields is not None:
                 return fields
             raise unknown("table", written, [one.parts[-1] for one in scope.rows.tables], "the query")
-        columns = [named for one in found for named in one.columns]
+        scope.check_table(parts)
+        columns = list(found[0].columns)
         where = f"table {written!r}"
     if not columns:
         raise PlanError("* needs a table: there is no FROM" if not scope.rows.tables else f"{where} has no columns")

@@ -57,6 +57,21 @@ QUERIES = [
 ]
 
 
+FORMS = ["%f", "%.1f", "%12.3F|", "%-12.2f|", "%+f", "% .0f", "%#.0f", "%012.3f", "%d|%f", "%.f%%"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_q2_long_decimals_in_forms(form: str) -> None:
+    """They are written as short ones are, which become floats."""
+    for number in ("-12.5", "0.25", "1234.75"):
+        values = ", ".join([*(["7"] * form.count("%d")), number])
+        long, short = (
+            qcore.sql(f"select printf('{form}', {values}::decimal({digits}, 2)) as x", {}).to_arrow()["x"].to_pylist()
+            for digits in (38, 9)
+        )
+        assert long == short
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_q2_as_duckdb(query: str) -> None:
     duck = duckdb.connect()
@@ -73,6 +88,7 @@ def test_q2_as_duckdb(query: str) -> None:
         ("unbin('012')", "digits 0 and 1"),
         ("format('{} {}', i)", "do not fit"),
         ("printf('%d', s)", "do not fit"),
+        ("printf('%*f', 9, 1.5::decimal(38, 1))", r"a width or precision of \* is not supported beside a decimal"),
         ("make_time(25, 1, 1.0)", "hour must be in"),
         ("make_timestamp(2024, 13, 1, 1, 1, 1.0)", "month must be in"),
         ("date_sub('moon', day, day)", "unknown unit 'moon'"),

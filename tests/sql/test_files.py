@@ -84,3 +84,17 @@ def test_statements_over_files(folder: Path) -> None:
 def test_files_that_cannot_be_read(text: str, message: str) -> None:
     with pytest.raises(qcore.PlanError, match=message):
         qcore.sql(text)
+
+
+def test_a_file_named_twice(folder: Path) -> None:
+    """Both tables have the file's name. DuckDB refuses * too, which has its four columns here."""
+    both = f"'{folder}/a.parquet', '{folder}/a.parquet'"
+    assert qcore.sql(f"select count(*) as n from {both}").to_arrow()["n"].to_pylist() == [16]
+    assert qcore.sql(f"select * from {both}").to_arrow().column_names == ["i", "S", "i", "S"]
+    for items in ("a.i", "a.*", "1 as one where a.i = 1"):
+        selected, _, rest = items.partition(" where ")
+        text = f"select {selected} from {both}{rest and ' where '}{rest}"
+        with pytest.raises(qcore.PlanError, match="two tables are named 'a'; give one an alias"):
+            qcore.sql(text)
+        with pytest.raises(duckdb.BinderException, match="Ambiguous reference to table"):
+            duckdb.sql(text)

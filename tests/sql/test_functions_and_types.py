@@ -105,6 +105,15 @@ def test_as_duckdb(expression: str, oracle: duckdb.DuckDBPyConnection) -> None:
             "case when true then 12345678901234567890123456789012345.1::decimal(36, 1) else 1::decimal(36, 35) end",
             "cannot cast",
         ),
+        (
+            "max(x) from (values (12345678901234567890123456789012345.1::decimal(36, 1)), (1::decimal(36, 35))) v(x)",
+            "cannot cast",
+        ),
+        (
+            "max(x) from (select 12345678901234567890123456789012345.1::decimal(36, 1) as x "
+            "union all select 1::decimal(36, 35))",
+            "cannot cast",
+        ),
         ("interval 3 bananas", "is no interval"),
         ("map([null], [1])", "a map has no null keys"),
         ("'0.1'::decimal(40)", "a decimal has 1 to 38 digits"),
@@ -119,11 +128,30 @@ def test_refused_by_name(expression: str, message: str) -> None:
         value_of(expression)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "(values (99.5::decimal(36, 1)), (0.25::decimal(36, 35))) v(x)",
+        "(select 99.5::decimal(36, 1) as x union all select 0.25::decimal(36, 35))",
+        "(select unnest([99.5::decimal(36, 1), 0.25::decimal(36, 35)]) as x)",
+    ],
+)
+def test_decimals_that_fit_their_common_type(rows: str, oracle: duckdb.DuckDBPyConnection) -> None:
+    """All digits behind the point are kept. Issue 14."""
+    for expression in ("max(x)", "min(x)", "sum(x)"):
+        query = f"{expression} from {rows}"
+        assert value_of(query) == oracle.execute(f"select {query}").fetchall()[0][0]
+
+
 def test_what_is_not_as_in_duckdb() -> None:
     """Nanoseconds, which DuckDB's client cuts; exact sums; the digits of long decimals; whose version it is."""
     assert value_of("'2024-01-01 00:00:00.123456789'::timestamp_ns").nanosecond == 789
     assert value_of("fsum(x) from (values (1e16), (1e0), (-1e16)) t(x)") == 1.0
     assert value_of("format('{}', 12345678901234567890.12::decimal(38, 2))") == "12345678901234567890.12"
+    long = "12345678901234567890.125::decimal(38, 3)"
+    assert value_of(f"printf('%f|%.1f|%s', {long}, {long}, {long})") == (
+        "12345678901234567890.125000|12345678901234567890.1|12345678901234567890.125"
+    )
     assert value_of("version()").startswith("qcore ")
     assert value_of("(timestamp '2024-01-03' - timestamp '2024-01-01') / 2") == pa.MonthDayNano([0, 1, 0])
     assert value_of("date '2024-01-01' + interval 1 day") == dt.date(2024, 1, 2)

@@ -74,6 +74,9 @@ def test_answers_are_duckdbs(query: str) -> None:
         ("select * from t, (u join lateral (select t.a as z) q on true)", "write the joins without brackets"),
         ("select * from t right semi join lateral (select t.a) q on true", "RIGHT SEMI JOIN of a table that reads"),
         ("select t.a from (t join u using (a)) x", "unknown column 't.a'"),
+        ("select t.a from t, t", "two tables are named 't'; give one an alias"),
+        ("select t.* from t, t", "two tables are named 't'; give one an alias"),
+        ("select a from t, t", "the column 'a' is in more than one table; give the tables aliases"),
         ("select x.a from t as x(a int)", "a type of a column in an alias"),
     ],
 )

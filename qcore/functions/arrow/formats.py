@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -72,8 +74,42 @@ def _format(form: str, *values: Any) -> str:
     return form.format(*map(_shown, values))
 
 
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d*)(\.(?:\*|\d*))?([A-Za-z%])")
+
+
 def _printf(form: str, *values: Any) -> str:
-    return form.replace("%i", "%d") % tuple(map(_shown, values))
+    shown = list(map(_shown, values))
+    form = form.replace("%i", "%d")
+    if any(isinstance(value, Decimal) for value in shown):
+        form = _with_exact_decimals(form, shown)
+    return form % tuple(shown)
+
+
+def _with_exact_decimals(form: str, values: list[Any]) -> str:
+    """The form with %s in place of %f for decimals, which become texts: % would take them for floats."""
+    number = -1
+
+    def text_instead(found: re.Match[str]) -> str:
+        nonlocal number
+        flags, width, places, letter = found.groups()
+        if "*" in found[0]:
+            raise ValueError("a width or precision of * is not supported beside a decimal; write the number")
+        number += letter != "%"
+        if letter not in "fF" or not 0 <= number < len(values) or not isinstance(values[number], Decimal):
+            return found[0]
+        value, n = values[number], int((places or ".6")[1:] or 0)
+        digits = f"{value.copy_abs():.{n}f}" + "." * ("#" in flags and n == 0)
+        sign = "-" if value.is_signed() else "+" if "+" in flags else " " if " " in flags else ""
+        wide = int(width or 0)
+        if "-" in flags:
+            values[number] = (sign + digits).ljust(wide)
+        elif "0" in flags:
+            values[number] = sign + digits.rjust(wide - len(sign), "0")
+        else:
+            values[number] = (sign + digits).rjust(wide)
+        return "%s"
+
+    return _CONVERSION.sub(text_instead, form)
 
 
 def _shown(value: Any) -> Any:
