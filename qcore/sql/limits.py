@@ -10,7 +10,7 @@ from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Expr, Literal
 from qcore.functions.casts import bind_cast
-from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.computed_limits import limit_by_rows
 from qcore.plan.nodes import Limit, PlanNode
 from qcore.plan.projections import project
 from qcore.sql.binder import Binder
@@ -19,7 +19,6 @@ from qcore.sql.reading import get, take
 from qcore.sql.scope import Environment, Place, Relation, Rows, Scope
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import join_subqueries
-from qcore.substrait.cut_limits import COUNT_PART, SHARE_PART, apply_computed_limit
 
 
 def limit_rows(binder: Binder, relation: Relation, limit: Any, offset: Any, environment: Environment) -> Relation:
@@ -54,15 +53,11 @@ def _limited(binder: Binder, relation: Relation, limit: Any, offset: Any, enviro
         node = Limit(binder.ids.new(), relation.node.schema, relation.node, numbers[0], numbers[1] or 0)
         return Relation(node, relation.columns)
 
-    def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
-        below = join_subqueries(binder, one, place.subqueries)
-        exprs = [_number(binder, value, is_share and n == 0) for n, value in enumerate(values)]
-        return project(ids.new(), below, [names.new("count"), names.new("offset")], exprs)
-
-    part = f"{SHARE_PART if is_share else COUNT_PART}0"
-    computed = apply_computed_limit(binder.ids, binder.names, relation.node, {part: make}, 0)
-    assert computed is not None
-    return Relation(computed, relation.columns)
+    ids, names = binder.ids, binder.names
+    below = join_subqueries(binder, one, place.subqueries)
+    exprs = [_number(binder, value, is_share and n == 0) for n, value in enumerate(values)]
+    computed = project(ids.new(), below, [names.new("count"), names.new("offset")], exprs)
+    return Relation(limit_by_rows(ids, names, relation.node, computed, is_share), relation.columns)
 
 
 _UNKNOWN = object()

@@ -13,14 +13,13 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.tree import Literal, call, col
-from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.computed_limits import limit_by_rows
 from qcore.plan.nodes import Filter, Limit, OrderBy, PlanNode, SortKey, Values
 from qcore.plan.random_column import RANDOM
 from qcore.sql.binder import Binder
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import take
 from qcore.sql.scope import Rows
-from qcore.substrait.cut_limits import SHARE_PART, apply_computed_limit
 
 _ROWWISE = ("BERNOULLI", "SYSTEM")
 _METHODS = (*_ROWWISE, "RESERVOIR")
@@ -44,14 +43,9 @@ def sample_rows(binder: Binder, rows: Rows, sample: Any) -> Rows:
 
 def _first_share(binder: Binder, node: PlanNode, share: float) -> PlanNode:
     """The first rows of an ordered node: this percentage of them."""
-
-    def make(ids: NodeIds, names: ColumnNames) -> PlanNode:
-        data = pa.table({names.new("share"): [share], names.new("offset"): pa.nulls(1, pa.int64())})
-        return Values(ids.new(), data.schema, data)
-
-    limited = apply_computed_limit(binder.ids, binder.names, node, {f"{SHARE_PART}0": make}, 0)
-    assert limited is not None
-    return limited
+    ids, names = binder.ids, binder.names
+    data = pa.table({names.new("share"): [share], names.new("offset"): pa.nulls(1, pa.int64())})
+    return limit_by_rows(ids, names, node, Values(ids.new(), data.schema, data), is_share=True)
 
 
 def _read(binder: Binder, node: Any) -> tuple[float, bool, str]:

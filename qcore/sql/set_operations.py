@@ -10,7 +10,8 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Expr, Literal, col
-from qcore.plan.nodes import OrderBy, PlanNode, SortKey, Values
+from qcore.plan.computed_values import values_of
+from qcore.plan.nodes import OrderBy, PlanNode, SortKey
 from qcore.plan.projections import add_columns, project
 from qcore.plan.set_operations import cast_to_common_types, distinct, make_set_operation, union_all
 from qcore.sql.binder import Binder, QueryReader, TableReader
@@ -22,7 +23,6 @@ from qcore.sql.scope import Environment, Named, Place, Relation, Rows, Scope
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import join_subqueries
 from qcore.sql.tables import common_tables, distinct_names, with_alias
-from qcore.substrait.computed_values import computed_values
 
 _KINDS = {"Union": "union", "Intersect": "intersect", "Except": "except"}
 
@@ -196,18 +196,7 @@ def _values(binder: Binder, bound: list[list[Bound]], shown: list[str], places: 
     types = _common_types(bound)
     own = [binder.names.new(name) for name in shown]
     columns = [Named(a, b) for a, b in zip(shown, own, strict=True)]
-    if all(isinstance(value.expr, Literal) for row in bound for value in row):
-        try:
-            arrays = [
-                pa.array([row[n].expr.value for row in bound], type_)  # type: ignore[attr-defined]
-                for n, type_ in enumerate(types)
-            ]
-        except (pa.ArrowException, TypeError, ValueError):
-            arrays = None
-        if arrays is not None:
-            data = pa.table(arrays, schema=pa.schema(list(zip(own, types, strict=True))))
-            return Relation(Values(binder.ids.new(), data.schema, data), columns)
-    node = computed_values([[value.expr for value in row] for row in bound], own, types, binder.ids, binder.names)
+    node = values_of([[value.expr for value in row] for row in bound], own, types, binder.ids, binder.names)
     return Relation(node, columns)
 
 

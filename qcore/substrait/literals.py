@@ -62,13 +62,8 @@ def _decimal(message: Any) -> Literal:
 
 def _timestamp(zone: str | None) -> Callable[[Any], Literal]:
     def read(message: Any) -> Literal:
-        unit = unit_of(message.precision)
-        count = int(message.value)
-        if unit == "ns" and count % 1000 == 0:
-            # The planner's constants have nanoseconds, which only cover the years 1677 to 2262.
-            unit, count = "us", count // 1000
-        type_ = pa.timestamp(unit, zone)
-        return Literal(count, type_) if unit == "ns" else moment(count, type_)
+        type_, count = pa.timestamp(unit_of(message.precision), zone), int(message.value)
+        return Literal(count, type_) if type_.unit == "ns" else moment(count, type_)
 
     return read
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.errors import PlanError, Timeout
-from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.dependent_joins import replace_dependent_joins
-from qcore.plan.naming import ColumnNames, NodeIds
+from qcore.plan.nodes import PlanNode
 from qcore.plan.result import PlanResult
 from qcore.plan.set_operations import cast_columns
-from qcore.substrait.cut_subqueries import CutSubqueries
 from qcore.substrait.messages import messages_within
-from qcore.substrait.relations import Parts, RelationReader
+from qcore.substrait.relations import RelationReader
+from qcore.substrait.scope import Relation
 from qcore.substrait.types import OWN_TYPES, name_struct_fields, top_level_names
-from qcore_ext.ground.process import ProcessLock
-
-_depth_lock = ProcessLock()
 
 
 def read_substrait(plan_bytes: bytes, schemas: Mapping[str, pa.Schema] | None = None) -> PlanResult:
@@ -36,11 +31,11 @@ def read_substrait(plan_bytes: bytes, schemas: Mapping[str, pa.Schema] | None = 
     Raises
     ------
     PlanError
-        The bytes are not a plan, the `sql` extra is not installed, or the engine lacks what the plan needs.
+        The bytes are not a plan, the `substrait` extra is not installed, or the engine lacks what the plan needs.
     """
-    message = parse_plan(plan_bytes)
+    message = _parse_plan(plan_bytes)
     try:
-        return read_plan_message(message, schemas)
+        return _read_message(message, schemas)
     except (PlanError, Timeout):
         raise
     except RecursionError:
@@ -50,54 +45,24 @@ def read_substrait(plan_bytes: bytes, schemas: Mapping[str, pa.Schema] | None = 
         raise PlanError(f"the Substrait plan is broken: {type(error).__name__}: {error}") from None
 
 
-def parse_plan(plan_bytes: bytes, any_depth: bool = False) -> Any:
-    """The Plan message of serialised bytes. `any_depth` lifts protobuf's limit of 100 nested messages, which a sum of
-    30 terms reaches. It is only for bytes from a trusted source.
-    """
+def _parse_plan(plan_bytes: bytes) -> Any:
+    """The Plan message of serialised bytes."""
     try:
         from substrait.plan_pb2 import Plan
     except ImportError:
-        raise PlanError("Substrait plans need the substrait package: pip install 'qcore[sql]'") from None
+        raise PlanError(
+            "Substrait plans need the package substrait-protobuf: pip install 'qcore[substrait]'"
+        ) from None
     message = Plan()
     try:
-        with _unlimited_depth() if any_depth else nullcontext():
-            message.ParseFromString(plan_bytes)
+        message.ParseFromString(plan_bytes)
     except Exception as error:
-        raise PlanError(f"the bytes are no Substrait plan: {error}") from None
+        raise PlanError(f"the bytes are no Substrait plan, or one nested more than 100 levels deep: {error}") from None
     _replace_own_types(message)
     return message
 
 
-@contextmanager
-def _unlimited_depth() -> Iterator[None]:
-    """In this context protobuf reads messages of any depth, in all threads: the limit is one of the process."""
-    try:
-        from google._upb import _message
-    except ImportError:  # Protobuf in pure Python is only limited by the stack.
-        yield
-        return
-    with _depth_lock:
-        _message.SetAllowOversizeProtos(True)
-        try:
-            yield
-        finally:
-            _message.SetAllowOversizeProtos(False)
-
-
-def read_plan_message(
-    message: Any,
-    schemas: Mapping[str, pa.Schema] | None = None,
-    parts: Parts | None = None,
-    naming: tuple[NodeIds, ColumnNames] | None = None,
-    dialect: Dialect = QCORE,
-    rename: Callable[[list[str]], list[str]] = list,
-    asked: Collection[pa.DataType] | None = None,
-    cut: CutSubqueries | None = None,
-) -> PlanResult:
-    """Read a Plan message. `parts`, `naming` and `cut` are those of RelationReader, `dialect` and `asked` those of
-    ExpressionReader. With `naming` the plan becomes a part of another plan, and its columns keep their new names.
-    `rename` changes the names of the root's columns.
-    """
+def _read_message(message: Any, schemas: Mapping[str, pa.Schema] | None) -> PlanResult:
     roots = [part for part in message.relations if part.WhichOneof("rel_type") == "root"]
     if len(roots) != 1 and len(message.relations) != 1:
         raise PlanError(f"the Substrait plan has {len(roots)} root relations; 1 can be run")
@@ -107,22 +72,23 @@ def read_plan_message(
             function = extension.extension_function
             functions[function.function_anchor] = function.name.partition(":")[0]
     by_datafusion = message.version.producer == "datafusion"
-    reader = RelationReader(functions, schemas, by_datafusion, parts, naming, dialect, asked, cut)
+    reader = RelationReader(functions, schemas, by_datafusion)
     reader.subtrees = [part.rel if part.WhichOneof("rel_type") == "rel" else None for part in message.relations]
     relation = roots[0] if roots else message.relations[0]
     if relation.WhichOneof("rel_type") == "rel":
-        root = reader.exact(reader.read(relation.rel))
+        root = _without_dependent_joins(reader, reader.read(relation.rel))
         return PlanResult(root, list(root.schema.names), reader.files)
-    read = reader.exact(reader.read(relation.root.input))
+    read = _without_dependent_joins(reader, reader.read(relation.root.input))
     names = list(relation.root.names)
     if len(names) != len(read.schema):
         types = name_struct_fields(names, read.schema.types)
         names = top_level_names(names, read.schema.types)
         read = cast_columns(reader.ids, read, types)
-    names = rename(names)
-    if cut is not None and naming is None:
-        read = replace_dependent_joins(read, reader.ids, reader.names)
-    return PlanResult(read if naming else reader.rename(read, names), names, reader.files)
+    return PlanResult(reader.rename(read, names), names, reader.files)
+
+
+def _without_dependent_joins(reader: RelationReader, relation: Relation) -> PlanNode:
+    return replace_dependent_joins(reader.exact(relation), reader.ids, reader.names)
 
 
 def _replace_own_types(message: Any) -> None:

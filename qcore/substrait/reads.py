@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Expr, Literal
-from qcore.expression.types import common_type, is_instant
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Expr
+from qcore.plan.computed_values import values_of
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, Scan, Values
 from qcore.plan.schema import unknown
-from qcore.substrait.computed_values import computed_values
 from qcore.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
-from qcore.substrait.lambdas import Scope
 from qcore.substrait.literals import read_literal
+from qcore.substrait.scope import Scope
 from qcore.substrait.types import read_type, top_level_names
 
 # The only column of rows without columns (`select 1`), because a batch has no rows without columns.
 _ROW = "$row"
 
-ReadExpression = Callable[[Any, Scope], Expr]
-
-
-class _NotConstant(PlanError):
-    """A value of VALUES must be computed."""
+ReadExpression = Callable[[Any, Scope], Bound]
 
 
 @dataclass
@@ -45,20 +41,12 @@ def read_table(
     ids: NodeIds,
     names: ColumnNames,
     files: dict[str, list[str]],
-    asked: Collection[pa.DataType] | None = None,
-    read_expression: ReadExpression | None = None,
+    read_expression: ReadExpression,
 ) -> TableRead:
-    """The node of a ReadRel. Files that the plan names are added to `files`. `asked` is that of ExpressionReader, and
-    `read_expression` its read().
-    """
+    """The node of a ReadRel. Files that the plan names are added to `files`."""
     kind = message.WhichOneof("read_type")
     if kind == "virtual_table":
-        try:
-            return _virtual_table(message, ids, names, asked)
-        except _NotConstant:
-            if read_expression is None:
-                raise
-            return _computed_table(message, ids, names, read_expression)
+        return _virtual_table(message, ids, names, read_expression)
     if kind == "named_table":
         table = _table_name(list(message.named_table.names), schemas)
         known = schemas[table] if schemas is not None else None
@@ -67,7 +55,7 @@ def read_table(
     else:
         raise PlanError(f"a Substrait read of kind {kind or 'none'} is not supported")
     base_names, base_types = _base_schema(message.base_schema, known, table)
-    positions = read_positions(message, len(base_names))
+    positions = _read_positions(message, len(base_names))
     own = [names.new(name) for name in base_names]
     # A filter inside the read may use columns that the projection lacks.
     kept = list(range(len(base_names))) if message.HasField("filter") else sorted(set(positions))
@@ -100,7 +88,7 @@ def _base_schema(message: Any, known: pa.Schema | None, table: str) -> tuple[lis
     return top_level_names(message.names, types), types
 
 
-def read_positions(message: Any, n_columns: int) -> list[int]:
+def _read_positions(message: Any, n_columns: int) -> list[int]:
     """Positions of the columns that the read emits."""
     if not message.HasField("projection"):
         return list(range(n_columns))
@@ -125,64 +113,29 @@ def _local_files(message: Any, files: dict[str, list[str]]) -> str:
     return table
 
 
-def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames, asked: Collection[pa.DataType] | None) -> TableRead:
+def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames, read: ReadExpression) -> TableRead:
     types = [read_type(part) for part in message.base_schema.struct.types]
-    rows = [[_constant(field, asked) for field in row.fields] for row in message.virtual_table.expressions]
+    row = pa.table({_ROW: pa.nulls(1, pa.bool_())})
+    node = Values("", row.schema, row)
+    scope = Scope(node, [])
+    rows: list[list[Expr]] = [
+        [read(field, scope).expr for field in row.fields] for row in message.virtual_table.expressions
+    ]
+    if scope.node is not node:
+        raise PlanError("VALUES takes neither subqueries nor random values; use SELECT … UNION ALL SELECT …")
     if not rows:
         rows = [[read_literal(field) for field in row.fields] for row in _dropped_rows(message.virtual_table)]
     if not types:
         data = pa.table({names.new(_ROW): pa.nulls(len(rows), pa.bool_())})
         return TableRead(Values(ids.new(), data.schema, data), [], [])
     own = [names.new(name) for name in top_level_names(message.base_schema.names, types)]
-    columns = []
-    for position, type_ in enumerate(types):
-        literals = [row[position] for row in rows]
-        floats = {literal.type for literal in literals if pa.types.is_floating(literal.type)}
-        if pa.types.is_decimal(type_) and floats:
-            # The planner chooses decimals, which cannot hold all floats.
-            types[position] = common_type(list(floats))
-            values = [None if literal.value is None else float(literal.value) for literal in literals]
-            columns.append(pa.array(values, types[position]))
-        else:
-            columns.append(pa.array([literal.value for literal in literals], type_))
-    schema = pa.schema(list(zip(own, types, strict=True)))
-    data = pa.table(columns, schema=schema)
-    positions = read_positions(message, len(own))
-    return TableRead(Values(ids.new(), schema, data), own, [own[i] for i in positions])
-
-
-def _computed_table(message: Any, ids: NodeIds, names: ColumnNames, read_expression: ReadExpression) -> TableRead:
-    """VALUES with expressions to compute."""
-    types = [read_type(part) for part in message.base_schema.struct.types]
-    own = [names.new(name) for name in top_level_names(message.base_schema.names, types)]
-    row = pa.table({_ROW: pa.nulls(1, pa.bool_())})
-    node = Values("", row.schema, row)
-    scope = Scope(node, [])
-    rows = [[read_expression(field, scope) for field in row.fields] for row in message.virtual_table.expressions]
-    if scope.node is not node:
-        raise PlanError("VALUES takes neither subqueries nor random values; use SELECT … UNION ALL SELECT …")
-    computed = computed_values(rows, own, types, ids, names)
-    return TableRead(computed, own, [own[i] for i in read_positions(message, len(own))])
+    if any(len(row) != len(own) for row in rows):
+        raise PlanError(f"the rows of VALUES must have as many values as there are columns, {len(own)}")
+    made = values_of(rows, own, types, ids, names)
+    return TableRead(made, own, [own[i] for i in _read_positions(message, len(own))])
 
 
 def _dropped_rows(message: Any) -> list[Any]:
     from substrait.algebra_pb2 import Expression
 
     return [as_message(row, Expression.Literal.Struct) for row in dropped_fields(message, VIRTUAL_TABLE_ROWS)]
-
-
-def _constant(message: Any, asked: Collection[pa.DataType] | None) -> Literal:
-    if message.WhichOneof("rex_type") == "cast":
-        given, to = _constant(message.cast.input, asked), read_type(message.cast.type)
-        if asked is not None and to not in asked and pa.types.is_floating(given.type) and pa.types.is_decimal(to):
-            # The planner added this cast.
-            return given
-        if is_instant(to) and not is_instant(given.type):
-            raise _NotConstant(f"VALUES: {given!r} depends on the session's time zone")
-        try:
-            return Literal(pa.scalar(given.value, given.type).cast(to).as_py(), to)
-        except pa.ArrowException as error:
-            raise _NotConstant(f"VALUES: {given!r} cannot be cast to {to}: {error}") from None
-    if message.WhichOneof("rex_type") != "literal":
-        raise _NotConstant("VALUES: this value is not a literal")
-    return read_literal(message.literal)

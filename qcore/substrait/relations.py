@@ -6,38 +6,34 @@ that the inputs of a join have different names. A projection that only selects c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.errors import PlanError
+from qcore.expression.bound import Bound
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, lit, same
-from qcore.functions.catalogue import expr_type
-from qcore.functions.dialect import QCORE, Dialect
-from qcore.plan.joins import make_join
+from qcore.functions.aggregate_names import bind_aggregate
+from qcore.functions.aggregates import aggregate_type
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
-    EnforceSingleRow,
     Limit,
     LocalPartition,
-    NestedLoopJoin,
     OrderBy,
     PlanNode,
     Project,
+    Shared,
+    SharedRead,
     SortKey,
     TopN,
 )
 from qcore.plan.planning_time import check_planning
 from qcore.plan.projections import add_columns, project
-from qcore.plan.schema import aggregate_schema, join_schema
 from qcore.plan.set_operations import cast_to_common_types, distinct, make_set_operation, union_all
-from qcore.plan.single_rows import gives_one_row
-from qcore.substrait.cut_limits import apply_computed_limit
-from qcore.substrait.cut_subqueries import CutSubqueries
 from qcore.substrait.dropped import (
     FETCH_COUNT,
     FETCH_OFFSET,
@@ -45,18 +41,15 @@ from qcore.substrait.dropped import (
     as_message,
     dropped_fields,
 )
-from qcore.substrait.expressions import ExpressionReader, window_key
-from qcore.substrait.functions import GROUPING_ID, aggregate_name, stands_for
+from qcore.substrait.expressions import DISTINCT, ExpressionReader
 from qcore.substrait.join_relations import JoinReader
-from qcore.substrait.lambdas import Scope
-from qcore.substrait.reads import TableRead, read_positions, read_table
-from qcore.substrait.relation import Relation, filter_rows
-from qcore.substrait.shared_parts import COPIES_MAX, SharedPart
-from qcore.substrait.windows import DIRECTIONS, WindowReader, window_functions
+from qcore.substrait.reads import read_table
+from qcore.substrait.scope import Relation, Scope, filter_rows
+from qcore.substrait.subqueries import SubqueryReader
+from qcore.substrait.windows import DIRECTIONS, WindowReader
 
-# The hint that sql.py gives an aggregate with one grouping set. Substrait does not distinguish it from GROUP BY.
-GROUPING_SET = "grouping_set"
-
+# The column, added to aggregates, whose bits tell the keys of a row's grouping set.
+_GROUPING_ID = "$grouping_id"
 _UNION_DISTINCT, _UNION_ALL = 5, 6
 # The operation on the first input, and the operation that combines the others before. None: one input after the other.
 _SET_KINDS = {
@@ -67,42 +60,22 @@ _SET_KINDS = {
     7: ("except_all", "union"),
     8: ("intersect_all", None),
 }
-_DISTINCT = 2
-_EXISTS = 1
-
-
-# Functions that make the plans of tables, by the table's name. Each read makes a new one, with its own names and ids.
-Parts = Mapping[str, Callable[[NodeIds, ColumnNames], PlanNode]]
 
 
 class RelationReader:
-    """Reads the relations of one plan.
-
-    `functions` are names by anchor, `schemas` the known tables, `parts` the plans of some of them. Parts of one plan
-    share their `naming`. `dialect` and `asked` are those of ExpressionReader. `cut` has the subqueries for which calls
-    stand.
+    """Reads the relations of one plan. `functions` are names by anchor, `schemas` the known tables. DataFusion gives
+    the output of grouping sets another form than the standard.
     """
 
     def __init__(
-        self,
-        functions: Mapping[int, str],
-        schemas: Mapping[str, pa.Schema] | None,
-        by_datafusion: bool = False,
-        parts: Parts | None = None,
-        naming: tuple[NodeIds, ColumnNames] | None = None,
-        dialect: Dialect = QCORE,
-        asked: Collection[pa.DataType] | None = None,
-        cut: CutSubqueries | None = None,
+        self, functions: Mapping[int, str], schemas: Mapping[str, pa.Schema] | None, by_datafusion: bool = False
     ) -> None:
-        self.ids, self.names = naming or (NodeIds(), ColumnNames())
+        self.ids, self.names = NodeIds(), ColumnNames()
         self.schemas = schemas
-        self.parts: Parts = parts or {}
         self.files: dict[str, list[str]] = {}
         self.by_datafusion = by_datafusion
-        self.expressions = ExpressionReader(
-            functions, self._subquery, dialect, asked, not by_datafusion, self.ids, self._frontend_call
-        )
-        self.cut = cut or CutSubqueries()
+        self._subqueries = SubqueryReader(self.ids, self.names, self.read, self.exact)
+        self.expressions = ExpressionReader(functions, self._subquery, not by_datafusion, self.ids, self.names)
         joins = JoinReader(self.ids, self.names, self.expressions, self.read)
         self._readers: dict[str, Callable[[Any], Relation]] = {
             "read": self._read,
@@ -125,7 +98,7 @@ class RelationReader:
         self._path: list[str] = []
         # Relations to which others refer by position.
         self.subtrees: Sequence[Any] = ()
-        self._references: dict[int, SharedPart] = {}
+        self._references: dict[int, Shared] = {}
 
     def read(self, message: Any) -> Relation:
         """The relation of a Rel message. A PlanError names the position in the plan."""
@@ -135,8 +108,7 @@ class RelationReader:
         try:
             return self._read_rel(message, kind)
         except PlanError as error:
-            # The author of a query does not know the plan that DataFusion made.
-            if self.by_datafusion or " (at " in str(error):
+            if " (at " in str(error):
                 raise
             raise PlanError(f"{error} (at {' > '.join(self._path)})") from None
         finally:
@@ -185,8 +157,7 @@ class RelationReader:
     # --- relations ---
 
     def _read(self, message: Any) -> Relation:
-        asked, read = self.expressions.asked, self.expressions.read
-        table = self._part(message) or read_table(message, self.schemas, self.ids, self.names, self.files, asked, read)
+        table = read_table(message, self.schemas, self.ids, self.names, self.files, self.expressions.read)
         node = table.node
         # A best-effort filter needs no node: the plan filters again above.
         if message.HasField("filter"):
@@ -194,15 +165,6 @@ class RelationReader:
             predicate = self.expressions.read(message.filter, scope)
             node = filter_rows(self.ids, scope.node, predicate)
         return Relation(node, table.columns)
-
-    def _part(self, message: Any) -> TableRead | None:
-        """The plan of a named table that is one of `parts`."""
-        make = self.parts.get(".".join(message.named_table.names))
-        if make is None:
-            return None
-        node = make(self.ids, self.names)
-        columns = list(node.schema.names)
-        return TableRead(node, columns, [columns[i] for i in read_positions(message, len(columns))])
 
     def _project(self, message: Any) -> Relation:
         child = self.read(message.input)
@@ -213,34 +175,26 @@ class RelationReader:
             else list(range(len(child.columns) + len(message.expressions)))
         )
         n_inputs = len(child.columns)
+        n_columns = n_inputs + len(message.expressions)
+        if any(not 0 <= position < n_columns for position in wanted):
+            raise PlanError(f"the projection emits columns {wanted}, but has {n_columns}")
         computed: dict[int, tuple[str, Expr]] = {}
-        windows = self._windows(message.expressions, n_inputs, set(wanted), scope)
-        for position in sorted(set(wanted)):
-            if position < n_inputs:
-                continue
-            n_columns = n_inputs + len(message.expressions)
-            if position >= n_columns:
-                raise PlanError(f"the projection emits column {position}, but has {n_columns}")
-            self.expressions.windows = windows.values
-            expr = self.expressions.read(message.expressions[position - n_inputs], scope)
-            name = expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr))
-            computed[position] = (name, expr)
+        windows = WindowReader(self.expressions, self.ids, self.names, scope)
+        before, self.expressions.windows = self.expressions.windows, windows
+        try:
+            for position in sorted({position for position in wanted if position >= n_inputs}):
+                expr = self.expressions.read(message.expressions[position - n_inputs], scope).expr
+                computed[position] = (expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr)), expr)
+        finally:
+            self.expressions.windows = before
+        node = windows.node()
         columns = [computed[i][0] if i >= n_inputs else child.columns[i] for i in wanted]
         if all(isinstance(expr, Column) for _, expr in computed.values()):
-            return Relation(scope.node, columns)
+            return Relation(node, columns)
         expressions: dict[str, Expr] = {child.columns[i]: col(child.columns[i]) for i in wanted if i < n_inputs}
         expressions.update(computed[i] for i in wanted if i >= n_inputs)
-        node = project(self.ids.new(), scope.node, list(expressions), list(expressions.values()))
-        return Relation(node, columns)
-
-    def _windows(self, expressions: Sequence[Any], n_inputs: int, wanted: set[int], scope: Scope) -> WindowReader:
-        """Compute the window functions among a projection's expressions below it."""
-        windows = WindowReader(self.expressions, self.ids, self.names, scope)
-        for position, expression in enumerate(expressions, n_inputs):
-            for function in window_functions(expression, self.by_datafusion) if position in wanted else ():
-                windows.read(function, function.partitions, function.sorts)
-        scope.node = windows.node()
-        return windows
+        made = project(self.ids.new(), node, list(expressions), list(expressions.values()))
+        return Relation(made, columns)
 
     def _filter(self, message: Any) -> Relation:
         child = self.read(message.input)
@@ -252,22 +206,24 @@ class RelationReader:
         child = self.read(message.input)
         scope = child.scope()
         written, sets = self._groupings(message)
-        has_sets = len(sets) > 1 or message.common.hint.alias == GROUPING_SET
-        expressions = [self.expressions.read(part, scope) for part in written]
+        has_sets = len(sets) > 1
+        keys_read = [self.expressions.read(part, scope) for part in written]
         if has_sets and self.by_datafusion:
             first_positions = _match_keys(written, sets)
         else:
             # An expression in several sets is listed several times.
-            first_positions = [next(i for i, b in enumerate(expressions) if same(a, b)) for a in expressions]
-        keys: list[tuple[str, Expr]] = []
+            first_positions = [next(i for i, b in enumerate(keys_read) if same(a.expr, b.expr)) for a in keys_read]
+        keys: list[tuple[str, Bound]] = []
         numbers: dict[int, int] = {}
-        for first, expr in enumerate(expressions):
+        for first, value in enumerate(keys_read):
             if first_positions[first] == first:
                 numbers[first] = len(keys)
-                is_free = isinstance(expr, Column) and all(expr.name != name for name, _ in keys)
-                keys.append((_name_of(expr) if is_free else self.names.new(_name_of(expr)), expr))
+                name, is_column = _name_of(value.expr), isinstance(value.expr, Column)
+                is_free = is_column and all(name != known for known, _ in keys)
+                keys.append((name if is_free else self.names.new(name), value))
         first_positions = [numbers[first] for first in first_positions]
-        calls = [self._measure(measure, scope) for measure in message.measures]
+        calls = _Calls(self.names)
+        values = [self._measure(measure, scope, calls) for measure in message.measures]
         key_names = [name for name, _ in keys]
         columns = [key_names[i] for i in first_positions]
         grouping_sets, grouping_id, set_ids = None, None, None
@@ -275,22 +231,31 @@ class RelationReader:
             grouping_sets = tuple(tuple(dict.fromkeys(first_positions[i] for i in part)) for part in sets)
             if self.by_datafusion:
                 # DataFusion outputs the distinct keys, then an internal grouping id, which only GROUPING() reads.
-                grouping_id = self.names.new(GROUPING_ID)
+                grouping_id = self.names.new(_GROUPING_ID)
                 columns = [*key_names, grouping_id]
-            elif len(sets) > 1:
+            else:
                 # By the standard the last column is the number of the row's set.
-                grouping_id, set_ids = self.names.new(GROUPING_ID), self.names.new("grouping_set")
-        schema = aggregate_schema(keys, calls, scope.schema)
-        if grouping_id is not None:
-            schema = schema.insert(len(keys), pa.field(grouping_id, pa.int64()))
-        node = Aggregate(self.ids.new(), schema, scope.node, tuple(keys), tuple(calls), grouping_sets, grouping_id)
-        columns += [call.name for call in calls]
-        if set_ids is None:
-            return Relation(node, columns)
-        # The set's number is in the bits above those of the keys.
-        unit, id_ = 1 << len(keys), col(grouping_id or "")
-        position = Cast(Call("divide", (id_ - id_ % unit, lit(unit))), pa.int32())
-        return Relation(add_columns(self.ids.new(), node, {set_ids: position}), [*columns, set_ids])
+                grouping_id, set_ids = self.names.new(_GROUPING_ID), self.names.new("grouping_set")
+        fields = [pa.field(name, value.type) for name, value in keys]
+        fields += [] if grouping_id is None else [pa.field(grouping_id, pa.int64())]
+        schema = pa.schema([*fields, *calls.fields])
+        groups = tuple((name, value.expr) for name, value in keys)
+        node: PlanNode = Aggregate(
+            self.ids.new(), schema, scope.node, groups, tuple(calls.calls), grouping_sets, grouping_id
+        )
+        computed: dict[str, Expr] = {}
+        for value in values:
+            if isinstance(value.expr, Column):
+                columns.append(value.expr.name)
+            else:
+                columns.append(self.names.new(_name_of(value.expr)))
+                computed[columns[-1]] = value.expr
+        if set_ids is not None:
+            # The set's number is in the bits above those of the keys.
+            unit, id_ = 1 << len(keys), col(grouping_id or "")
+            computed[set_ids] = Cast(Call("divide", (id_ - id_ % unit, lit(unit))), pa.int32())
+            columns.append(set_ids)
+        return Relation(add_columns(self.ids.new(), node, computed) if computed else node, columns)
 
     def _groupings(self, message: Any) -> tuple[list[Any], list[list[int]]]:
         """Messages of key expressions, and for each set the positions of its keys among them."""
@@ -305,45 +270,30 @@ class RelationReader:
                 written.append(as_message(dropped, Expression))
         return written, sets
 
-    def _measure(self, message: Any, scope: Scope) -> AggregateCall:
+    def _measure(self, message: Any, scope: Scope, calls: _Calls) -> Bound:
         function = message.measure
-        written, arguments = self.expressions.aggregate(function, scope)
-        # The exact result is a valid approximate one.
-        is_count = written == "approx_distinct"
-        name = "count" if is_count else written if written == "nth_value" else aggregate_name(written)
         if function.phase not in (0, 3):
             raise PlanError("aggregates in partial phases cannot be read; give the plan before it is made distributed")
-        if name == "nth_value":
-            name, arguments = _end_of_list(arguments)
-        distinct = is_count or function.invocation == _DISTINCT
-        if name == "count" and not distinct:
-            arguments = tuple(a for a in arguments if not (isinstance(a, Literal) and a.value is not None))
-        if name in ("sum", "avg"):
-            arguments = tuple(_drop_widening(a, scope.schema, name == "avg") for a in arguments)
+        name, arguments = self.expressions.aggregate(function, scope)
         where = self.expressions.read(message.filter, scope) if message.HasField("filter") else None
-        wish = _name_of(arguments[0]) if arguments else "rows"
-        keys, order = self._order(function.sorts, scope)
-        words = stands_for(keys)
-        if words:
-            name, keys, order = words[0], keys[1:], order[1:]
-            distinct = distinct or "distinct" in words
-            arguments += tuple(Literal(float(word), pa.float64()) for word in words[1:] if word != "distinct")
-        return AggregateCall(self.names.new(f"{name}_{wish}"), name, (*arguments, *keys), distinct, where, order)
+        is_distinct = function.invocation == DISTINCT
+        order = self._order(function.sorts, scope)
+        return bind_aggregate(name, arguments, distinct=is_distinct, filter=where, order=order, add=calls.add)
 
-    def _order(self, sorts: Any, scope: Scope) -> tuple[tuple[Expr, ...], tuple[tuple[bool, bool], ...]]:
-        """Expressions to order by, and for each (descending, nulls first)."""
+    def _order(self, sorts: Any, scope: Scope) -> list[tuple[Bound, bool, bool]]:
+        """Values to order by, each with descending and nulls first."""
         for sort in sorts:
             if sort.direction not in DIRECTIONS:
                 raise PlanError("clustered or custom sort orders are not supported")
-        keys = tuple(self.expressions.read(sort.expr, scope) for sort in sorts)
-        return keys, tuple(DIRECTIONS[sort.direction] for sort in sorts)
+        return [(self.expressions.read(sort.expr, scope), *DIRECTIONS[sort.direction]) for sort in sorts]
 
     def _sort(self, message: Any) -> Relation:
         child = self.read(message.input)
         scope = child.scope()
         keys: list[SortKey] = []
         computed: dict[str, Expr] = {}
-        for expr, (descending, nulls_first) in zip(*self._order(message.sorts, scope), strict=True):
+        for value, descending, nulls_first in self._order(message.sorts, scope):
+            expr = value.expr
             if isinstance(expr, Column):
                 name = expr.name
             else:
@@ -367,15 +317,12 @@ class RelationReader:
             for dropped in [] if message.HasField(name) else dropped_fields(message, number):
                 # -1 means all rows. It is a large number if the field is unknown.
                 limits[name] = dropped if 0 <= dropped < 1 << 63 else None
-        computed = apply_computed_limit(self.ids, self.names, child.node, self.parts, limits["count_expr"])
-        if computed is not None:
-            return Relation(computed, child.columns)
         node = Limit(self.ids.new(), child.node.schema, child.node, limits["count_expr"], limits["offset_expr"] or 0)
         return Relation(node, child.columns)
 
     def _limit(self, message: Any, scope: Scope) -> int | None:
         """A number of rows; None is all. A negative number means all rows: -1, or a number that overflowed."""
-        value = self.expressions.read(message, scope)
+        value = self.expressions.read(message, scope).expr
         if not isinstance(value, Literal) or not (value.value is None or type(value.value) is int):
             raise PlanError("LIMIT and OFFSET take constants only")
         return value.value if value.value is None or value.value >= 0 else None
@@ -417,7 +364,7 @@ class RelationReader:
         kind = message.WhichOneof("exchange_kind")
         if kind == "scatter_by_fields":
             scope = child.scope()
-            keys = [self.expressions.field(field, scope) for field in message.scatter_by_fields.fields]
+            keys = [self.expressions.field(field, scope).expr for field in message.scatter_by_fields.fields]
             names = tuple(dict.fromkeys(key.name for key in keys if isinstance(key, Column)))
             if names:
                 node = LocalPartition(self.ids.new(), child.node.schema, child.node, "hash", names)
@@ -431,10 +378,11 @@ class RelationReader:
     def _window(self, message: Any) -> Relation:
         child = self.read(message.input)
         windows = WindowReader(self.expressions, self.ids, self.names, child.scope())
-        for function in message.window_functions:
-            windows.read(function, message.partition_expressions, message.sorts)
+        added = [
+            windows.read(function, message.partition_expressions, message.sorts).expr
+            for function in message.window_functions
+        ]
         node = windows.node()
-        added = [windows.values[window_key(function)] for function in message.window_functions]
         names = [expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr)) for expr in added]
         if not all(isinstance(expr, Column) for expr in added):
             kept = child.columns
@@ -460,76 +408,48 @@ class RelationReader:
         name = f"reference {ordinal}"
         if name in self._path:
             raise PlanError(f"relation {ordinal} refers to itself")
+        shared = self._references.get(ordinal)
+        if shared is not None:
+            schema = pa.schema([field.with_name(self.names.new(field.name)) for field in shared.schema])
+            node: PlanNode = SharedRead(self.ids.new(), schema, shared.id, tuple(shared.schema.names), shared)
+            return Relation(node, schema.names)
         self._path.append(name)
         try:
-            part = SharedPart(lambda ids, names: self.exact(self.read(self.subtrees[ordinal])), COPIES_MAX)
-            node = self._references.setdefault(ordinal, part)(self.ids, self.names)
-            return Relation(node, node.schema.names)
+            part = self.exact(self.read(self.subtrees[ordinal]))
         finally:
             self._path.pop()
+        self._references[ordinal] = shared = Shared(self.ids.numbered("part"), part.schema, part)
+        return Relation(shared, shared.schema.names)
 
-    # --- parts ---
+    def _subquery(self, message: Any, scope: Scope) -> Bound:
+        return self._subqueries.read(message, scope, self.expressions)
 
-    def _subquery(self, message: Any, scope: Scope) -> Expr:
-        kind = message.WhichOneof("subquery_type")
-        if kind == "scalar":
-            return self._scalar_subquery(message.scalar, scope)
-        if kind == "in_predicate":
-            return self._in_subquery(message.in_predicate, scope)
-        if kind == "set_predicate":
-            return self._set_predicate(message.set_predicate, scope)
-        raise PlanError("a comparison with ANY or ALL of a subquery is not supported yet; use min, max or EXISTS")
 
-    def _frontend_call(self, name: str, arguments: tuple[Expr, ...], scope: Scope) -> Expr:
-        """A call that the frontend wrote in first_positions of a subquery, or of an outer column in one."""
-        scope.node, value = self.cut.value(name, arguments, scope.node, self.ids, self.names)
-        return value
+class _Calls:
+    """The calls of the engine's aggregates in one aggregation, with the fields of their values."""
 
-    def _scalar_subquery(self, message: Any, scope: Scope) -> Expr:
-        value = self.read(message.input)
-        if len(value.columns) != 1:
-            raise PlanError(f"a scalar subquery must give one column, not {len(value.columns)}")
-        node = self.exact(value)
-        if not gives_one_row(node):
-            node = EnforceSingleRow(self.ids.new(), node.schema, node)
-        return self._join_value(node, scope)
+    def __init__(self, names: ColumnNames) -> None:
+        self.calls: list[AggregateCall] = []
+        self.fields: list[pa.Field] = []
+        self._names = names
 
-    def _join_value(self, node: PlanNode, scope: Scope) -> Expr:
-        """The value of a node of one row and one column, joined to every row of the scope."""
-        scope.node = NestedLoopJoin(
-            self.ids.new(), join_schema("inner", scope.node.schema, node.schema), scope.node, node, "inner"
-        )
-        return Column(node.schema.names[0])
-
-    def _in_subquery(self, message: Any, scope: Scope) -> Expr:
-        """IN as a value: true, false, or unknown among nulls."""
-        if len(message.needles) != 1:
-            raise PlanError(f"({len(message.needles)} columns) IN (subquery) is not supported yet; use EXISTS")
-        values = self.read(message.haystack)
-        if len(values.columns) != 1:
-            raise PlanError(f"the subquery of IN must give one column, not {len(values.columns)}")
-        node = self.exact(values)
-        needle = self.expressions.read(message.needles[0], scope)
-        if not isinstance(needle, Column):
-            name = self.names.new("needle")
-            scope.node = add_columns(self.ids.new(), scope.node, {name: needle})
-            needle = Column(name)
-        mark = self.names.new("mark")
-        found = Call("equal", (needle, col(node.schema.names[0])))
-        scope.node = make_join(self.ids, "null_aware_mark", scope.node, node, [found], mark)
-        return Column(mark)
-
-    def _set_predicate(self, message: Any, scope: Scope) -> Expr:
-        """EXISTS and UNIQUE as values."""
-        node = self.exact(self.read(message.tuples))
-        if message.predicate_op != _EXISTS:
-            raise PlanError("UNIQUE (subquery) is not supported yet; compare count(*) with count(distinct …)")
-        first = Limit(self.ids.new(), node.schema, node, 1)
-        name = self.names.new("count")
-        count_call = AggregateCall(name, "count")
-        schema = aggregate_schema((), (count_call,), first.schema)
-        count = Aggregate(self.ids.new(), schema, first, (), (count_call,))
-        return Call("greater", (self._join_value(count, scope), Literal(0, pa.int64())))
+    def add(
+        self,
+        function: str,
+        arguments: Sequence[Bound],
+        distinct: bool,
+        filter: Bound | None,
+        order: Sequence[tuple[Bound, bool, bool]],
+    ) -> Bound:
+        """The column of a call."""
+        type_ = aggregate_type(function, [argument.type for argument in arguments])
+        name = self._names.new(f"{function}_{_name_of(arguments[0].expr) if arguments else 'rows'}")
+        values = tuple(value.expr for value in (*arguments, *(key for key, _, _ in order)))
+        directions = tuple((descending, nulls_first) for _, descending, nulls_first in order)
+        where = None if filter is None else filter.expr
+        self.calls.append(AggregateCall(name, function, values, distinct, where, directions))
+        self.fields.append(pa.field(name, type_))
+        return Bound(Column(name), type_)
 
 
 def _match_keys(written: Sequence[Any], sets: Sequence[Sequence[int]]) -> list[int]:
@@ -560,23 +480,3 @@ def _name_of(expr: Expr) -> str:
     if isinstance(expr, Call):
         return expr.function
     return type(expr).__name__.lower()
-
-
-def _end_of_list(arguments: tuple[Expr, ...]) -> tuple[str, tuple[Expr, ...]]:
-    """The aggregate for array_agg(x)[n], which the planner writes as nth_value(x, n)."""
-    ends = {1: "first", -1: "last"}
-    number = arguments[1].value if isinstance(arguments[1], Literal) else None
-    if number not in ends:
-        raise PlanError("only the first and the last element, [-1], of array_agg(…)[n] are supported; use a subquery")
-    return ends[number], arguments[:1]
-
-
-def _drop_widening(argument: Expr, schema: pa.Schema, exact: bool) -> Expr:
-    """The argument of sum or avg without a widening cast of integers: both functions widen integers themselves."""
-    if isinstance(argument, Cast) and (pa.types.is_integer(argument.to) or exact):
-        from_type = expr_type(argument.argument, schema)
-        if exact and pa.types.is_integer(from_type) and argument.to == pa.float64():
-            return argument.argument
-        if pa.types.is_signed_integer(from_type) and argument.to == pa.int64():
-            return argument.argument
-    return argument

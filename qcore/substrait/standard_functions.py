@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from qcore.errors import PlanError
+from qcore.expression.bound import Bound
 from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call, lit
 from qcore.functions.tables.text import overlay
 
@@ -86,16 +87,14 @@ def standard_call(name: str, arguments: tuple[Expr, ...], choices: Choices) -> E
         raise PlanError(f"{name} with {len(arguments)} arguments is no function of Substrait's") from None
 
 
-def standard_aggregate(name: str, arguments: tuple[Expr, ...], choices: Choices) -> tuple[str, tuple[Expr, ...]]:
+def standard_aggregate(name: str, arguments: list[Bound], choices: Choices) -> tuple[str, list[Bound]]:
     """An aggregate's name and arguments. Words and options become part of the name."""
     if name in ("std_dev", "variance"):
-        word = _word(arguments[0]) if len(arguments) == 2 else choices.get("distribution", "SAMPLE")
+        word = _word(arguments[0].expr) if len(arguments) == 2 else choices.get("distribution", "SAMPLE")
         short = "stddev" if name == "std_dev" else "var"
         return f"{short}_{'pop' if word == 'POPULATION' else 'samp'}", arguments[-1:]
     if name == "median" and len(arguments) == 2:
         return name, arguments[1:]
-    if name == "approx_count_distinct":
-        return "approx_distinct", arguments
     return name, arguments
 
 

@@ -278,7 +278,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     from qcore.sql import parse
 
     monkeypatch.setitem(sys.modules, "substrait.plan_pb2", None)
-    with pytest.raises(PlanError, match=r"pip install 'qcore\[sql\]'"):
+    with pytest.raises(PlanError, match=r"substrait-protobuf: pip install 'qcore\[substrait\]'"):
         read_substrait(b"", {})
     monkeypatch.setitem(sys.modules, "sqlglot.dialects.duckdb", None)
     parse._sqlglot_dialect.cache_clear()

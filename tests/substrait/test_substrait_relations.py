@@ -81,6 +81,17 @@ WINDOW = {
 ROW = {"function_reference": ROW_NUMBER, "phase": 3, "lower_bound": {"unbounded": {}}, "upper_bound": {"unbounded": {}}}
 A_ONLY = {"project": {"common": {"emit": {"output_mapping": [3]}}, "input": T_REL, "expressions": [field(0)]}}
 K_ONLY = {"project": {"common": {"emit": {"output_mapping": [2]}}, "input": U_REL, "expressions": [field(0)]}}
+
+
+def outer(position: int, steps_out: int = 1) -> dict[str, Any]:
+    return {"selection": {"direct_reference": {"struct_field": {"field": position}},
+                          "outer_reference": {"steps_out": steps_out}}}  # fmt: skip
+
+
+def exists(query: dict[str, Any]) -> dict[str, Any]:
+    return {"subquery": {"set_predicate": {"predicate_op": 1, "tuples": query}}}
+
+
 FIRST = {"reference": {"subtree_ordinal": 0}}
 IN_U = {"subquery": {"in_predicate": {"needles": [field(0)], "haystack": K_ONLY}}}
 
@@ -167,6 +178,54 @@ RELATIONS: dict[str, tuple[dict[str, Any], int, str]] = {
         {"project": {"common": {"emit": {"output_mapping": [3]}}, "input": T_REL, "expressions": [
             {"subquery": {"set_predicate": {"predicate_op": 1, "tuples": U_REL}}}]}}, 1,
         "select exists (from u) from t",
+    ),
+    "a correlated value": (
+        {"project": {"common": {"emit": {"output_mapping": [0, 3]}}, "input": T_REL, "expressions": [
+            {"subquery": {"scalar": {"input": {"aggregate": {
+                "input": {"filter": {"input": U_REL, "condition": function(EQUAL, field(0), outer(0))}},
+                "groupings": [{}], "measures": [measure(SUM, 1)]}}}}}]}}, 2,
+        "select a, (select sum(v) from u where k = a) from t",
+    ),
+    "exists, correlated": (
+        {"filter": {"input": T_REL, "condition": exists({"filter": {"input": U_REL, "condition": function(
+            AND, function(EQUAL, field(0), outer(0)), function(GREATER, field(1), outer(1)))}})}}, 3,
+        "select * from t where exists (from u where k = a and v > b)",
+    ),
+    "two queries out": (
+        {"filter": {"input": T_REL, "condition": exists({"filter": {"input": U_REL, "condition": exists(
+            {"filter": {"input": U_REL, "condition": function(
+                AND, function(EQUAL, field(0), outer(0, 2)), function(EQUAL, field(1), outer(1)))}})}})}}, 3,
+        "select * from t where exists (from u where exists (from u w where w.k = a and w.v = u.v))",
+    ),
+    "several needles": (
+        {"project": {"common": {"emit": {"output_mapping": [0, 3]}}, "input": T_REL, "expressions": [
+            {"subquery": {"in_predicate": {"needles": [field(0), number(200)], "haystack": U_REL}}}]}}, 2,
+        "select a, (a, 200) in (select k, v from u) from t",
+    ),
+    "any": (
+        {"project": {"common": {"emit": {"output_mapping": [0, 3]}}, "input": T_REL, "expressions": [
+            {"subquery": {"set_comparison": {"reduction_op": 1, "comparison_op": 4, "left": field(0),
+                                             "right": K_ONLY}}}]}}, 2,
+        "select a, a > any (select k from u) from t",
+    ),
+    "all": (
+        {"filter": {"input": T_REL, "condition": {"subquery": {"set_comparison": {
+            "reduction_op": 2, "comparison_op": 5, "left": field(0),
+            "right": {"filter": {"input": K_ONLY, "condition": function(NOT_NULL, field(0))}}}}}}}, 3,
+        "select * from t where a <= all (select k from u where k is not null)",
+    ),
+    "a subquery in a left join's condition": (
+        {"join": {**BOTH, "type": 3, "expression": function(AND, ON, function(GREATER, field(4), {
+            "subquery": {"scalar": {"input": {"aggregate": {
+                "input": {"filter": {"input": U_REL, "condition": function(EQUAL, field(0), outer(3))}},
+                "groupings": [{}], "measures": [measure(COUNT, 0)]}}}}}))}}, 5,
+        "select * from t left join u on a = k and v > (select count(k) from u w where w.k = u.k)",
+    ),
+    "a subquery in an inner join's condition": (
+        {"join": {**BOTH, "type": 1, "expression": function(AND, ON, exists(
+            {"filter": {"input": U_REL, "condition": function(
+                AND, function(EQUAL, field(0), outer(3)), function(GREATER, field(1), outer(1)))}}))}}, 5,
+        "select * from t join u on a = k and exists (from u w where w.k = u.k and w.v > b)",
     ),
     "rows in a list": (
         {"filter": {"input": T_REL, "condition": {"multi_or_list": {

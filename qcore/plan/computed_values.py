@@ -1,4 +1,4 @@
-"""VALUES with expressions that are not literals. Projections compute them."""
+"""VALUES: a table of literals, or projections that compute the other expressions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from qcore.expression.tree import Call, Cast, Expr, Literal, children, col, rebuild, substitute
-from qcore.expression.types import common_type
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, Values
 from qcore.plan.projections import project
@@ -17,15 +16,36 @@ from qcore.plan.set_operations import cast_columns, union_all
 _OF_COLUMNS = frozenset({"list_value", "negate", "add", "subtract", "multiply", "divide", "modulo"})
 
 
-def computed_values(
+def values_of(
     rows: Sequence[Sequence[Expr]],
     columns: Sequence[str],
     types: Sequence[pa.DataType],
     ids: NodeIds,
     names: ColumnNames,
 ) -> PlanNode:
-    """A node of these rows of constant expressions. Its columns have these names and types, except that a column of
-    decimals for which floats are computed is one of floats.
+    """A node of these rows of constant expressions, with columns of these names and types."""
+    if all(isinstance(expr, Literal) for row in rows for expr in row):
+        try:
+            arrays = [
+                pa.array([row[n].value for row in rows], type_)  # type: ignore[attr-defined]
+                for n, type_ in enumerate(types)
+            ]
+        except (pa.ArrowException, TypeError, ValueError):
+            pass  # Casts say what does not fit.
+        else:
+            data = pa.table(arrays, schema=pa.schema(list(zip(columns, types, strict=True))))
+            return Values(ids.new(), data.schema, data)
+    return _computed(rows, columns, types, ids, names)
+
+
+def _computed(
+    rows: Sequence[Sequence[Expr]],
+    columns: Sequence[str],
+    types: Sequence[pa.DataType],
+    ids: NodeIds,
+    names: ColumnNames,
+) -> PlanNode:
+    """Projections of these expressions.
 
     Rows that only differ in their literals are one projection over a table of the literals. So a thousand rows do not
     become a thousand inputs of a union.
@@ -40,12 +60,6 @@ def computed_values(
     for shape, found in groups.values():
         own = [names.new(name) for name in columns] if inputs else list(columns)
         inputs.append(_projection(shape, found, own, ids, names))
-    types = list(types)
-    for position, type_ in enumerate(types):
-        floats = {given for node in inputs if pa.types.is_floating(given := node.schema.types[position])}
-        if pa.types.is_decimal(type_) and floats:
-            # The planner chooses decimals, which cannot hold all floats.
-            types[position] = common_type(list(floats))
     return union_all(ids, [cast_columns(ids, node, types) for node in inputs])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import pyarrow as pa
 
 from qcore.expression.tree import Cast, Expr, call, col, lit
@@ -12,26 +10,15 @@ from qcore.plan.nodes import Filter, NestedLoopJoin, OrderBy, PlanNode, Project,
 from qcore.plan.projections import project, select_columns
 from qcore.plan.schema import join_schema
 
-# Names of the plans of such counts among a reader's parts; the LIMIT that is written instead follows. With SHARE_PART
-# the count is a percentage of all rows.
-COUNT_PART, SHARE_PART = "$limit", "$share"
 
+def limit_by_rows(
+    ids: NodeIds, names: ColumnNames, node: PlanNode, numbers: PlanNode, is_share: bool = False
+) -> PlanNode:
+    """The rows of the node within a computed limit, in their order.
 
-def apply_computed_limit(
-    ids: NodeIds,
-    names: ColumnNames,
-    node: PlanNode,
-    parts: Mapping[str, Callable[[NodeIds, ColumnNames], PlanNode]],
-    limit: int | None,
-) -> PlanNode | None:
-    """The rows of the node within the computed limit for which `limit` stands, in their order. None if `limit` is the
-    limit itself. The part is a plan of one row: the count (null: all rows) and the offset (null: none).
+    `numbers` is a plan of one row: the count, with `is_share` a percentage of all rows (null: all rows), and the offset
+    (null: none).
     """
-    is_share = f"{SHARE_PART}{limit}" in parts
-    make = parts.get(f"{SHARE_PART if is_share else COUNT_PART}{limit}")
-    if make is None:
-        return None
-    numbers = make(ids, names)
     position, total = names.new("position"), names.new("total")
     numbered = _number_rows(ids, node, position, total)
     joined = join_schema("inner", numbered.schema, numbers.schema)
