@@ -32,7 +32,7 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; d
 # Java 17 or later, or nothing; what needs no Spark runs without it.
 JAVA := $(shell java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | awk '$$1 >= 17')
 comma := ,
-EXTRAS := sql,dev$(if $(JAVA),$(comma)spark)
+EXTRAS := sql,substrait,dev$(if $(JAVA),$(comma)spark)
 NO_JAVA := Java 17 or later is missing, so Spark is left out; to have it: apt-get install openjdk-17-jre-headless
 
 SOURCES := $(shell find qcore qcore_ext -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pyi' -o -name '*.h' \

@@ -1,13 +1,19 @@
-"""The wheel without extras: what it holds, what it needs, and one query. Run as: python wheel_alone.py WHEEL."""
+"""The wheel without extras: what it holds, what it needs, and a plan. With sqlglot beside it: SQL needs no more.
+
+Run as: python wheel_alone.py WHEEL
+"""
 
 import sys
 import zipfile
-from importlib.metadata import distributions
+from collections.abc import Callable
+from importlib.metadata import distributions, requires
 from pathlib import PurePosixPath
 
 ALLOWED_ENDINGS = {".so", ".py", ".pyi", ".pxd", ".typed"}
 PACKAGES = {"qcore", "qcore_ext"}
 ALLOWED_DISTRIBUTIONS = {"qcore", "numpy", "pyarrow", "pip", "setuptools"}
+# What the sql extra is, and the compiled part of it.
+SQL_DISTRIBUTIONS = {"sqlglot", "sqlglotc"}
 
 
 def check_contents(path: str) -> None:
@@ -53,13 +59,43 @@ def run_query() -> None:
         ], answer
 
 
+def run_sql() -> None:
+    """A query by text, and what says which extra a Substrait plan needs."""
+    import qcore
+
+    text = "select k, sum(x) as s from 'small.parquet' where x < 4 and k like '_' group by k order by k"
+    assert qcore.sql(text).to_arrow().to_pylist() == [{"k": "a", "s": 4}, {"k": "b", "s": 2}]
+    refused(lambda: qcore.Session().substrait(b""), "pip install 'qcore[substrait]'")
+    asked = [line for line in requires("qcore") or () if "extra == 'sql'" in line.replace('"', "'")]
+    assert len(asked) == 1 and asked[0].startswith("sqlglot"), asked
+
+
+def refused(ask: Callable[[], object], message: str) -> None:
+    """A PlanError with this message."""
+    import qcore
+
+    said = ""
+    try:
+        ask()
+    except qcore.PlanError as error:
+        said = str(error)
+    assert message in said, said
+
+
 if __name__ == "__main__":
     installed = {(found.metadata["Name"] or "").lower() for found in distributions()}
-    assert installed <= ALLOWED_DISTRIBUTIONS, f"more than the wheel asks for: {installed - ALLOWED_DISTRIBUTIONS}"
+    more = installed - ALLOWED_DISTRIBUTIONS
+    assert more <= SQL_DISTRIBUTIONS, f"more than the wheel asks for: {more - SQL_DISTRIBUTIONS}"
     check_contents(sys.argv[1])
     run_query()
+    if more:
+        run_sql()
+    else:
+        import qcore
+
+        refused(lambda: qcore.sql("select 1"), "pip install 'qcore[sql]'")
     import numpy
     import pyarrow
 
     versions = f"pyarrow {pyarrow.__version__}, numpy {numpy.__version__}"
-    print(f"Python {sys.version.split()[0]}, {versions}: the wheel alone runs a query")
+    print(f"Python {sys.version.split()[0]}, {versions}: the wheel {'and sqlglot' if more else 'alone'} runs a query")

@@ -26,13 +26,14 @@ U = pa.table({"a": pa.array([1, 2, 2, None, 9], pa.int64()), "b": pa.array([10, 
 
 TEXTS = [
     "select a + i as x, a - 1 as y, a / 2 as z, a % 3 as m, -a as n, f / 2 as q from t",
-    "select case a when 1 then 'one' when 2 then 'two' else s end as x, coalesce(a, i, 0) as y, nullif(a, 2) as z from t",
+    "select case a when 1 then 'one' when 2 then 'two' else s end as x, coalesce(a, i, 0) as y from t",
     "select upper(s) as u, length(s) as n, s like '%x%' as k, s not ilike 'X%' as j, s || '!' as e from t",
     "select substr(s, 1, 2) as p, trim(s) as t, replace(s, 'x', '-') as r, strpos(s, 'x') as q from t",
     "select a in (1, 2, null) as x, i not in (1, 2) as y, a is distinct from i as z, a between 1 and 3 as b from t",
     "select cast(f as bigint) as x, cast(a as varchar) as y, try_cast(s as int) as z from t where f < 100 and f <> 3.5",
     "select sqrt(abs(f)) as x, round(f, 1) as y, floor(f) as z, power(a, 2) as p, ln(3.0) as n, log(2, 8) as l from t",
-    "select date_part('year', d) as y, d + interval '1 day' > date '2024-02-29' as l from (select date '2024-02-28' + i::int as d from t) q",
+    "select date_part('year', d) as y, d + interval '1 day' > date '2024-02-29' as l from "
+    "(select date '2024-02-28' + i::int as d from t) q",
     "select count(*) as n, count(a) as c, sum(a) as s, avg(a) as v, min(s) as l, max(f) as h from t",
     "select count(distinct a) as n, stddev(f) as d, var_pop(f) as v, median(a) as m, bool_or(a > 2) as b from t",
     "select s, sum(a) filter (where a > 0) as x, array_agg(a order by i) as l from t group by s having count(*) > 0",
