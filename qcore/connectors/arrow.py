@@ -13,12 +13,20 @@ import pyarrow as pa
 from qcore.connectors.alignment import Alignment, logical_schema, passes
 from qcore.connectors.base import BatchStream, Split, TableStatistics, select_fields
 from qcore.connectors.column_samples import SampledStatistics
-from qcore.connectors.soundness import TRUST_EVERYTHING, SoundColumns, is_trusted, require_sound
+from qcore.connectors.soundness import (
+    TRUST_EVERYTHING,
+    SoundColumns,
+    is_text,
+    is_trusted,
+    needs_a_pass,
+    require_sound,
+)
 from qcore.connectors.streams import ReaderStream, TableStream
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
 from qcore_ext.data.checked_stream import CheckedStream
 from qcore_ext.data.given_batches import GivenBatches, checked_mode
+from qcore_ext.data.stored_rows import StoredRows
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.process import ProcessLock
 from qcore_ext.ground.thread_token import TokenLock
@@ -26,6 +34,8 @@ from qcore_ext.ground.thread_token import TokenLock
 # Rows of a split: a few batches, so that drivers finish at about the same time. Opening a split takes about 12 µs.
 SPLIT_ROWS_MAX = 256 * 1024
 SPLIT_ROWS_MIN = 16 * 1024
+# Selections of columns whose rows are kept for drivers; a selection takes about 100 bytes for each column of each chunk.
+STORED_MAX = 64
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,7 @@ class ArrowTable:
         self._statistics = SampledStatistics.of(data, trusted)
         self._data = data.replace_schema_metadata()
         self._alignments: dict[tuple[str, ...], Alignment | None] = {}
+        self._stored: dict[tuple[str, ...], StoredRows | None] = {}
         #: Objects that charge the table's memory to a session's pool while the table lives.
         self.kept: list[Any] = []
 
@@ -102,6 +113,29 @@ class ArrowTable:
         if self._sound is not None:
             self._sound.require(self._data, columns, split.start, split.length)
         return TableStream(alignment.table(rows), batch_rows, TRUST_EVERYTHING)
+
+    def stored(self, columns: tuple[str, ...]) -> StoredRows | None:
+        """Return the rows of these columns in the form that drivers read without the GIL.
+
+        None for columns that reads convert or check as a whole: nested ones and dictionaries.
+        """
+        if columns not in self._stored:
+            if len(self._stored) >= STORED_MAX:
+                self._stored.clear()
+            self._stored[columns] = self._store(columns)
+        return self._stored.get(columns)
+
+    def _store(self, columns: tuple[str, ...]) -> StoredRows | None:
+        if not columns or any(name not in self._data.column_names for name in columns):
+            return None
+        rows = self._data.select(columns)
+        types = rows.schema.types
+        if self._alignment(columns) is not None or any(needs_a_pass(type) and not is_text(type) for type in types):
+            return None
+        checks = None
+        if self._sound is not None:
+            checks = self._sound.to_check(self._data, columns, 0, self._data.num_rows)
+        return StoredRows(TableStream(rows, max(8, rows.num_rows), TRUST_EVERYTHING), checks)
 
     def _alignment(self, columns: tuple[str, ...]) -> Alignment | None:
         """The conversion of the columns to their declared types; None if none is needed."""

@@ -71,7 +71,8 @@ def _data_bytes(chunk: pa.Array) -> int:
     return 0 if data is None else int(data.size)
 
 
-def _is_text(type: pa.DataType) -> bool:
+def is_text(type: pa.DataType) -> bool:
+    """Whether the type is one of strings or bytes, whose rows are checked when they are first loaded."""
     return (
         pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type)
         or pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type)
@@ -147,7 +148,7 @@ class SoundColumns:
         """The check of a chunk of strings; None if the chunk is sound. Two drivers may make it at once."""
         key = (name, number)
         check = self._checks.get(key)
-        if check is None and not _is_text(chunk.type):
+        if check is None and not is_text(chunk.type):
             require_sound(pa.RecordBatch.from_arrays([chunk], [name]), "the Arrow table")
             self._good.add(key)
             return None

@@ -46,6 +46,7 @@ from qcore_ext.basic.spool_read import SpoolRead
 from qcore_ext.basic.spool_write import SpoolWrite
 from qcore_ext.basic.unnest import Unnest
 from qcore_ext.data.schema import Schema
+from qcore_ext.data.stored_rows import StoredRows
 from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.exchange.output_buffer import OutputBuffer
@@ -80,6 +81,12 @@ def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa
     """(side, column of that side, name in the output) for each output column of a join."""
     sides = dict.fromkeys(probe.names, "probe") | dict.fromkeys(build.names, "build")
     return [(sides.get(name, "mark"), name, name) for name in node.schema.names]
+
+
+def _stored_rows(scan: p.Scan) -> StoredRows | None:
+    """The rows of a table in memory as drivers read them without the GIL; None if splits must be opened."""
+    stored = getattr(scan.source, "stored", None)
+    return None if stored is None else stored(scan.columns)
 
 
 class Lowering:
@@ -160,6 +167,7 @@ class Lowering:
                 lambda split: open_split(filters.apply(node), split),
                 batch_rows,
                 widens,
+                stored=_stored_rows(node),
             )
 
         pipeline = Pipeline(self.threads)

@@ -4,6 +4,7 @@ from typing import Any
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.schema import Schema
+from qcore_ext.data.stored_rows import StoredRows
 from qcore_ext.flow.operator import Operator
 from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.ground.memory import Account
@@ -22,6 +23,7 @@ class TableScan(Operator):
         batch_rows: int = 65536,
         evolve: bool = False,
         widens: bool = False,
+        stored: StoredRows | None = None,
     ) -> None: ...
     @property
     def doing(self) -> str | None: ...

@@ -8,6 +8,7 @@ from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_slice, batch_unref
 from qcore_ext.data.capsule cimport Stream
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal, type_equal
+from qcore_ext.data.stored_rows cimport StoredRows
 from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart, schema_widen
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_load
@@ -17,7 +18,7 @@ from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, o
 from qcore_ext.ground.stats cimport WAIT_FOR_SPLIT
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport BLOCKED, FINISHED, OUTPUT, YIELDED, Operator
-from qcore_ext.flow.split_queue cimport SPLIT_NONE, SPLIT_WAIT, SplitAnswer, SplitQueue
+from qcore_ext.flow.split_queue cimport SPLIT_NONE, SPLIT_WAIT, RowRange, SplitAnswer, SplitQueue
 
 from qcore_ext.ground.error_text import shown
 from qcore_ext.ground.status import SchemaChangeError
@@ -60,6 +61,9 @@ cdef class TableScan(Operator):
     widens : bool
         Splits may have wider types, too, and a stream whose source has a true `goes_on` at its end is followed by
         another one, perhaps with a wider schema. The scan's schema widens to theirs.
+    stored : StoredRows, optional
+        The rows of a table in memory, of the scan's columns. Splits that the queue takes as row ranges are read from it
+        without the GIL. It must have the scan's schema.
     """
     cdef SplitQueue splits
     cdef object open_split
@@ -74,11 +78,14 @@ cdef class TableScan(Operator):
     cdef bint reading
     cdef Batch* current             # owned; the batch that is being cut into pieces, or NULL
     cdef int64_t offset             # rows of `current` passed on so far
+    cdef StoredRows stored          # or None
+    cdef RowRange* range_           # borrowed; the range being read, or NULL
+    cdef int64_t range_at           # the number of its next row
     cdef int64_t read_bytes         # bytes read since release_unused released memory
 
     def __init__(
         self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split,
-        int64_t batch_rows=65536, bint evolve=False, bint widens=False,
+        int64_t batch_rows=65536, bint evolve=False, bint widens=False, StoredRows stored=None,
     ):
         self.evolve = evolve
         self.widens = widens
@@ -87,6 +94,9 @@ cdef class TableScan(Operator):
         self.open_split = open_split
         self.batch_rows = max(<int64_t> 8, batch_rows) & ~(<int64_t> 7)       # slices begin at multiples of 8
         self.set_output_schema(schema.schema)
+        if stored is not None and stored.has_schema(schema.schema):
+            self.stored = stored
+            split_queue.take_row_ranges(stored.n_rows)
 
     def __dealloc__(self):
         batch_unref(self.current)
@@ -94,11 +104,15 @@ cdef class TableScan(Operator):
     @property
     def doing(self):
         """Text for error messages: the split being read, or None."""
+        if self.range_ != NULL:
+            return f"reading split {shown(<object> self.range_.split)}"
         return f"reading split {shown(self.split)}" if self.split is not None else None
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         if self.current != NULL:
             return self.next_piece(out)
+        if self.range_ != NULL:
+            return self.next_stored(out)
         if not self.reading:
             return self.next_split(token)
         if fault_here(FAULT_SPLIT_READ):
@@ -162,18 +176,43 @@ cdef class TableScan(Operator):
 
     cdef int next_split(self, WaitToken* token) except -1 nogil:
         cdef PyObject* split = NULL
-        cdef SplitAnswer answer = self.splits.take(&split, token)
+        cdef RowRange* range_ = NULL
+        cdef SplitAnswer answer = self.splits.take(&split, &range_, token)
         if answer == SPLIT_WAIT:
             self.blocked_reason = WAIT_FOR_SPLIT
             return BLOCKED
         if answer == SPLIT_NONE:
             return FINISHED
+        if range_ != NULL:
+            self.begin_range(range_)
+            return YIELDED
         with gil:
             self.split = <object> split
             Py_DECREF(self.split)       # the reference that came from the queue
             self.begin_split()
         counter_add(&self.stats.splits, 1)
         return YIELDED
+
+    cdef int begin_range(self, RowRange* range_) except -1 nogil:
+        self.range_ = range_
+        self.range_at = range_.start
+        counter_add(&self.stats.splits, 1)
+        if fault_here(FAULT_SPLIT_OPEN):
+            raise_injected(FAULT_SPLIT_OPEN)
+        return 0
+
+    cdef int next_stored(self, Batch** out) except -1 nogil:
+        """Return the next batch of the row range, or end the range."""
+        cdef int64_t n = self.range_.start + self.range_.length - self.range_at
+        if n == 0:
+            self.range_ = NULL
+            self.splits.done()
+            return YIELDED
+        if fault_here(FAULT_SPLIT_READ):
+            raise_injected(FAULT_SPLIT_READ)
+        out[0] = self.stored.read(self.range_at, min(n, self.batch_rows), self.output_schema, self.account)
+        self.range_at += out[0].n_rows
+        return OUTPUT
 
     cdef int begin_split(self) except -1:
         if fault_here(FAULT_SPLIT_OPEN):

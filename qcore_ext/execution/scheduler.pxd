@@ -16,6 +16,7 @@ from qcore_ext.ground.condition cimport Condition
 from qcore_ext.ground.lock cimport Mutex
 from qcore_ext.ground.memory cimport Owner
 from qcore_ext.ground.memory_pool cimport CMemoryPool
+from qcore_ext.ground.placement cimport ThreadPlace
 from qcore_ext.ground.wait_token cimport WaitToken
 
 
@@ -33,16 +34,25 @@ cdef enum RunAnswer:
     RAN_DONE = 3
 
 
+ctypedef struct Sleeper:
+    # A thread that waits in run_queue_pop, on its stack.
+    Condition woken
+    Sleeper* next               # fell asleep before this one; or NULL
+    bint is_woken               # under the queue's lock: no longer in its list
+    int64_t is_signalled        # atomic; the thread that woke it no longer uses this struct
+    ThreadPlace place
+
+
 ctypedef struct RunQueue:
     Owner owner
     Mutex mutex
-    Condition ready
+    Sleeper* sleepers           # threads in run_queue_pop, the last to fall asleep first
+    bint is_waking              # a thread was woken and has not returned to run_queue_pop yet
     Runnable** ring             # each owned
     int64_t capacity            # at least the number of runnables of the queue, so that a push never fails
     int64_t head
     int64_t n_queued            # atomic, like closed: both are also read without the lock
     int64_t n_runnables
-    int64_t n_sleeping          # threads in run_queue_pop
     int64_t n_substitutes       # atomic; threads that serve while threads of the scheduler are in long calls
     int64_t closed              # not 0: the threads leave
     int64_t process             # fork_number() of the process whose threads serve it

@@ -14,14 +14,13 @@ from libc.stdlib cimport calloc, free, realloc
 from qcore_ext.ground cimport memory
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_store, qc_swap
-from qcore_ext.ground.condition cimport (
-    condition_destroy, condition_init, condition_wait, condition_wake_all, condition_wake_one,
-)
+from qcore_ext.ground.condition cimport condition_destroy, condition_init, condition_wait, condition_wake_one
 from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport (
     Owner, memory_is_worth_trimming, memory_trim, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_turn
+from qcore_ext.ground.placement cimport place_anywhere, place_apart, place_note, qc_pause
 from qcore_ext.ground.process cimport check_not_leaving, fork_number, is_leaving
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
@@ -60,7 +59,6 @@ LEAVE_SECONDS = 1.0
 
 cdef void run_queue_free(Owner* owner) noexcept nogil:
     cdef RunQueue* queue = <RunQueue*> owner
-    condition_destroy(&queue.ready)
     mutex_destroy(&queue.mutex)
     free(queue.ring)
     free(queue)
@@ -76,7 +74,6 @@ cdef RunQueue* run_queue_new() except NULL nogil:
     queue.owner.release = run_queue_free
     queue.process = fork_number()
     mutex_init(&queue.mutex, LOCK_SCHEDULER)
-    condition_init(&queue.ready)
     return queue
 
 
@@ -100,10 +97,60 @@ cdef bint run_queue_reserve(RunQueue* queue) noexcept nogil:
     return True
 
 
+cdef Sleeper* run_queue_sleeper(RunQueue* queue) noexcept nogil:
+    """Take the thread that the caller, who holds the lock, must wake when it has released the lock; or NULL.
+
+    One thread is woken at a time, and wakes the next when it has taken its runnable, so that each is placed apart from
+    the thread that wakes it.
+    """
+    cdef Sleeper* sleeper = queue.sleepers
+    if queue.n_queued == 0 or sleeper == NULL or queue.is_waking:
+        return NULL
+    queue.is_waking = True
+    queue.sleepers = sleeper.next
+    sleeper.is_woken = True
+    return sleeper
+
+
+cdef void sleeper_wake(Sleeper* sleeper) noexcept nogil:
+    if sleeper == NULL:
+        return
+    place_apart(&sleeper.place)
+    condition_wake_one(&sleeper.woken)
+    qc_store(&sleeper.is_signalled, 1)
+
+
+cdef void run_queue_sleep(RunQueue* queue, int64_t nanos) noexcept nogil:
+    """Wait, under the lock, until a runnable was pushed, the queue is closed or `nanos` are over."""
+    cdef Sleeper sleeper
+    cdef Sleeper** link
+    condition_init(&sleeper.woken)
+    sleeper.is_woken = False
+    sleeper.is_signalled = 0
+    place_note(&sleeper.place)
+    sleeper.next = queue.sleepers
+    queue.sleepers = &sleeper
+    while not sleeper.is_woken and not queue.closed and condition_wait(&sleeper.woken, &queue.mutex, nanos):
+        pass
+    if sleeper.is_woken:
+        queue.is_waking = False
+        mutex_unlock(&queue.mutex)
+        while not qc_load(&sleeper.is_signalled):
+            qc_pause()
+        place_anywhere(&sleeper.place)
+        mutex_lock(&queue.mutex)
+    else:
+        link = &queue.sleepers
+        while link[0] != &sleeper:
+            link = &link[0].next
+        link[0] = sleeper.next
+    condition_destroy(&sleeper.woken)
+
+
 cdef void run_queue_push(RunQueue* queue, Runnable* runnable) noexcept nogil:
     """Append the runnable. Takes its own reference."""
     cdef int64_t tail
-    cdef bint wake
+    cdef Sleeper* sleeper
     owner_ref(<Owner*> runnable)
     mutex_lock(&queue.mutex)
     tail = queue.head + queue.n_queued
@@ -111,33 +158,37 @@ cdef void run_queue_push(RunQueue* queue, Runnable* runnable) noexcept nogil:
         tail -= queue.capacity
     queue.ring[tail] = runnable
     qc_store(&queue.n_queued, queue.n_queued + 1)
-    wake = queue.n_sleeping > 0
+    sleeper = run_queue_sleeper(queue)
     mutex_unlock(&queue.mutex)
-    if wake:
-        condition_wake_one(&queue.ready)
+    sleeper_wake(sleeper)
 
 
 cdef Runnable* run_queue_pop(RunQueue* queue, int64_t nanos) noexcept nogil:
     cdef Runnable* runnable = NULL
+    cdef Sleeper* sleeper
     cdef int64_t until = wall_nanos() + nanos
     mutex_lock(&queue.mutex)
     while queue.n_queued == 0 and not queue.closed and nanos > 0:
-        queue.n_sleeping += 1
-        condition_wait(&queue.ready, &queue.mutex, nanos)
-        queue.n_sleeping -= 1
+        run_queue_sleep(queue, nanos)
         nanos = until - wall_nanos()
     if queue.n_queued > 0 and not queue.closed:
         runnable = queue.ring[queue.head]
         queue.head = queue.head + 1 if queue.head + 1 < queue.capacity else 0
         qc_store(&queue.n_queued, queue.n_queued - 1)
+    sleeper = run_queue_sleeper(queue)
     mutex_unlock(&queue.mutex)
+    sleeper_wake(sleeper)
     return runnable
 
 
 cdef void run_queue_close(RunQueue* queue) noexcept nogil:
+    cdef Sleeper* sleeper
     mutex_lock(&queue.mutex)
     qc_store(&queue.closed, 1)
-    condition_wake_all(&queue.ready)
+    sleeper = queue.sleepers
+    while sleeper != NULL:
+        condition_wake_one(&sleeper.woken)
+        sleeper = sleeper.next
     mutex_unlock(&queue.mutex)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -350,3 +351,25 @@ except KeyboardInterrupt:
 """
     )
     assert (done.stdout, done.returncode) == ("cancelled\n", 0), done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity of threads")
+def test_threads_that_were_woken_may_use_all_processors() -> None:
+    """A thread that wakes a worker forbids it its own processor, only until the worker runs."""
+    code = """if True:
+        import os, pyarrow as pa, qcore
+        usable = os.sched_getaffinity(0)
+        session = qcore.Session(threads=4)
+        session.register("t", pa.table({"a": range(1_000_000)}))
+        for _ in range(20):
+            session.sql("select a % 7 as k, sum(a) from t group by k order by k").to_arrow()
+        for thread in os.listdir("/proc/self/task"):
+            assert os.sched_getaffinity(int(thread)) == usable, thread
+        os.sched_setaffinity(0, {min(usable)})      # the caller's thread alone
+        for _ in range(20):
+            session.sql("select a % 7 as k, sum(a) from t group by k order by k").to_arrow()
+        assert os.sched_getaffinity(0) == {min(usable)}
+        print("ok")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
