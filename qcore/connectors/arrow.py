@@ -34,7 +34,7 @@ from qcore_ext.ground.thread_token import TokenLock
 # Rows of a split: a few batches, so that drivers finish at about the same time. Opening a split takes about 12 µs.
 SPLIT_ROWS_MAX = 256 * 1024
 SPLIT_ROWS_MIN = 16 * 1024
-# Selections of columns whose rows are kept for drivers; a selection takes about 100 bytes for each column of each chunk.
+# Selections of columns whose rows are kept for drivers. One takes about 100 bytes for each column of each chunk.
 STORED_MAX = 64
 
 
