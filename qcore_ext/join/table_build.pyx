@@ -29,8 +29,9 @@ cdef extern from "native/huge_pages.h" nogil:
     void qc_advise_huge_pages(void* start, int64_t n_bytes)
 
 cdef enum:
-    # A rank word covers 64 codes in 16 bytes. Up to 64 codes a row, rank words take no more memory than one slot a row.
-    CODES_PER_ROW_MAX = 64
+    # A rank word covers 64 codes in 16 bytes, as many as a slot takes. Up to 64 codes a slot the rank words are no larger
+    # than the slots, and a probe reads one word of them where it reads one slot or more.
+    CODES_PER_SLOT_MAX = 64
     # Up to this number of codes (16 KiB of rank words) ranks are used for any number of rows.
     CODES_FREE = 65536
     # Up to 16 MiB of slots the load is at most 1/8, so that most keys are in their first slot. A larger table does not
@@ -255,13 +256,19 @@ cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 
     return 0
 
 
+cdef int64_t slots_of_rows(int64_t n_rows) noexcept nogil:
+    """The number of slots of a table of so many rows."""
+    cdef int64_t n_slots = SLOTS_MIN
+    while n_slots < 3 * n_rows or (n_slots < 8 * n_rows and n_slots < SPARSE_SLOTS_MAX):
+        n_slots *= 2
+    return n_slots
+
+
 cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int index) except -1 nogil:
     cdef Buffer* slot_of_row = NULL
-    cdef int64_t n_slots = SLOTS_MIN
+    cdef int64_t n_slots = slots_of_rows(table.n_rows)
     cdef int64_t n_groups
     table.index = index
-    while n_slots < 3 * table.n_rows or (n_slots < 8 * table.n_rows and n_slots < SPARSE_SLOTS_MAX):
-        n_slots *= 2
     table.index_buffer = buffer_new(table.account, n_slots * sizeof(Slot))
     qc_advise_huge_pages(table.index_buffer.data, table.index_buffer.size)
     bytes_fill(table.index_buffer.data, 0, table.index_buffer.size, table.account)
@@ -303,7 +310,7 @@ cdef int build_index(JoinTable* table, JoinLookup* lookup, Column** keys) except
     cdef uint64_t codes_max
     if key_codable(keys, table.n_keys):
         if key_coder_measure(&table.coder, keys, table.n_keys, lookup.scratch, lookup.keys, table.account):
-            codes_max = max(<uint64_t> CODES_FREE, <uint64_t> CODES_PER_ROW_MAX * <uint64_t> table.n_rows)
+            codes_max = max(<uint64_t> CODES_FREE, CODES_PER_SLOT_MAX * <uint64_t> slots_of_rows(table.n_rows))
             if table.coder.range < codes_max:
                 return build_ranks(table, lookup, keys)
             return build_slots(table, lookup, keys, INDEX_CODES)

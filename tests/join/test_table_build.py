@@ -48,8 +48,8 @@ def groups(keys: pa.Array, wanted: pa.Array) -> list[list[Any]]:
     [
         ([0, 65_535], RANKS),
         ([0, 65_536], CODES),
-        ([*range(1999), 64 * 2000 - 1], RANKS),
-        ([*range(1999), 64 * 2000], CODES),
+        ([*range(1999), 64 * 16_384 - 1], RANKS),
+        ([*range(1999), 64 * 16_384], CODES),
         ([-(2**63), 2**63 - 1], CODES),
         (["a", "b"], HASHES),
         ([None, None], NONE),
